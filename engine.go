@@ -1,0 +1,162 @@
+package grapnel
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are an engine's settings. The zero value is the default, and nil is fine.
+type Options struct {
+	Observers    []Observer // told of every firing; none = no Record is made
+	Background   Background // runs observing hooks; nil = the engine does, in goroutines that Close waits for
+	ReasonLimit  int        // bytes of reasons in a Verdict; 0 = 4096
+	ContextLimit int        // bytes of context in a Verdict; 0 = 32768
+}
+
+// An Engine fires events through hooks. It is safe for concurrent use; adding or
+// removing hooks does not disturb an event that is under way.
+type Engine struct {
+	opts       Options
+	table      atomic.Pointer[table]
+	mu         sync.Mutex // serialises writers of table
+	background sync.WaitGroup
+	closed     bool // guarded by mu
+}
+
+// New returns an engine with these hooks. An error names the first Spec that is
+// not valid.
+func New(specs []Spec, opts *Options) (*Engine, error) {
+	e := &Engine{}
+	if opts != nil {
+		e.opts = *opts
+	}
+	if e.opts.ReasonLimit == 0 {
+		e.opts.ReasonLimit = 4096
+	}
+	if e.opts.ContextLimit == 0 {
+		e.opts.ContextLimit = 32768
+	}
+	t, err := newTable(append([]Spec(nil), specs...))
+	if err != nil {
+		return nil, err
+	}
+	e.table.Store(t)
+	return e, nil
+}
+
+// With returns an engine that has these hooks on top of e's, for one session or
+// sub-agent; e itself stays as it is. Later changes of e do not reach it.
+func (e *Engine) With(specs ...Spec) (*Engine, error) {
+	return New(append(append([]Spec(nil), e.table.Load().specs...), specs...), &e.opts)
+}
+
+// Add adds hooks for events that are fired from now on.
+func (e *Engine) Add(specs ...Spec) error {
+	return e.update(func(old []Spec) []Spec { return append(old, specs...) })
+}
+
+// Remove removes all hooks of a source and returns how many there were.
+func (e *Engine) Remove(source string) int {
+	removed := 0
+	_ = e.update(func(old []Spec) []Spec { // a subset of a valid table is valid
+		kept := old[:0]
+		for _, s := range old {
+			if s.Source.Name != source {
+				kept = append(kept, s)
+			}
+		}
+		removed = len(old) - len(kept)
+		return kept
+	})
+	return removed
+}
+
+func (e *Engine) update(change func([]Spec) []Spec) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, err := newTable(change(append([]Spec(nil), e.table.Load().specs...)))
+	if err != nil {
+		return err
+	}
+	e.table.Store(t)
+	return nil
+}
+
+// Specs returns the hooks, in the order in which they were added.
+func (e *Engine) Specs() []Spec {
+	return append([]Spec(nil), e.table.Load().specs...)
+}
+
+// Plan returns who would run for ev, and in which step. No hook is called. During
+// a firing hooks are matched again whenever the event changed.
+func (e *Engine) Plan(ev *Event) Plan {
+	return e.table.Load().lineup(ev.Kind).plan(ev)
+}
+
+// Fire runs the hooks that listen to ev and returns the merged answer. It never
+// fails: what goes wrong in a hook counts as its OnError says, and is in the
+// Record. When ctx is done, hooks that have not started count as failed.
+func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
+	l := e.table.Load().lineup(ev.Kind)
+	if l.size == 0 && len(e.opts.Observers) == 0 {
+		return Verdict{Event: ev}
+	}
+	return e.fire(ctx, l, ev, nil)
+}
+
+// Fail answers for an event that could not be read: every hook that listens to
+// its kind counts as failed with err, and their OnError decides. An empty Kind
+// means that not even the kind is known; then every hook of every event that can
+// be stopped counts.
+func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
+	t := e.table.Load()
+	l := t.lineup(ev.Kind)
+	if ev.Kind == "" {
+		l = t.anything()
+	}
+	return e.fire(ctx, l, ev, err)
+}
+
+// anything is the lineup of an event of unknown kind.
+func (t *table) anything() *lineup {
+	l := &lineup{contract: &Contract{Blocks: BlockAction}}
+	seen := map[*Spec]bool{}
+	for i := range Contracts {
+		if Contracts[i].Blocks != BlockAction {
+			continue
+		}
+		for _, group := range t.byKind[Contracts[i].Kind].groups() {
+			for _, s := range group {
+				if !seen[s] {
+					seen[s] = true
+					l.add(s)
+				}
+			}
+		}
+	}
+	return l
+}
+
+// Close waits until the hooks that the engine runs in the background have ended,
+// or ctx is done. Events can still be fired; their observers are then not run.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		e.background.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// backgroundTimeout bounds an observing hook that names no timeout of its own.
+const backgroundTimeout = 5 * time.Minute

@@ -1,0 +1,221 @@
+package grapnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+)
+
+// A Hook answers one event. It must be safe for concurrent use and should return
+// soon after ctx is done. A non-nil error means the hook could not decide; the
+// Spec's OnError says what that counts as. What it says beside an error counts too,
+// and the stricter of both wins.
+type Hook interface {
+	Handle(ctx context.Context, ev *Event) (Outcome, error)
+}
+
+// Func lets an ordinary function be a Hook.
+type Func func(ctx context.Context, ev *Event) (Outcome, error)
+
+// Handle calls f.
+func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
+
+// Graceful is a Hook that needs time after its deadline to clean up, such as one
+// that kills the program it started. The engine waits that much longer for it.
+type Graceful interface {
+	Grace() time.Duration
+}
+
+// A Matcher says whether a Spec listens to an event, beyond its kind and tool.
+// The engine asks again whenever the event changed. v is nil until the Verdict is
+// final, so only observers see one. An error means "could not tell" and counts as
+// an error of the hook. Match must be quick, pure and safe for concurrent use.
+type Matcher interface {
+	Match(ev *Event, v *Verdict) (bool, error)
+}
+
+// Explainer is a Matcher that can say in a few words what matched.
+type Explainer interface {
+	Explain(ev *Event, v *Verdict) string
+}
+
+// Phase is the part of a firing in which a hook runs.
+type Phase uint8
+
+// The phases. In process, rewrites chain and rules judge their result; steps run
+// by priority and may leave the process; observers come after the Verdict.
+const (
+	PhaseStep Phase = iota
+	PhaseRewrite
+	PhaseRule
+	PhaseObserve
+)
+
+// String returns step, rewrite, rule or observe.
+func (p Phase) String() string {
+	return [...]string{"step", "rewrite", "rule", "observe"}[p&3]
+}
+
+// MarshalText writes the phase's name.
+func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// OnError says what a hook's failure counts as, where the event's Contract lets
+// failures count at all.
+type OnError uint8
+
+// What a failure counts as. The default is closed for rewrites, rules and
+// managed sources, and open for everything else.
+const (
+	OnErrorDefault OnError = iota
+	OnErrorOpen            // no opinion: the action goes on, and the failure is recorded and shown
+	OnErrorClosed          // a Block
+	OnErrorAsk             // an Ask
+)
+
+// Mode says whether a hook's answer counts.
+type Mode uint8
+
+// The modes. What an observing hook would have done is in the Record.
+const (
+	Enforce Mode = iota
+	Observe
+)
+
+// Scope is where a Source comes from, strongest first. A weaker one adds to what
+// a stronger one says and never takes away from it.
+type Scope int8
+
+// The scopes. The zero Scope is the user's, which is also that of a Go program.
+const (
+	ScopeManaged Scope = iota - 1
+	ScopeUser
+	ScopeProject
+	ScopePlugin
+	ScopeSession
+)
+
+var scopeNames = [...]string{"managed", "user", "project", "plugin", "session"}
+
+// String returns the scope's name.
+func (s Scope) String() string {
+	if i := int(s) + 1; i >= 0 && i < len(scopeNames) {
+		return scopeNames[i]
+	}
+	return fmt.Sprintf("scope(%d)", int8(s))
+}
+
+// MarshalText writes the scope's name.
+func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Source is where a hook came from. Name identifies it: hooks are added and
+// removed by it, and hook names are unique within it.
+type Source struct {
+	Name   string `json:"name"`
+	Scope  Scope  `json:"scope"`
+	File   string `json:"file,omitempty"`
+	Digest string `json:"digest,omitempty"` // SHA-256 of the content, in hex
+}
+
+// DefaultPriority is the priority of a Spec that names none.
+const DefaultPriority = 100
+
+// A Spec says when and how a hook runs.
+type Spec struct {
+	Name     string
+	Source   Source
+	Line     int           // where it stands in Source.File; 0 = nowhere
+	On       []Kind        // the events it listens to; empty = all
+	Tools    []string      // classes, names or path.Match globs of tools; empty = all
+	Match    Matcher       // what else must hold; nil = nothing
+	Phase    Phase         // see Phase
+	Hook     Hook          // who answers
+	Priority *int          // of a step, lower first, equal ones together; nil = DefaultPriority
+	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
+	OnError  OnError
+	Mode     Mode
+}
+
+// FullName is the Spec's name with its source, unique in an engine.
+func (s *Spec) FullName() string {
+	if s.Source.Name == "" {
+		return s.Name
+	}
+	return s.Source.Name + "::" + s.Name
+}
+
+func (s *Spec) priority() int {
+	if s.Priority == nil {
+		return DefaultPriority
+	}
+	return *s.Priority
+}
+
+// onError resolves the default.
+func (s *Spec) onError() OnError {
+	switch {
+	case s.OnError != OnErrorDefault:
+		return s.OnError
+	case s.Phase == PhaseRewrite, s.Phase == PhaseRule, s.Source.Scope == ScopeManaged:
+		return OnErrorClosed
+	default:
+		return OnErrorOpen
+	}
+}
+
+// check reports what is wrong with a Spec before it can do harm.
+func (s *Spec) check() error {
+	switch {
+	case s.Name == "":
+		return errors.New("hook without a name: set Spec.Name")
+	case s.Hook == nil:
+		return fmt.Errorf("hook %q: no Hook: set Spec.Hook", s.Name)
+	case s.Timeout < 0:
+		return fmt.Errorf("hook %q: timeout %v is negative", s.Name, s.Timeout)
+	}
+	for _, k := range s.On {
+		if ContractOf(k) == nil && !k.Native() {
+			return fmt.Errorf("hook %q: unknown event %q", s.Name, k)
+		}
+	}
+	for _, t := range s.Tools {
+		if _, err := path.Match(t, ""); err != nil {
+			return fmt.Errorf("hook %q: tool pattern %q: %w", s.Name, t, err)
+		}
+	}
+	return nil
+}
+
+// listens reports whether the Spec wants this event.
+func (s *Spec) listens(ev *Event, v *Verdict) (bool, error) {
+	if len(s.Tools) > 0 && !MatchTool(s.Tools, ev.Tool) {
+		return false, nil
+	}
+	if s.Match == nil {
+		return true, nil
+	}
+	return s.Match.Match(ev, v)
+}
+
+// MatchTool reports whether any pattern names the tool: by class, by the agent's
+// name, or by a path.Match glob over the name or over mcp__server__tool.
+func MatchTool(patterns []string, t *Tool) bool {
+	if t == nil {
+		return false
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if p == string(t.Class) || p == t.Name {
+			return true
+		}
+		if ok, _ := path.Match(p, t.Name); ok {
+			return true
+		}
+		if t.MCP == nil {
+			return false
+		}
+		ok, _ := path.Match(p, t.CanonicalName())
+		return ok
+	})
+}

@@ -1,0 +1,163 @@
+package grapnel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// A Plan says who runs in which step for one event, as it stands before any hook
+// changed it. It is a pure function of the engine's Specs and the event.
+type Plan struct {
+	Event   Kind      `json:"event"`
+	Entries []Planned `json:"entries"`
+}
+
+// Planned is one hook of a Plan.
+type Planned struct {
+	Step    int    `json:"step"` // hooks of one step see the same event
+	Phase   Phase  `json:"phase"`
+	Hook    string `json:"hook"`
+	Source  string `json:"source"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Matched string `json:"matched"`         // what made it listen
+	Error   string `json:"error,omitempty"` // it could not tell whether it listens; that counts as its failure
+}
+
+// lineup is who could run for one kind of event, in plan order.
+type lineup struct {
+	contract  *Contract // nil for a native kind: its events bring their own
+	rewrites  []*Spec
+	rules     []*Spec
+	steps     [][]*Spec // one slice per priority
+	observers []*Spec
+	size      int // how many there are
+}
+
+// table is an engine's Specs, made ready for lookup. It never changes.
+type table struct {
+	specs  []Spec
+	byKind map[Kind]*lineup
+	native *lineup // native kinds that no Spec names
+}
+
+// newTable validates and orders Specs.
+func newTable(specs []Spec) (*table, error) {
+	t := &table{specs: specs, byKind: make(map[Kind]*lineup)}
+	seen := make(map[string]bool, len(specs))
+	for i := range specs {
+		s := &specs[i]
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if seen[s.FullName()] {
+			return nil, fmt.Errorf("two hooks are named %q in source %q: names are unique in a source", s.Name, s.Source.Name)
+		}
+		seen[s.FullName()] = true
+	}
+
+	ordered := make([]*Spec, len(specs))
+	for i := range specs {
+		ordered[i] = &specs[i]
+	}
+	slices.SortStableFunc(ordered, func(a, b *Spec) int {
+		return cmp.Or(cmp.Compare(a.priority(), b.priority()), cmp.Compare(a.Source.Scope, b.Source.Scope))
+	})
+	for i := range Contracts {
+		t.byKind[Contracts[i].Kind] = &lineup{contract: &Contracts[i]}
+	}
+	t.native = &lineup{}
+	for _, s := range ordered {
+		for _, k := range s.On {
+			if t.byKind[k] == nil {
+				t.byKind[k] = &lineup{}
+			}
+		}
+	}
+	for _, s := range ordered {
+		if len(s.On) == 0 {
+			t.native.add(s)
+		}
+		for k, l := range t.byKind {
+			if len(s.On) == 0 || slices.Contains(s.On, k) {
+				l.add(s)
+			}
+		}
+	}
+	return t, nil
+}
+
+// add appends a Spec; the caller adds in plan order.
+func (l *lineup) add(s *Spec) {
+	l.size++
+	switch s.Phase {
+	case PhaseRewrite:
+		l.rewrites = append(l.rewrites, s)
+	case PhaseRule:
+		l.rules = append(l.rules, s)
+	case PhaseObserve:
+		l.observers = append(l.observers, s)
+	case PhaseStep:
+		if n := len(l.steps); n > 0 && l.steps[n-1][0].priority() == s.priority() {
+			l.steps[n-1] = append(l.steps[n-1], s)
+		} else {
+			l.steps = append(l.steps, []*Spec{s})
+		}
+	}
+}
+
+func (t *table) lineup(k Kind) *lineup {
+	if l := t.byKind[k]; l != nil {
+		return l
+	}
+	return t.native
+}
+
+// groups lists the lineup's Specs, those that see the same event together.
+func (l *lineup) groups() [][]*Spec {
+	groups := [][]*Spec{l.rewrites, l.rules}
+	groups = append(groups, l.steps...)
+	return append(groups, l.observers)
+}
+
+func (l *lineup) plan(ev *Event) Plan {
+	p := Plan{Event: ev.Kind, Entries: []Planned{}}
+	step := 0
+	for _, group := range l.groups() {
+		begun := false
+		for _, s := range group {
+			ok, err := s.listens(ev, nil)
+			if !ok && err == nil {
+				continue
+			}
+			if !begun {
+				begun = true
+				step++
+			}
+			entry := Planned{
+				Step: step, Phase: s.Phase, Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
+				Matched: s.explain(ev),
+			}
+			if err != nil {
+				entry.Error = err.Error()
+			}
+			p.Entries = append(p.Entries, entry)
+		}
+	}
+	return p
+}
+
+// explain says why a Spec that listens does.
+func (s *Spec) explain(ev *Event) string {
+	why := "event " + string(ev.Kind)
+	if len(s.Tools) > 0 && ev.Tool != nil {
+		why = "tool " + ev.Tool.Name
+	}
+	if e, ok := s.Match.(Explainer); ok {
+		if more := e.Explain(ev, nil); more != "" {
+			return more
+		}
+	}
+	return why
+}

@@ -1,0 +1,75 @@
+package grapnel
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// A Record is what is kept of one firing: who ran, what they said, what came of
+// it. Its JSON is one line of the log.
+type Record struct {
+	ID        string    `json:"id"`
+	Time      time.Time `json:"time"`
+	Agent     string    `json:"agent"`
+	Session   string    `json:"session"`
+	Event     Kind      `json:"event"`
+	Tool      string    `json:"tool,omitempty"`
+	Decision  Decision  `json:"decision"`
+	Would     Decision  `json:"would,omitempty"` // what observing hooks would have decided
+	Hooks     []HookRun `json:"hooks"`
+	Reasons   []Reason  `json:"reasons,omitempty"`
+	Halt      string    `json:"halt,omitempty"`
+	Changed   []Field   `json:"changed,omitempty"`
+	Conflicts []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced
+	Lost      []string  `json:"lost,omitempty"`
+	Error     string    `json:"error,omitempty"` // the event could not be read or answered as it should
+	MS        float64   `json:"ms"`
+	Input     *Event    `json:"input,omitempty"` // the event as it came
+	Verdict   *Verdict  `json:"-"`
+}
+
+// HookRun is one hook's part in a Record.
+type HookRun struct {
+	Name     string   `json:"name"`
+	Source   string   `json:"source"`
+	Decision Decision `json:"decision"`
+	Cause    Cause    `json:"cause,omitempty"`
+	Error    string   `json:"error,omitempty"`
+	FailOpen bool     `json:"fail_open,omitempty"` // it failed, and the action went on all the same
+	Expired  bool     `json:"expired,omitempty"`   // its Allow was for another input
+	Observed bool     `json:"observed,omitempty"`  // Decision is what it would have said
+	Round    int      `json:"round,omitempty"`     // 2 = it was asked again
+	Async    bool     `json:"async,omitempty"`     // it runs after the answer
+	MS       float64  `json:"ms"`
+}
+
+// An Observer is told of every firing once its Verdict is final, also after a
+// block. Observe is called before Fire returns, so it must be quick; what takes
+// time belongs into a Spec of PhaseObserve. It must not change the Record.
+type Observer interface {
+	Observe(ctx context.Context, rec *Record)
+}
+
+// ObserverFunc lets an ordinary function be an Observer.
+type ObserverFunc func(ctx context.Context, rec *Record)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(ctx context.Context, rec *Record) { f(ctx, rec) }
+
+// Background runs the observing hooks of a firing after its Verdict. ev carries
+// the Verdict. Run must not wait for them; an error is put into the Record.
+type Background interface {
+	Run(ctx context.Context, ev *Event, hooks []Spec) error
+}
+
+// newID returns an identifier that sorts by time: 48 bits of milliseconds, then
+// 64 random bits.
+func newID(now time.Time) string {
+	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64())
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
