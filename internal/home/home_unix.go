@@ -1,0 +1,85 @@
+//go:build unix && !darwin
+
+// Package home finds the home directory of this user where an agent's project
+// settings cannot move it: in the user database. Call [Dir]. It never looks at HOME.
+package home
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const passwdFile = "/etc/passwd"
+
+// Dir returns the home directory of the user database.
+//
+// It does not use os/user. Without cgo that package falls back to $HOME when
+// /etc/passwd does not know the user, and a project could then choose the
+// installation; with cgo it makes the hook program a dynamic one, which starts
+// slower. Users who come from a directory service are found by getent.
+func Dir() (string, error) {
+	uid := os.Getuid()
+	home, err := homeFromFile(passwdFile, uid)
+	if errors.Is(err, errNoUser) {
+		if line, err2 := getent(uid); err2 == nil {
+			return homeFromPasswd(strings.NewReader(line), uid)
+		}
+	}
+	return home, err
+}
+
+var errNoUser = errors.New("unknown to " + passwdFile)
+
+func homeFromFile(name string, uid int) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return homeFromPasswd(f, uid)
+}
+
+// homeFromPasswd finds the user in lines name:password:uid:gid:comment:home:shell.
+func homeFromPasswd(r io.Reader, uid int) (string, error) {
+	want := strconv.Itoa(uid)
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), ":")
+		// Names that begin with + or - are directives of NIS, not users.
+		if len(fields) < 6 || fields[2] != want || strings.HasPrefix(fields[0], "+") || strings.HasPrefix(fields[0], "-") {
+			continue
+		}
+		return fields[5], nil
+	}
+	if err := lines.Err(); err != nil {
+		return "", fmt.Errorf("%s: %w", passwdFile, err)
+	}
+	return "", fmt.Errorf("user %d is %w", uid, errNoUser)
+}
+
+// getent asks the name service switch. The program is named by its full path
+// and gets no environment, for the reason given at Dir.
+func getent(uid int) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var errs []error
+	for _, name := range []string{"/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"} {
+		cmd := exec.CommandContext(ctx, name, "passwd", strconv.Itoa(uid))
+		cmd.Env = []string{}
+		cmd.WaitDelay = time.Second
+		out, err := cmd.Output()
+		if err == nil {
+			return string(out), nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
+}
