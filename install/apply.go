@@ -1,0 +1,276 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// keepBackups is how many backups are kept per agent.
+const keepBackups = 10
+
+// ErrChanged is what Apply wraps when the file is not what the plan was made
+// from.
+var ErrChanged = errors.New("the file was changed meanwhile")
+
+// Apply does a Change: it puts a copy of the old file into the directory
+// backups, mode 0600, and then replaces the file in one step. A symbolic link
+// stays; the file it leads to is replaced. Mode and owner stay where the system
+// lets us; hard links are cut, as any editor does that renames.
+//
+// It returns the name of the backup, empty if there was no file before, and
+// fails with ErrChanged, having done nothing, when the file is not what the
+// plan was made from. Agents take no locks, so one that writes in the very
+// moment between that look and the replacement loses its change; it is not in
+// the backup.
+func Apply(c *Change, backups string, now time.Time) (backup string, err error) {
+	if !c.Changed() {
+		return "", nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot edit %s: %w", c.File, err)
+		}
+	}()
+	target, info, err := resolve(c.File)
+	if err != nil {
+		return "", err
+	}
+	if err := unchanged(c, target); err != nil {
+		return "", err
+	}
+	if c.Before != nil {
+		if backup, err = writeBackup(c, backups, now); err != nil {
+			return "", err
+		}
+	}
+	if c.After == nil {
+		return backup, remove(c, target)
+	}
+	if err := replace(c, target, info); err != nil {
+		return "", err
+	}
+	prune(backups, c.Agent)
+	return backup, nil
+}
+
+// resolve follows symbolic links to the file itself. info is nil if there is
+// none.
+func resolve(file string) (target string, info fs.FileInfo, err error) {
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return file, nil, nil
+	}
+	target, err = filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, errors.New("it is a symbolic link to a file that does not exist; create that or remove the link")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if info, err = os.Stat(target); err != nil {
+		return "", nil, err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return "", nil, errors.New("it is not a regular file")
+	case info.Mode().Perm()&0o200 == 0:
+		return "", nil, fmt.Errorf("it is read-only (mode %04o); make it writable if that is not meant", info.Mode().Perm())
+	}
+	return target, info, nil
+}
+
+// load reads a settings file; nil if there is none.
+func load(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1)) // parse refuses what is larger
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func unchanged(c *Change, target string) error {
+	data, err := load(target)
+	if err != nil {
+		return err
+	}
+	if (data == nil) != (c.Before == nil) || !bytes.Equal(data, c.Before) {
+		return fmt.Errorf("%w, run the command again", ErrChanged)
+	}
+	return nil
+}
+
+// replace writes c.After in place of target. A reader sees the old file or the
+// new one.
+func replace(c *Change, target string, old fs.FileInfo) (err error) {
+	perm := c.Perm
+	if perm == 0 {
+		perm = 0o600
+	}
+	dir := filepath.Dir(target)
+	if old == nil {
+		if err := os.MkdirAll(dir, perm|perm&0o444>>2); err != nil {
+			return err
+		}
+	} else {
+		perm = old.Mode().Perm()
+	}
+	// Not os.CreateTemp: a new file shall get what the umask leaves of perm.
+	name := filepath.Join(dir, ".grapnel-"+rand.Text()[:12]+".tmp")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(name)
+		}
+	}()
+	if old != nil {
+		keepOwner(f, old)
+		if err := f.Chmod(perm); err != nil { // in spite of the umask
+			return err
+		}
+	}
+	if _, err := f.Write(c.After); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := unchanged(c, target); err != nil { // as late as can be
+		return err
+	}
+	if err := os.Rename(name, target); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			err = fmt.Errorf("%w: a file that is mounted by itself cannot be replaced; mount its directory", err)
+		}
+		return err
+	}
+	return syncDir(dir)
+}
+
+// remove deletes the file, and the directories made for it that hold nothing
+// else.
+func remove(c *Change, target string) error {
+	if err := os.Remove(target); err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(c.Made.Dirs) {
+		if os.Remove(dir) != nil { // not empty, or gone
+			break
+		}
+	}
+	return nil
+}
+
+// missingDirs lists the directories above a file that do not exist, outermost
+// first.
+func missingDirs(file string) []string {
+	var dirs []string
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			slices.Reverse(dirs)
+			return dirs
+		}
+		dirs = append(dirs, dir)
+	}
+}
+
+// writeBackup keeps the bytes of the old file. The same bytes of the same
+// moment make the same name.
+func writeBackup(c *Change, dir string, now time.Time) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("no backup: %w", err)
+	}
+	sum := sha256.Sum256(c.Before)
+	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%x.json", c.Agent, now.UTC().Format("20060102T150405.000Z"), sum[:4]))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("no backup: %w", err)
+	}
+	_, err = f.Write(c.Before)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("no backup: %w", err)
+	}
+	return name, nil
+}
+
+// prune removes the oldest backups of the agent. Names sort by time. A backup
+// too many does no harm, so errors are not told.
+func prune(dir, agent string) {
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), agent+"-") && strings.HasSuffix(e.Name(), ".json") {
+			names = append(names, e.Name())
+		}
+	}
+	for len(names) > keepBackups {
+		os.Remove(filepath.Join(dir, names[0]))
+		names = names[1:]
+	}
+}
+
+// lock keeps other installations waiting that use the same state directory,
+// until unlock is called. It waits until ctx is done.
+func lock(ctx context.Context, state string) (unlock func(), err error) {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(state, "install.lock")
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := tryLock(f)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
+		}
+		if ok {
+			return func() { f.Close() }, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("another grapnel holds %s: %w", name, context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package install
+
+import (
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hookProgram is the base name of the program in every installed command. Our
+// own entries are recognised by it.
+const hookProgram = "grapnel-hook"
+
+// A Hook is what an installed command runs and how that finds its installation.
+type Hook struct {
+	Program string // absolute path of grapnel-hook
+	ID      string // token of the installation, see record.NewToken
+	Root    string // if set, the command carries --root in place of the token
+}
+
+// Command returns the shell line that is written into the agent's settings for
+// the event.
+//
+// It is one line for a POSIX shell and not a program with a list of arguments,
+// because only the newer versions of Claude Code know the second form.
+func (h Hook) Command(a Agent, event string) string {
+	words := []string{filepath.ToSlash(h.Program)}
+	if !a.Anonymous {
+		words = append(words, a.Name, event)
+	}
+	if h.Root != "" {
+		words = append(words, "--root", filepath.ToSlash(h.Root))
+	} else {
+		words = append(words, "--id", h.ID)
+	}
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// check refuses what could not be written into the agent's settings so that it
+// comes out the same in the shell.
+func (h Hook) check(a Agent) error {
+	if base := programName(h.Program); base != hookProgram {
+		return usagef("the program must be called %s, got %q", hookProgram, h.Program)
+	}
+	for _, p := range []struct{ what, path string }{{"the program", h.Program}, {"--root", h.Root}} {
+		what, path := p.what, p.path
+		switch {
+		case path == "":
+		case !filepath.IsAbs(path):
+			return usagef("%s must be an absolute path, got %q", what, path)
+		case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
+			return usagef("%s has characters in its path that a settings file cannot hold: %q", what, path)
+		case a.Comments && strings.Contains(path, "$"):
+			// Gemini CLI replaces $NAME in all strings of its settings.
+			return usagef("%s: %s replaces $ in its settings, so the path %q would not survive; use one without", what, a.Title, path)
+		}
+	}
+	return nil
+}
+
+// quote makes s one word of a POSIX shell.
+func quote(s string) string {
+	safe := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("%+,-./:=@_", r))
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// An Entry is one of our own entries in an agent's settings.
+type Entry struct {
+	Event   string `json:"event"`
+	Command string `json:"command"`
+	Program string `json:"program"`
+	ID      string `json:"id,omitempty"`   // token of its installation
+	Root    string `json:"root,omitempty"` // value of --root
+}
+
+// parseEntry tells whether a command is one of ours. args are those of the form
+// without a shell, where command is the program alone.
+//
+// The command decides, not a key beside it: agents and other tools that rewrite
+// the file drop keys they do not know.
+func parseEntry(command string, args []string) (Entry, bool) {
+	e := Entry{Command: command}
+	words := append([]string{command}, args...)
+	if len(args) == 0 {
+		words = splitWords(command)
+	}
+	if len(words) < 2 || programName(words[0]) != hookProgram {
+		return e, false
+	}
+	e.Program = words[0]
+	for i, w := range words[1:] {
+		flag, value, ok := strings.Cut(w, "=")
+		if !ok && i+2 < len(words) {
+			value = words[i+2]
+		}
+		switch flag {
+		case "--id":
+			e.ID = value
+		case "--root":
+			e.Root = value
+		}
+	}
+	return e, e.ID != "" || e.Root != ""
+}
+
+// programName is the last element of a path of any system, without .exe.
+func programName(path string) string {
+	return strings.TrimSuffix(path[strings.LastIndexAny(path, `/\`)+1:], ".exe")
+}
+
+// splitWords takes a simple shell line apart at white space and takes off its
+// quotes. It is for recognising lines we wrote: expansions and operators stay
+// text.
+func splitWords(line string) []string {
+	var words []string
+	var word strings.Builder
+	var quoted byte // the quote we are in
+	inWord := false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quoted == '\'' && c != '\'', quoted == '"' && c != '"' && c != '\\':
+			word.WriteByte(c)
+		case quoted == c && c != 0:
+			quoted = 0
+		case c == '\\' && i+1 < len(line):
+			i++
+			if quoted == '"' && !strings.ContainsRune("$`\"\\\n", rune(line[i])) {
+				word.WriteByte(c)
+			}
+			word.WriteByte(line[i])
+			inWord = true
+		case c == '\'' || c == '"':
+			quoted, inWord = c, true
+		case c == ' ' || c == '\t' || c == '\n':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inWord = false
+		default:
+			word.WriteByte(c)
+			inWord = true
+		}
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words
+}

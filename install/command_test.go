@@ -1,0 +1,115 @@
+package install
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The agent hands the command to a shell. Whatever the path is called, the
+// program must get exactly its arguments.
+func TestCommandInRealShell(t *testing.T) {
+	t.Parallel()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("this system has no sh")
+	}
+	for _, folder := range []string{"plain", "two words", "o'clock", `back\slash`, `"quoted"`, "a;b&c|d", "$HOME", "`x`", "*?[a]", "#x", "~", "é", "-n", "a=b", "!x"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), folder)
+			program := filepath.Join(dir, hookProgram)
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range agents {
+				for _, h := range []Hook{{Program: program, ID: tokenA}, {Program: program, Root: dir}} {
+					command := h.Command(a, "SessionStart")
+					out, err := exec.Command(sh, "-c", command).CombinedOutput()
+					want := "<--id><" + tokenA + ">"
+					if h.Root != "" {
+						want = "<--root><" + dir + ">"
+					}
+					if !a.Anonymous {
+						want = "<" + a.Name + "><SessionStart>" + want
+					}
+					if err != nil || string(out) != want {
+						t.Errorf("%s: %v, got %q, want %q", command, err, out, want)
+					}
+					e, ours := parseEntry(command, nil)
+					if !ours || e.Program != program || e.Root != h.Root || e.ID == "" == (h.Root == "") {
+						t.Errorf("parseEntry(%q) = %+v, %v", command, e, ours)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestParseEntry(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		command string
+		args    []string
+		ours    bool
+		id      string
+		root    string
+	}{
+		"plain":             {command: "/a/grapnel-hook --id x", ours: true, id: "x"},
+		"without a path":    {command: "grapnel-hook --id x", ours: true, id: "x"},
+		"agent and event":   {command: "/a/grapnel-hook gemini-cli BeforeTool --id x", ours: true, id: "x"},
+		"equals sign":       {command: "/a/grapnel-hook --root=/r", ours: true, root: "/r"},
+		"double quotes":     {command: `"/a b/grapnel-hook" "--root" "/r \"s\" \x"`, ours: true, root: `/r "s" \x`},
+		"single quotes":     {command: `'/a b/grapnel-hook' --root '/r'\''s'`, ours: true, root: "/r's"},
+		"backslashes":       {command: `/a\ b/grapnel-hook --root /r\$`, ours: true, root: "/r$"},
+		"white space":       {command: " \t/a/grapnel-hook\n  --id   x ", ours: true, id: "x"},
+		"Windows":           {command: `'C:\Program Files\grapnel-hook.exe' --id x`, ours: true, id: "x"},
+		"with more behind":  {command: "/a/grapnel-hook --id x | tee log", ours: true, id: "x"},
+		"arguments":         {command: "/a b/grapnel-hook", args: []string{"--id", "x"}, ours: true, id: "x"},
+		"arguments, shell":  {command: "/a/grapnel-hook --id x", args: []string{"y"}},
+		"no installation":   {command: "/a/grapnel-hook"},
+		"empty token":       {command: "/a/grapnel-hook --id"},
+		"empty word":        {command: "/a/grapnel-hook --id ''"},
+		"other program":     {command: "/a/grapnel-hooks --id x"},
+		"other program 2":   {command: "/a/my-grapnel-hook --id x"},
+		"as an argument":    {command: "echo /a/grapnel-hook --id x"},
+		"in a directory":    {command: "/grapnel-hook/run --id x"},
+		"quoted as one":     {command: "'/a/grapnel-hook --id x'"},
+		"grapnel hook":      {command: "/a/grapnel hook --id x"},
+		"nothing":           {command: ""},
+		"a quote that ends": {command: "/a/grapnel-hook --id 'x", ours: true, id: "x"},
+		"a backslash":       {command: `/a/grapnel-hook --id x\`, ours: true, id: `x\`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, ours := parseEntry(tt.command, tt.args)
+			if ours != tt.ours || ours && (e.ID != tt.id || e.Root != tt.root) {
+				t.Errorf("parseEntry(%q, %q) = %+v, %v, want id %q, root %q, %v", tt.command, tt.args, e, ours, tt.id, tt.root, tt.ours)
+			}
+		})
+	}
+}
+
+func TestQuoteProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOf(rapid.StringMatching(`[ -~é\t\n]*`)).Draw(t, "words")
+		var quoted []string
+		for _, w := range words {
+			quoted = append(quoted, quote(w))
+		}
+		line := strings.Join(quoted, " ")
+		if got := splitWords(line); !slices.Equal(got, words) {
+			t.Fatalf("%q became %s became %q", words, line, got)
+		}
+	})
+}

@@ -1,0 +1,378 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tailscale/hujson"
+	"pgregory.net/rapid"
+)
+
+// A writer draws settings documents: any JSON, with or without comments, in
+// formats nobody would choose.
+type writer struct {
+	*rapid.T
+	agent Agent
+	style int // 0 pretty, 1 minified, 2 anything
+}
+
+func (w writer) pick(label string, from ...string) string {
+	return rapid.SampledFrom(from).Draw(w.T, label)
+}
+
+func (w writer) chance(label string, percent int) bool {
+	return rapid.IntRange(1, 100).Draw(w.T, label) <= percent
+}
+
+func (w writer) space(depth int, lineStart bool) string {
+	switch w.style {
+	case 0:
+		if lineStart {
+			return "\n" + strings.Repeat("\t", depth)
+		}
+		return ""
+	case 1:
+		return ""
+	}
+	if !w.chance("extra", 60) {
+		return ""
+	}
+	pieces := []string{" ", "\n", "\t", "\r\n", "    ", "\n  ", "\n\n\t"}
+	if w.agent.Comments {
+		pieces = append(pieces, "// c\n", "//\"{[,\r\n", "/* c */", "/* , \n ] \" */", " //\n", "// c  \n  ")
+	}
+	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 3).Draw(w.T, "space"), "")
+}
+
+func (w writer) join(depth int, opening string, items []string, closing string) string {
+	var b strings.Builder
+	b.WriteString(opening)
+	for i, it := range items {
+		if i > 0 {
+			b.WriteString(w.space(depth+1, false) + ",")
+		}
+		b.WriteString(w.space(depth+1, true) + it)
+	}
+	if len(items) > 0 || w.style == 2 {
+		b.WriteString(w.space(depth, true))
+	}
+	b.WriteString(closing)
+	return b.String()
+}
+
+func (w writer) member(depth int, key, value string) string {
+	return string(hujson.String(key)) + w.space(depth, false) + ":" + w.space(depth, false) + value
+}
+
+func (w writer) value(depth int) string {
+	kind := rapid.IntRange(0, 5).Draw(w.T, "kind")
+	if depth > 4 && kind > 3 {
+		kind = 0
+	}
+	switch kind {
+	case 4:
+		var items []string
+		for range rapid.IntRange(0, 3).Draw(w.T, "length") {
+			items = append(items, w.value(depth+1))
+		}
+		return w.join(depth, "[", items, "]")
+	case 5:
+		var items []string
+		for _, key := range w.keys("a", "b", "hooks", "", "x y", "{", "PreToolUse") {
+			items = append(items, w.member(depth, key, w.value(depth+1)))
+		}
+		return w.join(depth, "{", items, "}")
+	}
+	return w.pick("scalar", "null", "true", "false", "0", "-1.5e+9", "1E400", `""`, `"a"`, `"//"`, `"/* \" */"`, `"é\u2028\\"`, `"grapnel-hook --id x"`)
+}
+
+// keys draws some of the keys in any order.
+func (w writer) keys(from ...string) []string {
+	perm := rapid.Permutation(from).Draw(w.T, "keys")
+	return perm[:rapid.IntRange(0, len(perm)).Draw(w.T, "how many")]
+}
+
+// document draws settings with hooks of others, or without.
+func (w writer) document() string {
+	depth := 0
+	var items []string
+	for _, key := range w.keys("env", "hooks", "model", "a b", "permissions", "hooksConfig") {
+		if key == "hooks" {
+			items = append(items, w.member(1, key, w.hooks(1)))
+			continue
+		}
+		items = append(items, w.member(1, key, w.value(1)))
+	}
+	return w.space(0, false) + w.join(depth, "{", items, "}") + w.space(0, w.chance("last line end", 80))
+}
+
+func (w writer) hooks(depth int) string {
+	var names []string
+	for _, ev := range w.agent.Events[:8] {
+		names = append(names, ev.Name)
+	}
+	var events []string
+	for _, name := range w.keys(append(names, "SomethingNew")...) {
+		var groups []string
+		for range rapid.IntRange(0, 2).Draw(w.T, "groups") {
+			groups = append(groups, w.group(depth+2))
+		}
+		events = append(events, w.member(depth+1, name, w.join(depth+1, "[", groups, "]")))
+	}
+	return w.join(depth, "{", events, "}")
+}
+
+func (w writer) group(depth int) string {
+	var handlers []string
+	for range rapid.IntRange(0, 2).Draw(w.T, "handlers") {
+		handlers = append(handlers, w.join(depth+2, "{", []string{
+			w.member(depth+3, "type", `"command"`),
+			w.member(depth+3, "command", w.pick("command", `"x"`, `"echo grapnel-hook --id"`, `"/bin/grapnel check"`)),
+		}, "}"))
+	}
+	items := []string{w.member(depth+1, "hooks", w.join(depth+1, "[", handlers, "]"))}
+	if w.chance("matcher", 50) {
+		items = append(items, w.member(depth+1, "matcher", w.pick("matcher", `""`, `"*"`, `"Bash"`)))
+	}
+	return w.join(depth, "{", rapid.Permutation(items).Draw(w.T, "members"), "}")
+}
+
+func drawWriter(t *rapid.T) writer {
+	return writer{T: t, agent: rapid.SampledFrom(agents).Draw(t, "agent"), style: rapid.IntRange(0, 2).Draw(t, "style")}
+}
+
+func drawWanted(w writer, label string) Wanted {
+	var names []string
+	for _, ev := range w.agent.Events {
+		if ev.Never == "" {
+			names = append(names, ev.Name)
+		}
+	}
+	n := rapid.IntRange(1, 4).Draw(w.T, label+" events")
+	return Wanted{
+		Agent: w.agent, File: "settings.json",
+		Hook: Hook{
+			Program: w.pick(label+" program", "/opt/grapnel-hook", "/opt/my tools/grapnel-hook", "/o'pt/grapnel-hook"),
+			ID:      w.pick(label+" token", strings.Repeat("a", 26), strings.Repeat("b", 26)),
+			Root:    w.pick(label+" root", "", "", "/tmp/r"),
+		},
+		Events:     rapid.Permutation(names).Draw(w.T, label+" which")[:n],
+		Timeout:    time.Duration(rapid.IntRange(1, 90).Draw(w.T, label+" timeout")) * time.Second,
+		FailClosed: w.chance(label+" closed", 50),
+	}
+}
+
+// The promise of the package: whatever the file looks like, installing and
+// uninstalling gives it back to the byte; installing twice is installing once;
+// and installing differently in between leaves no trace.
+func TestRoundTripProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWriter(t)
+		original := []byte(w.document())
+		first, second := drawWanted(w, "first"), drawWanted(w, "second")
+
+		first.Current = original
+		one := mustPlan(t, first)
+		onlyAdds(t, original, one.After)
+
+		again := first
+		again.Current, again.Made = one.After, &one.Made
+		if c := mustPlan(t, again); c.Changed() || c.Diff != "" {
+			t.Fatalf("installing twice changes\n%s", c.Diff)
+		} else if diff := cmp.Diff(one.Made, c.Made); diff != "" {
+			t.Fatalf("installing twice changes the memory (-first +second):\n%s", diff)
+		}
+
+		second.Current, second.Made = one.After, &one.Made
+		two := mustPlan(t, second)
+		for _, c := range []*Change{one, two} {
+			back, err := PlanRemove(w.agent, "settings.json", c.After, &c.Made)
+			if err != nil {
+				t.Fatalf("PlanRemove(%q): %v", c.After, err)
+			}
+			if !bytes.Equal(back.After, original) {
+				t.Fatalf("installed and uninstalled\n%q became\n%q by way of\n%q", original, back.After, c.After)
+			}
+			// Without memory the bytes of empty lists may differ, and what was
+			// empty before may be gone, but nothing else.
+			bare, err := PlanRemove(w.agent, "settings.json", c.After, nil)
+			if err != nil {
+				t.Fatalf("PlanRemove(%q) without memory: %v", c.After, err)
+			}
+			if got, want := meaning(t, bare.After), meaning(t, original); got != want {
+				t.Fatalf("without memory\n%s became\n%s", want, got)
+			}
+		}
+	})
+}
+
+// A person edits the file while we are installed in it. Then uninstalling gives
+// the file as if it had been edited without us.
+func TestEditedBetweenProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWriter(t)
+		original := []byte(w.document())
+		wanted := drawWanted(w, "wanted")
+		wanted.Current = original
+		c := mustPlan(t, wanted)
+		installed := c.After
+		for range rapid.IntRange(1, 3).Draw(t, "edits") {
+			paths := itemPaths(t, w.agent, original)
+			if len(paths) == 0 {
+				t.SkipNow() // an empty object: nothing to edit
+			}
+			path := rapid.SampledFrom(paths).Draw(t, "where")
+			edit := w.edit(path)
+			original, installed = edit(t, w.agent, original), edit(t, w.agent, installed)
+		}
+		back, err := PlanRemove(w.agent, "settings.json", installed, &c.Made)
+		if err != nil {
+			t.Fatalf("PlanRemove(%q): %v", installed, err)
+		}
+		if !bytes.Equal(back.After, original) {
+			t.Fatalf("uninstalled\n%q\ngot  %q\nwant %q", installed, back.After, original)
+		}
+	})
+}
+
+// edit draws a change at the item with the path, to be done in any document
+// that has it.
+func (w writer) edit(path string) func(*rapid.T, Agent, []byte) []byte {
+	kind := rapid.IntRange(0, 3).Draw(w.T, "edit")
+	key := ""
+	if i := strings.LastIndex(path, "/"); !strings.HasPrefix(path[i+1:], "#") {
+		key = `"added` + w.pick("key", "1", "2", "3", "4", "5", "6", "7", "8", "9") + `":`
+	}
+	space := "\n \n"
+	if w.agent.Comments {
+		space = w.pick("comment", " ", "/*u*/", "\n", "// u\n")
+	}
+	scalar := w.pick("new", "1", `"x"`, "null", "[]")
+	return func(t *rapid.T, a Agent, data []byte) []byte {
+		it := findItem(t, a, data, path)
+		switch kind {
+		case 0: // another value
+			switch it.value.Value.Kind() {
+			case '{', '[':
+				return data
+			}
+			return apply(data, []splice{{at: it.value.StartOffset, cut: it.end() - it.value.StartOffset, text: scalar}})
+		case 1: // space or comment before the item
+			return apply(data, []splice{{at: it.start, text: space}})
+		case 2: // an item before it
+			return apply(data, []splice{{at: it.start, text: key + scalar + "," + space}})
+		default: // an item behind it
+			return apply(data, []splice{{at: it.end(), text: "," + space + key + scalar}})
+		}
+	}
+}
+
+// itemPaths lists all items that may be edited without breaking the shape of
+// the hooks themselves: below "hooks", whole handlers are as deep as it goes.
+func itemPaths(t *rapid.T, a Agent, data []byte) []string {
+	d, err := parse(a, "settings.json", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	var walk func(c *container, path string)
+	walk = func(c *container, path string) {
+		for i, it := range c.items {
+			p := fmt.Sprintf("%s/%s", path, it.key)
+			if c.kind == '[' {
+				p = fmt.Sprintf("%s/#%d", path, i)
+			}
+			// Adding keys beside "hooks" and beside events is legal, adding a
+			// second one of the same name or replacing lists is not.
+			if strings.Contains(p[1:], "/") && !strings.HasPrefix(p, "/hooks/") && !strings.Contains(it.key, "/") {
+				paths = append(paths, p)
+			}
+			if sub := newContainer(it.value); sub != nil {
+				walk(sub, p)
+			}
+		}
+	}
+	walk(d.root, "")
+	return slices.DeleteFunc(paths, func(p string) bool { return strings.Contains(p, "added") })
+}
+
+func findItem(t *rapid.T, a Agent, data []byte, path string) item {
+	d, err := parse(a, "settings.json", data)
+	if err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	c := d.root
+	parts := strings.Split(path[1:], "/")
+	for n, part := range parts {
+		i := slices.IndexFunc(c.items, func(it item) bool { return c.kind == '{' && it.key == part })
+		if c.kind == '[' {
+			fmt.Sscanf(part, "#%d", &i)
+		}
+		if i < 0 || i >= len(c.items) {
+			t.Fatalf("no %s in %q", path, data)
+		}
+		if n == len(parts)-1 {
+			return c.items[i]
+		}
+		c = newContainer(c.items[i].value)
+	}
+	panic("unreachable")
+}
+
+// failer is a test, or one run of a property.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func mustPlan(t failer, w Wanted) *Change {
+	t.Helper()
+	c, err := Plan(w)
+	if err != nil {
+		t.Fatalf("Plan in %q: %v", w.Current, err)
+	}
+	return c
+}
+
+// onlyAdds checks that every byte of the old file is in the new one, in order,
+// but for white space in lists that were empty.
+func onlyAdds(t failer, old, new []byte) {
+	t.Helper()
+	squeeze := func(b []byte) []byte { return bytes.Join(bytes.Fields(b), nil) }
+	rest := squeeze(new)
+	for _, c := range squeeze(old) {
+		i := bytes.IndexByte(rest, c)
+		if i < 0 {
+			t.Fatalf("byte %q of\n%q is lost in\n%q", c, old, new)
+		}
+		rest = rest[i+1:]
+	}
+}
+
+// meaning is the document without format, comments and empty hooks.
+func meaning(t failer, data []byte) string {
+	t.Helper()
+	v, err := hujson.Parse(append(bytes.Clone(data), '\n'))
+	if err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	root := v.Value.(*hujson.Object)
+	empty := func(m hujson.ObjectMember) bool { return len(newContainer(&m.Value).items) == 0 }
+	root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool {
+		if m.Name.Value.(hujson.Literal).String() != "hooks" {
+			return false
+		}
+		hooks := m.Value.Value.(*hujson.Object)
+		hooks.Members = slices.DeleteFunc(hooks.Members, empty)
+		return len(hooks.Members) == 0
+	})
+	v.Minimize()
+	return string(v.Pack())
+}

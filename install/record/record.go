@@ -1,0 +1,283 @@
+// Package record reads and writes what an installation remembers of itself.
+//
+// The command that "grapnel install" writes into an agent's settings names its
+// installation by a random token. The program behind that command looks the
+// token up:
+//
+//	dir, err := record.Dir(root) // root is the value of --root, usually ""
+//	rec, err := record.Read(dir, id)
+//
+// and takes its policy, state directory and search path from the Record it
+// gets, because an agent's project settings can set any variable of the
+// environment of a hook. For the same reason Dir asks the user database where
+// the home directory is, never $HOME.
+//
+// The package imports little on purpose: it is linked into the program that
+// runs at every event. It knows nothing of agents or of their settings files.
+package record
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/home"
+)
+
+// A Record describes one installation: the entries of Grapnel in one settings
+// file of one agent.
+type Record struct {
+	ID       string `json:"id"`                // token in the installed command, see NewToken
+	Agent    string `json:"agent"`             // name of the agent, as "claude-code"
+	Scope    string `json:"scope"`             // "user" or "project"
+	Project  string `json:"project,omitempty"` // directory of the project, for scope "project"
+	Settings string `json:"settings"`          // the agent's file that holds the entries, absolute
+
+	Program string `json:"program"`          // absolute path of the hook program
+	Root    string `json:"root,omitempty"`   // value of --root, if the command carries it in place of the token
+	Policy  string `json:"policy,omitempty"` // the user's policy file
+	State   string `json:"state"`            // directory of spool, sessions and snapshots
+	Path    string `json:"path,omitempty"`   // PATH for commands that hooks start
+
+	Events          []string         `json:"events"`                      // the agent's own names, in the agent's order
+	TimeoutMS       int64            `json:"timeout_ms"`                  // after this the agent gives up on the hook, milliseconds
+	EventTimeoutsMS map[string]int64 `json:"event_timeouts_ms,omitempty"` // events with a timeout of their own, milliseconds
+	FailClosed      bool             `json:"fail_closed,omitempty"`       // the agent was asked to block when the hook fails
+
+	Made    Made      `json:"made"`
+	Version string    `json:"version,omitempty"` // of Grapnel
+	Time    time.Time `json:"time"`              // of the latest installation
+}
+
+// Timeout is how long the agent waits for the hook at the event, by the agent's
+// own name of it.
+func (r Record) Timeout(event string) time.Duration {
+	if ms, ok := r.EventTimeoutsMS[event]; ok {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return time.Duration(r.TimeoutMS) * time.Millisecond
+}
+
+// Made is what an installation created in a settings file around its entries,
+// so that removing them puts back exactly what was there. The zero value says
+// that everything around the entries was there before.
+type Made struct {
+	File   bool     `json:"file,omitempty"`   // the file itself
+	Dirs   []string `json:"dirs,omitempty"`   // directories above it, outermost first
+	Blank  *string  `json:"blank,omitempty"`  // what the file held, if that was only white space
+	Hooks  bool     `json:"hooks,omitempty"`  // the key "hooks"
+	Events []string `json:"events,omitempty"` // keys inside "hooks"
+
+	// Gaps holds the white space that stood before the closing bracket of
+	// objects and arrays that were empty. Keys are "" for the whole document,
+	// "hooks", and "hooks/EVENT".
+	Gaps map[string]string `json:"gaps,omitempty"`
+}
+
+// ErrNotFound is what Read wraps when no installation has the token.
+var ErrNotFound = errors.New("no such installation")
+
+// maxSize bounds a record file in bytes. Real ones are below 4 KiB.
+const maxSize = 256 << 10
+
+// idLength is the length of 128 bits in base32 without padding.
+const idLength = 26
+
+var tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// NewToken returns 128 random bits as 26 characters of a-z and 2-7.
+//
+// A project can repeat the text of an installed command in its own settings, to
+// make the agent run its weaker copy. With the token in it, the text cannot be
+// guessed. It is no secret against the model, which may read the settings.
+func NewToken() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return tokenEncoding.EncodeToString(b[:])
+}
+
+// ValidID reports whether id has the form of a token. An id reaches file names,
+// so anything else, "../x" above all, must not get further than this.
+func ValidID(id string) bool {
+	if len(id) != idLength {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// State returns the directory that holds everything Grapnel keeps: ROOT/state,
+// or .local/state/grapnel below the home directory of the user database when
+// root is empty. It does not create the directory.
+func State(root string) (string, error) {
+	if root != "" {
+		abs, err := filepath.Abs(root)
+		if err != nil {
+			return "", fmt.Errorf("--root %q: %w", root, err)
+		}
+		return filepath.Join(abs, "state"), nil
+	}
+	dir, err := home.Dir()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the home directory of this user, use --root DIR: %w", err)
+	}
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("the user database names no home directory for this user (%q), use --root DIR", dir)
+	}
+	return filepath.Join(dir, ".local", "state", "grapnel"), nil
+}
+
+// Dir returns the directory that holds the records, below State(root).
+func Dir(root string) (string, error) {
+	state, err := State(root)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(state, "installs"), nil
+}
+
+// Read returns the record with the token id. It fails with ErrNotFound when
+// there is none, and also when the file could have been written by other users.
+func Read(dir, id string) (Record, error) {
+	if !ValidID(id) {
+		return Record{}, fmt.Errorf("installation %q: not a token (%d characters of a-z and 2-7), run \"grapnel install\" again", id, idLength)
+	}
+	name := filename(dir, id)
+	rec, err := read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{}, fmt.Errorf("installation %s: %w in %s, run \"grapnel install\" again", id, ErrNotFound, dir)
+	case err != nil:
+		return Record{}, fmt.Errorf("installation %s: %w, run \"grapnel install\" again", id, err)
+	case rec.ID != id:
+		return Record{}, fmt.Errorf("installation %s: %s belongs to %q, run \"grapnel install\" again", id, name, rec.ID)
+	}
+	return rec, nil
+}
+
+func read(name string) (Record, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return Record{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Record{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Record{}, fmt.Errorf("%s is not a regular file", name)
+	}
+	// Who can write the record chooses the policy. Windows keeps no such bits.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		return Record{}, fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return Record{}, err
+	}
+	if len(data) > maxSize {
+		return Record{}, fmt.Errorf("%s is larger than %d KiB", name, maxSize>>10)
+	}
+	var rec Record
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return Record{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return rec, nil
+}
+
+// Write stores the record under its ID, in place of an older one. It creates
+// the directory; a reader sees the old record or the new one, never a part.
+func Write(dir string, rec Record) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot write the record of installation %s: %w", rec.ID, err)
+		}
+	}()
+	if !ValidID(rec.ID) {
+		return errors.New("its ID is not a token")
+	}
+	data, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(append(data, '\n')); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), filename(dir, rec.ID))
+}
+
+// List returns all records, oldest installation first. A directory that does
+// not exist holds none. Records that cannot be read are left out and named in
+// the error; the others are valid in spite of it.
+func List(dir string) ([]Record, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the installations: %w", err)
+	}
+	var recs []Record
+	var errs []error
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || !ValidID(id) {
+			continue
+		}
+		rec, err := Read(dir, id)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		recs = append(recs, rec)
+	}
+	slices.SortStableFunc(recs, func(a, b Record) int { return a.Time.Compare(b.Time) })
+	return recs, errors.Join(errs...)
+}
+
+// Remove forgets the installation. It is no error when there is none.
+func Remove(dir, id string) error {
+	if !ValidID(id) {
+		return fmt.Errorf("installation %q: not a token", id)
+	}
+	if err := os.Remove(filename(dir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the record of installation %s: %w", id, err)
+	}
+	return nil
+}
+
+func filename(dir, id string) string { return filepath.Join(dir, id+".json") }
