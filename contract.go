@@ -82,7 +82,7 @@ var Contracts = []Contract{
 	{Kind: MessageSent, FailOpen: true},
 	{Kind: CompactBefore, Blocks: BlockAction, Context: true, FailOpen: true},
 	{Kind: CompactAfter, Changes: []Change{{Field: FieldSummary, Merge: MergeJoin}}, FailOpen: true, Stdout: StdoutSummary},
-	{Kind: SubagentStart, Context: true, FailOpen: true, Stdout: StdoutContext},
+	{Kind: SubagentStart, Blocks: BlockAction, Context: true, FailOpen: true, Stdout: StdoutContext},
 	{Kind: SubagentAfter, Blocks: BlockStop, Context: true, FailOpen: true, MaxStops: MaxStops},
 	{Kind: TaskBefore, Blocks: BlockAction},
 	{Kind: TaskAfter, Blocks: BlockAction},

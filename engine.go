@@ -2,27 +2,27 @@ package grapnel
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Options are an engine's settings. The zero value is the default, and nil is fine.
 type Options struct {
 	Observers    []Observer // told of every firing; none = no Record is made
 	Background   Background // runs observing hooks; nil = the engine does, in goroutines that Close waits for
-	ReasonLimit  int        // bytes of reasons in a Verdict; 0 = 4096
+	ReasonLimit  int        // bytes of reasons in a Verdict, of messages, and of a halt; 0 = 4096
 	ContextLimit int        // bytes of context in a Verdict; 0 = 32768
 }
 
 // An Engine fires events through hooks. It is safe for concurrent use; adding or
 // removing hooks does not disturb an event that is under way.
 type Engine struct {
-	opts       Options
-	table      atomic.Pointer[table]
-	mu         sync.Mutex // serialises writers of table
-	background sync.WaitGroup
-	closed     bool // guarded by mu
+	opts  Options
+	table atomic.Pointer[table]
+	mu    sync.Mutex // serialises writers of table
+	late  late
 }
 
 // New returns an engine with these hooks. An error names the first Spec that is
@@ -31,14 +31,15 @@ func New(specs []Spec, opts *Options) (*Engine, error) {
 	e := &Engine{}
 	if opts != nil {
 		e.opts = *opts
+		e.opts.Observers = slices.Clone(opts.Observers)
 	}
-	if e.opts.ReasonLimit == 0 {
+	if e.opts.ReasonLimit <= 0 {
 		e.opts.ReasonLimit = 4096
 	}
-	if e.opts.ContextLimit == 0 {
+	if e.opts.ContextLimit <= 0 {
 		e.opts.ContextLimit = 32768
 	}
-	t, err := newTable(append([]Spec(nil), specs...))
+	t, err := newTable(specs)
 	if err != nil {
 		return nil, err
 	}
@@ -47,26 +48,22 @@ func New(specs []Spec, opts *Options) (*Engine, error) {
 }
 
 // With returns an engine that has these hooks on top of e's, for one session or
-// sub-agent; e itself stays as it is. Later changes of e do not reach it.
+// sub-agent; e itself stays as it is. Later changes of e do not reach it, and it
+// has a Close of its own.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
-	return New(append(append([]Spec(nil), e.table.Load().specs...), specs...), &e.opts)
+	return New(slices.Concat(e.table.Load().specs, specs), &e.opts)
 }
 
 // Add adds hooks for events that are fired from now on.
 func (e *Engine) Add(specs ...Spec) error {
-	return e.update(func(old []Spec) []Spec { return append(old, specs...) })
+	return e.update(func(old []Spec) []Spec { return slices.Concat(old, specs) })
 }
 
 // Remove removes all hooks of a source and returns how many there were.
 func (e *Engine) Remove(source string) int {
 	removed := 0
 	_ = e.update(func(old []Spec) []Spec { // a subset of a valid table is valid
-		kept := old[:0]
-		for _, s := range old {
-			if s.Source.Name != source {
-				kept = append(kept, s)
-			}
-		}
+		kept := slices.DeleteFunc(slices.Clone(old), func(s Spec) bool { return s.Source.Name == source })
 		removed = len(old) - len(kept)
 		return kept
 	})
@@ -76,7 +73,7 @@ func (e *Engine) Remove(source string) int {
 func (e *Engine) update(change func([]Spec) []Spec) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t, err := newTable(change(append([]Spec(nil), e.table.Load().specs...)))
+	t, err := newTable(change(e.table.Load().specs))
 	if err != nil {
 		return err
 	}
@@ -86,7 +83,7 @@ func (e *Engine) update(change func([]Spec) []Spec) error {
 
 // Specs returns the hooks, in the order in which they were added.
 func (e *Engine) Specs() []Spec {
-	return append([]Spec(nil), e.table.Load().specs...)
+	return cloneSpecs(e.table.Load().specs)
 }
 
 // Plan returns who would run for ev, and in which step. No hook is called. During
@@ -97,7 +94,11 @@ func (e *Engine) Plan(ev *Event) Plan {
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never
 // fails: what goes wrong in a hook counts as its OnError says, and is in the
-// Record. When ctx is done, hooks that have not started count as failed.
+// Record. When ctx is done, steps that have not started count as failed. A hook
+// that calls runtime.Goexit and has no Timeout ends the caller's goroutine.
+//
+// Hooks that are late and observing hooks read ev, and what the Verdict refers to,
+// after Fire has returned: leave both as they are.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	l := e.table.Load().lineup(ev.Kind)
 	if l.size == 0 && len(e.opts.Observers) == 0 {
@@ -111,43 +112,27 @@ func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 // means that not even the kind is known; then every hook of every event that can
 // be stopped counts.
 func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
+	if err == nil {
+		err = errors.New("it could not be read")
+	}
 	t := e.table.Load()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {
-		l = t.anything()
+		l = t.unknown
 	}
 	return e.fire(ctx, l, ev, err)
 }
 
-// anything is the lineup of an event of unknown kind.
-func (t *table) anything() *lineup {
-	l := &lineup{contract: &Contract{Blocks: BlockAction}}
-	seen := map[*Spec]bool{}
-	for i := range Contracts {
-		if Contracts[i].Blocks != BlockAction {
-			continue
-		}
-		for _, group := range t.byKind[Contracts[i].Kind].groups() {
-			for _, s := range group {
-				if !seen[s] {
-					seen[s] = true
-					l.add(s)
-				}
-			}
-		}
-	}
-	return l
-}
-
 // Close waits until the hooks that the engine runs in the background have ended,
-// or ctx is done. Events can still be fired; their observers are then not run.
+// or ctx is done. Events can still be fired; their observing hooks are then not
+// run, and their Records say so.
 func (e *Engine) Close(ctx context.Context) error {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
+	e.late.mu.Lock()
+	e.late.closed = true
+	e.late.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		e.background.Wait()
+		e.late.hooks.Wait()
 		close(done)
 	}()
 	select {
@@ -157,6 +142,3 @@ func (e *Engine) Close(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 }
-
-// backgroundTimeout bounds an observing hook that names no timeout of its own.
-const backgroundTimeout = 5 * time.Minute

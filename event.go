@@ -387,7 +387,10 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 	case FieldCommand, FieldPath, FieldURL, FieldContent:
 		if ev.Tool != nil {
 			for _, fact := range ev.Tool.Facts {
-				if found := rawFind(ev.Tool.Input, fact.At); fact.Field == f && len(found) > 0 {
+				if fact.Field != f {
+					continue
+				}
+				if found := rawFind(ev.Tool.Input, fact.At); len(found) > 0 {
 					return found[0], true
 				}
 			}
@@ -397,22 +400,26 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 }
 
 // Set returns a copy of the event with one field replaced, or an error when the
-// value does not fit or the event has no place for it. The event itself stays.
+// value does not fit or the event has no place for it. The event itself stays; the
+// copy shares the parts that did not change.
 func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 	if !json.Valid(value) {
 		return nil, fmt.Errorf("set %s: not valid JSON", f)
+	}
+	if ev.Tool == nil && (f.view() || f == FieldInput || f == FieldOutput || f == FieldNext) {
+		return nil, fmt.Errorf("set %s: the event has no tool", f)
 	}
 	out := *ev
 	var err error
 	switch f {
 	case FieldPrompt:
 		out.Prompt = clone(ev.Prompt)
-		err = decodeInto(value, &out.Prompt.Text)
+		out.Prompt.Text, err = decode[string](value)
 	case FieldSystem:
 		out.Prompt = clone(ev.Prompt)
-		err = decodeInto(value, &out.Prompt.System)
+		out.Prompt.System, err = decode[string](value)
 	case FieldModel:
-		err = decodeInto(value, &out.Session.Model)
+		out.Session.Model, err = decode[string](value)
 	case FieldRequest:
 		out.Model = clone(ev.Model)
 		out.Model.Request = value
@@ -421,10 +428,10 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Model.Response = value
 	case FieldTools:
 		out.Toolset = clone(ev.Toolset)
-		err = decodeInto(value, &out.Toolset.Allowed)
+		out.Toolset.Allowed, err = decode[[]string](value)
 	case FieldMode:
 		out.Toolset = clone(ev.Toolset)
-		err = decodeInto(value, &out.Toolset.Mode)
+		out.Toolset.Mode, err = decode[string](value)
 	case FieldInput:
 		if !isObject(value) {
 			return nil, fmt.Errorf("set %s: want a JSON object", f)
@@ -443,13 +450,13 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Message.Raw = value
 	case FieldText:
 		out.Message = clone(ev.Message)
-		err = decodeInto(value, &out.Message.Content)
+		out.Message.Content, err = decode[string](value)
 	case FieldSummary:
 		out.Compact = clone(ev.Compact)
-		err = decodeInto(value, &out.Compact.Summary)
+		out.Compact.Summary, err = decode[string](value)
 	case FieldClear:
 		out.Stop = clone(ev.Stop)
-		err = decodeInto(value, &out.Stop.ClearMemory)
+		out.Stop.ClearMemory, err = decode[bool](value)
 	case FieldAnswer:
 		out.Elicitation = clone(ev.Elicitation)
 		out.Elicitation.Answer = value
@@ -469,19 +476,19 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 	if _, ok := rawString(value); !ok {
 		return nil, fmt.Errorf("set %s: want a JSON string", f)
 	}
-	if ev.Tool == nil {
-		return nil, fmt.Errorf("set %s: the event has no tool", f)
-	}
-	var at []string
+	at, places := "", 0
 	for _, fact := range ev.Tool.Facts {
-		if fact.Field == f && len(rawFind(ev.Tool.Input, fact.At)) > 0 {
-			at = append(at, fact.At)
+		if fact.Field != f {
+			continue
+		}
+		if n := len(rawFind(ev.Tool.Input, fact.At)); n > 0 {
+			at, places = fact.At, places+n
 		}
 	}
-	if len(at) != 1 || strings.Contains(at[0], "*") {
-		return nil, fmt.Errorf("set %s: tool %s has %d places for it, want exactly one", f, ev.Tool.Name, len(at))
+	if places != 1 {
+		return nil, fmt.Errorf("set %s: tool %s has %d places for it, want exactly one", f, ev.Tool.Name, places)
 	}
-	input, err := rawReplace(ev.Tool.Input, at[0], value)
+	input, err := rawReplace(ev.Tool.Input, at, value)
 	if err != nil {
 		return nil, fmt.Errorf("set %s: %w", f, err)
 	}

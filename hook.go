@@ -45,8 +45,9 @@ type Explainer interface {
 // Phase is the part of a firing in which a hook runs.
 type Phase uint8
 
-// The phases. In process, rewrites chain and rules judge their result; steps run
-// by priority and may leave the process; observers come after the Verdict.
+// The phases. In process, rewrites chain and rules judge their result, which they
+// may not change; steps run by priority and may leave the process; observers come
+// after the Verdict.
 const (
 	PhaseStep Phase = iota
 	PhaseRewrite
@@ -54,13 +55,21 @@ const (
 	PhaseObserve
 )
 
+var phaseNames = [...]string{PhaseStep: "step", PhaseRewrite: "rewrite", PhaseRule: "rule", PhaseObserve: "observe"}
+
 // String returns step, rewrite, rule or observe.
-func (p Phase) String() string {
-	return [...]string{"step", "rewrite", "rule", "observe"}[p&3]
-}
+func (p Phase) String() string { return nameOf(phaseNames[:], int(p), "phase") }
 
 // MarshalText writes the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// nameOf returns the name of a constant, or what it is and its number.
+func nameOf(names []string, i int, what string) string {
+	if i >= 0 && i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s(%d)", what, i)
+}
 
 // OnError says what a hook's failure counts as, where the event's Contract lets
 // failures count at all.
@@ -72,8 +81,16 @@ const (
 	OnErrorDefault OnError = iota
 	OnErrorOpen            // no opinion: the action goes on, and the failure is recorded and shown
 	OnErrorClosed          // a Block
-	OnErrorAsk             // an Ask
+	OnErrorAsk             // an Ask, or a Block where nobody can be asked
 )
+
+var onErrorNames = [...]string{OnErrorDefault: "default", OnErrorOpen: "open", OnErrorClosed: "closed", OnErrorAsk: "ask"}
+
+// String returns default, open, closed or ask.
+func (o OnError) String() string { return nameOf(onErrorNames[:], int(o), "on_error") }
+
+// MarshalText writes the name.
+func (o OnError) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // Mode says whether a hook's answer counts.
 type Mode uint8
@@ -83,6 +100,14 @@ const (
 	Enforce Mode = iota
 	Observe
 )
+
+var modeNames = [...]string{Enforce: "enforce", Observe: "observe"}
+
+// String returns enforce or observe.
+func (m Mode) String() string { return nameOf(modeNames[:], int(m), "mode") }
+
+// MarshalText writes the mode's name.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // Scope is where a Source comes from, strongest first. A weaker one adds to what
 // a stronger one says and never takes away from it.
@@ -101,10 +126,10 @@ var scopeNames = [...]string{"managed", "user", "project", "plugin", "session"}
 
 // String returns the scope's name.
 func (s Scope) String() string {
-	if i := int(s) + 1; i >= 0 && i < len(scopeNames) {
-		return scopeNames[i]
+	if s < ScopeManaged || s > ScopeSession {
+		return fmt.Sprintf("scope(%d)", int8(s))
 	}
-	return fmt.Sprintf("scope(%d)", int8(s))
+	return scopeNames[s-ScopeManaged]
 }
 
 // MarshalText writes the scope's name.
@@ -132,7 +157,7 @@ type Spec struct {
 	Match    Matcher       // what else must hold; nil = nothing
 	Phase    Phase         // see Phase
 	Hook     Hook          // who answers
-	Priority *int          // of a step, lower first, equal ones together; nil = DefaultPriority
+	Priority *int          // lower first; steps with equal ones run together; nil = DefaultPriority
 	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
 	OnError  OnError
 	Mode     Mode
@@ -174,6 +199,14 @@ func (s *Spec) check() error {
 		return fmt.Errorf("hook %q: no Hook: set Spec.Hook", s.Name)
 	case s.Timeout < 0:
 		return fmt.Errorf("hook %q: timeout %v is negative", s.Name, s.Timeout)
+	case int(s.Phase) >= len(phaseNames):
+		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Phase)
+	case int(s.OnError) >= len(onErrorNames):
+		return fmt.Errorf("hook %q: there is no %v", s.Name, s.OnError)
+	case int(s.Mode) >= len(modeNames):
+		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Mode)
+	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
+		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Source.Scope)
 	}
 	for _, k := range s.On {
 		if ContractOf(k) == nil && !k.Native() {
@@ -189,13 +222,14 @@ func (s *Spec) check() error {
 }
 
 // listens reports whether the Spec wants this event.
-func (s *Spec) listens(ev *Event, v *Verdict) (bool, error) {
+func (s *Spec) listens(ev *Event, v *Verdict) (ok bool, err error) {
 	if len(s.Tools) > 0 && !MatchTool(s.Tools, ev.Tool) {
 		return false, nil
 	}
 	if s.Match == nil {
 		return true, nil
 	}
+	defer caught(&err)
 	return s.Match.Match(ev, v)
 }
 

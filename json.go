@@ -6,13 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Raw JSON is read and changed in place of being decoded into maps, so that what
 // a hook did not touch keeps its key order and the spelling of its numbers: an
 // agent validates the input it gets back against what the model wrote.
+//
+// These functions want valid JSON and give nothing, or nonsense, for anything
+// else. What an agent sends is nested as deep as an attacker likes, so nothing
+// here recurses over it; a pointer or a patch bounds how deep they go. Of two
+// equal keys the last counts, as in every agent's parser.
 
 // member is one key of an object, or one element of an array (key "").
 type member struct {
@@ -21,73 +28,54 @@ type member struct {
 	value  json.RawMessage
 }
 
-// rawMembers splits an object or array. It wants valid JSON; anything else gives nil.
+// rawMembers splits an object or array; anything else gives nil.
 func rawMembers(raw json.RawMessage) (members []member, object bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '{' && raw[0] != '[' {
 		return nil, false
 	}
 	object = raw[0] == '{'
-	for i := skipSpace(raw, 1); i < len(raw) && raw[i] != '}' && raw[i] != ']'; {
+	inner := raw[1 : len(raw)-1]
+	for i := skipSpace(inner, 0); i < len(inner); {
 		var m member
 		if object {
-			end := skipValue(raw, i)
-			m.rawKey = raw[i:end]
-			if err := json.Unmarshal(m.rawKey, &m.key); err != nil {
+			end := skipValue(inner, i)
+			m.rawKey = inner[i:end]
+			var ok bool
+			if m.key, ok = rawString(m.rawKey); !ok {
 				return nil, object
 			}
-			i = skipSpace(raw, skipSpace(raw, end)+1) // the colon
+			i = skipSpace(inner, skipSpace(inner, end)+1) // behind the colon
 		}
-		end := skipValue(raw, i)
-		if end <= i || end > len(raw) {
+		end := skipValue(inner, i)
+		if end <= i {
 			return nil, object
 		}
-		m.value = raw[i:end]
+		m.value = inner[i:end]
 		members = append(members, m)
-		if i = skipSpace(raw, end); i < len(raw) && raw[i] == ',' {
-			i = skipSpace(raw, i+1)
-		}
+		i = skipSpace(inner, skipSpace(inner, end)+1) // behind the comma
 	}
 	return members, object
 }
 
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
+// lastMembers lists the members of an object, of equal keys only the last value,
+// and where each key stands in the list. Anything but an object has none.
+func lastMembers(raw json.RawMessage) (members []member, at map[string]int) {
+	all, object := rawMembers(raw)
+	if !object {
+		return nil, nil
 	}
-	return i
-}
-
-// skipValue returns the index behind the value that begins at i.
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			for i++; i < len(b) && b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-			i++
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\t', '\n', '\r':
-			i++
-		default:
-			for i < len(b) && !strings.ContainsRune("{}[],: \t\n\r\"", rune(b[i])) {
-				i++
-			}
+	at = make(map[string]int, len(all))
+	members = all[:0]
+	for _, m := range all {
+		if i, again := at[m.key]; again {
+			members[i].value = m.value
+			continue
 		}
-		if depth <= 0 {
-			return i
-		}
+		at[m.key] = len(members)
+		members = append(members, m)
 	}
-	return i
+	return members, at
 }
 
 func joinMembers(members []member, object bool) json.RawMessage {
@@ -111,141 +99,223 @@ func joinMembers(members []member, object bool) json.RawMessage {
 	return b.Bytes()
 }
 
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the index behind the value that begins at i.
+func skipValue(b []byte, i int) int {
+	if i < len(b) && b[i] != '"' && b[i] != '{' && b[i] != '[' { // a number or a word
+		for i < len(b) && strings.IndexByte(",:]} \t\n\r", b[i]) < 0 {
+			i++
+		}
+		return i
+	}
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			i++
+		}
+		if depth <= 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// skipString returns the index behind the string that begins at i.
+func skipString(b []byte, i int) int {
+	for from := i + 1; ; {
+		n := bytes.IndexByte(b[from:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		end := from + n
+		escapes := 0
+		for b[end-1-escapes] == '\\' { // stops at the opening quote at the latest
+			escapes++
+		}
+		from = end + 1
+		if escapes%2 == 0 {
+			return from
+		}
+	}
+}
+
+// nextString returns where the next string that is a value, not a key, begins and
+// ends, looking from i on. There is none when begin is -1.
+func nextString(raw []byte, i int) (begin, end int) {
+	for {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return -1, len(raw)
+		}
+		begin = i + n
+		end = skipString(raw, begin)
+		if colon := skipSpace(raw, end); colon >= len(raw) || raw[colon] != ':' {
+			return begin, end
+		}
+		i = end
+	}
+}
+
 // rawFind returns the values at an RFC 6901 pointer, in which * stands for every
-// element of an array. Of two equal keys the last counts, as in every agent's parser.
+// element of an array.
 func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 	if pointer == "" {
 		return []json.RawMessage{raw}
 	}
 	key, rest := splitPointer(pointer)
 	members, object := rawMembers(raw)
-	if !object {
-		var found []json.RawMessage
-		for i, m := range members {
-			if key == "*" || key == strconv.Itoa(i) {
-				found = append(found, rawFind(m.value, rest)...)
+	if object {
+		for _, m := range slices.Backward(members) {
+			if m.key == key {
+				return rawFind(m.value, rest)
 			}
 		}
-		return found
+		return nil
 	}
-	for i := len(members) - 1; i >= 0; i-- {
-		if members[i].key == key {
-			return rawFind(members[i].value, rest)
+	if key != "*" {
+		i := arrayIndex(key, len(members))
+		if i < 0 {
+			return nil
 		}
+		return rawFind(members[i].value, rest)
 	}
-	return nil
+	var found []json.RawMessage
+	for _, m := range members {
+		found = append(found, rawFind(m.value, rest)...)
+	}
+	return found
 }
 
-// rawReplace replaces the value at a pointer that exists.
+// rawReplace replaces the one value at a pointer. A * stands for the only element
+// of an array.
 func rawReplace(raw json.RawMessage, pointer string, value json.RawMessage) (json.RawMessage, error) {
 	if pointer == "" {
 		return value, nil
 	}
 	key, rest := splitPointer(pointer)
-	members, object := rawMembers(raw)
-	for i := len(members) - 1; i >= 0; i-- {
-		if object && members[i].key == key || !object && strconv.Itoa(i) == key {
-			changed, err := rawReplace(members[i].value, rest, value)
-			if err != nil {
-				return nil, err
-			}
-			members[i].value = changed
-			return joinMembers(members, object), nil
+	members, at := lastMembers(raw)
+	i, found := at[key]
+	object := at != nil
+	if !object {
+		members, _ = rawMembers(raw)
+		if key == "*" && len(members) == 1 {
+			key = "0"
 		}
+		i = arrayIndex(key, len(members))
+		found = i >= 0
 	}
-	return nil, fmt.Errorf("nothing at %s", pointer)
+	if !found {
+		return nil, fmt.Errorf("nothing at %s", pointer)
+	}
+	changed, err := rawReplace(members[i].value, rest, value)
+	if err != nil {
+		return nil, err
+	}
+	members[i].value = changed
+	return joinMembers(members, object), nil
 }
+
+// arrayIndex reads an RFC 6901 array index below n; -1 is none.
+func arrayIndex(key string, n int) int {
+	i, err := strconv.Atoi(key)
+	if err != nil || i < 0 || i >= n || strconv.Itoa(i) != key { // 01 and +1 are keys, no indices
+		return -1
+	}
+	return i
+}
+
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 func splitPointer(pointer string) (key, rest string) {
 	key, rest, more := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
 	if more {
 		rest = "/" + rest
 	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(key), rest
+	return unescapePointer.Replace(key), rest
 }
 
 // mergePatch applies an RFC 7396 merge patch.
 func mergePatch(target, patch json.RawMessage) (json.RawMessage, error) {
-	if !json.Valid(patch) {
+	if !json.Valid(patch) { // which also bounds its depth
 		return nil, errors.New("patch: not valid JSON")
 	}
+	return applyPatch(target, patch), nil
+}
+
+func applyPatch(target, patch json.RawMessage) json.RawMessage {
 	if !isObject(patch) {
-		return patch, nil
+		return patch
 	}
-	var members []member
-	if isObject(target) {
-		members, _ = rawMembers(target)
-	}
-	changes, _ := rawMembers(patch)
+	changes, _ := lastMembers(patch)
+	members, at := lastMembers(target)
 	for _, c := range changes {
-		at := -1
-		for i := range members {
-			if members[i].key == c.key {
-				at = i
-			}
+		i, has := at[c.key]
+		switch {
+		case has && string(c.value) == "null":
+			members[i].value = nil
+		case has:
+			members[i].value = applyPatch(members[i].value, c.value)
+		case string(c.value) != "null":
+			members = append(members, member{key: c.key, rawKey: c.rawKey, value: applyPatch(nil, c.value)})
 		}
-		if string(c.value) == "null" {
-			if at >= 0 {
-				members = append(members[:at:at], members[at+1:]...)
-			}
+	}
+	members = slices.DeleteFunc(members, func(m member) bool { return m.value == nil })
+	return joinMembers(members, true)
+}
+
+// rawStrings calls yield with every decoded string, object keys left out, until
+// yield returns false.
+func rawStrings(raw json.RawMessage, yield func(string) bool) {
+	for begin, end := nextString(raw, 0); begin >= 0; begin, end = nextString(raw, end) {
+		if text, ok := rawString(raw[begin:end]); ok && !yield(text) {
+			return
+		}
+	}
+}
+
+// rawMapStrings passes every decoded string through change. All other bytes stay.
+func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMessage, bool) {
+	var out []byte
+	done := 0
+	for begin, end := nextString(raw, 0); begin >= 0; begin, end = nextString(raw, end) {
+		text, ok := rawString(raw[begin:end])
+		if !ok {
 			continue
 		}
-		var old json.RawMessage
-		if at >= 0 {
-			old = members[at].value
-		}
-		value, err := mergePatch(old, c.value)
-		if err != nil {
-			return nil, err
-		}
-		if at < 0 {
-			members = append(members, member{key: c.key, rawKey: c.rawKey, value: value})
-		} else {
-			members[at].value = value
-		}
-	}
-	return joinMembers(members, true), nil
-}
-
-// rawStrings calls yield with every decoded string, object keys left out.
-func rawStrings(raw json.RawMessage, yield func(string) bool) bool {
-	if text, ok := rawString(raw); ok {
-		return yield(text)
-	}
-	members, _ := rawMembers(raw)
-	for _, m := range members {
-		if !rawStrings(m.value, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// rawMapStrings passes every decoded string through change.
-func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMessage, bool) {
-	if text, ok := rawString(raw); ok {
 		if now := change(text); now != text {
-			return quote(now), true
+			out = append(append(out, raw[done:begin]...), quote(now)...)
+			done = end
 		}
+	}
+	if done == 0 {
 		return raw, false
 	}
-	members, object := rawMembers(raw)
-	any := false
-	for i := range members {
-		value, changed := rawMapStrings(members[i].value, change)
-		members[i].value = value
-		any = any || changed
-	}
-	if !any {
-		return raw, false
-	}
-	return joinMembers(members, object), true
+	return append(out, raw[done:]...), true
 }
 
+// rawString decodes a JSON string.
 func rawString(raw json.RawMessage) (string, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
+	}
+	inner := raw[1 : len(raw)-1]
+	if plain := bytes.IndexByte(inner, '"') < 0 && bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner); plain && raw[len(raw)-1] == '"' {
+		return string(inner), true
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -273,15 +343,17 @@ func decodeAny(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-func decodeInto(raw json.RawMessage, into any) error {
-	if err := json.Unmarshal(raw, into); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return fmt.Errorf("want %s, got %s", wrong.Type, wrong.Value)
-		}
-		return err
+// decode reads a value of one type. Unlike json.Unmarshal it takes null for a
+// value of another type, since "no change" is not what whoever sent it meant.
+func decode[T any](raw json.RawMessage) (value T, err error) {
+	err = json.Unmarshal(raw, &value)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return value, fmt.Errorf("want %T, got %s", value, wrong.Value)
 	}
-	return nil
+	if err == nil && string(bytes.TrimSpace(raw)) == "null" {
+		return value, fmt.Errorf("want %T, got null", value)
+	}
+	return value, err
 }
 
 func isObject(raw json.RawMessage) bool {

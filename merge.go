@@ -10,8 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-type rawValue = json.RawMessage
-
 // fieldOrder puts whole fields before the views of them.
 func fieldOrder(a, b Field) int {
 	return cmp.Or(cmp.Compare(btoi(a.view()), btoi(b.view())), cmp.Compare(a, b))
@@ -25,11 +23,11 @@ func btoi(b bool) int {
 }
 
 // mergeField lays one change over an event.
-func mergeField(ev *Event, field Field, value rawValue, patch bool, merge Merge) (*Event, error) {
+func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge Merge) (*Event, error) {
 	current, has := ev.Get(field)
 	if patch {
 		if !has {
-			current = rawValue("null")
+			current = json.RawMessage("null")
 		}
 		patched, err := mergePatch(current, value)
 		if err != nil {
@@ -58,7 +56,8 @@ func mergeField(ev *Event, field Field, value rawValue, patch bool, merge Merge)
 	return ev.Set(field, value)
 }
 
-func (a *answer) halts() bool { return a.out.Halt != "" && a.spec.Mode == Enforce }
+// changes reports whether an answer changed the event.
+func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == Enforce }
 
 // enforced is the decision that counts.
 func (a *answer) enforced() Decision {
@@ -78,49 +77,72 @@ func (f *firing) merge() Verdict {
 	for i := range f.answers {
 		v.Decision = max(v.Decision, f.answers[i].enforced())
 	}
-	var halts []string
+	var halts []Reason
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.spec.Mode == Observe {
+		if a.silent() || a.spec.Mode == Observe {
 			continue
 		}
-		if a.halts() {
-			halts = appendNew(halts, a.out.Halt)
+		if a.out.Halt != "" {
+			halts = appendReason(halts, a, a.out.Halt, CauseDecision)
 		}
-		if text := a.reason(); v.Decision > None && a.enforced() == v.Decision && text != "" {
-			r := Reason{Hook: a.spec.FullName(), Text: text, Cause: a.cause}
-			if !slices.ContainsFunc(v.Reasons, func(o Reason) bool { return o.Text == r.Text }) {
-				v.Reasons = append(v.Reasons, r)
-			}
+		if v.Decision > None && a.enforced() == v.Decision {
+			v.Reasons = appendReason(v.Reasons, a, a.reason(), a.cause())
 		}
 		for _, text := range a.out.Context {
 			v.Context = appendNew(v.Context, text)
 		}
 		v.Messages = appendNew(v.Messages, a.out.Message)
 		if a.failOpen {
-			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q did not answer and the action went on (on_error: open): %v", a.spec.FullName(), a.err))
+			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q could not answer, which counts as no opinion: %v", a.spec.FullName(), a.err))
 		}
 		for key, value := range a.out.Native {
-			if v.Native == nil {
-				v.Native = make(map[string]json.RawMessage)
-			}
-			v.Native[key] = value
+			v.native(f.first.Agent.Name, key, value)
 		}
 	}
-	v.Halt = strings.Join(halts, "\n")
-	f.combineHalt(&v)
-	if changed := changedFields(f.first, f.ev, f.contract.Changes); len(changed) > 0 && !(v.Decision == Block && f.contract.Blocks == BlockAction) {
-		v.Changes = make(map[Field]json.RawMessage, len(changed))
-		for _, field := range changed {
-			v.Changes[field], _ = f.ev.Get(field)
-		}
-	}
+	f.halt(&v, halts)
+	f.changes(&v)
 	if f.first.Can != nil {
 		f.degrade(&v, f.first.Can)
 	}
+	slices.Sort(v.Lost)
 	v.Reasons = capReasons(v.Reasons, f.engine.opts.ReasonLimit)
+	v.Halt = capText(v.Halt, f.engine.opts.ReasonLimit)
+	v.Messages = capTexts(v.Messages, f.engine.opts.ReasonLimit)
 	v.Context = capTexts(v.Context, f.engine.opts.ContextLimit)
 	return v
+}
+
+// native passes on what only this agent understands.
+func (v *Verdict) native(agent, key string, value json.RawMessage) {
+	if !strings.HasPrefix(key, agent+".") {
+		v.Lost = appendNew(v.Lost, key+": only for another agent")
+		return
+	}
+	if v.Native == nil {
+		v.Native = make(map[string]json.RawMessage)
+	}
+	v.Native[key] = value
+}
+
+// changes puts the net changes into the Verdict; what is blocked is not changed.
+func (f *firing) changes(v *Verdict) {
+	changed := changedFields(f.first, f.ev, f.contract.Changes)
+	if len(changed) == 0 {
+		v.Event = f.first // to the byte
+		return
+	}
+	if v.Decision == Block && f.contract.Blocks == BlockAction {
+		return
+	}
+	v.Changes = make(map[Field]json.RawMessage, len(changed))
+	for _, field := range changed {
+		value, ok := f.ev.Get(field)
+		if !ok { // only texts can become empty
+			value = quote("")
+		}
+		v.Changes[field] = value
+	}
 }
 
 // expireAllows drops every Allow for another input than the one that will run,
@@ -138,19 +160,17 @@ func (f *firing) expireAllows() {
 	}
 }
 
-// combineHalt: stopping the turn also stops the action that is about to happen,
-// and stopping for good beats "do not stop yet".
-func (f *firing) combineHalt(v *Verdict) {
-	if v.Halt == "" {
+// halt: stopping the turn also stops the action that is about to happen, and
+// stopping for good beats "do not stop yet".
+func (f *firing) halt(v *Verdict, halts []Reason) {
+	if len(halts) == 0 {
 		return
 	}
+	v.Halt = strings.Join(reasonTexts(halts), "\n")
 	switch f.contract.Blocks {
 	case BlockAction:
 		if v.Decision < Block {
-			v.Decision, v.Reasons = Block, nil
-		}
-		if len(v.Reasons) == 0 {
-			v.Reasons = []Reason{{Hook: f.halter(), Text: v.Halt, Cause: CauseDecision}}
+			v.Decision, v.Reasons = Block, halts
 		}
 	case BlockStop:
 		v.Decision, v.Reasons = None, nil
@@ -158,19 +178,10 @@ func (f *firing) combineHalt(v *Verdict) {
 	}
 }
 
-func (f *firing) halter() string {
-	for i := range f.answers {
-		if f.answers[i].halts() {
-			return f.answers[i].spec.FullName()
-		}
-	}
-	return ""
-}
-
 // reason is what an answer gives as its reason; a Block always has one.
 func (a *answer) reason() string {
 	failure := ""
-	if a.err != nil && a.cause != CauseDecision {
+	if a.byError {
 		failure = fmt.Sprintf("hook %q could not answer: %v", a.spec.Name, a.err)
 	}
 	switch {
@@ -190,78 +201,81 @@ func (a *answer) reason() string {
 // degrade turns what the agent cannot be told into the next stricter thing that
 // it understands, and never into something weaker. Lost names each.
 func (f *firing) degrade(v *Verdict, can *Can) {
-	lose := func(format string, args ...any) { v.Lost = append(v.Lost, fmt.Sprintf(format, args...)) }
-	stoppable := can.Block && (f.contract.Blocks == BlockAction || f.contract.Blocks == BlockFeedback)
-	block := func(text string) {
+	blocks := f.contract.Blocks
+	lose := func(what, told string) { v.Lost = append(v.Lost, what+": "+told) }
+	// Where a block stops the action, a halt does so too. At a stop neither is
+	// stricter than nothing: what is blocked there is the stop.
+	strict := can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction
+	block := func(what, why string) {
+		lose(what, "told as block")
 		if v.Decision < Block {
 			v.Decision, v.Reasons = Block, nil
 		}
-		v.Reasons = append(v.Reasons, Reason{Hook: "grapnel", Text: text, Cause: CauseDecision})
+		v.Reasons = append(v.Reasons, Reason{Hook: "grapnel", Text: why, Cause: CauseDecision})
 	}
 
+	approved := true // what runs is what an Allow approved
 	for _, field := range sortedFields(v.Changes) {
 		if slices.Contains(can.Change, field) {
 			continue
 		}
-		value := v.Changes[field]
+		text, ok := rawString(v.Changes[field])
+		if !ok {
+			text = string(v.Changes[field])
+		}
 		delete(v.Changes, field)
-		if !stoppable {
-			lose("change of %s: not told", field)
-			continue
+		if what := "change of " + string(field); strict {
+			block(what, fmt.Sprintf("%s must be changed, and %s cannot be told to do so. Use this instead: %s", field, f.agent(), capText(text, 2000)))
+		} else {
+			lose(what, "not told")
+			approved = false
 		}
-		text := string(value)
-		if s, ok := rawString(value); ok {
-			text = s
-		}
-		lose("change of %s: told as block, with the suggestion as reason", field)
-		block(fmt.Sprintf("%s must be changed, and %s cannot be told to do so. Use this instead: %s", field, f.agent(), capText(text, 2000)))
 	}
-	if v.Decision == Allow && !can.Allow {
-		lose("allow: not told")
+	switch {
+	case v.Decision == Allow && !(can.Allow && approved):
+		lose("allow", "not told")
+		v.Decision, v.Reasons = None, nil
+	case v.Decision == Ask && !can.Ask && strict:
+		reasons := v.Reasons
+		block("ask", fmt.Sprintf("this needs the consent of a person, and %s cannot ask for it", f.agent()))
+		if len(reasons) > 0 {
+			v.Reasons = reasons
+		}
+	case v.Decision == Ask && !can.Ask:
+		lose("ask", "not told")
 		v.Decision, v.Reasons = None, nil
 	}
-	if v.Decision == Ask && !can.Ask {
-		switch {
-		case stoppable:
-			lose("ask: told as block")
-			v.Decision = Block
-		case can.Halt && f.contract.Blocks == BlockAction:
-			lose("ask: told as halt")
-			v.Decision = Block
-		default:
-			lose("ask: not told")
-			v.Decision, v.Reasons = None, nil
-		}
-	}
 	if v.Decision == Block && !can.Block {
-		if can.Halt && f.contract.Blocks != BlockStop {
-			if v.Halt == "" {
-				lose("block: told as halt")
-				v.Halt = v.Reason()
-			}
-		} else {
-			lose("block: not told")
+		switch {
+		case !can.Halt || blocks == BlockStop:
+			lose("block", "not told")
+		case v.Halt == "":
+			lose("block", "told as halt")
+			v.Halt = v.Reason()
 		}
 	}
 	if v.Halt != "" && !can.Halt {
-		lose("halt: not told")
+		switch {
+		case !strict:
+			lose("halt", "not told")
+		case v.Decision < Block:
+			block("halt", v.Halt)
+		default:
+			lose("halt", "told as block")
+		}
 		v.Halt = ""
 	}
 	if len(v.Context) > 0 && !can.Context {
-		lose("context: not told")
+		lose("context", "not told")
 		v.Context = nil
 	}
 	if len(v.Messages) > 0 && !can.Message {
-		lose("message: not told")
+		lose("message", "not told")
 		v.Messages = nil
 	}
-	for key := range v.Native {
-		if !strings.HasPrefix(key, f.first.Agent.Name+".") {
-			lose("%s: only for another agent", key)
-			delete(v.Native, key)
-		}
+	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
+		v.Changes = nil
 	}
-	slices.Sort(v.Lost)
 }
 
 func (f *firing) agent() string {
@@ -278,6 +292,14 @@ func sortedFields(changes map[Field]json.RawMessage) []Field {
 	}
 	slices.Sort(fields)
 	return fields
+}
+
+// appendReason adds a reason unless its text is empty or there already.
+func appendReason(list []Reason, a *answer, text string, cause Cause) []Reason {
+	if text == "" || slices.ContainsFunc(list, func(r Reason) bool { return r.Text == text }) {
+		return list
+	}
+	return append(list, Reason{Hook: a.spec.FullName(), Text: text, Cause: cause})
 }
 
 func appendNew(list []string, text string) []string {
@@ -304,12 +326,8 @@ func capTexts(texts []string, limit int) []string {
 	for i, text := range texts {
 		if len(text) > limit {
 			texts[i] = capText(text, limit)
-			rest := 0
-			for _, t := range texts[i+1:] {
-				rest += len(t)
-			}
-			if rest > 0 {
-				texts[i] += fmt.Sprintf(" [grapnel: %d more texts cut]", len(texts)-i-1)
+			if more := len(texts) - i - 1; more > 0 {
+				texts[i] += fmt.Sprintf(" [grapnel: %d more texts cut]", more)
 			}
 			return texts[:i+1]
 		}
@@ -319,11 +337,7 @@ func capTexts(texts []string, limit int) []string {
 }
 
 func capReasons(reasons []Reason, limit int) []Reason {
-	texts := make([]string, len(reasons))
-	for i, r := range reasons {
-		texts[i] = r.Text
-	}
-	capped := capTexts(texts, limit)
+	capped := capTexts(reasonTexts(reasons), limit)
 	for i, text := range capped {
 		reasons[i].Text = text
 	}
@@ -331,11 +345,11 @@ func capReasons(reasons []Reason, limit int) []Reason {
 }
 
 // newRecord writes down what happened.
-func (f *firing) newRecord(v *Verdict, late []Spec, begun time.Time) *Record {
+func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	rec := &Record{
 		ID: f.first.ID, Time: begun.UTC(), Agent: f.first.Agent.Name, Session: f.first.Session.ID, Event: f.first.Kind,
 		Decision: v.Decision, Reasons: v.Reasons, Halt: v.Halt, Changed: sortedFields(v.Changes), Conflicts: f.conflicts,
-		Lost: v.Lost, Input: f.first, Verdict: v, Hooks: []HookRun{},
+		Lost: v.Lost, Input: f.first, Verdict: v, Hooks: make([]HookRun, 0, len(f.answers)),
 	}
 	if f.first.Tool != nil {
 		rec.Tool = f.first.Tool.Name
@@ -343,25 +357,25 @@ func (f *firing) newRecord(v *Verdict, late []Spec, begun time.Time) *Record {
 	for i := range f.answers {
 		a := &f.answers[i]
 		run := HookRun{
-			Name: a.spec.Name, Source: a.spec.Source.Name, Decision: a.decision, FailOpen: a.failOpen, Expired: a.expired,
-			Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
+			Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
+			Expired: a.expired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
 		}
-		if a.decision > None || a.err != nil {
-			run.Cause = a.cause
+		switch {
+		case a.err != nil:
+			run.Cause, run.Error = causeOf(a.err), a.err.Error()
+		case a.decision > None:
+			run.Cause = CauseDecision
 		}
 		if a.round > 1 {
-			run.Round = a.round
-		}
-		if a.err != nil {
-			run.Cause, run.Error = causeOf(a.err), a.err.Error()
+			run.Round = int(a.round)
 		}
 		if run.Observed {
 			rec.Would = max(rec.Would, a.decision)
+			if f.haltBlocks(a) {
+				rec.Would = Block
+			}
 		}
 		rec.Hooks = append(rec.Hooks, run)
-	}
-	for i := range late {
-		rec.Hooks = append(rec.Hooks, HookRun{Name: late[i].Name, Source: late[i].Source.Name, Async: true})
 	}
 	rec.MS = milliseconds(time.Since(begun))
 	return rec

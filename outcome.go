@@ -3,6 +3,7 @@ package grapnel
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Decision is how an answer bears on what is happening, weakest first. Merging
@@ -21,12 +22,7 @@ const (
 var decisionNames = [...]string{None: "none", Allow: "allow", Ask: "ask", Block: "block"}
 
 // String returns none, allow, ask or block.
-func (d Decision) String() string {
-	if int(d) < len(decisionNames) {
-		return decisionNames[d]
-	}
-	return fmt.Sprintf("decision(%d)", d)
-}
+func (d Decision) String() string { return nameOf(decisionNames[:], int(d), "decision") }
 
 // MarshalText writes the decision's name.
 func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -46,7 +42,8 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown decision %q (want none, allow, ask or block)", text)
 }
 
-// An Outcome is one hook's answer. The zero Outcome is "no opinion".
+// An Outcome is one hook's answer. The zero Outcome is "no opinion". What it refers
+// to belongs to the engine once it is returned.
 type Outcome struct {
 	Decision Decision                   `json:"decision,omitempty"`
 	Reason   string                     `json:"reason,omitempty"`  // for the model
@@ -90,17 +87,16 @@ type Verdict struct {
 	Halt     string                     `json:"halt,omitempty"`
 	Native   map[string]json.RawMessage `json:"native,omitempty"`
 	Lost     []string                   `json:"lost,omitempty"` // what the agent cannot be told, and what it is told instead
-	Event    *Event                     `json:"-"`              // the event as it shall now be
+	Event    *Event                     `json:"-"`              // the event as it shall now be, changes that are Lost included
 }
 
 // Reason joins the texts of the Reasons, one a line.
-func (v *Verdict) Reason() string {
-	var text string
-	for i, r := range v.Reasons {
-		if i > 0 {
-			text += "\n"
-		}
-		text += r.Text
+func (v *Verdict) Reason() string { return strings.Join(reasonTexts(v.Reasons), "\n") }
+
+func reasonTexts(reasons []Reason) []string {
+	texts := make([]string, len(reasons))
+	for i, r := range reasons {
+		texts[i] = r.Text
 	}
-	return text
+	return texts
 }

@@ -32,19 +32,25 @@ type lineup struct {
 	rules     []*Spec
 	steps     [][]*Spec // one slice per priority
 	observers []*Spec
-	size      int // how many there are
+	size      int  // how many there are
+	matchers  bool // any of them has a Matcher
 }
 
 // table is an engine's Specs, made ready for lookup. It never changes.
 type table struct {
-	specs  []Spec
-	byKind map[Kind]*lineup
-	native *lineup // native kinds that no Spec names
+	specs   []Spec
+	byKind  map[Kind]*lineup
+	other   *lineup // kinds that neither Contracts nor any Spec names
+	unknown *lineup // an event of which not even the kind could be read
 }
 
 // newTable validates and orders Specs.
 func newTable(specs []Spec) (*table, error) {
-	t := &table{specs: specs, byKind: make(map[Kind]*lineup)}
+	specs = cloneSpecs(specs)
+	t := &table{
+		specs: specs, byKind: make(map[Kind]*lineup), other: &lineup{},
+		unknown: &lineup{contract: &Contract{Blocks: BlockAction}},
+	}
 	seen := make(map[string]bool, len(specs))
 	for i := range specs {
 		s := &specs[i]
@@ -67,7 +73,6 @@ func newTable(specs []Spec) (*table, error) {
 	for i := range Contracts {
 		t.byKind[Contracts[i].Kind] = &lineup{contract: &Contracts[i]}
 	}
-	t.native = &lineup{}
 	for _, s := range ordered {
 		for _, k := range s.On {
 			if t.byKind[k] == nil {
@@ -77,7 +82,10 @@ func newTable(specs []Spec) (*table, error) {
 	}
 	for _, s := range ordered {
 		if len(s.On) == 0 {
-			t.native.add(s)
+			t.other.add(s)
+		}
+		if len(s.On) == 0 || slices.ContainsFunc(s.On, stoppable) {
+			t.unknown.add(s)
 		}
 		for k, l := range t.byKind {
 			if len(s.On) == 0 || slices.Contains(s.On, k) {
@@ -88,9 +96,29 @@ func newTable(specs []Spec) (*table, error) {
 	return t, nil
 }
 
+// cloneSpecs copies Specs with all that a caller could change in them.
+func cloneSpecs(specs []Spec) []Spec {
+	specs = slices.Clone(specs)
+	for i := range specs {
+		s := &specs[i]
+		s.On, s.Tools = slices.Clone(s.On), slices.Clone(s.Tools)
+		if s.Priority != nil {
+			s.Priority = clone(s.Priority)
+		}
+	}
+	return specs
+}
+
+// stoppable reports whether a Block stops what an event of this kind announces.
+func stoppable(k Kind) bool {
+	c := ContractOf(k)
+	return c != nil && c.Blocks == BlockAction
+}
+
 // add appends a Spec; the caller adds in plan order.
 func (l *lineup) add(s *Spec) {
 	l.size++
+	l.matchers = l.matchers || s.Match != nil
 	switch s.Phase {
 	case PhaseRewrite:
 		l.rewrites = append(l.rewrites, s)
@@ -111,18 +139,21 @@ func (t *table) lineup(k Kind) *lineup {
 	if l := t.byKind[k]; l != nil {
 		return l
 	}
-	return t.native
+	return t.other
 }
 
-// groups lists the lineup's Specs, those that see the same event together.
+// groups lists the lineup's Specs, those that see the same event together, the
+// observers last.
 func (l *lineup) groups() [][]*Spec {
-	groups := [][]*Spec{l.rewrites, l.rules}
+	groups := slices.Collect(slices.Chunk(l.rewrites, 1)) // each sees what the one before left
+	groups = append(groups, l.rules)
 	groups = append(groups, l.steps...)
 	return append(groups, l.observers)
 }
 
 func (l *lineup) plan(ev *Event) Plan {
 	p := Plan{Event: ev.Kind, Entries: []Planned{}}
+	ev = clone(ev) // as in a firing
 	step := 0
 	for _, group := range l.groups() {
 		begun := false

@@ -34,9 +34,11 @@ type Record struct {
 type HookRun struct {
 	Name     string   `json:"name"`
 	Source   string   `json:"source"`
+	Line     int      `json:"line,omitempty"` // where it stands in its source's file
 	Decision Decision `json:"decision"`
 	Cause    Cause    `json:"cause,omitempty"`
 	Error    string   `json:"error,omitempty"`
+	Changed  []Field  `json:"changed,omitempty"`   // what it set or patched, or in observe mode would have
 	FailOpen bool     `json:"fail_open,omitempty"` // it failed, and the action went on all the same
 	Expired  bool     `json:"expired,omitempty"`   // its Allow was for another input
 	Observed bool     `json:"observed,omitempty"`  // Decision is what it would have said
@@ -59,15 +61,16 @@ type ObserverFunc func(ctx context.Context, rec *Record)
 func (f ObserverFunc) Observe(ctx context.Context, rec *Record) { f(ctx, rec) }
 
 // Background runs the observing hooks of a firing after its Verdict. ev carries
-// the Verdict. Run must not wait for them; an error is put into the Record.
+// the Verdict. Run must not wait for them; an error is put into the Record and is
+// shown.
 type Background interface {
 	Run(ctx context.Context, ev *Event, hooks []Spec) error
 }
 
-// newID returns an identifier that sorts by time: 48 bits of milliseconds, then
-// 64 random bits.
+// newID returns an identifier that sorts by time: 48 bits of milliseconds, which
+// last until the year 10889, then 64 random bits.
 func newID(now time.Time) string {
-	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64())
+	return fmt.Sprintf("%012x%016x", uint64(now.UnixMilli())&(1<<48-1), rand.Uint64())
 }
 
 func milliseconds(d time.Duration) float64 {

@@ -1,11 +1,14 @@
 package grapnel
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -25,23 +28,35 @@ type firing struct {
 	ev        *Event // as the hooks so far have left it
 	answers   []answer
 	conflicts []string
+	blocked   bool // nobody else is asked
 	record    bool
 }
 
 // answer is what one hook said, and what that counts as.
 type answer struct {
 	spec     *Spec
-	out      Outcome
+	out      *Outcome
 	err      error
-	round    int
 	saw      *Event
-	left     *Event // what it saw, with its own changes: what its Allow approves
+	left     *Event  // what it saw, with its own changes: what its Allow approves
+	changed  []Field // what it changed, or in observe mode would have
 	took     time.Duration
-	decision Decision // after legality, on_error and mode
-	cause    Cause
+	decision Decision // after legality and on_error
+	byError  bool     // decision is what the failure counts as
+	round    uint8
 	failOpen bool
 	expired  bool
 }
+
+// noOpinion is what hooks say most of the time. Nobody changes it.
+var noOpinion Outcome
+
+func newAnswer(s *Spec, ev *Event, round uint8) answer {
+	return answer{spec: s, out: &noOpinion, saw: ev, left: ev, round: round}
+}
+
+// silent reports whether a hook answered and had no opinion.
+func (a *answer) silent() bool { return a.out == &noOpinion && a.err == nil }
 
 func (e *Engine) fire(ctx context.Context, l *lineup, ev *Event, unread error) Verdict {
 	f := firing{engine: e, lineup: l, contract: l.contract, first: ev, ev: ev, record: len(e.opts.Observers) > 0}
@@ -51,11 +66,15 @@ func (e *Engine) fire(ctx context.Context, l *lineup, ev *Event, unread error) V
 	var begun time.Time
 	if f.record {
 		begun = time.Now()
-		if ev.ID == "" {
-			f.first = clone(ev)
-			f.first.ID = newID(begun)
-			f.ev = f.first
-		}
+	}
+	if f.record && ev.ID == "" || l.matchers {
+		// Matchers may keep what they worked out of an event by its pointer, so that
+		// of a firing must be its own: callers may use theirs again.
+		f.first = clone(ev)
+		f.ev = f.first
+	}
+	if f.record && ev.ID == "" {
+		f.first.ID = newID(begun)
 	}
 	if unread != nil {
 		f.fail(unread)
@@ -63,72 +82,69 @@ func (e *Engine) fire(ctx context.Context, l *lineup, ev *Event, unread error) V
 		f.run(ctx)
 	}
 	v := f.merge()
-	late, failed := f.observers(&v)
-	if f.record {
-		rec := f.newRecord(&v, late, begun)
-		if unread != nil {
-			rec.Error = unread.Error()
+	if f.record || len(l.observers) > 0 {
+		if err := f.tell(ctx, v, begun, unread); err != nil {
+			v.Messages = append(v.Messages, "grapnel: "+err.Error())
 		}
-		f.background(ctx, &v, late, rec, failed)
-		for _, o := range e.opts.Observers {
-			o.Observe(ctx, rec)
-		}
-	} else {
-		f.background(ctx, &v, late, nil, failed)
 	}
 	return v
 }
 
 // run is the law of a firing: rewrites, rules, steps, and one more bounded round
-// when a step changed what the ones before it had judged.
+// when a step changed what the hooks before it had judged. A block ends it.
 func (f *firing) run(ctx context.Context) {
-	f.judge(ctx, 1)
+	f.rewrite(ctx, ScopeManaged, ScopeSession, 1)
+	f.together(ctx, f.lineup.rules, 1)
 	judged := f.ev
 	for _, step := range f.lineup.steps {
-		if f.blocked() {
-			return
-		}
 		f.together(ctx, step, 1)
 	}
-	if f.blocked() || !f.differs(judged) {
+	if !f.differs(judged) {
 		return
 	}
-	f.judge(ctx, 2)
-	if f.blocked() {
-		return
-	}
+
+	f.rewrite(ctx, ScopeManaged, ScopeSession, 2)
+	f.together(ctx, f.lineup.rules, 2)
 	judged = f.ev
-	f.together(ctx, f.overruled(), 2)
-	if !f.blocked() && f.differs(judged) {
-		f.judge(ctx, 2)
-	}
-}
-
-// judge lets rewrites chain and rules look at the result.
-func (f *firing) judge(ctx context.Context, round int) {
-	for i := range f.lineup.rewrites {
-		f.together(ctx, f.lineup.rewrites[i:i+1], round)
-	}
-	if !f.blocked() {
-		f.together(ctx, f.lineup.rules, round)
-	}
-}
-
-// overruled lists the steps that answered for an event which a hook of a weaker
-// scope changed afterwards.
-func (f *firing) overruled() []*Spec {
-	weakest := ScopeManaged
-	for i := range f.answers {
-		a := &f.answers[i]
-		if a.spec.Phase == PhaseStep && a.left != nil && a.left != a.saw {
-			weakest = max(weakest, a.spec.Source.Scope)
+	// Weakest scope first, and what its gates change goes through its own rewrites
+	// only: no scope has a word after a stronger one.
+	for scope := ScopeSession; scope >= ScopeManaged; scope-- {
+		for _, step := range f.lineup.steps {
+			f.together(ctx, f.overruled(step, scope), 2)
+		}
+		if f.differs(judged) {
+			f.rewrite(ctx, scope, scope, 2)
 		}
 	}
+	if f.differs(judged) {
+		f.together(ctx, f.lineup.rules, 2)
+	}
+}
+
+// rewrite lets the rewrites of some scopes chain.
+func (f *firing) rewrite(ctx context.Context, strongest, weakest Scope, round uint8) {
+	for i, s := range f.lineup.rewrites {
+		if strongest <= s.Source.Scope && s.Source.Scope <= weakest {
+			f.together(ctx, f.lineup.rewrites[i:i+1], round)
+		}
+	}
+}
+
+// overruled lists the hooks of a step and a scope whose input a hook of a weaker
+// scope changed after they had answered, or had been passed over. Within a step
+// the weaker scopes come later.
+func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 	var again []*Spec
-	for i := range f.answers {
-		a := &f.answers[i]
-		if a.spec.Phase == PhaseStep && a.spec.Source.Scope < weakest && f.differs(a.left) {
-			again = append(again, a.spec)
+	for _, s := range step {
+		if s.Source.Scope != scope {
+			continue
+		}
+		i := slices.IndexFunc(f.answers, func(a answer) bool { return a.spec == s })
+		if i >= 0 && !f.differs(f.answers[i].left) {
+			continue
+		}
+		if slices.ContainsFunc(f.answers[max(i, 0):], func(a answer) bool { return a.changes() && a.spec.Source.Scope > scope }) {
+			again = append(again, s)
 		}
 	}
 	return again
@@ -139,39 +155,28 @@ func (f *firing) differs(was *Event) bool {
 	return len(changedFields(was, f.ev, f.contract.Changes)) > 0
 }
 
-func (f *firing) blocked() bool {
-	for i := range f.answers {
-		a := &f.answers[i]
-		if a.enforced() == Block || a.halts() && f.contract.Blocks == BlockAction {
-			return true
-		}
-	}
-	return false
-}
-
 // together runs those of the hooks that listen on the same event and lays their
 // changes over each other in plan order.
-func (f *firing) together(ctx context.Context, specs []*Spec, round int) {
-	if len(specs) == 0 {
+func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
+	if f.blocked {
 		return
 	}
-	if f.answers == nil {
-		f.answers = make([]answer, 0, f.lineup.size)
-	}
-	begin := len(f.answers)
+	asked := len(f.answers)
 	for _, s := range specs {
 		ok, err := s.listens(f.ev, nil)
-		switch {
-		case err != nil:
-			f.answers = append(f.answers, answer{spec: s, saw: f.ev, round: round, err: fmt.Errorf("cannot tell whether it listens: %w", err)})
-		case ok:
-			f.answers = append(f.answers, answer{spec: s, saw: f.ev, round: round})
+		if !ok && err == nil {
+			continue
 		}
+		a := newAnswer(s, f.ev, round)
+		if err != nil {
+			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
+		}
+		if f.answers == nil {
+			f.answers = make([]answer, 0, min(f.lineup.size, 16))
+		}
+		f.answers = append(f.answers, a)
 	}
-	answers := f.answers[begin:]
-	if len(answers) == 0 {
-		return
-	}
+	answers := f.answers[asked:]
 	var waits []func()
 	for i := range answers {
 		a := &answers[i]
@@ -180,103 +185,109 @@ func (f *firing) together(ctx context.Context, specs []*Spec, round int) {
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
 			a.err = fmt.Errorf("not started: %w", context.Cause(ctx))
 		case a.spec.Timeout > 0:
-			waits = append(waits, f.begin(ctx, a))
+			waits = append(waits, begin(ctx, a))
+		case f.record:
+			begun := time.Now()
+			a.ask(ctx)
+			a.took = time.Since(begun)
 		default:
-			a.call(ctx, f.record)
+			a.ask(ctx)
 		}
 	}
 	for _, wait := range waits {
 		wait()
 	}
 	for i := range answers {
-		f.settle(&answers[i])
+		if a := &answers[i]; !a.silent() {
+			f.settle(a)
+		}
 	}
-	if len(answers) > 1 {
+	if f.record && len(answers) > 1 {
 		f.noteConflicts(answers)
 	}
 }
 
-// call runs the hook inline.
-func (a *answer) call(ctx context.Context, clock bool) {
-	if !clock {
-		a.out, a.err = handle(ctx, a.spec.Hook, a.saw)
-		return
+// ask runs the hook.
+func (a *answer) ask(ctx context.Context) {
+	defer caught(&a.err)
+	out, err := a.spec.Hook.Handle(ctx, a.saw)
+	a.err = err
+	if !out.zero() {
+		a.out = new(Outcome)
+		*a.out = out
 	}
-	begun := time.Now()
-	a.out, a.err = handle(ctx, a.spec.Hook, a.saw)
-	a.took = time.Since(begun)
 }
 
-// handle contains panics: a broken hook is a hook that could not answer.
-func handle(ctx context.Context, h Hook, ev *Event) (out Outcome, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = Outcome{}, fmt.Errorf("%w: %v", ErrPanic, r)
-		}
-	}()
-	return h.Handle(ctx, ev)
+// caught, when deferred, makes an error of a panic: a broken hook is a hook that
+// could not answer.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v", ErrPanic, r)
+	}
 }
 
 // begin starts the hook in a goroutine and returns the function that waits for
 // it. A hook that does not return in time is left behind: its answer, should it
 // ever come, goes nowhere.
-func (f *firing) begin(ctx context.Context, a *answer) (wait func()) {
-	type result struct {
-		out  Outcome
-		err  error
-		took time.Duration
-	}
+func begin(ctx context.Context, a *answer) (wait func()) {
 	begun := time.Now()
-	limit := fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, limit)
-	done := make(chan result, 1)
-	hook, ev := a.spec.Hook, a.saw
+	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout))
+	var grace time.Duration
+	if g, ok := a.spec.Hook.(Graceful); ok {
+		grace = g.Grace()
+	}
+	abandoned := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(abandoned) }) })
+
+	done := make(chan answer, 1)
+	r := *a                                                     // a itself belongs to the one who waits
+	r.err = errors.New("ended its goroutine without an answer") // as runtime.Goexit does
 	go func() {
-		r := result{err: errors.New("ended its goroutine without an answer")}
-		defer func() { // also when the hook calls runtime.Goexit
-			r.took = time.Since(begun)
-			done <- r
-		}()
-		r.out, r.err = handle(ctx, hook, ev)
+		defer func() { done <- r }()
+		r.ask(ctx)
+		r.took = time.Since(begun)
+		if ctx.Err() != nil {
+			r.err = lateError(context.Cause(ctx), r.err)
+		}
 	}()
 	return func() {
 		defer cancel()
+		defer stop()
 		select {
-		case r := <-done:
-			a.out, a.err, a.took = r.out, r.err, r.took
-		case <-ctx.Done():
-			var grace time.Duration
-			if g, ok := hook.(Graceful); ok {
-				grace = g.Grace()
-			}
-			late := time.NewTimer(grace)
-			defer late.Stop()
-			select {
-			case r := <-done:
-				a.out, a.err, a.took = r.out, r.err, r.took
-			case <-late.C:
-				a.took = time.Since(begun)
-			}
-			if a.err == nil && a.out.zero() || errors.Is(a.err, context.DeadlineExceeded) || errors.Is(a.err, context.Canceled) {
-				a.err = context.Cause(ctx)
-			}
+		case *a = <-done:
+			return
+		case <-abandoned:
 		}
+		select {
+		case *a = <-done: // in time, while we waited for another hook
+		default:
+			a.err, a.took = context.Cause(ctx), time.Since(begun)
+		}
+	}
+}
+
+// lateError says why a hook's time was up, and what else went wrong in it.
+func lateError(cause, err error) error {
+	switch {
+	case errors.Is(err, cause):
+		return err
+	case err == nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return cause
+	default:
+		return fmt.Errorf("%w: %w", cause, err)
 	}
 }
 
 // settle turns what a hook said into what that counts as, and applies its changes.
 func (f *firing) settle(a *answer) {
-	a.decision, a.cause, a.left = a.out.Decision, CauseDecision, a.saw
-	switch {
-	case a.decision > Block:
-		f.illegal(a, a.decision.String())
+	blocks := f.contract.Blocks
+	a.decision = a.out.Decision
+	switch d := a.decision; {
+	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:
+		f.illegal(a, "decision "+d.String())
 		a.decision = None
-	case a.decision == Block && f.contract.Blocks == BlockNothing,
-		a.decision == Ask && f.contract.Blocks != BlockAction:
-		f.illegal(a, a.decision.String())
-		a.decision = None
-	case a.decision == Allow && !f.contract.Permit:
-		a.decision = None
+	case d == Allow && !f.contract.Permit:
+		a.decision = None // "go on" where nobody would be asked is no opinion
 	}
 	if len(a.out.Context) > 0 && !f.contract.Context {
 		f.illegal(a, "context")
@@ -285,33 +296,49 @@ func (f *firing) settle(a *answer) {
 	if len(a.out.Set)+len(a.out.Patch) > 0 {
 		f.change(a)
 	}
-	if a.err == nil || a.spec.Mode == Observe {
-		return
+	if a.err != nil {
+		f.failed(a)
 	}
+	if a.spec.Mode == Enforce && (a.decision == Block || f.haltBlocks(a)) {
+		f.blocked = true
+	}
+}
+
+// haltBlocks: stopping the turn also stops the action that is about to happen.
+func (f *firing) haltBlocks(a *answer) bool {
+	return a.out.Halt != "" && f.contract.Blocks == BlockAction
+}
+
+// failed decides for a hook that could not answer. What it said all the same
+// counts too, and the stricter of both wins.
+func (f *firing) failed(a *answer) {
 	counts := a.spec.onError()
 	if f.contract.FailOpen || f.contract.Blocks == BlockNothing {
 		counts = OnErrorOpen
 	}
-	was := a.decision
-	switch counts {
-	case OnErrorClosed:
+	said := a.decision
+	switch {
+	case counts == OnErrorClosed, counts == OnErrorAsk && f.contract.Blocks != BlockAction:
 		a.decision = Block
-	case OnErrorAsk:
-		a.decision = max(a.decision, Ask)
-		if f.contract.Blocks != BlockAction {
-			a.decision = Block
-		}
-	case OnErrorOpen, OnErrorDefault:
-		a.failOpen = a.decision < Block
+	case counts == OnErrorAsk:
+		a.decision = max(said, Ask)
+	default:
+		a.failOpen = said < Block && a.spec.Mode == Enforce
 	}
-	if a.decision != was || a.failOpen {
-		a.cause = causeOf(a.err)
-	}
+	a.byError = a.decision != said
 }
 
 // illegal drops a part of an answer, which counts as an error of the hook.
 func (f *firing) illegal(a *answer, what string) {
-	a.err = errors.Join(a.err, fmt.Errorf("%w: %s on %s", ErrIllegal, what, f.contract.Kind))
+	a.err = errors.Join(a.err, fmt.Errorf("%w: %s on %s", ErrIllegal, what, f.first.Kind))
+}
+
+// cause is why the decision counts.
+func (a *answer) cause() Cause {
+	if a.byError {
+		return causeOf(a.err)
+	}
+	return CauseDecision
 }
 
 func causeOf(err error) Cause {
@@ -325,31 +352,20 @@ func causeOf(err error) Cause {
 // replacements, then patches, views of a field after the field itself.
 func (f *firing) change(a *answer) {
 	now := f.ev
-	apply := func(ev *Event, field Field, value []byte, patch bool) (*Event, error) {
-		ch, _ := f.contract.change(field)
-		return mergeField(ev, field, value, patch, ch.Merge)
-	}
 	for _, part := range []struct {
-		values map[Field]rawValue
+		values map[Field]json.RawMessage
 		patch  bool
 	}{{a.out.Set, false}, {a.out.Patch, true}} {
 		for _, field := range slices.SortedFunc(maps.Keys(part.values), fieldOrder) {
-			if !f.contract.Permits(field) {
-				f.illegal(a, "a change of "+string(field))
-				continue
-			}
-			value := part.values[field]
-			left, err := apply(a.left, field, value, part.patch)
-			if err == nil && now != a.saw {
-				now, err = apply(now, field, value, part.patch)
-			} else if err == nil {
-				now = left
-			}
+			left, laid, err := f.overlay(a, now, field, part.values[field], part.patch)
 			if err != nil {
 				f.illegal(a, err.Error())
 				continue
 			}
-			a.left = left
+			a.left, now = left, laid
+			if !slices.Contains(a.changed, field) {
+				a.changed = append(a.changed, field)
+			}
 		}
 	}
 	if a.spec.Mode == Enforce {
@@ -357,18 +373,46 @@ func (f *firing) change(a *answer) {
 	}
 }
 
+// overlay applies one change to what the hook saw, and to the event as the hooks
+// of the same step before it have left it.
+func (f *firing) overlay(a *answer, now *Event, field Field, value json.RawMessage, patch bool) (left, laid *Event, err error) {
+	merge, err := f.merging(a, field)
+	if err != nil {
+		return nil, nil, err
+	}
+	left, err = mergeField(a.left, field, value, patch, merge)
+	if err != nil || now == a.left {
+		return left, left, err
+	}
+	laid, err = mergeField(now, field, value, patch, merge)
+	return left, laid, err
+}
+
+// merging is how a hook's change of a field is merged, if it may change it at all.
+func (f *firing) merging(a *answer, field Field) (Merge, error) {
+	ch, permitted := f.contract.change(field)
+	switch {
+	case a.spec.Phase == PhaseRule: // it would change what the other rules judged
+		return "", fmt.Errorf("a rule's change of %s", field)
+	case !permitted:
+		return "", fmt.Errorf("a change of %s", field)
+	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // what it replaces must not stay
+		return MergeChain, nil
+	default:
+		return ch.Merge, nil
+	}
+}
+
 // noteConflicts records the fields that two hooks of one step both replaced.
 func (f *firing) noteConflicts(answers []answer) {
-	var setters []*answer
 	for i := range answers {
-		if len(answers[i].out.Set) > 0 && answers[i].spec.Mode == Enforce {
-			setters = append(setters, &answers[i])
-		}
-	}
-	for i, b := range setters {
-		for _, a := range setters[:i] {
-			for _, field := range slices.Sorted(maps.Keys(b.out.Set)) {
-				if other, both := a.out.Set[field]; both && !rawEqual(other, b.out.Set[field]) {
+		for j := range i {
+			a, b := &answers[j], &answers[i]
+			if !a.changes() || !b.changes() {
+				continue
+			}
+			for _, field := range b.changed {
+				if ch, _ := f.contract.change(field); ch.Merge == MergeChain && undoes(b, a, field) {
 					f.conflicts = append(f.conflicts, fmt.Sprintf("%s: %s and %s", field, a.spec.FullName(), b.spec.FullName()))
 				}
 			}
@@ -376,65 +420,111 @@ func (f *firing) noteConflicts(answers []answer) {
 	}
 }
 
+// undoes reports whether b, laid over a, replaced a field that a had changed: the
+// same field by another value, or the whole of which a had changed a part.
+func undoes(b, a *answer, field Field) bool {
+	value, replaced := b.out.Set[field]
+	return replaced && slices.ContainsFunc(a.changed, func(part Field) bool {
+		if part == field {
+			return !rawEqual(a.out.Set[part], value)
+		}
+		return part.stored() == field
+	})
+}
+
 // fail counts every hook that could have run as failed.
 func (f *firing) fail(err error) {
 	groups := f.lineup.groups()
 	for _, group := range groups[:len(groups)-1] { // observers are no guards
 		for _, s := range group {
-			f.answers = append(f.answers, answer{spec: s, saw: f.ev, round: 1, err: err})
-			f.settle(&f.answers[len(f.answers)-1])
+			a := newAnswer(s, f.ev, 1)
+			a.err = err
+			f.settle(&a)
+			f.answers = append(f.answers, a)
 		}
 	}
 }
 
-// observers lists the observing hooks that want this event and its Verdict.
-func (f *firing) observers(v *Verdict) (late []Spec, failed []HookRun) {
+// tell hands the Verdict to those who listen: observing hooks, whose event carries
+// it, and the engine's Observers. It goes on when one fails.
+func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread error) error {
+	var late []Spec
+	var runs []HookRun
 	for _, s := range f.lineup.observers {
-		ok, err := s.listens(f.ev, v)
-		if err != nil {
-			failed = append(failed, HookRun{Name: s.Name, Source: s.Source.Name, Cause: CauseError, Error: err.Error(), Async: true})
-		} else if ok {
+		run := HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true}
+		ok, err := s.listens(v.Event, &v)
+		switch {
+		case err != nil:
+			run.Cause, run.Error = CauseError, fmt.Sprintf("cannot tell whether it listens: %v", err)
+		case ok:
 			late = append(late, *s)
+		default:
+			continue
+		}
+		runs = append(runs, run)
+	}
+	var failed error
+	if len(late) > 0 {
+		ev := clone(v.Event)
+		ev.Verdict = &v
+		if err := f.engine.start(ctx, ev, late); err != nil {
+			failed = fmt.Errorf("observing hooks were not started: %w", err)
 		}
 	}
-	return late, failed
-}
-
-// background hands the observing hooks over. Their event carries the Verdict.
-func (f *firing) background(ctx context.Context, v *Verdict, late []Spec, rec *Record, failed []HookRun) {
-	if rec != nil {
-		rec.Hooks = append(rec.Hooks, failed...)
-	}
-	if len(late) == 0 {
-		return
-	}
-	ev := clone(f.ev)
-	ev.Verdict = v
-	if b := f.engine.opts.Background; b != nil {
-		if err := b.Run(ctx, ev, late); err != nil && rec != nil {
-			rec.Error = fmt.Sprintf("observing hooks were not started: %v", err)
+	if f.record {
+		rec := f.newRecord(&v, begun)
+		rec.Hooks = append(rec.Hooks, runs...)
+		if err := errors.Join(unread, failed); err != nil {
+			rec.Error = err.Error()
 		}
-		return
+		for _, o := range f.engine.opts.Observers {
+			if err := observe(ctx, o, rec); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("a Record was not kept: %w", err))
+			}
+		}
 	}
-	for _, s := range late {
-		f.engine.runLate(ctx, ev, s)
-	}
+	return failed
 }
 
-// runLate runs one observing hook beyond the life of the firing.
-func (e *Engine) runLate(ctx context.Context, ev *Event, s Spec) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return
-	}
-	timeout := s.Timeout
-	if timeout == 0 {
-		timeout = backgroundTimeout
-	}
-	e.background.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
-		defer cancel()
-		_, _ = handle(ctx, s.Hook, ev) // an observer's answer changes nothing
-	})
+func observe(ctx context.Context, o Observer, rec *Record) (err error) {
+	defer caught(&err)
+	o.Observe(ctx, rec)
+	return nil
 }
+
+// start starts observing hooks.
+func (e *Engine) start(ctx context.Context, ev *Event, hooks []Spec) (err error) {
+	defer caught(&err)
+	if e.opts.Background != nil {
+		return e.opts.Background.Run(ctx, ev, hooks)
+	}
+	return e.late.run(ctx, ev, hooks)
+}
+
+// late runs observing hooks beyond the life of their firing.
+type late struct {
+	mu     sync.Mutex
+	closed bool // guarded by mu
+	hooks  sync.WaitGroup
+}
+
+func (l *late) run(ctx context.Context, ev *Event, hooks []Spec) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errors.New("the engine is closed")
+	}
+	for _, s := range hooks {
+		timeout := cmp.Or(s.Timeout, lateTimeout)
+		l.hooks.Go(func() {
+			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
+			defer cancel()
+			a := newAnswer(&s, ev, 1)
+			a.ask(ctx) // what an observer answers changes nothing
+		})
+	}
+	return nil
+}
+
+// lateTimeout bounds an observing hook that names no timeout of its own.
+const lateTimeout = 5 * time.Minute

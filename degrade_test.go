@@ -1,0 +1,238 @@
+package grapnel_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// strictness ranks what an agent may be told about an event, weakest first, by what
+// it keeps the agent from doing.
+var strictness = map[grapnel.Blocking]map[string]int{
+	grapnel.BlockAction:   {"allow": -1, "": 0, "ask": 1, "block": 2, "halt": 3},
+	grapnel.BlockFeedback: {"": 0, "block": 1, "halt": 2},
+	grapnel.BlockStop:     {"": 0, "block": 1}, // a halt lets the agent stop, as nothing does
+	grapnel.BlockNothing:  {"": 0, "halt": 1},
+}
+
+// told is the strictest of what a Verdict says that an agent understands.
+func told(ranks map[string]int, v grapnel.Verdict, can grapnel.Can) int {
+	rank, best := 0, false
+	say := func(word string, understood bool) {
+		if r, known := ranks[word]; known && understood && (!best || r > rank) {
+			rank, best = r, true
+		}
+	}
+	switch v.Decision {
+	case grapnel.Allow:
+		say("allow", can.Allow)
+	case grapnel.Ask:
+		say("ask", can.Ask)
+	case grapnel.Block:
+		say("block", can.Block)
+	case grapnel.None:
+	}
+	if v.Halt != "" {
+		say("halt", can.Halt)
+	}
+	return rank
+}
+
+// Whatever an agent understands: what it is told is never weaker than what was
+// decided while it has a word that is as strict, and what it is not told is named.
+func TestDegradeIsNeverWeaker(t *testing.T) {
+	t.Parallel()
+	all := grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{
+		grapnel.FieldInput, grapnel.FieldOutput, grapnel.FieldClear,
+	}}
+	changes := map[grapnel.Kind]grapnel.Outcome{
+		grapnel.ToolBefore: setCommand("y"),
+		grapnel.ToolAfter:  set(grapnel.FieldOutput, `"***"`),
+		grapnel.AgentAfter: set(grapnel.FieldClear, `true`),
+	}
+	var out grapnel.Outcome
+	engine := newEngine(t, nil, step("h", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })))
+	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.AgentAfter, grapnel.SessionStart} {
+		c := grapnel.ContractOf(kind)
+		ranks := strictness[c.Blocks]
+		for bits := range 1 << 9 {
+			bit := func(i int) bool { return bits>>i&1 == 1 }
+			can := grapnel.Can{Block: bit(0), Ask: bit(1), Allow: bit(2), Halt: bit(3), Context: true, Message: true}
+			if bit(4) {
+				can.Change = all.Change
+			}
+			out = grapnel.Outcome{Decision: grapnel.Decision(bits >> 5 & 3)}
+			if bit(7) {
+				out.Halt = "stop"
+			}
+			if bit(8) {
+				out.Set = changes[kind].Set
+			}
+			ev := event(kind)
+			whole := engine.Fire(t.Context(), ev)
+			ev.Can = &all
+			if v := engine.Fire(t.Context(), ev); v.Lost != nil || v.Decision != whole.Decision || v.Halt != whole.Halt || len(v.Changes) != len(whole.Changes) {
+				t.Errorf("%s, %+v, agent can everything: %+v, want %+v", kind, out, v, whole)
+			}
+			ev.Can = &can
+			v := engine.Fire(t.Context(), ev)
+
+			want, got := told(ranks, whole, all), told(ranks, v, can)
+			if len(whole.Changes) > 0 && !bit(4) && c.Blocks == grapnel.BlockAction {
+				want = max(want, ranks["block"]) // or what runs is what a hook wanted changed
+			}
+			if want < 0 && !can.Allow {
+				want = 0
+			}
+			strictest := 0
+			for word, understood := range map[string]bool{"ask": can.Ask, "block": can.Block, "halt": can.Halt} {
+				if r, known := ranks[word]; known && understood {
+					strictest = max(strictest, r)
+				}
+			}
+			if got < want && strictest >= want {
+				t.Errorf("%s, %+v, agent can %+v: told %d of %d: decision %v, halt %q, lost %q", kind, out, can, got, want, v.Decision, v.Halt, v.Lost)
+			}
+			if got < want && len(v.Lost) == 0 {
+				t.Errorf("%s, %+v, agent can %+v: nothing is Lost, but it is told less", kind, out, can)
+			}
+			// An Allow is for the input with its changes, so it goes with them or not at all.
+			if v.Decision == grapnel.Allow && len(v.Changes) != len(whole.Changes) {
+				t.Errorf("%s, %+v, agent can %+v: allowed without the change", kind, out, can)
+			}
+			for field := range v.Changes {
+				if !slices.Contains(can.Change, field) {
+					t.Errorf("%s, %+v, agent can %+v: a change of %s is left", kind, out, can, field)
+				}
+			}
+			if v.Halt != "" && !can.Halt || v.Decision == grapnel.Ask && !can.Ask || v.Decision == grapnel.Allow && !can.Allow {
+				t.Errorf("%s, %+v, agent can %+v: decision %v, halt %q", kind, out, can, v.Decision, v.Halt)
+			}
+			if v.Decision == grapnel.Block && v.Reason() == "" {
+				t.Errorf("%s, %+v, agent can %+v: a block without a reason", kind, out, can)
+			}
+		}
+	}
+}
+
+func TestDegrade(t *testing.T) {
+	t.Parallel()
+	changed := setCommand("y")
+	asked := setCommand("y")
+	asked.Decision = grapnel.Ask
+	tests := map[string]struct {
+		kind   grapnel.Kind
+		can    grapnel.Can
+		out    grapnel.Outcome
+		want   grapnel.Decision
+		halt   string
+		reason string
+		lost   []string
+	}{
+		"rewrite to block": {
+			grapnel.ToolBefore, grapnel.Can{Block: true}, changed, grapnel.Block, "",
+			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
+			[]string{"change of tool.input: told as block"},
+		},
+		"rewrite to halt": {
+			grapnel.ToolBefore, grapnel.Can{Halt: true}, changed, grapnel.Block,
+			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
+			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
+			[]string{"block: told as halt", "change of tool.input: told as block"},
+		},
+		"rewrite to nothing": {
+			grapnel.ToolBefore, grapnel.Can{Ask: true}, changed, grapnel.None, "", "", []string{"change of tool.input: not told"},
+		},
+		"ask to block": {
+			grapnel.ToolBefore, grapnel.Can{Block: true}, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"},
+			grapnel.Block, "", "sure?", []string{"ask: told as block"},
+		},
+		"ask without a reason to halt": {
+			grapnel.ToolBefore, grapnel.Can{Halt: true}, grapnel.Outcome{Decision: grapnel.Ask}, grapnel.Block,
+			"this needs the consent of a person, and test cannot ask for it",
+			"this needs the consent of a person, and test cannot ask for it",
+			[]string{"ask: told as block", "block: told as halt"},
+		},
+		"ask with a change": {
+			grapnel.ToolBefore, grapnel.Can{Ask: true, Block: true}, asked, grapnel.Block, "",
+			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
+			[]string{"change of tool.input: told as block"},
+		},
+		"ask to nothing": {
+			grapnel.ToolBefore, grapnel.Can{}, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"},
+			grapnel.None, "", "", []string{"ask: not told"},
+		},
+		"allow to nothing": {
+			grapnel.ToolBefore, grapnel.Can{Block: true, Ask: true, Halt: true}, grapnel.Outcome{Decision: grapnel.Allow},
+			grapnel.None, "", "", []string{"allow: not told"},
+		},
+		"stop goes on in silence": {
+			grapnel.AgentAfter, grapnel.Can{Halt: true}, grapnel.Outcome{Decision: grapnel.Block, Reason: "go on"},
+			grapnel.Block, "", "go on", []string{"block: not told"},
+		},
+		"block and halt to halt": {
+			grapnel.ToolBefore, grapnel.Can{Halt: true}, grapnel.Outcome{Decision: grapnel.Block, Reason: "no", Halt: "stop"},
+			grapnel.Block, "stop", "no", nil,
+		},
+		"halt to block": {
+			grapnel.ToolBefore, grapnel.Can{Block: true}, grapnel.Outcome{Halt: "stop"},
+			grapnel.Block, "", "stop", []string{"halt: told as block"},
+		},
+		"halt to feedback": {
+			grapnel.ToolAfter, grapnel.Can{Block: true}, grapnel.Outcome{Halt: "stop"},
+			grapnel.Block, "", "stop", []string{"halt: told as block"},
+		},
+		"output to feedback": {
+			grapnel.ToolAfter, grapnel.Can{Block: true}, set(grapnel.FieldOutput, `"***"`), grapnel.Block, "",
+			`tool.output must be changed, and test cannot be told to do so. Use this instead: ***`,
+			[]string{"change of tool.output: told as block"},
+		},
+		"output to nothing": {
+			grapnel.ToolAfter, grapnel.Can{Halt: true}, set(grapnel.FieldOutput, `"***"`), grapnel.None, "", "",
+			[]string{"change of tool.output: not told"},
+		},
+		"context and message": {
+			grapnel.ToolAfter, grapnel.Can{}, grapnel.Outcome{Context: []string{"c"}, Message: "m"},
+			grapnel.None, "", "", []string{"context: not told", "message: not told"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := event(tt.kind)
+			ev.Can = &tt.can
+			v, rec := fire(t, ev, step("h", says(tt.out)))
+			if v.Decision != tt.want || v.Halt != tt.halt || v.Reason() != tt.reason {
+				t.Errorf("decision %v, halt %q, reason %q, want %v, %q, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.halt, tt.reason)
+			}
+			if diff := cmp.Diff(tt.lost, v.Lost); diff != "" || !slices.Equal(v.Lost, rec.Lost) {
+				t.Errorf("lost (-want +got):\n%s", diff)
+			}
+			if v.Changes != nil || v.Context != nil || v.Messages != nil {
+				t.Errorf("left in the Verdict: %v %q %q", v.Changes, v.Context, v.Messages)
+			}
+		})
+	}
+}
+
+// A long suggestion is cut, visibly; agents without a name are "the agent".
+func TestDegradeCutsTheSuggestion(t *testing.T) {
+	t.Parallel()
+	ev := event(grapnel.PromptBefore)
+	ev.Agent.Name = ""
+	ev.Can = &grapnel.Can{Block: true}
+	v, _ := fire(t, ev, rewrite("h", says(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
+		grapnel.FieldPrompt: encoded(strings.Repeat("x", 5000)),
+	}})))
+	want := fmt.Sprintf("prompt must be changed, and the agent cannot be told to do so. Use this instead: %s… [grapnel: 3000 more bytes cut]", strings.Repeat("x", 2000))
+	if v.Reason() != want {
+		t.Errorf("reason %q", v.Reason())
+	}
+}

@@ -1,0 +1,377 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+func names(specs []grapnel.Spec) []string {
+	var names []string
+	for i := range specs {
+		names = append(names, specs[i].FullName())
+	}
+	return names
+}
+
+func from(source, name string) grapnel.Spec {
+	return grapnel.Spec{Name: name, Source: grapnel.Source{Name: source}, Hook: says(grapnel.Outcome{})}
+}
+
+func TestWithAddRemove(t *testing.T) {
+	t.Parallel()
+	engine := newEngine(t, nil, from("", "a"), from("git", "a"))
+	session, err := engine.With(from("session", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Add(from("git", "b"), from("other", "b")); err != nil {
+		t.Fatal(err)
+	}
+	if n := engine.Remove("git"); n != 2 {
+		t.Errorf("Remove(git) = %d, want 2", n)
+	}
+	if n := engine.Remove("git"); n != 0 {
+		t.Errorf("Remove(git) again = %d, want 0", n)
+	}
+	if got, want := names(engine.Specs()), []string{"a", "other::b"}; !slices.Equal(got, want) {
+		t.Errorf("engine has %q, want %q", got, want)
+	}
+	if got, want := names(session.Specs()), []string{"a", "git::a", "session::a"}; !slices.Equal(got, want) {
+		t.Errorf("session has %q, want %q", got, want)
+	}
+	if n := engine.Remove(""); n != 1 {
+		t.Errorf("Remove of hooks without a source = %d, want 1", n)
+	}
+}
+
+func TestNamesAreUniqueInASource(t *testing.T) {
+	t.Parallel()
+	const want = `two hooks are named "a" in source "git": names are unique in a source`
+	if _, err := grapnel.New([]grapnel.Spec{from("git", "a"), from("", "a"), from("git", "a")}, nil); err == nil || err.Error() != want {
+		t.Errorf("New = %v, want %q", err, want)
+	}
+	engine := newEngine(t, nil, from("git", "a"))
+	if err := engine.Add(from("svn", "a"), from("git", "a")); err == nil || err.Error() != want {
+		t.Errorf("Add = %v, want %q", err, want)
+	}
+	if _, err := engine.With(from("git", "a")); err == nil {
+		t.Error("With a name that is taken: no error")
+	}
+	if got := names(engine.Specs()); !slices.Equal(got, []string{"git::a"}) {
+		t.Errorf("after a refused Add the engine has %q", got)
+	}
+}
+
+// An engine keeps what it was given, whatever the caller does with it afterwards.
+func TestEngineOwnsItsSpecs(t *testing.T) {
+	t.Parallel()
+	priority := 1
+	spec := grapnel.Spec{
+		Name: "h", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Priority: &priority,
+		Hook: decides(grapnel.Block, "no"),
+	}
+	given := []grapnel.Spec{spec}
+	var k keeper
+	opts := &grapnel.Options{Observers: []grapnel.Observer{&k}}
+	engine := newEngine(t, opts, given...)
+	spoil := func(s *grapnel.Spec) {
+		s.Hook, s.On[0], s.Tools[0], *s.Priority = says(grapnel.Outcome{}), grapnel.SessionEnd, "read", 7
+	}
+	spoil(&given[0])
+	opts.Observers[0] = nil
+	specs := engine.Specs()
+	spoil(&specs[0])
+	session, err := engine.With()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*grapnel.Engine{engine, session} {
+		if v := e.Fire(t.Context(), toolEvent("x")); v.Decision != grapnel.Block {
+			t.Errorf("decision %v, want block", v.Decision)
+		}
+		if got := e.Specs()[0]; got.On[0] != grapnel.ToolBefore || got.Tools[0] != "shell" || *got.Priority != 1 {
+			t.Errorf("the Spec is now %+v", got)
+		}
+	}
+}
+
+func TestSpecErrors(t *testing.T) {
+	t.Parallel()
+	hook := says(grapnel.Outcome{})
+	tests := []struct {
+		spec grapnel.Spec
+		want string
+	}{
+		{grapnel.Spec{Hook: hook}, "hook without a name: set Spec.Name"},
+		{grapnel.Spec{Name: "h"}, `hook "h": no Hook: set Spec.Hook`},
+		{grapnel.Spec{Name: "h", Hook: hook, Timeout: -1}, `hook "h": timeout -1ns is negative`},
+		{grapnel.Spec{Name: "h", Hook: hook, On: []grapnel.Kind{"tool.befor"}}, `hook "h": unknown event "tool.befor"`},
+		{grapnel.Spec{Name: "h", Hook: hook, Tools: []string{"bash", "[a"}}, `hook "h": tool pattern "[a": syntax error in pattern`},
+		{grapnel.Spec{Name: "h", Hook: hook, Phase: 4}, `hook "h": there is no phase(4)`},
+		{grapnel.Spec{Name: "h", Hook: hook, OnError: 4}, `hook "h": there is no on_error(4)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Mode: 2}, `hook "h": there is no mode(2)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: -2}}, `hook "h": there is no scope(-2)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: 4}}, `hook "h": there is no scope(4)`},
+	}
+	for _, tt := range tests {
+		if _, err := grapnel.New([]grapnel.Spec{tt.spec}, nil); err == nil || err.Error() != tt.want {
+			t.Errorf("New(%+v) = %v, want %q", tt.spec, err, tt.want)
+		}
+	}
+	if _, err := grapnel.New([]grapnel.Spec{{Name: "h", Hook: hook, On: []grapnel.Kind{"native.agent.Thing"}}}, nil); err != nil {
+		t.Errorf("a native event: %v", err)
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		v    fmt.Stringer
+		want string
+	}{
+		{grapnel.PhaseStep, "step"}, {grapnel.PhaseRewrite, "rewrite"}, {grapnel.PhaseRule, "rule"}, {grapnel.PhaseObserve, "observe"},
+		{grapnel.Phase(4), "phase(4)"},
+		{grapnel.OnErrorDefault, "default"}, {grapnel.OnErrorOpen, "open"}, {grapnel.OnErrorClosed, "closed"}, {grapnel.OnErrorAsk, "ask"},
+		{grapnel.Enforce, "enforce"}, {grapnel.Observe, "observe"},
+		{grapnel.ScopeManaged, "managed"}, {grapnel.ScopeUser, "user"}, {grapnel.ScopeProject, "project"}, {grapnel.ScopePlugin, "plugin"},
+		{grapnel.ScopeSession, "session"}, {grapnel.Scope(-2), "scope(-2)"}, {grapnel.Scope(4), "scope(4)"},
+		{grapnel.None, "none"}, {grapnel.Allow, "allow"}, {grapnel.Ask, "ask"}, {grapnel.Block, "block"}, {grapnel.Decision(4), "decision(4)"},
+	} {
+		if got := tt.v.String(); got != tt.want {
+			t.Errorf("%T: %q, want %q", tt.v, got, tt.want)
+		}
+		if text := string(encoded(tt.v)); text != `"`+tt.want+`"` {
+			t.Errorf("%T in JSON: %s, want %q", tt.v, text, tt.want)
+		}
+	}
+	for text, want := range map[string]grapnel.Decision{"": grapnel.None, "none": grapnel.None, "allow": grapnel.Allow, "ask": grapnel.Ask, "block": grapnel.Block} {
+		var got grapnel.Decision
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("UnmarshalText(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	if err := new(grapnel.Decision).UnmarshalText([]byte("deny")); err == nil {
+		t.Error("UnmarshalText(deny): no error")
+	}
+}
+
+func TestMatchTool(t *testing.T) {
+	t.Parallel()
+	bash := &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell}
+	mcp := &grapnel.Tool{Name: "fs_read", Class: grapnel.ClassMCP, MCP: &grapnel.MCP{Server: "fs", Tool: "read"}}
+	for _, tt := range []struct {
+		pattern string
+		tool    *grapnel.Tool
+		want    bool
+	}{
+		{"shell", bash, true}, {"Bash", bash, true}, {"bash", bash, false}, {"B*", bash, true}, {"[AB]ash", bash, true}, {"?ash", bash, true},
+		{"*", bash, true}, {"Bas", bash, false}, {"mcp__*", bash, false}, {`B\ash`, bash, true},
+		{"mcp", mcp, true}, {"mcp__fs__read", mcp, true}, {"mcp__fs__*", mcp, true}, {"mcp__db__*", mcp, false}, {"fs_*", mcp, true},
+		{"*", nil, false}, {"", bash, false},
+	} {
+		if got := grapnel.MatchTool([]string{"no such tool", tt.pattern}, tt.tool); got != tt.want {
+			t.Errorf("MatchTool(%q, %+v) = %v, want %v", tt.pattern, tt.tool, got, tt.want)
+		}
+	}
+	if grapnel.MatchTool(nil, bash) {
+		t.Error("MatchTool without patterns = true, want false")
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	called := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		t.Error("Plan called a hook")
+		return grapnel.Outcome{}, nil
+	})
+	spec := func(name string, p grapnel.Phase, priority int) grapnel.Spec {
+		s := scoped(name, grapnel.ScopeUser, priority, called)
+		s.Phase = p
+		return s
+	}
+	broken := spec("broken", grapnel.PhaseStep, 7)
+	broken.Match = brokenMatcher{}
+	matched := spec("matched", grapnel.PhaseStep, 7)
+	matched.Match, matched.Source.File, matched.Line = explained{}, "grapnel.yaml", 12
+	other := spec("other", grapnel.PhaseStep, 7)
+	other.Tools = []string{"read"}
+	shell := spec("shell", grapnel.PhaseStep, 100)
+	shell.Tools = []string{"shell"}
+	rare := spec("rare", grapnel.PhaseStep, 1)
+	rare.On = []grapnel.Kind{grapnel.SessionEnd}
+	engine := newEngine(t, nil, spec("observer", grapnel.PhaseObserve, 0), shell, spec("rule", grapnel.PhaseRule, 5), broken, matched, other, rare,
+		spec("rewrite 2", grapnel.PhaseRewrite, 2), spec("rewrite 1", grapnel.PhaseRewrite, 1), spec("rule 2", grapnel.PhaseRule, 5))
+	got := engine.Plan(toolEvent("x"))
+	want := grapnel.Plan{Event: grapnel.ToolBefore, Entries: []grapnel.Planned{
+		{Step: 1, Phase: grapnel.PhaseRewrite, Hook: "rewrite 1", Source: "user", Matched: "event tool.before"},
+		{Step: 2, Phase: grapnel.PhaseRewrite, Hook: "rewrite 2", Source: "user", Matched: "event tool.before"},
+		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule", Source: "user", Matched: "event tool.before"},
+		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule 2", Source: "user", Matched: "event tool.before"},
+		{Step: 4, Hook: "broken", Source: "user", Matched: "event tool.before", Error: "bad pattern"},
+		{Step: 4, Hook: "matched", Source: "user", File: "grapnel.yaml", Line: 12, Matched: "command x"},
+		{Step: 5, Hook: "shell", Source: "user", Matched: "tool bash"},
+		{Step: 6, Phase: grapnel.PhaseObserve, Hook: "observer", Source: "user", Matched: "event tool.before"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Plan (-want +got):\n%s", diff)
+	}
+	if got := newEngine(t, nil).Plan(toolEvent("x")); string(encoded(got)) != `{"event":"tool.before","entries":[]}` {
+		t.Errorf("empty Plan in JSON: %s", encoded(got))
+	}
+	if got := engine.Plan(&grapnel.Event{Kind: "native.agent.Thing"}); len(got.Entries) != 6 {
+		t.Errorf("Plan of a native event %+v, want the 6 that listen to all events and tools", got)
+	}
+}
+
+type explained struct{}
+
+func (explained) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) { return true, nil }
+func (explained) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
+	if ev.Tool == nil {
+		return ""
+	}
+	return "command " + ev.Tool.Commands[0]
+}
+
+// backgroundFunc is a Background.
+type backgroundFunc func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
+
+func (f backgroundFunc) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	return f(ctx, ev, hooks)
+}
+
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	late := func(name string, m grapnel.Matcher) grapnel.Spec {
+		return grapnel.Spec{Name: name, Phase: grapnel.PhaseObserve, Match: m, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			t.Errorf("the engine ran %s itself", name)
+			return grapnel.Outcome{}, nil
+		})}
+	}
+	for _, tt := range []struct {
+		decision grapnel.Decision
+		want     []string
+	}{
+		{grapnel.None, []string{"always"}},
+		{grapnel.Block, []string{"always", "on block"}},
+	} {
+		var k keeper
+		var got []string
+		engine := newEngine(t, &grapnel.Options{
+			Observers: []grapnel.Observer{&k},
+			Background: backgroundFunc(func(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+				got = names(hooks)
+				if ev.Verdict == nil || ev.Verdict.Decision != tt.decision || ev.Verdict.Event.Tool.Commands[0] != "y" || ev.Tool.Commands[0] != "y" {
+					t.Errorf("Background got the event %+v", ev)
+				}
+				return errors.New("spool full")
+			}),
+		}, late("always", nil), late("on block", onBlock{}), late("broken", brokenMatcher{}),
+			rewrite("r", says(setCommand("y"))), step("h", decides(tt.decision, "")))
+		ev := toolEvent("x")
+		v := engine.Fire(t.Context(), ev)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: Background got %q, want %q", tt.decision, got, tt.want)
+		}
+		if want := "observing hooks were not started: spool full"; k.rec.Error != want || !slices.Contains(v.Messages, "grapnel: "+want) {
+			t.Errorf("Record.Error %q, messages %q, want %q", k.rec.Error, v.Messages, want)
+		}
+		if r := run(t, k.rec, "broken"); r.Error != "cannot tell whether it listens: bad pattern" || !r.Async {
+			t.Errorf("run %+v", r)
+		}
+		if v.Decision != tt.decision || v.Event.Verdict != nil || ev.Verdict != nil {
+			t.Errorf("Verdict %+v: only observing hooks see it in their event", v)
+		}
+	}
+
+	v := newEngine(t, &grapnel.Options{
+		Background: backgroundFunc(func(context.Context, *grapnel.Event, []grapnel.Spec) error { panic("boom") }),
+	}, late("always", nil)).Fire(t.Context(), toolEvent("x"))
+	if want := []string{"grapnel: observing hooks were not started: panicked: boom"}; !slices.Equal(v.Messages, want) {
+		t.Errorf("messages %q, want %q", v.Messages, want)
+	}
+}
+
+// Whoever adds or removes hooks does not disturb what is under way. Run with -race.
+func TestChangesWhileFiring(t *testing.T) {
+	t.Parallel()
+	guard := rule("guard", decides(grapnel.Block, "no"))
+	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&keeper{}}}, guard)
+	again := engine // hooks change the engine that runs them
+	if err := engine.Add(rewrite("reentrant", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		again.Remove("nobody")
+		return grapnel.Outcome{}, nil
+	}))); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range 4 {
+		source := fmt.Sprint("source", i)
+		group.Go(func() {
+			for range 25 {
+				if err := engine.Add(from(source, "a"), grapnel.Spec{Name: "late", Source: grapnel.Source{Name: source}, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})}); err != nil {
+					t.Error(err)
+				}
+				if _, err := engine.With(from("session", "a")); err != nil {
+					t.Error(err)
+				}
+				if n := engine.Remove(source); n != 2 {
+					t.Errorf("Remove(%s) = %d, want 2", source, n)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 200 {
+				if v := engine.Fire(t.Context(), toolEvent("x")); v.Decision != grapnel.Block {
+					t.Errorf("decision %v: the guard was not there for a moment", v.Decision)
+				}
+				if len(engine.Plan(toolEvent("x")).Entries) < 2 {
+					t.Error("the Plan lacks a hook that was always there")
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := engine.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got, want := names(engine.Specs()), []string{"guard", "reentrant"}; !slices.Equal(got, want) {
+		t.Errorf("engine has %q, want %q", got, want)
+	}
+}
+
+// A hook that adds another one while an event is under way has it from the next on.
+func TestAddDuringAFiring(t *testing.T) {
+	t.Parallel()
+	var d diary
+	var engine *grapnel.Engine
+	engine = newEngine(t, nil, rule("adds", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		d.write("adds")
+		engine.Remove("added")
+		return grapnel.Outcome{}, engine.Add(grapnel.Spec{Name: "h", Source: grapnel.Source{Name: "added"}, Hook: d.logged("added", says(grapnel.Outcome{}))})
+	})))
+	engine.Fire(t.Context(), toolEvent("x"))
+	engine.Fire(t.Context(), toolEvent("x"))
+	if got, want := strings.Join(d.read(), ", "), "adds, adds, added saw x"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
+// Nothing is made for nobody.
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	engine := newEngine(t, nil, grapnel.Spec{Name: "h", On: []grapnel.Kind{grapnel.SessionEnd}, Hook: decides(grapnel.Block, "")})
+	ev := toolEvent("x")
+	if v := engine.Fire(t.Context(), ev); v.Event != ev || v.Decision != grapnel.None {
+		t.Errorf("Verdict %+v, want the event as it came", v)
+	}
+}

@@ -1,0 +1,868 @@
+package grapnel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+func appends(text string) grapnel.Hook {
+	return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		return setCommand(ev.Tool.Commands[0] + text), nil
+	})
+}
+
+func TestRewritesChainThenRulesLook(t *testing.T) {
+	t.Parallel()
+	var d diary
+	v, _ := fire(t, toolEvent("x"),
+		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
+		step("step", d.logged("step", says(grapnel.Outcome{}))),
+		rewrite("one", d.logged("one", appends("1"))),
+		rewrite("two", d.logged("two", appends("2"))))
+	want := []string{"one saw x", "two saw x1", "rule saw x12", "step saw x12"}
+	if diff := cmp.Diff(want, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if got := string(v.Changes[grapnel.FieldInput]); got != `{"command":"x12"}` {
+		t.Errorf("changes %s", got)
+	}
+}
+
+func TestRuleBlockSpawnsNothing(t *testing.T) {
+	t.Parallel()
+	var d diary
+	v, rec := fire(t, toolEvent("x"),
+		step("step", d.logged("step", appends("!"))),
+		rule("no", decides(grapnel.Block, "no")),
+		rule("also no", decides(grapnel.Block, "never")))
+	if calls := d.read(); len(calls) > 0 {
+		t.Errorf("after a rule blocked: %q", calls)
+	}
+	want := []grapnel.Reason{{Hook: "no", Text: "no", Cause: grapnel.CauseDecision}, {Hook: "also no", Text: "never", Cause: grapnel.CauseDecision}}
+	if diff := cmp.Diff(want, v.Reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+	if v.Decision != grapnel.Block || len(rec.Hooks) != 2 {
+		t.Errorf("decision %v, runs %+v", v.Decision, rec.Hooks)
+	}
+}
+
+// Lower priorities run first; equal ones together.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	var d diary
+	hook := func(name string, priority int) grapnel.Spec {
+		return scoped(name, grapnel.ScopeUser, priority, d.logged(name, appends(name)))
+	}
+	v, _ := fire(t, toolEvent("-"), hook("e", 200), hook("c", 100), hook("a", -1), hook("d", 100), hook("b", 7))
+	// c and d see the same and both replace the command: d is laid over c.
+	want := []string{"a saw -", "b saw -a", "c saw -ab", "d saw -ab", "e saw -abd"}
+	if diff := cmp.Diff(want, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if got := command(t, v); got != "-abde" {
+		t.Errorf("command %q, want -abde", got)
+	}
+}
+
+func TestStepsOfOneScopeFirst(t *testing.T) {
+	t.Parallel()
+	var specs []grapnel.Spec
+	for _, scope := range []grapnel.Scope{grapnel.ScopeSession, grapnel.ScopePlugin, grapnel.ScopeProject, grapnel.ScopeUser, grapnel.ScopeManaged} {
+		for _, name := range []string{"1", "2"} {
+			specs = append(specs, scoped(name, scope, grapnel.DefaultPriority, says(grapnel.Outcome{})))
+		}
+	}
+	var got []string
+	for _, p := range newEngine(t, nil, specs...).Plan(toolEvent("x")).Entries {
+		got = append(got, p.Source+p.Hook)
+		if p.Step != 1 {
+			t.Errorf("%s is in step %d, want 1", p.Hook, p.Step)
+		}
+	}
+	want := []string{
+		"managed1", "managed2", "user1", "user2", "project1", "project2", "plugin1", "plugin2", "session1", "session2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("plan order %q, want %q", got, want)
+	}
+}
+
+func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
+	t.Parallel()
+	patch := func(text string) grapnel.Outcome {
+		return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(text)}}
+	}
+	tests := map[string]struct {
+		a, b      grapnel.Outcome
+		want      string
+		conflicts []string
+	}{
+		"patches":          {patch(`{"a":1}`), patch(`{"b":2}`), `{"command":"x","a":1,"b":2}`, nil},
+		"view and patch":   {setCommand("y"), patch(`{"b":2}`), `{"command":"y","b":2}`, nil},
+		"same field":       {setCommand("y"), setCommand("z"), `{"command":"z"}`, []string{"tool.command: a and b"}},
+		"same value":       {setCommand("y"), setCommand("y"), `{"command":"y"}`, nil},
+		"whole then patch": {set(grapnel.FieldInput, `{"command":"y"}`), patch(`{"b":2}`), `{"command":"y","b":2}`, nil},
+		"patch then whole": {patch(`{"a":1}`), set(grapnel.FieldInput, `{"command":"y"}`), `{"command":"y"}`, []string{"tool.input: a and b"}},
+		"view then whole":  {setCommand("y"), set(grapnel.FieldInput, `{"command":"z"}`), `{"command":"z"}`, []string{"tool.input: a and b"}},
+		"illegal one":      {set(grapnel.FieldOutput, `1`), set(grapnel.FieldOutput, `2`), ``, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, rec := fire(t, toolEvent("x"), step("a", says(tt.a)), step("b", says(tt.b)))
+			if got := string(v.Changes[grapnel.FieldInput]); got != tt.want {
+				t.Errorf("tool.input = %s, want %s", got, tt.want)
+			}
+			if !slices.Equal(rec.Conflicts, tt.conflicts) {
+				t.Errorf("conflicts %q, want %q", rec.Conflicts, tt.conflicts)
+			}
+		})
+	}
+}
+
+// Fields with a merge of their own have no conflicts.
+func TestMerges(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		ev    grapnel.Event
+		field grapnel.Field
+		a, b  string
+		want  string
+	}{
+		"join to nothing": {grapnel.Event{Kind: grapnel.CompactAfter}, grapnel.FieldSummary, `"one"`, `"two"`, `"one\ntwo"`},
+		"join": {
+			grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "zero"}},
+			grapnel.FieldSummary, `"one"`, `"two"`, `"zero\none\ntwo"`,
+		},
+		"intersect": {grapnel.Event{Kind: grapnel.ToolsetBefore}, grapnel.FieldTools, `["a","b"]`, `["c","b"]`, `["b"]`},
+		"intersect to nothing": {
+			grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: []string{"a"}}},
+			grapnel.FieldTools, `["b"]`, `["a"]`, `[]`,
+		},
+		"or": {grapnel.Event{Kind: grapnel.AgentAfter}, grapnel.FieldClear, `true`, `false`, `true`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, rec := fire(t, &tt.ev, step("a", says(set(tt.field, tt.a))), step("b", says(set(tt.field, tt.b))))
+			if got := string(v.Changes[tt.field]); got != tt.want || rec.Conflicts != nil {
+				t.Errorf("%s = %s, conflicts %q, want %s and none", tt.field, got, rec.Conflicts, tt.want)
+			}
+		})
+	}
+}
+
+// What a rewrite takes out of a text that joins must not stay beside its result.
+func TestRewriteOfAJoiningField(t *testing.T) {
+	t.Parallel()
+	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "key sk-1"}}
+	v, _ := fire(t, ev, rewrite("hide", says(set(grapnel.FieldSummary, `"key ***"`))))
+	if got := v.Event.Compact.Summary; got != "key ***" {
+		t.Errorf("summary %q, want the secret gone", got)
+	}
+	if v, _ = fire(t, ev, rewrite("empty", says(set(grapnel.FieldSummary, `""`)))); string(v.Changes[grapnel.FieldSummary]) != `""` {
+		t.Errorf("changes %s, want an empty summary", v.Changes)
+	}
+}
+
+func TestBlockEndsTheRemainingSteps(t *testing.T) {
+	t.Parallel()
+	var d diary
+	v, _ := fire(t, toolEvent("x"),
+		scoped("first", grapnel.ScopeUser, 1, d.logged("first", says(grapnel.Outcome{Context: nil}))),
+		scoped("no", grapnel.ScopeUser, 2, d.logged("no", decides(grapnel.Block, "no"))),
+		scoped("beside", grapnel.ScopeUser, 2, d.logged("beside", appends("!"))),
+		scoped("later", grapnel.ScopeManaged, 3, d.logged("later", decides(grapnel.Allow, ""))))
+	if diff := cmp.Diff([]string{"first saw x", "no saw x", "beside saw x"}, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if v.Decision != grapnel.Block || v.Changes != nil {
+		t.Errorf("decision %v, changes %v: what is blocked is not changed", v.Decision, v.Changes)
+	}
+}
+
+// A rule judges. What it would change, nobody would have judged.
+func TestRuleMayNotChange(t *testing.T) {
+	t.Parallel()
+	v, rec := fire(t, toolEvent("x"), rule("r", appends("!")))
+	if command(t, v) != "x" || !strings.Contains(run(t, rec, "r").Error, "a rule's change of tool.command") {
+		t.Errorf("command %q, run %+v", command(t, v), run(t, rec, "r"))
+	}
+	if v.Decision != grapnel.Block { // a rule fails closed
+		t.Errorf("decision %v, want block", v.Decision)
+	}
+}
+
+func TestSecondRound(t *testing.T) {
+	t.Parallel()
+	var d diary
+	quiet := says(grapnel.Outcome{})
+	v, rec := fire(t, toolEvent("x"),
+		rewrite("rewrite", d.logged("rewrite", quiet)),
+		rule("rule", d.logged("rule", quiet)),
+		scoped("managed", grapnel.ScopeManaged, 10, d.logged("managed", quiet)),
+		scoped("user", grapnel.ScopeUser, 10, d.logged("user", quiet)),
+		scoped("project", grapnel.ScopeProject, 20, d.logged("project", appends("!"))),
+		scoped("same", grapnel.ScopeProject, 10, d.logged("same", quiet)),
+		scoped("session", grapnel.ScopeSession, 10, d.logged("session", quiet)),
+		scoped("late", grapnel.ScopeManaged, 30, d.logged("late", quiet)))
+	want := []string{
+		"rewrite saw x", "rule saw x", "managed saw x", "user saw x", "same saw x", "session saw x", "project saw x", "late saw x!",
+		// The project changed what stronger scopes had answered for; they answer again, the strongest last.
+		"rewrite saw x!", "rule saw x!", "user saw x!", "managed saw x!",
+	}
+	if diff := cmp.Diff(want, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if command(t, v) != "x!" || rec.Hooks[len(rec.Hooks)-1].Round != 2 {
+		t.Errorf("command %q, runs %+v", command(t, v), rec.Hooks)
+	}
+}
+
+// A gate that was not interested in the input as it was judges what a weaker scope
+// made of it.
+func TestSecondRoundAsksGatesThatWerePassedOver(t *testing.T) {
+	t.Parallel()
+	gate := scoped("gate", grapnel.ScopeManaged, 10, decides(grapnel.Block, "no rm"))
+	gate.Match = matchCommand("rm")
+	v, _ := fire(t, toolEvent("ls"), gate, scoped("project", grapnel.ScopeProject, 20, says(setCommand("rm"))))
+	if v.Decision != grapnel.Block {
+		t.Errorf("decision %v: a project changed the command behind a managed gate", v.Decision)
+	}
+}
+
+type matchCommand string
+
+func (m matchCommand) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+	return ev.Tool != nil && slices.Contains(ev.Tool.Commands, string(m)), nil
+}
+
+// What a gate changes in the second round meets the rewrites of its own scope and
+// all rules, and no weaker scope has a word after it.
+func TestSecondRoundStrongestLast(t *testing.T) {
+	t.Parallel()
+	var d diary
+	quiet := says(grapnel.Outcome{})
+	managed := rewrite("rewrite", d.logged("managed rewrite", quiet))
+	managed.Source = grapnel.Source{Name: "managed", Scope: grapnel.ScopeManaged}
+	project := rewrite("rewrite", d.logged("project rewrite", quiet))
+	project.Source = grapnel.Source{Name: "project", Scope: grapnel.ScopeProject}
+	fire(t, toolEvent("-"), managed, project,
+		rule("rule", d.logged("rule", quiet)),
+		scoped("m", grapnel.ScopeManaged, 10, d.logged("m", appends("m"))),
+		scoped("u", grapnel.ScopeUser, 20, d.logged("u", appends("u"))),
+		scoped("p", grapnel.ScopeProject, 30, d.logged("p", appends("p"))))
+	want := []string{
+		"managed rewrite saw -", "project rewrite saw -", "rule saw -", "m saw -", "u saw -m", "p saw -mu",
+		"managed rewrite saw -mup", "project rewrite saw -mup", "rule saw -mup",
+		"u saw -mup", "m saw -mupu", "managed rewrite saw -mupum", "rule saw -mupum",
+	}
+	if diff := cmp.Diff(want, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoSecondRoundWithoutNetChange(t *testing.T) {
+	t.Parallel()
+	var d diary
+	v, rec := fire(t, toolEvent("x"),
+		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
+		scoped("there", grapnel.ScopeUser, 1, says(setCommand("y"))),
+		scoped("back", grapnel.ScopeUser, 2, says(set(grapnel.FieldInput, `{ "command" : "\u0078" }`))))
+	if n := d.count("rule saw x"); n != 1 || len(d.read()) != 1 {
+		t.Errorf("the rule was asked %q, want once", d.read())
+	}
+	if v.Changes != nil || len(rec.Changed) > 0 {
+		t.Errorf("changes %v: what cancels out is no change", v.Changes)
+	}
+	if got := string(v.Event.Tool.Input); got != `{"command":"x"}` {
+		t.Errorf("input %s, want the bytes that came", got)
+	}
+}
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	allow := decides(grapnel.Allow, "fine")
+	allowing := func(out grapnel.Outcome) grapnel.Hook {
+		out.Decision = grapnel.Allow
+		return says(out)
+	}
+	failing := func(onError grapnel.OnError) grapnel.Spec {
+		s := scoped("guard", grapnel.ScopeUser, 1, fails(errors.New("broken")))
+		s.OnError = onError
+		return s
+	}
+	tests := map[string]struct {
+		specs []grapnel.Spec
+		want  grapnel.Decision
+	}{
+		"nobody":            {nil, grapnel.None},
+		"no opinion":        {[]grapnel.Spec{step("a", says(grapnel.Outcome{Reason: "r", Message: "m"}))}, grapnel.None},
+		"alone":             {[]grapnel.Spec{step("a", allow)}, grapnel.Allow},
+		"by a rule":         {[]grapnel.Spec{rule("a", allow)}, grapnel.Allow},
+		"own change":        {[]grapnel.Spec{step("a", allowing(setCommand("y")))}, grapnel.Allow},
+		"changed before":    {[]grapnel.Spec{rewrite("r", says(setCommand("y"))), step("a", allow)}, grapnel.Allow},
+		"changed after":     {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, says(setCommand("y")))}, grapnel.None},
+		"changed beside":    {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 1, says(setCommand("y")))}, grapnel.None},
+		"same change":       {[]grapnel.Spec{scoped("a", 0, 1, allowing(setCommand("y"))), scoped("b", 0, 1, says(setCommand("y")))}, grapnel.Allow},
+		"changed and back":  {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, says(setCommand("y"))), scoped("c", 0, 3, says(setCommand("x")))}, grapnel.Allow},
+		"allowed the other": {[]grapnel.Spec{scoped("b", 0, 2, says(setCommand("y"))), scoped("c", 0, 3, allow), scoped("d", 0, 4, says(setCommand("x")))}, grapnel.None},
+		"rule asked again":  {[]grapnel.Spec{rule("a", allow), step("b", says(setCommand("y")))}, grapnel.Allow},
+		"guard failed open": {[]grapnel.Spec{failing(grapnel.OnErrorOpen), scoped("a", 0, 2, allow)}, grapnel.None},
+		"guard asks":        {[]grapnel.Spec{failing(grapnel.OnErrorAsk), scoped("a", 0, 2, allow)}, grapnel.Ask},
+		"guard closed":      {[]grapnel.Spec{scoped("a", 0, 0, allow), failing(grapnel.OnErrorClosed)}, grapnel.Block},
+		"itself failed": {[]grapnel.Spec{step("a", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Decision: grapnel.Allow}, errors.New("but")
+		}))}, grapnel.None},
+		"somebody asks": {[]grapnel.Spec{step("a", allow), step("b", decides(grapnel.Ask, ""))}, grapnel.Ask},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if v, rec := fire(t, toolEvent("x"), tt.specs...); v.Decision != tt.want {
+				t.Errorf("decision %v, want %v (%+v)", v.Decision, tt.want, rec.Hooks)
+			}
+		})
+	}
+}
+
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	halt := says(grapnel.Outcome{Halt: "enough"})
+	tests := map[string]struct {
+		kind   grapnel.Kind
+		specs  []grapnel.Spec
+		want   grapnel.Decision
+		reason string
+		calls  int // of the step after it
+	}{
+		"before":            {grapnel.ToolBefore, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.Block, "enough", 0},
+		"sticky":            {grapnel.ToolBefore, []grapnel.Spec{rule("h", halt), rule("a", decides(grapnel.Allow, "ok"))}, grapnel.Block, "enough", 0},
+		"beside a block":    {grapnel.ToolBefore, []grapnel.Spec{rule("h", halt), rule("b", decides(grapnel.Block, "no"))}, grapnel.Block, "no", 0},
+		"feedback":          {grapnel.ToolAfter, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.None, "", 1},
+		"feedback, block":   {grapnel.ToolAfter, []grapnel.Spec{scoped("h", 0, 1, halt), scoped("b", 0, 1, decides(grapnel.Block, "no"))}, grapnel.Block, "no", 0},
+		"notice":            {grapnel.SessionStart, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.None, "", 1},
+		"at a stop":         {grapnel.AgentAfter, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.None, "", 1},
+		"at a stop, block":  {grapnel.AgentAfter, []grapnel.Spec{scoped("h", 0, 1, halt), scoped("b", 0, 1, decides(grapnel.Block, "go on"))}, grapnel.None, "", 0},
+		"at a stop, later":  {grapnel.AgentAfter, []grapnel.Spec{rule("h", halt), scoped("b", 0, 1, decides(grapnel.Block, "go on"))}, grapnel.None, "", 0},
+		"prompt of a child": {grapnel.SubagentStart, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.Block, "enough", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d diary
+			v, rec := fire(t, &grapnel.Event{Kind: tt.kind}, append(tt.specs, scoped("after", 0, 9, d.logged("after", says(grapnel.Outcome{}))))...)
+			if v.Decision != tt.want || v.Halt != "enough" || v.Reason() != tt.reason || rec.Halt != "enough" {
+				t.Errorf("decision %v, halt %q, reason %q, want %v, enough, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.reason)
+			}
+			if n := d.count("after"); n != tt.calls {
+				t.Errorf("the step after it ran %d times, want %d", n, tt.calls)
+			}
+		})
+	}
+}
+
+func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		kind grapnel.Kind
+		out  grapnel.Outcome
+		want string
+	}{
+		"block a notice":    {grapnel.SessionEnd, grapnel.Outcome{Decision: grapnel.Block}, "decision block on session.end"},
+		"ask about a stop":  {grapnel.AgentAfter, grapnel.Outcome{Decision: grapnel.Ask}, "decision ask on agent.after"},
+		"no decision":       {grapnel.ToolBefore, grapnel.Outcome{Decision: 9}, "decision decision(9) on tool.before"},
+		"context":           {grapnel.ToolBefore, grapnel.Outcome{Context: []string{"c"}}, "context on tool.before"},
+		"field":             {grapnel.ToolBefore, set(grapnel.FieldPrompt, `"p"`), "a change of prompt on tool.before"},
+		"broken JSON":       {grapnel.ToolBefore, set(grapnel.FieldInput, `{`), "set tool.input: not valid JSON on tool.before"},
+		"wrong type":        {grapnel.ToolBefore, set(grapnel.FieldInput, `7`), "set tool.input: want a JSON object on tool.before"},
+		"patch of a field":  {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldOutput: json.RawMessage(`{}`)}}, "a change of tool.output on tool.before"},
+		"patch, no JSON":    {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a"}`)}}, "patch: not valid JSON on tool.before"},
+		"patched to a text": {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`"a"`)}}, "set tool.input: want a JSON object on tool.before"},
+		"an unknown event":  {"weather.changed", grapnel.Outcome{Context: []string{"c"}}, "context on weather.changed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := event(tt.kind)
+			v, rec := fire(t, ev, step("h", says(tt.out)))
+			if v.Decision != grapnel.None || v.Changes != nil || v.Context != nil {
+				t.Errorf("the Verdict keeps it: %+v", v)
+			}
+			r := run(t, rec, "h")
+			if want := grapnel.ErrIllegal.Error() + ": " + tt.want; r.Error != want || !r.FailOpen {
+				t.Errorf("run %+v, want the error %q, failed open", r, want)
+			}
+		})
+	}
+
+	// The rest of the answer counts.
+	out := setCommand("y")
+	out.Context, out.Decision = []string{"c"}, grapnel.Ask
+	if v, rec := fire(t, toolEvent("x"), step("h", says(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
+		t.Errorf("an answer with an illegal part: %+v", v)
+	}
+	// It counts as an error, so a closed hook blocks.
+	if v, _ := fire(t, toolEvent("x"), rewrite("h", says(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
+		t.Errorf("an illegal answer of a closed hook: %+v", v)
+	}
+}
+
+func TestObserveMode(t *testing.T) {
+	t.Parallel()
+	observe := func(s grapnel.Spec) grapnel.Spec {
+		s.Mode = grapnel.Observe
+		return s
+	}
+	loud := setCommand("y")
+	loud.Decision, loud.Reason, loud.Message = grapnel.Block, "no", "m"
+	loud.Native = map[string]json.RawMessage{"test.x": json.RawMessage(`1`)}
+	var d diary
+	v, rec := fire(t, toolEvent("x"),
+		observe(rewrite("rewrite", says(setCommand("z")))),
+		observe(rule("rule", d.logged("rule", decides(grapnel.Ask, "?")))),
+		observe(step("step", d.logged("step", says(loud)))),
+		scoped("after", 0, 200, d.logged("after", says(grapnel.Outcome{}))))
+	if diff := cmp.Diff([]string{"rule saw x", "step saw x", "after saw x"}, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if v.Decision != grapnel.None || v.Changes != nil || v.Reasons != nil || v.Messages != nil || v.Native != nil || command(t, v) != "x" {
+		t.Errorf("an observing hook shows in the Verdict: %+v", v)
+	}
+	if rec.Would != grapnel.Block || rec.Decision != grapnel.None {
+		t.Errorf("Record: would %v, decision %v, want block and none", rec.Would, rec.Decision)
+	}
+	r := run(t, rec, "step")
+	if !r.Observed || r.Decision != grapnel.Block || !slices.Equal(r.Changed, []grapnel.Field{grapnel.FieldCommand}) {
+		t.Errorf("run %+v, want what it would have done", r)
+	}
+	if rec.Conflicts != nil {
+		t.Errorf("conflicts %q among observing hooks", rec.Conflicts)
+	}
+
+	_, rec = fire(t, toolEvent("x"), observe(rule("r", fails(errors.New("broken")))))
+	if r := run(t, rec, "r"); rec.Would != grapnel.Block || r.FailOpen || r.Cause != grapnel.CauseError {
+		t.Errorf("a failing rule in observe mode: would %v, run %+v, want block: it is closed", rec.Would, r)
+	}
+	if _, rec = fire(t, toolEvent("x"), observe(step("h", says(grapnel.Outcome{Halt: "stop"})))); rec.Would != grapnel.Block {
+		t.Errorf("a halt in observe mode: would %v, want block", rec.Would)
+	}
+	allow := step("a", decides(grapnel.Allow, ""))
+	if v, _ := fire(t, toolEvent("x"), allow, observe(step("o", fails(errors.New("broken"))))); v.Decision != grapnel.Allow {
+		t.Errorf("decision %v: a failure in observe mode took an Allow away", v.Decision)
+	}
+}
+
+func TestOnErrorDefaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		phase grapnel.Phase
+		scope grapnel.Scope
+		want  grapnel.Decision
+	}{
+		{grapnel.PhaseRewrite, grapnel.ScopeUser, grapnel.Block},
+		{grapnel.PhaseRewrite, grapnel.ScopeSession, grapnel.Block},
+		{grapnel.PhaseRule, grapnel.ScopeProject, grapnel.Block},
+		{grapnel.PhaseRule, grapnel.ScopeManaged, grapnel.Block},
+		{grapnel.PhaseStep, grapnel.ScopeManaged, grapnel.Block},
+		{grapnel.PhaseStep, grapnel.ScopeUser, grapnel.None},
+		{grapnel.PhaseStep, grapnel.ScopeProject, grapnel.None},
+		{grapnel.PhaseStep, grapnel.ScopePlugin, grapnel.None},
+		{grapnel.PhaseStep, grapnel.ScopeSession, grapnel.None},
+		{grapnel.PhaseObserve, grapnel.ScopeManaged, grapnel.None},
+	} {
+		s := phase(tt.phase, "h", fails(errors.New("broken")))
+		s.Source.Scope = tt.scope
+		if v, _ := fire(t, toolEvent("x"), s); v.Decision != tt.want {
+			t.Errorf("a failing %v of scope %v: %v, want %v", tt.phase, tt.scope, v.Decision, tt.want)
+		}
+		s.OnError = grapnel.OnErrorOpen
+		if v, _ := fire(t, toolEvent("x"), s); v.Decision != grapnel.None {
+			t.Errorf("an open %v of scope %v: %v, want none", tt.phase, tt.scope, v.Decision)
+		}
+	}
+}
+
+// A failure is seen: by the person, in the Record, and as the reason of a block.
+func TestFailuresAreSeen(t *testing.T) {
+	t.Parallel()
+	v, rec := fire(t, toolEvent("x"), step("h", fails(errors.New("no network"))))
+	if want := []string{`grapnel: hook "h" could not answer, which counts as no opinion: no network`}; !slices.Equal(v.Messages, want) {
+		t.Errorf("messages %q, want %q", v.Messages, want)
+	}
+	if r := run(t, rec, "h"); r.Error != "no network" || r.Cause != grapnel.CauseError || !r.FailOpen {
+		t.Errorf("run %+v", r)
+	}
+	v, _ = fire(t, toolEvent("x"), rule("h", fails(errors.New("no network"))))
+	want := []grapnel.Reason{{Hook: "h", Text: `hook "h" could not answer: no network`, Cause: grapnel.CauseError}}
+	if diff := cmp.Diff(want, v.Reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+// What a hook says beside an error counts; the stricter of both wins.
+func TestAnswerBesideAnError(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		says    grapnel.Decision
+		onError grapnel.OnError
+		want    grapnel.Decision
+		cause   grapnel.Cause
+	}{
+		{grapnel.Block, grapnel.OnErrorOpen, grapnel.Block, grapnel.CauseDecision},
+		{grapnel.Block, grapnel.OnErrorAsk, grapnel.Block, grapnel.CauseDecision},
+		{grapnel.Ask, grapnel.OnErrorOpen, grapnel.Ask, grapnel.CauseDecision},
+		{grapnel.Ask, grapnel.OnErrorClosed, grapnel.Block, grapnel.CauseError},
+		{grapnel.Allow, grapnel.OnErrorAsk, grapnel.Ask, grapnel.CauseError},
+		{grapnel.None, grapnel.OnErrorClosed, grapnel.Block, grapnel.CauseError},
+	} {
+		s := step("h", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Decision: tt.says, Reason: "because"}, errors.New("broken")
+		}))
+		s.OnError = tt.onError
+		v, _ := fire(t, toolEvent("x"), s)
+		if v.Decision != tt.want || v.Reasons[0].Cause != tt.cause || !strings.HasPrefix(v.Reason(), "because") {
+			t.Errorf("%v beside an error that counts as %v: %v, %+v, want %v, %v", tt.says, tt.onError, v.Decision, v.Reasons, tt.want, tt.cause)
+		}
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	t.Parallel()
+	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
+	timed := step("timed", boom)
+	timed.Timeout = 1 << 40
+	v, rec := fire(t, toolEvent("x"), step("inline", boom), timed, step("nil", grapnel.Func(nil)),
+		grapnel.Spec{Name: "matcher", Match: panics{}, Hook: says(grapnel.Outcome{})},
+		grapnel.Spec{Name: "observer", Match: panics{}, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})})
+	for _, name := range []string{"inline", "timed", "nil", "matcher", "observer"} {
+		if r := run(t, rec, name); !strings.Contains(r.Error, grapnel.ErrPanic.Error()) || r.Cause != grapnel.CauseError {
+			t.Errorf("run %+v, want a panic", r)
+		}
+	}
+	if v.Decision != grapnel.None || len(v.Messages) != 4 {
+		t.Errorf("Verdict %+v", v)
+	}
+}
+
+type panics struct{}
+
+func (panics) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) { panic("no match") }
+
+func TestGoexitIsAnError(t *testing.T) {
+	t.Parallel()
+	s := rule("h", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		runtime.Goexit()
+		return grapnel.Outcome{}, nil
+	}))
+	s.Timeout = 1 << 40
+	v, rec := fire(t, toolEvent("x"), s)
+	if r := run(t, rec, "h"); v.Decision != grapnel.Block || r.Error != "ended its goroutine without an answer" {
+		t.Errorf("decision %v, run %+v", v.Decision, r)
+	}
+}
+
+// A Matcher that cannot tell whether its hook listens is a hook that cannot answer.
+func TestMatcherError(t *testing.T) {
+	t.Parallel()
+	s := rule("h", decides(grapnel.Allow, ""))
+	s.Match = brokenMatcher{}
+	v, rec := fire(t, toolEvent("x"), s)
+	if r := run(t, rec, "h"); v.Decision != grapnel.Block || r.Error != "cannot tell whether it listens: bad pattern" {
+		t.Errorf("decision %v, run %+v", v.Decision, r)
+	}
+}
+
+type brokenMatcher struct{}
+
+func (brokenMatcher) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) {
+	return true, errors.New("bad pattern")
+}
+
+func TestReasonsAndContext(t *testing.T) {
+	t.Parallel()
+	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "p"}}
+	says := func(d grapnel.Decision, reason string, context ...string) grapnel.Hook {
+		return says(grapnel.Outcome{Decision: d, Reason: reason, Context: context, Message: reason})
+	}
+	v, _ := fire(t, ev,
+		rule("a", says(grapnel.Block, "same", "one", "two", "")),
+		rule("b", says(grapnel.Block, "same", "two", "three")),
+		rule("c", says(grapnel.Ask, "not the reason of a block")),
+		rule("d", says(grapnel.Block, "other")),
+		rule("e", says(grapnel.Block, "")))
+	want := []grapnel.Reason{
+		{Hook: "a", Text: "same", Cause: grapnel.CauseDecision},
+		{Hook: "d", Text: "other", Cause: grapnel.CauseDecision},
+		{Hook: "e", Text: `blocked by hook "e"`, Cause: grapnel.CauseDecision},
+	}
+	if diff := cmp.Diff(want, v.Reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+	if got := v.Reason(); got != "same\nother\nblocked by hook \"e\"" {
+		t.Errorf("Reason() = %q", got)
+	}
+	if want := []string{"one", "two", "three"}; !slices.Equal(v.Context, want) {
+		t.Errorf("context %q, want %q", v.Context, want)
+	}
+	if want := []string{"same", "not the reason of a block", "other"}; !slices.Equal(v.Messages, want) {
+		t.Errorf("messages %q, want %q", v.Messages, want)
+	}
+}
+
+// A cap is visible in the text, and what it caps stays valid UTF-8.
+func TestCapsAreVisible(t *testing.T) {
+	t.Parallel()
+	out := grapnel.Outcome{
+		Decision: grapnel.Block, Reason: strings.Repeat("é", 100), Message: strings.Repeat("m", 100),
+		Context: []string{strings.Repeat("c", 100), "more"}, Halt: strings.Repeat("h", 100),
+	}
+	shared := slices.Clone(out.Context)
+	engine := newEngine(t, &grapnel.Options{ReasonLimit: 11, ContextLimit: 20}, rule("a", says(out)), rule("b", decides(grapnel.Block, "second")))
+	v := engine.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore})
+	if want := "ééééé… [grapnel: 190 more bytes cut] [grapnel: 1 more texts cut]"; v.Reason() != want {
+		t.Errorf("reason %q, want %q", v.Reason(), want)
+	}
+	if want := "cccccccccccccccccccc… [grapnel: 80 more bytes cut] [grapnel: 1 more texts cut]"; len(v.Context) != 1 || v.Context[0] != want {
+		t.Errorf("context %q, want %q", v.Context, want)
+	}
+	if want := "hhhhhhhhhhh… [grapnel: 89 more bytes cut]"; v.Halt != want {
+		t.Errorf("halt %q, want %q", v.Halt, want)
+	}
+	if want := "mmmmmmmmmmm… [grapnel: 89 more bytes cut]"; v.Messages[0] != want {
+		t.Errorf("message %q, want %q", v.Messages[0], want)
+	}
+	if !slices.Equal(shared, out.Context) {
+		t.Errorf("capping changed the hook's own context: %.40q", out.Context)
+	}
+	if v := newEngine(t, &grapnel.Options{ReasonLimit: -1}, rule("a", says(out))).Fire(context.Background(), toolEvent("x")); v.Reason() != out.Reason {
+		t.Errorf("a negative limit is the default: reason %q", v.Reason())
+	}
+}
+
+func TestNative(t *testing.T) {
+	t.Parallel()
+	native := func(value string, keys ...string) grapnel.Hook {
+		out := grapnel.Outcome{Native: map[string]json.RawMessage{}}
+		for _, key := range keys {
+			out.Native[key] = json.RawMessage(value)
+		}
+		return says(out)
+	}
+	v, rec := fire(t, toolEvent("x"), step("a", native("1", "test.color", "other.color")), step("b", native("2", "test.color", "other.color", "testing.x")))
+	if len(v.Native) != 1 || string(v.Native["test.color"]) != "2" {
+		t.Errorf("native %s, want the last test.color only", v.Native)
+	}
+	want := []string{"other.color: only for another agent", "testing.x: only for another agent"}
+	if !slices.Equal(v.Lost, want) || !slices.Equal(rec.Lost, want) {
+		t.Errorf("lost %q, want %q", v.Lost, want)
+	}
+}
+
+// An event that could not be read is judged by what its hooks' failures count as.
+func TestFail(t *testing.T) {
+	t.Parallel()
+	unread := errors.New("not JSON")
+	hook := func(name string, onError grapnel.OnError, kinds ...grapnel.Kind) grapnel.Spec {
+		return grapnel.Spec{Name: name, On: kinds, OnError: onError, Tools: []string{"shell"}, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			t.Errorf("hook %s was called", name)
+			return grapnel.Outcome{}, nil
+		})}
+	}
+	const open, closed, ask = grapnel.OnErrorOpen, grapnel.OnErrorClosed, grapnel.OnErrorAsk
+	tests := map[string]struct {
+		kind  grapnel.Kind
+		specs []grapnel.Spec
+		want  grapnel.Decision
+	}{
+		"nobody":            {grapnel.ToolBefore, nil, grapnel.None},
+		"open":              {grapnel.ToolBefore, []grapnel.Spec{hook("a", open)}, grapnel.None},
+		"closed":            {grapnel.ToolBefore, []grapnel.Spec{hook("a", open), hook("b", closed)}, grapnel.Block},
+		"ask":               {grapnel.ToolBefore, []grapnel.Spec{hook("a", ask, grapnel.ToolBefore)}, grapnel.Ask},
+		"other kind":        {grapnel.ToolBefore, []grapnel.Spec{hook("a", closed, grapnel.PromptBefore)}, grapnel.None},
+		"fails open":        {grapnel.AgentAfter, []grapnel.Spec{hook("a", closed)}, grapnel.None},
+		"unknown, open":     {"", []grapnel.Spec{hook("a", open)}, grapnel.None},
+		"unknown, closed":   {"", []grapnel.Spec{hook("a", closed, grapnel.PromptBefore)}, grapnel.Block},
+		"unknown, any":      {"", []grapnel.Spec{hook("a", closed)}, grapnel.Block},
+		"unknown, a notice": {"", []grapnel.Spec{hook("a", closed, grapnel.SessionEnd, grapnel.AgentAfter)}, grapnel.None},
+		"unknown, nobody":   {"", nil, grapnel.None},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var k keeper
+			observed := make(chan grapnel.Decision, 1)
+			specs := append(tt.specs, grapnel.Spec{Name: "observer", Phase: grapnel.PhaseObserve, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+				observed <- ev.Verdict.Decision
+				return grapnel.Outcome{}, nil
+			})})
+			engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, specs...)
+			v := engine.Fail(context.Background(), &grapnel.Event{Kind: tt.kind}, unread)
+			if v.Decision != tt.want || k.rec.Error != "not JSON" {
+				t.Errorf("decision %v, Record.Error %q, want %v, not JSON", v.Decision, k.rec.Error, tt.want)
+			}
+			if tt.want == grapnel.Block && (v.Reasons[0].Cause != grapnel.CauseError || !strings.Contains(v.Reason(), "not JSON")) {
+				t.Errorf("reasons %+v", v.Reasons)
+			}
+			if got := <-observed; got != tt.want {
+				t.Errorf("the observing hook saw %v, want %v", got, tt.want)
+			}
+		})
+	}
+	if v := newEngine(t, nil, hook("a", closed)).Fail(context.Background(), toolEvent("x"), nil); v.Decision != grapnel.Block {
+		t.Errorf("Fail without an error: %v, want block", v.Decision)
+	}
+}
+
+// Steps that do not start because the time of the whole firing is over are errors
+// of their hooks. Rules cost nothing and still judge.
+func TestContextDoneBeforeAStep(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	spent := errors.New("the budget of 3s is spent")
+	var k keeper
+	var d diary
+	closed := scoped("closed", grapnel.ScopeUser, 3, d.logged("closed", says(grapnel.Outcome{})))
+	closed.OnError = grapnel.OnErrorClosed
+	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
+		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
+		scoped("slow", grapnel.ScopeUser, 1, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			cancel(spent)
+			return setCommand("y"), nil
+		})),
+		scoped("open", grapnel.ScopeUser, 2, d.logged("open", says(grapnel.Outcome{}))), closed,
+		scoped("never", grapnel.ScopeUser, 4, d.logged("never", says(grapnel.Outcome{}))))
+	v := engine.Fire(ctx, toolEvent("x"))
+	if diff := cmp.Diff([]string{"rule saw x"}, d.read()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"open", "closed"} {
+		if r := run(t, k.rec, name); r.Error != "not started: the budget of 3s is spent" || r.Cause != grapnel.CauseError {
+			t.Errorf("run %+v", r)
+		}
+	}
+	if v.Decision != grapnel.Block || len(k.rec.Hooks) != 4 {
+		t.Errorf("decision %v, runs %+v, want a block by the closed step, which ends the rest", v.Decision, k.rec.Hooks)
+	}
+}
+
+func TestObserversAlways(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		hook grapnel.Spec
+		want grapnel.Decision
+	}{
+		{"nothing", step("h", says(grapnel.Outcome{})), grapnel.None},
+		{"allowed", step("h", decides(grapnel.Allow, "")), grapnel.Allow},
+		{"blocked by a rule", rule("h", decides(grapnel.Block, "")), grapnel.Block},
+		{"blocked by a step", step("h", decides(grapnel.Block, "")), grapnel.Block},
+		{"failed", rule("h", fails(errors.New("broken"))), grapnel.Block},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var k keeper
+			seen := make(chan *grapnel.Event, 9)
+			late := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+				seen <- ev
+				return grapnel.Outcome{Decision: grapnel.Block, Set: setCommand("z").Set}, errors.New("nobody hears this")
+			})
+			engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, tt.hook,
+				grapnel.Spec{Name: "late", Phase: grapnel.PhaseObserve, Hook: late},
+				grapnel.Spec{Name: "blocks only", Phase: grapnel.PhaseObserve, Match: onBlock{}, Hook: late},
+				grapnel.Spec{Name: "other tool", Phase: grapnel.PhaseObserve, Tools: []string{"read"}, Hook: late})
+			v := engine.Fire(context.Background(), toolEvent("x"))
+			if err := engine.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			close(seen)
+			n := 0
+			for ev := range seen {
+				n++
+				if ev.Verdict == nil || ev.Verdict.Decision != tt.want {
+					t.Errorf("an observing hook saw the Verdict %+v, want %v", ev.Verdict, tt.want)
+				}
+			}
+			want := 1
+			if tt.want == grapnel.Block {
+				want = 2
+			}
+			if n != want || v.Decision != tt.want || command(t, v) != "x" || k.rec.Decision != tt.want {
+				t.Errorf("%d observing hooks ran, want %d; Verdict %+v", n, want, v)
+			}
+			async := 0
+			for _, r := range k.rec.Hooks {
+				if r.Async {
+					async++
+				}
+			}
+			if async != want {
+				t.Errorf("%d runs in the Record are async, want %d", async, want)
+			}
+		})
+	}
+}
+
+type onBlock struct{}
+
+func (onBlock) Match(_ *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	return v != nil && v.Decision == grapnel.Block, nil
+}
+
+// An Observer that panics breaks neither the Verdict nor the others, and is seen.
+func TestObserverPanics(t *testing.T) {
+	t.Parallel()
+	var k keeper
+	bad := grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { panic("disk full") })
+	v := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{bad, &k}}, rule("no", decides(grapnel.Block, "no"))).Fire(context.Background(), toolEvent("x"))
+	if v.Decision != grapnel.Block || k.n != 1 {
+		t.Errorf("decision %v, the other Observer was told %d times", v.Decision, k.n)
+	}
+	if want := []string{"grapnel: a Record was not kept: panicked: disk full"}; !slices.Equal(v.Messages, want) {
+		t.Errorf("messages %q, want %q", v.Messages, want)
+	}
+}
+
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	ev := toolEvent("x")
+	ev.Session.ID = "s1"
+	_, rec := fire(t, ev, rewrite("r", says(setCommand("y"))), step("h", decides(grapnel.Ask, "sure?")))
+	if rec.ID == "" || rec.Time.IsZero() || rec.Agent != "test" || rec.Session != "s1" || rec.Event != grapnel.ToolBefore || rec.Tool != "bash" {
+		t.Errorf("Record %+v", rec)
+	}
+	if rec.Input.Tool.Commands[0] != "x" || rec.Input.ID != rec.ID || ev.ID != "" {
+		t.Errorf("Record.Input %+v, want the event as it came, with the ID", rec.Input)
+	}
+	if rec.Verdict.Event.ID != rec.ID || !slices.Equal(rec.Changed, []grapnel.Field{grapnel.FieldInput}) {
+		t.Errorf("Record.Verdict %+v, changed %q", rec.Verdict, rec.Changed)
+	}
+	line := encoded(rec)
+	var got struct {
+		Decision string
+		Hooks    []struct{ Name, Decision, Cause string }
+	}
+	if err := json.Unmarshal(line, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprint([]struct{ Name, Decision, Cause string }{{"r", "none", ""}, {"h", "ask", "decision"}}); got.Decision != "ask" || fmt.Sprint(got.Hooks) != want {
+		t.Errorf("JSON %s", line)
+	}
+
+	named := toolEvent("x")
+	named.ID = "mine"
+	if _, rec := fire(t, named); rec.ID != "mine" || rec.Hooks == nil {
+		t.Errorf("Record %+v, want the ID that the event brought", rec)
+	}
+}

@@ -1,0 +1,292 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// inBubble runs a test in time that passes when everybody waits, and after it lets
+// abandoned hooks come to their end.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t)
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// sleeps waits, whatever its context says, and then answers.
+func sleeps(d time.Duration, answer grapnel.Hook) grapnel.Hook {
+	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		time.Sleep(d)
+		return answer.Handle(ctx, ev)
+	})
+}
+
+// obeys waits until its context is done and says so.
+func obeys() grapnel.Hook {
+	return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+		<-ctx.Done()
+		return grapnel.Outcome{}, ctx.Err()
+	})
+}
+
+type graceful struct {
+	grapnel.Hook
+	grace time.Duration
+}
+
+func (g graceful) Grace() time.Duration { return g.grace }
+
+func within(limit time.Duration, s grapnel.Spec) grapnel.Spec {
+	s.Timeout = limit
+	return s
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		spec  grapnel.Spec
+		want  grapnel.Decision
+		err   string
+		after time.Duration
+	}{
+		"in time":         {step("h", sleeps(time.Second, decides(grapnel.Ask, ""))), grapnel.Ask, "", time.Second},
+		"abandoned, open": {step("h", sleeps(time.Hour, decides(grapnel.Block, ""))), grapnel.None, "took longer than its timeout of 2s", 2 * time.Second},
+		"abandoned rule":  {rule("h", sleeps(time.Hour, says(grapnel.Outcome{}))), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
+		"obeys":           {rule("h", obeys()), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
+		"grace used": {
+			step("h", graceful{sleeps(3*time.Second, says(grapnel.Outcome{})), 5 * time.Second}), grapnel.None,
+			"took longer than its timeout of 2s", 3 * time.Second,
+		},
+		"grace used up": {
+			step("h", graceful{sleeps(time.Hour, decides(grapnel.Block, "")), 5 * time.Second}), grapnel.None,
+			"took longer than its timeout of 2s", 7 * time.Second,
+		},
+		"block in its grace": {
+			step("h", graceful{sleeps(3*time.Second, decides(grapnel.Block, "no")), 5 * time.Second}), grapnel.Block,
+			"took longer than its timeout of 2s", 3 * time.Second,
+		},
+		"allow in its grace": {
+			step("h", graceful{sleeps(3*time.Second, decides(grapnel.Allow, "")), 5 * time.Second}), grapnel.None,
+			"took longer than its timeout of 2s", 3 * time.Second,
+		},
+		"error in its grace": {
+			step("h", graceful{sleeps(3*time.Second, fails(errors.New("killed"))), 5 * time.Second}), grapnel.None,
+			"took longer than its timeout of 2s: killed", 3 * time.Second,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				begun := time.Now()
+				v, rec := fire(t, toolEvent("x"), within(2*time.Second, tt.spec))
+				if took := time.Since(begun); took != tt.after {
+					t.Errorf("Fire took %v, want %v", took, tt.after)
+				}
+				r := run(t, rec, "h")
+				if v.Decision != tt.want || r.Error != tt.err {
+					t.Errorf("decision %v, error %q, want %v, %q", v.Decision, r.Error, tt.want, tt.err)
+				}
+				if tt.err != "" && r.Cause != grapnel.CauseTimeout {
+					t.Errorf("cause %q, want timeout", r.Cause)
+				}
+				if want := float64(tt.after.Milliseconds()); r.MS != want || rec.MS != want {
+					t.Errorf("the Record says %v and %v ms, want %v", r.MS, rec.MS, want)
+				}
+			})
+		})
+	}
+}
+
+// A hook without a timeout runs inline: Fire waits for it, as for any function.
+func TestNoTimeoutIsNeverAbandoned(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		v, _ := fire(t, toolEvent("x"), step("h", sleeps(time.Hour, decides(grapnel.Block, "no"))))
+		if v.Decision != grapnel.Block {
+			t.Errorf("decision %v, want block", v.Decision)
+		}
+	})
+}
+
+// Hooks of one step wait at the same time, for their graces too.
+func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var specs []grapnel.Spec
+		for _, name := range []string{"a", "b", "c"} {
+			specs = append(specs, within(2*time.Second, step(name, graceful{sleeps(time.Hour, says(grapnel.Outcome{})), 3 * time.Second})))
+		}
+		begun := time.Now()
+		_, rec := fire(t, toolEvent("x"), specs...)
+		if took := time.Since(begun); took != 5*time.Second {
+			t.Errorf("Fire took %v, want 5s", took)
+		}
+		for _, r := range rec.Hooks {
+			if r.MS != 5000 || r.Cause != grapnel.CauseTimeout {
+				t.Errorf("run %+v, want a timeout after 5s", r)
+			}
+		}
+	})
+}
+
+// Whoever answered in time has answered, although another hook of its step kept
+// everybody waiting.
+func TestSlowNeighbourMakesNobodyLate(t *testing.T) {
+	t.Parallel()
+	for range 20 { // a choice between two ready channels is random
+		inBubble(t, func(t *testing.T) {
+			v, rec := fire(t, toolEvent("x"),
+				within(2*time.Second, step("quick", sleeps(time.Second, decides(grapnel.Allow, "")))),
+				step("inline", sleeps(time.Hour, says(grapnel.Outcome{}))))
+			if r := run(t, rec, "quick"); r.Error != "" || r.MS != 1000 || v.Decision != grapnel.Allow {
+				t.Errorf("decision %v, run %+v, want its answer after 1s", v.Decision, r)
+			}
+		})
+	}
+}
+
+// The Record tells "hook too slow" from "agent went away".
+func TestCauseOfTheCaller(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		gone := errors.New("the agent went away")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		var k keeper
+		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
+			within(time.Minute, step("abandoned", sleeps(time.Hour, says(grapnel.Outcome{})))),
+			within(time.Minute, step("obeys", obeys())))
+		begun := time.Now()
+		engine.Fire(ctx, toolEvent("x"))
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("Fire took %v, want 1s", took)
+		}
+		for _, r := range k.rec.Hooks {
+			if r.Error != gone.Error() || r.Cause != grapnel.CauseError {
+				t.Errorf("run %+v, want %q", r, gone)
+			}
+		}
+	})
+}
+
+// What is left of the time of all steps is spent on none that has not started.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("the budget of 3s is spent"))
+		defer cancel()
+		var k keeper
+		last := scoped("last", grapnel.ScopeManaged, 3, says(grapnel.Outcome{}))
+		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
+			within(2*time.Second, scoped("first", grapnel.ScopeUser, 1, sleeps(time.Hour, says(grapnel.Outcome{})))),
+			within(2*time.Second, scoped("second", grapnel.ScopeUser, 2, sleeps(time.Hour, says(grapnel.Outcome{})))), last)
+		begun := time.Now()
+		v := engine.Fire(ctx, toolEvent("x"))
+		if took := time.Since(begun); took != 3*time.Second {
+			t.Errorf("Fire took %v, want 3s", took)
+		}
+		var got []string
+		for _, r := range k.rec.Hooks {
+			got = append(got, r.Name+": "+r.Error)
+		}
+		want := []string{
+			"first: took longer than its timeout of 2s", "second: the budget of 3s is spent", "last: not started: the budget of 3s is spent",
+		}
+		if !slices.Equal(got, want) || v.Decision != grapnel.Block {
+			t.Errorf("decision %v, runs %q, want a block by the managed step and %q", v.Decision, got, want)
+		}
+	})
+}
+
+// An abandoned hook's answer goes nowhere, whenever it comes.
+func TestAbandonedAnswerIsNotSeen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		v, rec := fire(t, toolEvent("x"), within(time.Second, step("h", sleeps(2*time.Second, says(setCommand("late"))))))
+		time.Sleep(time.Minute)
+		if command(t, v) != "x" || v.Changes != nil || len(rec.Hooks) != 1 || rec.Hooks[0].Changed != nil {
+			t.Errorf("Verdict %+v, Record %+v", v, rec)
+		}
+	})
+}
+
+func TestCloseWaits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var k keeper
+		var d diary
+		late := func(name string, wait time.Duration) grapnel.Spec {
+			return phase(grapnel.PhaseObserve, name, sleeps(wait, d.logged(name, says(grapnel.Outcome{}))))
+		}
+		panicking := phase(grapnel.PhaseObserve, "panics", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") }))
+		exiting := phase(grapnel.PhaseObserve, "exits", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			runtime.Goexit()
+			return grapnel.Outcome{}, nil
+		}))
+		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
+			late("short", time.Second), late("long", time.Minute), panicking, exiting)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		engine.Fire(ctx, toolEvent("x"))
+		cancel() // the end of the caller is not the end of what was promised
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Fire waited %v for observing hooks", took)
+		}
+
+		hasty, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("in a hurry"))
+		defer cancel()
+		if err := engine.Close(hasty); err == nil || err.Error() != "in a hurry" {
+			t.Errorf("Close = %v, want what ended its context", err)
+		}
+		if err := engine.Close(t.Context()); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if took := time.Since(begun); took != time.Minute || len(d.read()) != 2 {
+			t.Errorf("Close returned after %v, when %q had run", took, d.read())
+		}
+
+		v := engine.Fire(t.Context(), toolEvent("y"))
+		want := "observing hooks were not started: the engine is closed"
+		if k.rec.Error != want || !slices.Equal(v.Messages, []string{"grapnel: " + want}) {
+			t.Errorf("after Close: Record.Error %q, messages %q, want %q", k.rec.Error, v.Messages, want)
+		}
+	})
+}
+
+// An observing hook has as much time as it asks for, or five minutes.
+func TestObservingHooksAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ timeout, want time.Duration }{{0, 5 * time.Minute}, {time.Second, time.Second}} {
+		inBubble(t, func(t *testing.T) {
+			cause := make(chan error, 1)
+			engine := newEngine(t, nil, within(tt.timeout, phase(grapnel.PhaseObserve, "h", grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+				<-ctx.Done()
+				cause <- context.Cause(ctx)
+				return grapnel.Outcome{}, nil
+			}))))
+			begun := time.Now()
+			engine.Fire(t.Context(), toolEvent("x"))
+			if err := engine.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took != tt.want {
+				t.Errorf("it ran for %v, want %v", took, tt.want)
+			}
+			if err := <-cause; !errors.Is(err, grapnel.ErrTimeout) || !strings.HasSuffix(err.Error(), tt.want.String()) {
+				t.Errorf("cause %v, want its timeout of %v", err, tt.want)
+			}
+		})
+	}
+}
