@@ -1,0 +1,569 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+)
+
+// An Answer says whether a pattern matches.
+type Answer uint8
+
+const (
+	// No: the commands that were found do not match, whatever their computed
+	// words turn out to be.
+	No Answer = iota
+	// Unknown: it depends on words that are computed.
+	Unknown
+	// Yes: it matches.
+	Yes
+)
+
+// String returns "no", "unknown" or "yes".
+func (a Answer) String() string {
+	switch a {
+	case No:
+		return "no"
+	case Unknown:
+		return "unknown"
+	case Yes:
+		return "yes"
+	}
+	return fmt.Sprintf("Answer(%d)", a)
+}
+
+// A Pattern describes commands: "git push --force". Compile makes one. It is safe
+// for concurrent use.
+//
+// The first word is the program, compared with the last element of the command's
+// path, or with all of it if it holds a slash. Letter case does not count in it,
+// because it does not count to macOS and Windows.
+//
+// The words up to the first option are the subcommand: the first operands of the
+// command must be these, so "git push" matches "git -C x push" and not "git stash
+// push". Where the table knows how many words a subcommand has (one for git, two
+// for npm or kubectl, none for rm, chmod, dd), it is no more than these. For other
+// words it is enough that they appear among the operands after the subcommand in
+// this order, with others before, between and after: "chmod 777" matches "chmod
+// -R 777 dir", "git push main" matches "git push origin main". An operand after an
+// option that the table does not know may be that option's argument; both
+// readings count.
+//
+// Options are a set that must be present anywhere before a --: -rf is -r -f, -fr
+// and, for a program that is known to take them for the same, --recursive
+// --force. An option with its argument in the pattern ("curl -X DELETE",
+// "--grace-period=0") must have that argument. --force matches --force=true and,
+// for git, the GNU tools and others that allow it, the abbreviation --forc; it
+// does not match --force-with-lease or --force=false. The + of "git push origin
+// +main" is --force.
+//
+// Letters after one dash are options each, unless one of them takes an argument,
+// which is then the rest: the table knows for its programs (curl -ofile), for
+// others a digit or a sign begins an argument (-j8) and letters do not. For a
+// program that is not in the table -delete may be one option or six.
+//
+// In every word * stands for any text, ? for one character, [a-z] for one of a
+// set. Quotes and backslashes take these meanings away.
+//
+// A pattern whose program runs another ("sudo rm -rf") matches that command
+// behind that wrapper, at any distance.
+type Pattern struct {
+	source  string
+	program term
+	key     string // the program in one letter case; "" for a glob
+	rows    []*program
+	lead    []term // subcommands
+	free    []term // other operands
+	needs   []need
+	groups  []group  // of needs
+	inner   *Pattern // what the wrapper runs
+}
+
+// A need is one option that a pattern asks for.
+type need struct {
+	name  string // canonical
+	whole bool   // name is a whole word such as -delete, dashes removed
+	short bool   // name is a letter without a long form
+	arg   *term
+}
+
+// A group is satisfied by all of some needs, or by another one instead.
+type group struct{ all, instead uint64 }
+
+// most is how many options and leading words a pattern may have.
+const most = 60
+
+// Compile reads a pattern. The error says what is wrong with it and what to write.
+func Compile(pattern string) (*Pattern, error) {
+	terms, err := split(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("command pattern %q: %w", pattern, err)
+	}
+	p, err := compile(terms)
+	if err != nil {
+		return nil, fmt.Errorf("command pattern %q: %w", pattern, err)
+	}
+	p.source = pattern
+	return p, nil
+}
+
+// String returns the pattern as it was given to Compile.
+func (p *Pattern) String() string { return p.source }
+
+// Program returns the first word of the pattern, for MayContain, or "" if it is a
+// glob.
+func (p *Pattern) Program() string { return p.key }
+
+func compile(terms []term) (*Pattern, error) {
+	const example = `, as in "git push --force"`
+	switch {
+	case len(terms) == 0:
+		return nil, errors.New("it is empty: write the program first" + example)
+	case strings.HasPrefix(terms[0].text, "-") && len(terms[0].text) > 1:
+		return nil, fmt.Errorf("it begins with the option %s: write the program before its options%s", terms[0].text, example)
+	case terms[0].text == "":
+		return nil, errors.New("the program is an empty word: write the program first" + example)
+	case strings.HasPrefix(terms[0].text, "$"):
+		return nil, fmt.Errorf(`the program %s is a variable: a computed program is reported as unknown, match "shell: unknown"`, terms[0].text)
+	case isAssignment(terms[0].text):
+		return nil, fmt.Errorf("it begins with the assignment %s: assignments are no part of a command, write the program first%s", terms[0].text, example)
+	case len(terms) > most:
+		return nil, fmt.Errorf("it has %d words, more than %d", len(terms), most)
+	}
+	p := &Pattern{program: terms[0]}
+	p.program.text = foldCase(p.program.text)
+	p.program.clean = foldCase(p.program.clean)
+	if !p.program.glob {
+		p.key = foldCase(programName(p.program.text))
+		if p.key == "" {
+			return nil, fmt.Errorf("the program %s is a directory: write the program first%s", p.program.text, example)
+		}
+	}
+	row := lookup(p.key)
+	if row == nil {
+		row = anyProgram
+	}
+	args := make([]Word, len(terms)-1)
+	for i, t := range terms[1:] {
+		args[i] = Word{Text: t.text, Literal: true}
+	}
+	p.rows = row.path(args)
+	s := scanner{rows: p.rows, args: args}
+	skip, options := row.skip, false
+	for s.scan() {
+		t := terms[1+s.at]
+		switch {
+		case s.kind == option:
+			options = options || s.operands > 0
+			p.require(&s, t, terms[1:])
+		case row.wraps() && skip > 0 && (t.glob || t.text != "" && t.text[0] >= '0' && t.text[0] <= '9'):
+			skip-- // the 5 of "timeout 5 rm"; it may also be left out
+			p.free = append(p.free, t)
+		case row.wraps() && row.style&assigns != 0 && strings.Contains(t.text, "="):
+			p.free = append(p.free, t)
+		case row.wraps():
+			inner, err := compile(terms[1+s.at:])
+			if err != nil {
+				return nil, fmt.Errorf("after %s: %w", p.program.text, err)
+			}
+			p.inner = inner
+			return p, p.tooMany()
+		case row.style&flat != 0 || options || row.words > 0 && len(p.lead) >= row.words:
+			p.free = append(p.free, t)
+		default:
+			if !t.glob {
+				t.text = row.canonical(t.text)
+			}
+			p.lead = append(p.lead, t)
+		}
+	}
+	return p, p.tooMany()
+}
+
+func (p *Pattern) tooMany() error {
+	if len(p.needs) > most {
+		return fmt.Errorf("it has %d options, more than %d", len(p.needs), most)
+	}
+	return nil
+}
+
+// wraps reports a program whose operands are another command.
+func (p *program) wraps() bool {
+	switch p.runs {
+	case runsCommand, runsEnv, runsXargs, runsParallel:
+		return true
+	}
+	return false
+}
+
+// path returns the rows for a program and the subcommands among its words.
+func (p *program) path(args []Word) []*program {
+	rows := []*program{p}
+	s := scanner{rows: rows, args: args}
+	for p.branches() && s.scan() {
+		if s.kind == operand {
+			p = p.branch(s.word.Text)
+			rows = append(rows, p)
+			s.rows = rows
+		}
+	}
+	return rows
+}
+
+// require adds an option of the pattern.
+func (p *Pattern) require(s *scanner, t term, terms []term) {
+	add := func(n need) uint64 {
+		p.needs = append(p.needs, n)
+		return 1 << min(len(p.needs)-1, most)
+	}
+	if s.short && !s.row().known() && letters(t.text[1:]) && len(t.text) > 2 {
+		// -abc of a program without a row: three options or one, -delete.
+		g := group{instead: add(need{name: t.text[1:], whole: true})}
+		for i := range len(t.text) - 1 {
+			g.all |= add(need{name: t.text[i+1 : i+2], short: true})
+		}
+		s.cluster = ""
+		p.groups = append(p.groups, g)
+		return
+	}
+	var arg *term
+	switch {
+	case !s.valued:
+	case s.next-1 > s.at: // a word of its own
+		arg = &terms[s.next-1]
+	default:
+		arg = &term{text: s.value.Text, glob: t.glob, clean: shortest(s.value.Text)}
+	}
+	names := s.names()
+	if names == "" {
+		g := group{all: add(need{name: s.name, short: s.short, arg: arg})}
+		p.groups = append(p.groups, g)
+		return
+	}
+	for names != "" {
+		var name string
+		name, names, _ = strings.Cut(names, "+")
+		p.groups = append(p.groups, group{all: add(need{name: name, arg: arg})})
+	}
+}
+
+func letters(s string) bool {
+	for i := range len(s) {
+		if !letter(s[i]) && s[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// known reports a row of the table.
+func (p *program) known() bool {
+	return p != anyProgram && p != anySubcommand && p != anyShortens
+}
+
+// names returns the canonical names of the current option, joined with +, or ""
+// if it has no other than its own.
+func (s *scanner) names() string {
+	if names := get(s.row().flags, s.name); names != "" {
+		return names
+	}
+	if s.rows[0].style&global != 0 {
+		return get(s.rows[0].flags, s.name)
+	}
+	return ""
+}
+
+// canonical is the first name of the subcommand at place j.
+func (p *Pattern) canonical(j int, word string) string {
+	if name := p.rows[min(j, len(p.rows)-1)].canonical(word); name != word {
+		return name
+	}
+	return p.rows[0].canonical(word)
+}
+
+// Match says whether a command of the script matches, and which. It is about the
+// commands that were found: a script with a non-empty Unknown may run others too.
+// The command is nil for No; for Unknown it is the first that may match.
+func (p *Pattern) Match(s *Script) (Answer, *Command) {
+	best, which := No, (*Command)(nil)
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if p.inner == nil && c.key != p.key && !c.computed && p.key != "" {
+			continue
+		}
+		if a := p.MatchCommand(s, i); a > best {
+			best, which = a, c
+			if best == Yes {
+				break
+			}
+		}
+	}
+	return best, which
+}
+
+// MatchCommand says whether s.Commands[i] matches.
+func (p *Pattern) MatchCommand(s *Script, i int) Answer {
+	c := &s.Commands[i]
+	if p.inner == nil {
+		return p.judge(c)
+	}
+	a := p.inner.MatchCommand(s, i)
+	if a == No {
+		return No
+	}
+	best := No
+	for j := c.parent; j >= 0; j = s.Commands[j].parent {
+		best = max(best, p.judge(&s.Commands[j]))
+	}
+	return min(a, best)
+}
+
+// named says whether a command is the pattern's program.
+func (p *Pattern) named(c *Command) Answer {
+	if c.computed {
+		return Unknown
+	}
+	switch {
+	case strings.IndexByte(p.program.text, '/') >= 0:
+		if p.program.match(foldCase(c.Path)) {
+			return Yes
+		}
+		if !c.program.Literal && (p.program.glob || c.key == p.key) {
+			return Unknown // "$VENV/bin/python"
+		}
+	case p.program.glob:
+		if glob(p.program.text, c.key) {
+			return Yes
+		}
+	case c.key == p.key:
+		return Yes
+	}
+	return No
+}
+
+// judge matches one command. It follows two readings of the words at once: sure,
+// in which computed words are nothing that helps, and maybe, in which they are
+// whatever helps. Bit j of a reading says that the first j words of the
+// subcommand were found and nothing else stood between them.
+func (p *Pattern) judge(c *Command) Answer {
+	answer := p.named(c)
+	if answer == No {
+		return No
+	}
+	var (
+		end         = len(p.lead)
+		sure, maybe = uint64(1), uint64(1)
+		freeSure    int
+		freeMaybe   int
+		seen        uint64 // needs that are there
+		perhaps     uint64 // needs that may be there
+	)
+	if c.computed && c.program.many() {
+		// $x may be "git push --force" all by itself.
+		maybe, freeMaybe, perhaps = 1<<(end+1)-1, len(p.free), ^uint64(0)
+	}
+	s := scanner{rows: p.rows, args: c.Args}
+	for s.scan() {
+		switch s.kind {
+		case option:
+			for n := range p.needs {
+				switch s.answer(&p.needs[n]) {
+				case Yes:
+					seen |= 1 << n
+				case Unknown:
+					perhaps |= 1 << n
+				}
+			}
+		case operand:
+			done := uint64(1) << end
+			if sure&done != 0 && freeSure < len(p.free) && p.free[freeSure].answer(s.word) == Yes {
+				freeSure++
+			}
+			if maybe&done != 0 && freeMaybe < len(p.free) && p.free[freeMaybe].answer(s.word) != No {
+				freeMaybe++
+			}
+			for n := range p.needs {
+				if s.implies(p.needs[n].name) {
+					seen |= 1 << n
+				}
+			}
+			nextSure, nextMaybe := sure&done, maybe&done
+			for rest := maybe &^ done; rest != 0; rest &= rest - 1 {
+				j := bits.TrailingZeros64(rest)
+				a := p.leads(j, s.word)
+				if a != No {
+					nextMaybe |= 1 << (j + 1)
+				}
+				if a == Yes {
+					nextSure |= sure & (1 << j) << 1
+				}
+				if s.loose { // it may belong to the option before it
+					nextMaybe |= 1 << j
+					nextSure |= sure & (1 << j)
+				}
+			}
+			sure, maybe = nextSure, nextMaybe
+		case open:
+			sure &= 1 << end
+			if sure != 0 && freeSure < len(p.free) && p.free[freeSure].answer(s.word) == Yes {
+				freeSure++ // a word such as $HOME that the pattern names
+			}
+			if s.word.many() {
+				low := uint64(1) << bits.TrailingZeros64(maybe|1<<end)
+				maybe |= 1<<(end+1) - low
+				if maybe>>end != 0 {
+					freeMaybe = len(p.free)
+				}
+			} else {
+				if maybe>>end != 0 && freeMaybe < len(p.free) && p.free[freeMaybe].answer(s.word) != No {
+					freeMaybe++
+				}
+				maybe |= maybe << 1 & (1<<(end+1) - 1)
+			}
+			if !s.done {
+				perhaps = ^uint64(0)
+			}
+		}
+		if maybe == 0 {
+			return No
+		}
+	}
+	switch {
+	case sure>>end != 0 && freeSure == len(p.free) && p.satisfied(seen):
+		return answer
+	case maybe>>end != 0 && freeMaybe == len(p.free) && p.satisfied(seen|perhaps):
+		return Unknown
+	}
+	return No
+}
+
+func (p *Pattern) satisfied(seen uint64) bool {
+	for _, g := range p.groups {
+		if seen&g.all != g.all && seen&g.instead == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// leads compares an operand with the pattern's j-th leading word.
+func (p *Pattern) leads(j int, w Word) Answer {
+	if w.Literal {
+		w.Text = p.canonical(j, w.Text)
+	}
+	return p.lead[j].answer(w)
+}
+
+// implies reports an operand that means an option: the + of "git push origin
+// +main" is --force.
+func (s *scanner) implies(name string) bool {
+	r := s.row()
+	if r.implied == "" || s.operands < len(s.rows) {
+		return false
+	}
+	text := s.certain()
+	return text != "" && get(r.implied, text[:1]) == name
+}
+
+// answer compares the current option with one that a pattern asks for.
+func (s *scanner) answer(n *need) Answer {
+	if !s.is(n) {
+		return No
+	}
+	v := s.value
+	switch {
+	case n.arg == nil:
+		if !s.short && s.valued && v.Literal && v.Text == "false" {
+			return No // --force=false
+		}
+		return Yes
+	case s.valued:
+	case s.hang && s.next < len(s.args):
+		v = s.args[s.next]
+	default:
+		return No
+	}
+	if c := v.c; c != nil && !s.short && strings.HasPrefix(c.head, "-") {
+		// The value is the end of the word: --message="$x".
+		_, head, _ := strings.Cut(c.head, "=")
+		v.c = &computed{head: head, many: c.many}
+	}
+	return n.arg.answer(v)
+}
+
+// is compares names only.
+func (s *scanner) is(n *need) bool {
+	if n.whole {
+		whole, _, _ := strings.Cut(s.word.Text[1:], "=")
+		return s.short && whole == n.name
+	}
+	names := s.names()
+	switch {
+	case n.short:
+		return s.short && names == "" && s.name == n.name
+	case names != "":
+		return among(names, n.name)
+	case s.short:
+		return false
+	case s.name == n.name:
+		return true
+	}
+	r := s.row()
+	return r.style&shortens != 0 && s.name != "" && strings.HasPrefix(n.name, s.name) && !r.complete(s.name)
+}
+
+// among reports a name in a list joined with +.
+func among(names, name string) bool {
+	for names != "" {
+		var n string
+		if n, names, _ = strings.Cut(names, "+"); n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// complete reports a long option that the row knows by this very name, so it is
+// no abbreviation of another.
+func (p *program) complete(name string) bool {
+	return has(p.args, name) || has(p.attached, name) || has(p.longs, name) || get(p.flags, name) != "" || valueOf(p.flags, name)
+}
+
+// MayContain reports whether a line may run a program at all. It is false only if
+// that is certain without parsing: nothing in the line could spell the program's
+// name in another way, and the name itself is not there. Callers skip Parse for
+// such lines: every pattern with this Program would answer No. An empty program
+// may always be there.
+func MayContain(line, program string) bool {
+	if program == "" {
+		return true
+	}
+	upper := false
+	for i := 0; i < len(line); i++ {
+		if spells(line[i]) {
+			return true
+		}
+		upper = upper || line[i] >= 'A' && line[i] <= 'Z'
+	}
+	if upper {
+		line = strings.ToLower(line)
+	}
+	// The last two name programs by what they read.
+	return strings.Contains(line, strings.ToLower(program)) ||
+		strings.Contains(line, "xargs") || strings.Contains(line, "parallel")
+}
+
+// spells reports the bytes with which a word can be written that does not contain
+// its own text: quotes, escapes, expansions, globs, characters that other file
+// systems take for letters, and bytes that the parser drops.
+func spells(b byte) bool {
+	switch b {
+	case '\n', '\t':
+		return false
+	case '\'', '"', '\\', '$', '`', '{', '*', '?', '[', '(':
+		return true
+	}
+	return b < ' ' || b >= utf8.RuneSelf
+}

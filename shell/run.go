@@ -1,0 +1,427 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// run finds what a command runs, by its row. args are its words, at.parent is
+// the command itself.
+func (w *walker) run(row *program, name string, args []Word, at place) {
+	if at.depth >= maxDepth && row.runs != runsNothing {
+		w.unknown("unparsable: nested too deeply")
+		return
+	}
+	switch row.runs {
+	case runsNothing:
+		switch {
+		case row.line != "" || row.open != "":
+			w.wrapper(row, name, args, at)
+		case row.branches():
+			w.branch(row, name, args, at)
+		}
+	case runsCommand, runsLine, runsEnv, runsXargs, runsParallel:
+		w.wrapper(row, name, args, at)
+	case runsShell:
+		w.shell(row, name, args, at)
+	case runsFind:
+		w.find(name, args, at)
+	case runsTrap:
+		w.trap(name, args, at)
+	case runsAlias:
+		for _, a := range args {
+			if _, value, ok := strings.Cut(a.code(), "="); ok {
+				w.nest(value, !a.Literal, "alias", at.behind(name))
+			}
+		}
+	case runsSource:
+		s := scanner{rows: []*program{row}, args: args}
+		for s.scan() {
+			if s.kind != option {
+				w.unknown("sourced file: " + visible(s.word.Text))
+				return
+			}
+		}
+	case runsInput:
+		w.input(name, at)
+	case evaluates:
+		for _, a := range args {
+			w.subscript(a.Text)
+		}
+	}
+}
+
+// behind is the place of what a wrapper runs.
+func (at place) behind(name string) place {
+	at.via = append(slices.Clip(at.via), name)
+	at.depth++
+	return at
+}
+
+// branch looks for a subcommand that runs something: "bundle exec rm".
+func (w *walker) branch(row *program, name string, args []Word, at place) {
+	s := scanner{rows: []*program{row}, args: args}
+	for s.scan() {
+		if s.kind != operand || !s.word.Literal {
+			continue
+		}
+		sub := lookup(row.name + " " + row.canonical(s.word.Text))
+		if sub == nil && s.loose {
+			continue // perhaps the argument of an option we do not know
+		}
+		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.branches()) {
+			w.run(sub, name+" "+s.word.Text, args[s.next:], at)
+		}
+		return
+	}
+}
+
+// wrapper reads the options of a command that runs another one, then that.
+func (w *walker) wrapper(row *program, name string, args []Word, at place) {
+	s := scanner{rows: []*program{row}, args: args, late: true}
+	skip, replace, opened, ran := row.skip, "", row.open == "*", false
+	for s.scan() {
+		switch {
+		case s.kind == option && row.runs == runsEnv && (s.name == "S" || s.name == "split-string"):
+			w.split(name, s.value, args[s.next:], at)
+			return
+		case s.kind == option && has(row.line, s.name):
+			if s.valued {
+				w.nest(s.value.code(), !s.value.Literal, name+" "+flagText(s.name), at.behind(name+" "+flagText(s.name)))
+				ran = true
+			}
+		case s.kind == option && has(row.none, s.name):
+			return
+		case s.kind == option:
+			if has(row.open, s.name) {
+				opened = true
+			}
+			if row.runs == runsXargs || row.runs == runsParallel {
+				switch s.name {
+				case "I", "J", "i", "replace":
+					if replace = s.value.Text; !s.valued || replace == "" {
+						replace = "{}"
+					}
+				}
+			}
+		case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
+			// It may be options, or the command itself. Both are recorded, the
+			// first as a command with a computed name.
+			skip = max(skip-1, 0)
+			w.wrapped(row, name, args[s.at:], replace, at)
+		case s.word.Text == "-" && s.word.Literal: // env -, su -
+		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
+		case skip > 0:
+			skip--
+		case row.runs == runsNothing:
+		default:
+			w.wrapped(row, name, args[s.at:], replace, at)
+			return
+		}
+	}
+	switch {
+	case ran:
+	case row.runs == runsParallel:
+		w.unknown(name + " runs the lines it reads")
+	case opened:
+		w.input(name, at)
+	}
+}
+
+func flagText(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// wrapped reads what follows a wrapper's own words.
+func (w *walker) wrapped(row *program, name string, words []Word, replace string, at place) {
+	if row.runs == runsXargs || row.runs == runsParallel {
+		words = w.fed(row, words, replace)
+	}
+	at = at.behind(name)
+	if row.runs != runsLine && row.runs != runsParallel {
+		w.command(words, at)
+		return
+	}
+	var line strings.Builder
+	literal := true
+	for i, a := range words {
+		if i > 0 {
+			line.WriteByte(' ')
+		}
+		line.WriteString(a.code())
+		literal = literal && a.Literal
+	}
+	w.nest(line.String(), !literal, name, at)
+}
+
+// fed puts what xargs or parallel reads where it goes: in the place of a mark,
+// or at the end.
+func (w *walker) fed(row *program, words []Word, replace string) []Word {
+	words = slices.Clone(words)
+	if row.runs == runsParallel {
+		if replace == "" {
+			replace = "{}"
+		}
+		if i := slices.IndexFunc(words, func(a Word) bool { return strings.HasPrefix(a.Text, ":::") }); i >= 0 {
+			words = words[:i]
+		}
+	}
+	found := false
+	for i, a := range words {
+		if replace != "" && a.Literal && strings.Contains(a.Text, replace) {
+			words[i] = w.filled(a.Text, replace, replace, row.runs == runsParallel, false)
+			found = true
+		}
+	}
+	if replace == "" || row.runs == runsParallel && !found {
+		words = append(words, w.filled("...", "...", "...", true, false))
+	}
+	return words
+}
+
+// split reads env -S, whose argument is words and not quite a shell line.
+func (w *walker) split(name string, value Word, rest []Word, at place) {
+	var line strings.Builder
+	line.WriteString("env ")
+	literal := value.Literal
+	text := value.code()
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("_tnrfv", text[i+1]) >= 0 {
+			line.WriteByte(' ')
+			i++
+			continue
+		}
+		line.WriteByte(text[i])
+	}
+	for _, a := range rest {
+		line.WriteString(" '")
+		line.WriteString(strings.ReplaceAll(a.code(), "'", `'\''`))
+		line.WriteByte('\'')
+		literal = literal && a.Literal
+	}
+	w.nest(line.String(), !literal, name+" -S", at.behind(name+" -S"))
+}
+
+// shell reads a call of a shell: sh -c line, sh script, or sh alone, which reads
+// its commands.
+func (w *walker) shell(row *program, name string, args []Word, at place) {
+	i, line, input := 0, false, false
+	switch foldCase(name) {
+	case "sh", "ash", "dash":
+		at.sh = true
+	default:
+		at.sh = false
+	}
+options:
+	for i < len(args) {
+		a := args[i]
+		if !a.Literal {
+			break
+		}
+		t := a.Text
+		switch {
+		case t == "-" || t == "--":
+			i++
+			break options
+		case len(t) < 2 || t[0] != '-' && t[0] != '+':
+			break options
+		case strings.HasPrefix(t, "--"):
+			long, value, ok := strings.Cut(t[2:], "=")
+			if has(row.none, long) {
+				return
+			}
+			i++
+			switch {
+			case ok && (long == "command" || long == "init-command"):
+				w.nest(value, false, name+" -c", at.behind(name+" -c"))
+				line = line || long == "command"
+			case !ok && (long == "command" || long == "init-command"):
+				line = true
+			case !ok && has(row.args, long):
+				i++
+			}
+		default:
+			i++
+			for j := 1; j < len(t); j++ {
+				switch t[j] {
+				case 'c':
+					line = line || t[0] == '-'
+				case 's':
+					input = input || t[0] == '-'
+				case 'o', 'O':
+					if i < len(args) { // each takes a word of its own: -euo pipefail
+						i++
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case line:
+		if i < len(args) {
+			if args[i].many() {
+				w.unknown("computed words after " + name + " -c")
+			}
+			w.nest(args[i].code(), !args[i].Literal, name+" -c", at.behind(name+" -c"))
+		}
+	case i < len(args) && !args[i].Literal:
+		w.unknown("computed words after " + name)
+	case i < len(args) && !input && !standardInput(args[i].Text):
+		// A script is a program like any other: that it runs is known, what it
+		// does is not looked at.
+	default:
+		w.input(name, at)
+	}
+}
+
+// standardInput reports file names that mean "what I am given to read".
+func standardInput(file string) bool {
+	return file == "-" || file == "/dev/stdin" || strings.HasPrefix(file, "/dev/fd/") || strings.HasPrefix(file, "/proc/self/fd/")
+}
+
+// input handles a command that runs what it reads. If that stands in the line as
+// a here-document or as words of echo, it is read like any other line.
+func (w *walker) input(name string, at place) {
+	in := at.behind(name)
+	for _, r := range slices.Backward(at.stdin) {
+		if !feeds(r) {
+			continue
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			text, literal := "", true
+			if r.Hdoc != nil {
+				q := document
+				if quotedDelimiter(r.Word) {
+					q = verbatim
+				}
+				text, literal = w.text(&at, r.Hdoc, q)
+			}
+			w.nest(text, !literal, name, in)
+		case syntax.WordHdoc:
+			text, literal := w.text(&at, r.Word, unquoted)
+			w.nest(text, !literal, name, in)
+		default:
+			w.unknown(name + " runs what it reads from a file")
+		}
+		return
+	}
+	if at.from == nil {
+		w.unknown(name + " runs what it reads")
+		return
+	}
+	w.unknown("pipe into " + name)
+	if text, ok := w.output(&at); ok {
+		w.nest(text, false, name, in)
+	}
+}
+
+// output is what the command before a pipe prints, for the two that are used to
+// feed a shell. It only adds to what is known; the pipe stays unknown.
+func (w *walker) output(at *place) (string, bool) {
+	c, ok := at.from.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) == 0 {
+		return "", false
+	}
+	var words []Word
+	for _, a := range c.Args {
+		words = w.words(at, a, words)
+	}
+	if len(words) == 0 {
+		return "", false
+	}
+	switch programName(words[0].Text) {
+	case "echo", "printf":
+		var b strings.Builder
+		for _, a := range words[1:] {
+			b.WriteString(a.code())
+			b.WriteByte(' ')
+		}
+		return strings.ReplaceAll(b.String(), `\n`, "\n"), true
+	case "cat":
+		for _, r := range at.from.Redirs {
+			if r.Hdoc != nil {
+				q := document
+				if quotedDelimiter(r.Word) {
+					q = verbatim
+				}
+				text, _ := w.text(at, r.Hdoc, q)
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
+// text folds a word to the text of a line, with holes.
+func (w *walker) text(at *place, wd *syntax.Word, q quoting) (string, bool) {
+	f := folded{}
+	w.foldParts(&f, at, wd.Parts, q)
+	if f.computed {
+		return string(f.code), false
+	}
+	return string(f.text), true
+}
+
+// quotedDelimiter reports a here-document whose body is taken as it is.
+func quotedDelimiter(wd *syntax.Word) bool {
+	for _, part := range wd.Parts {
+		l, ok := part.(*syntax.Lit)
+		if !ok || strings.Contains(l.Value, `\`) {
+			return true
+		}
+	}
+	return false
+}
+
+// find reads the commands in find's -exec and its kin.
+func (w *walker) find(name string, args []Word, at place) {
+	for i := 0; i < len(args); i++ {
+		switch args[i].Text {
+		case "-exec", "-execdir", "-ok", "-okdir":
+		case ";", "{}":
+			// Without an -exec before it: find $x rm {} +
+			w.unknown("computed command of " + name)
+			continue
+		default:
+			continue
+		}
+		verb := args[i].Text
+		words := make([]Word, 0, len(args)-i)
+		for i++; i < len(args) && args[i].Text != ";"; i++ {
+			if args[i].Text == "+" && i > 0 && args[i-1].Text == "{}" {
+				break
+			}
+			a := args[i]
+			if a.Literal && strings.Contains(a.Text, "{}") {
+				// What find puts here begins with the path it was given, so it
+				// is never an option.
+				a = w.filled(a.Text, "{}", "{}", a.Text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
+			}
+			words = append(words, a)
+		}
+		if len(words) == 0 {
+			continue
+		}
+		w.command(words, at.behind(name+" "+verb))
+	}
+}
+
+// trap reads a line that is kept for later.
+func (w *walker) trap(name string, args []Word, at place) {
+	for len(args) > 0 && args[0].Literal && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-" {
+		if args[0].Text == "--" {
+			args = args[1:]
+			break
+		}
+		return // -l and -p print
+	}
+	if len(args) > 1 && args[0].Text != "-" {
+		w.nest(args[0].code(), !args[0].Literal, name, at.behind(name))
+	}
+}

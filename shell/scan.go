@@ -1,0 +1,200 @@
+package shell
+
+import "strings"
+
+// A scanner splits the words after a program into options and operands, the way
+// the program itself would. Both what a wrapper runs and what a pattern matches
+// are read with it.
+type scanner struct {
+	rows []*program // the program, then its subcommands
+	args []Word
+	late bool // options go on after operands, whatever the row says
+	next int  // index of the next word
+
+	// What the last call of scan found:
+	kind     kind
+	at       int    // index of its word
+	word     Word   // the whole word
+	name     string // option: one letter, or a long name without dashes
+	short    bool   // option: a letter of a cluster such as -rf
+	value    Word   // option: its argument, attached or the next word
+	valued   bool
+	loose    bool // operand: perhaps the argument of the option before it
+	operands int  // operands so far
+	done     bool // only operands follow
+
+	cluster string // letters of the current word still to come
+	tail    Word   // what ends the cluster, if that is computed
+	hang    bool   // the next operand is loose
+}
+
+type kind byte
+
+const (
+	option kind = iota
+	operand
+	open // a computed word: an option, an operand, or any number of both
+)
+
+// row is the table's row for the words at this point.
+func (s *scanner) row() *program { return s.rows[min(s.operands, len(s.rows)-1)] }
+
+// takes reports whether an option takes an argument, and whether that is known.
+func (s *scanner) takes(name string) (arg, known bool) {
+	r := s.row()
+	if has(r.args, name) {
+		return true, true
+	}
+	if main := s.rows[0]; r != main && main.style&global != 0 {
+		if arg, known := takes(main, name); known {
+			return arg, true
+		}
+	}
+	return takes(r, name)
+}
+
+func takes(r *program, name string) (arg, known bool) {
+	if has(r.args, name) {
+		return true, true
+	}
+	if has(r.attached, name) || has(r.longs, name) || get(r.flags, name) != "" || valueOf(r.flags, name) {
+		return false, true
+	}
+	if len(name) > 1 && r.style&shortens != 0 && lengthen(r.args, name) != "" {
+		return true, true
+	}
+	return false, false
+}
+
+// scan finds the next option or operand.
+func (s *scanner) scan() bool {
+	if s.cluster != "" {
+		s.letter()
+		return true
+	}
+	if s.next >= len(s.args) {
+		return false
+	}
+	s.at, s.word = s.next, s.args[s.next]
+	s.next++
+	s.name, s.short, s.value, s.valued = "", false, Word{}, false
+	s.loose, s.hang = s.hang, false
+
+	if c := s.word.c; c != nil {
+		switch {
+		case c.many && !c.operand:
+			s.kind = open
+		case s.done || c.operand || c.head != "" && c.head[0] != '-':
+			s.found()
+		case !s.computedOption(c.head):
+			s.kind = open
+		}
+		return true
+	}
+	text := s.word.Text
+	switch {
+	case s.operands == 0 && s.row().style&plus != 0 && strings.HasPrefix(text, "+"):
+		return s.scan()
+	case s.done || len(text) < 2 || text[0] != '-':
+		s.found()
+	case text == "--":
+		s.done = true
+		return s.scan()
+	case text[1] == '-' || s.row().style&dashed != 0:
+		s.long(strings.TrimLeft(text, "-"))
+	default:
+		s.cluster = text[1:]
+		s.letter()
+	}
+	return true
+}
+
+// found reports an operand.
+func (s *scanner) found() {
+	s.kind = operand
+	s.operands++
+	r := s.row()
+	if s.late || r.style&early == 0 || s.operands < len(s.rows)+r.skip {
+		return
+	}
+	// sudo takes options after NAME=value, so that ends nothing.
+	s.done = r.style&assigns == 0 || strings.IndexByte(s.certain(), '=') < 0
+}
+
+// certain is the part of the word that is known.
+func (s *scanner) certain() string {
+	if s.word.c != nil {
+		return s.word.c.head
+	}
+	return s.word.Text
+}
+
+// long reports an option with a name.
+func (s *scanner) long(text string) {
+	s.kind = option
+	name, value, ok := strings.Cut(text, "=")
+	s.name = name
+	if ok {
+		s.value, s.valued = Word{Text: value, Literal: true}, true
+		return
+	}
+	s.argument(s.takes(name))
+}
+
+// letter reports the next letter of a cluster such as -rf or -ofile.
+func (s *scanner) letter() {
+	s.kind, s.short, s.value, s.valued = option, true, Word{}, false
+	n := 1
+	for n < len(s.cluster) && s.cluster[n]&0xc0 == 0x80 {
+		n++ // the rest of a character beyond ASCII
+	}
+	rest := s.cluster[n:]
+	s.name, s.cluster = s.cluster[:n], rest
+	arg, known := s.takes(s.name)
+	switch {
+	case rest == "" && s.tail.c != nil:
+		s.value, s.valued, s.tail = s.tail, true, Word{}
+	case rest == "":
+		s.argument(arg, known)
+	case arg || has(s.row().attached, s.name) || !known && !letter(rest[0]):
+		// The rest of the word is the letter's argument: -ofile, -j8, -i.bak.
+		s.value, s.valued, s.cluster = Word{Text: strings.TrimPrefix(rest, "="), Literal: true}, true, ""
+		if s.tail.c != nil {
+			s.value, s.tail = s.tail, Word{}
+		}
+	}
+}
+
+func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
+
+// argument takes the next word as the option's argument if it has one.
+func (s *scanner) argument(arg, known bool) {
+	switch {
+	case arg && s.next < len(s.args):
+		s.value, s.valued = s.args[s.next], true
+		s.next++
+	case !known:
+		s.hang = true
+	}
+}
+
+// computedOption reads a word that begins like an option and goes on computed,
+// such as --message="$x" or -m"$x". It reports whether the option is certain.
+func (s *scanner) computedOption(head string) bool {
+	if strings.HasPrefix(head, "--") || s.row().style&dashed != 0 {
+		name, _, ok := strings.Cut(strings.TrimLeft(head, "-"), "=")
+		if ok {
+			s.kind, s.name, s.value, s.valued = option, name, s.word, true
+		}
+		return ok
+	}
+	for i := 1; i < len(head); i++ {
+		arg, _ := s.takes(head[i : i+1])
+		if arg || has(s.row().attached, head[i:i+1]) {
+			s.cluster, s.tail = head[1:i+1], s.word
+			s.letter()
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package shell
+
+import "strings"
+
+// A program is one row of the table: how the words of one program are read and
+// what they run. All lists are words with blanks between them; a word of one
+// character is a short option, a longer one a long option.
+type program struct {
+	name string // the program, or the program and its subcommand: "git push"
+	as   string // the row that holds for it, for a second name of the same program
+
+	style style
+	words int // how many leading words of a pattern are subcommands; 0: all
+
+	args     string // options that take an argument
+	attached string // options whose argument, if any, is attached: -i.bak
+	flags    string // names for the same option: "f=force D=delete+force"
+	longs    string // further options without an argument
+	alias    string // names for the same subcommand: "i=install"
+	implied  string // operands that mean an option: "+=force", by first character
+
+	runs runs
+	skip int    // operands before the command it runs
+	line string // options whose argument is a shell line
+	none string // options with which it runs no command
+	open string // options with which it reads commands if none is given; "*": always
+}
+
+type style uint16
+
+const (
+	flat     style = 1 << iota // no subcommands: every word of a pattern is an operand
+	shortens                   // long options may be abbreviated
+	dashed                     // long options begin with one dash
+	early                      // options end at the first operand
+	global                     // the program's options may follow the subcommand
+	plus                       // a first word +x is an option (cargo +nightly)
+	typed                      // operands may be written type/name (kubectl)
+	assigns                    // NAME=value words may come before the command
+)
+
+type runs byte
+
+const (
+	runsNothing runs = iota
+	runsCommand      // the words after its options
+	runsLine         // those words, joined to a shell line
+	runsShell        // a shell: -c, a script, or what it reads
+	runsEnv          // env: -S
+	runsXargs
+	runsParallel
+	runsFind
+	runsTrap
+	runsAlias
+	runsSource
+	runsInput // commands it reads
+	evaluates // arithmetic on words that look like data
+)
+
+// find returns the place of a name in the table.
+func find(name string) (int, bool) {
+	low, high := 0, len(table)
+	for low < high {
+		if mid := (low + high) / 2; table[mid].name < name {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(table) && table[low].name == name
+}
+
+// lookup returns the row of a program, or nil.
+func lookup(name string) *program {
+	i, ok := find(name)
+	if !ok {
+		return nil
+	}
+	if as := table[i].as; as != "" {
+		return lookup(as)
+	}
+	return &table[i]
+}
+
+// branches reports whether a program has rows for subcommands. They follow its
+// own, since a blank sorts before whatever else a name can go on with.
+func (p *program) branches() bool {
+	i, ok := find(p.name)
+	return ok && i+1 < len(table) && len(table[i+1].name) > len(p.name) &&
+		table[i+1].name[len(p.name)] == ' ' && table[i+1].name[:len(p.name)] == p.name
+}
+
+// anyProgram is the row of a program that has none, anySubcommand of a
+// subcommand that has none, by the style of its program.
+var (
+	anyProgram    = &program{}
+	anySubcommand = &program{}
+	anyShortens   = &program{style: shortens}
+)
+
+// branch returns the row of a subcommand.
+func (p *program) branch(word string) *program {
+	if row := lookup(p.name + " " + p.canonical(word)); row != nil {
+		return row
+	}
+	if p.style&shortens != 0 {
+		return anyShortens
+	}
+	return anySubcommand
+}
+
+// canonical is the first name of a subcommand that has several.
+func (p *program) canonical(word string) string {
+	if p.style&typed != 0 {
+		word, _, _ = strings.Cut(word, "/")
+	}
+	if p.alias != "" {
+		if name := get(p.alias, word); name != "" {
+			return name
+		}
+	}
+	return word
+}
+
+// has reports whether a list holds a word.
+func has(list, word string) bool {
+	for list != "" {
+		var w string
+		if w, list, _ = strings.Cut(list, " "); w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// get returns the value of key in a list of key=value.
+func get(list, key string) string {
+	for list != "" {
+		var w string
+		w, list, _ = strings.Cut(list, " ")
+		if len(w) > len(key) && w[len(key)] == '=' && w[:len(key)] == key {
+			return w[len(key)+1:]
+		}
+	}
+	return ""
+}
+
+// valueOf reports whether name is one of the values in a list of key=a+b.
+func valueOf(list, name string) bool {
+	for list != "" {
+		var w string
+		w, list, _ = strings.Cut(list, " ")
+		_, w, _ = strings.Cut(w, "=")
+		for w != "" {
+			var v string
+			if v, w, _ = strings.Cut(w, "+"); v == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lengthen returns the first long option in a list that begins with name.
+func lengthen(list, name string) string {
+	for list != "" {
+		var w string
+		if w, list, _ = strings.Cut(list, " "); len(w) > 1 && strings.HasPrefix(w, name) {
+			return w
+		}
+	}
+	return ""
+}

@@ -1,0 +1,536 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// The walk visits every place of a tree where a command can stand, in source
+// order. It is our own and not syntax.Walk because what a command means depends
+// on what is around it: the pipe before it, the redirections beside it, the
+// quotes around it.
+
+// enter guards the recursion; a call that returned true is paired with leave.
+func (w *walker) enter() bool {
+	if w.tree >= maxTree {
+		w.unknown("unparsable: nested too deeply")
+		return false
+	}
+	w.tree++
+	return true
+}
+
+func (w *walker) leave() { w.tree-- }
+
+func (w *walker) stmts(list []*syntax.Stmt, at *place) {
+	for _, st := range list {
+		w.stmt(st, at)
+	}
+}
+
+func (w *walker) stmt(st *syntax.Stmt, at *place) {
+	if st == nil || !w.enter() {
+		return
+	}
+	defer w.leave()
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok {
+		w.binary(b, at)
+		w.redirects(st.Redirs, at)
+		return
+	}
+	if c, ok := st.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+		for _, r := range st.Redirs {
+			if (r.Op == syntax.RdrAll || r.Op == syntax.AppAll) && c.Args[len(c.Args)-1].Pos().After(r.OpPos) {
+				// To a POSIX shell "a &>f b" is "a & >f b".
+				w.unknown("words after &>, which shells read differently")
+			}
+		}
+	}
+	in := *at
+	if slices.ContainsFunc(st.Redirs, feeds) {
+		in.stdin = st.Redirs
+	}
+	w.simple(st.Cmd, &in)
+	w.redirects(st.Redirs, at)
+}
+
+// feeds reports a redirection of standard input.
+func feeds(r *syntax.Redirect) bool {
+	switch r.Op {
+	case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		return r.N == nil || r.N.Value == "0"
+	}
+	return false
+}
+
+// binary walks a && b || c and pipelines. They lean to the left and can be very
+// long, so the left spine is no recursion.
+func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
+	spine := []*syntax.BinaryCmd{b}
+	for {
+		left, ok := b.X.Cmd.(*syntax.BinaryCmd)
+		if !ok {
+			break
+		}
+		spine = append(spine, left)
+		b = left
+	}
+	w.stmt(b.X, at)
+	for _, b := range slices.Backward(spine) {
+		if b.X != nil && b != spine[len(spine)-1] {
+			w.redirects(b.X.Redirs, at)
+		}
+		right := *at
+		if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
+			right.from, right.stdin = pipeEnd(b.X), nil
+		}
+		w.stmt(b.Y, &right)
+	}
+}
+
+// pipeEnd is the statement whose output a pipe carries: b of "a | b |".
+func pipeEnd(st *syntax.Stmt) *syntax.Stmt {
+	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Y != nil {
+		return b.Y
+	}
+	return st
+}
+
+func (w *walker) simple(cmd syntax.Command, at *place) {
+	switch c := cmd.(type) {
+	case nil:
+	case *syntax.CallExpr:
+		w.call(c, at)
+	case *syntax.Subshell:
+		w.stmts(c.Stmts, at)
+	case *syntax.Block:
+		w.stmts(c.Stmts, at)
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			w.stmts(c.Cond, at)
+			w.stmts(c.Then, at)
+		}
+	case *syntax.WhileClause:
+		w.stmts(c.Cond, at)
+		w.stmts(c.Do, at)
+	case *syntax.ForClause:
+		switch l := c.Loop.(type) {
+		case *syntax.WordIter:
+			for _, item := range l.Items {
+				w.parts(item.Parts, at, unquoted)
+			}
+		case *syntax.CStyleLoop:
+			w.arithm(l.Init, at)
+			w.arithm(l.Cond, at)
+			w.arithm(l.Post, at)
+		}
+		w.stmts(c.Do, at)
+	case *syntax.CaseClause:
+		w.inWord(c.Word, at)
+		for _, item := range c.Items {
+			for _, p := range item.Patterns {
+				w.inWord(p, at)
+			}
+			w.stmts(item.Stmts, at)
+		}
+	case *syntax.FuncDecl:
+		// Its body is walked where it is declared; a later call adds nothing.
+		w.stmt(c.Body, at)
+	case *syntax.ArithmCmd:
+		w.onlyBash(at) // to a POSIX shell two subshells
+		w.arithm(c.X, at)
+	case *syntax.LetClause:
+		w.keyword("let", nil, c, at)
+		if strings.ContainsAny(w.source(at, c), "<>()") {
+			// To a shell these are words like any other, to the parser arithmetic.
+			w.unknown("unparsable: let with an expression that is not quoted")
+		}
+		for _, x := range c.Exprs {
+			w.arithm(x, at)
+		}
+	case *syntax.TestClause:
+		w.onlyBash(at) // to a POSIX shell a program [[ and what its || runs
+		w.test(c.X, at)
+	case *syntax.DeclClause:
+		w.declare(c, at)
+	case *syntax.TimeClause:
+		in := w.keyword("time", nil, c, at)
+		w.stmt(c.Stmt, &in)
+	case *syntax.CoprocClause:
+		in := w.keyword("coproc", nil, c, at)
+		w.inWord(c.Name, at)
+		w.stmt(c.Stmt, &in)
+	default: // nothing else comes from the variants in use
+		w.unknown("unparsable: unusual syntax")
+	}
+}
+
+// onlyBash notes syntax inside "sh -c" that is other commands to a POSIX shell.
+// The outermost line is an agent's, and agents run Bash or Zsh.
+func (w *walker) onlyBash(at *place) {
+	if at.sh {
+		w.unknown("Bash syntax in a line for sh")
+	}
+}
+
+// keyword records a command that the grammar treats as a keyword and returns the
+// place of what it runs.
+func (w *walker) keyword(name string, args []Word, n syntax.Node, at *place) place {
+	in := *at
+	if in.line == 0 {
+		in.line, in.col = int(n.Pos().Line()), int(n.Pos().Col())
+	}
+	words := append(make([]Word, 0, 1+len(args)), Word{Text: name, Literal: true})
+	before := len(w.s.Commands)
+	w.command(append(words, args...), in)
+	in.line, in.col = at.line, at.col
+	if len(w.s.Commands) > before {
+		in.parent = before
+		in.via = append(slices.Clip(in.via), name)
+	}
+	return in
+}
+
+// call walks a simple command: its assignments, then the command, then what its
+// words run while they are expanded.
+func (w *walker) call(c *syntax.CallExpr, at *place) {
+	for _, a := range c.Assigns {
+		w.assign(a, at)
+	}
+	if len(c.Args) == 0 {
+		return
+	}
+	words := make([]Word, 0, len(c.Args))
+	first := c.Args[0]
+	words = w.words(at, first, words)
+	if len(words) > 1 {
+		w.unknown("computed command name: " + visible(w.source(at, first)))
+	}
+	for _, a := range c.Args[1:] {
+		words = w.words(at, a, words)
+	}
+	if len(words) > 0 {
+		in := *at
+		if in.line == 0 {
+			in.line, in.col = int(first.Pos().Line()), int(first.Pos().Col())
+		}
+		w.command(words, in)
+	}
+	for _, a := range c.Args {
+		w.parts(a.Parts, at, unquoted)
+	}
+}
+
+func (w *walker) declare(c *syntax.DeclClause, at *place) {
+	args := make([]Word, 0, len(c.Args))
+	for _, a := range c.Args {
+		switch {
+		case a.Naked && a.Value != nil:
+			args = w.words(at, a.Value, args)
+		case a.Name == nil:
+		case a.Value != nil:
+			v := w.word(at, a.Value)
+			v.Text = a.Name.Value + "=" + v.Text
+			if v.c != nil {
+				v.c.head = a.Name.Value + "=" + v.c.head
+				v.c.code = a.Name.Value + "=" + v.c.code
+				v.c.many = false // nothing is split after the = of a declaration
+			}
+			args = append(args, v)
+		case a.Naked:
+			args = append(args, Word{Text: a.Name.Value, Literal: true})
+		default:
+			args = append(args, Word{Text: a.Name.Value + "=", Literal: true})
+		}
+	}
+	w.keyword(c.Variant.Value, args, c, at)
+	for _, a := range c.Args {
+		w.assign(a, at)
+	}
+}
+
+func (w *walker) assign(a *syntax.Assign, at *place) {
+	if a == nil {
+		return
+	}
+	w.arithm(a.Index, at)
+	if a.Value != nil {
+		w.value(a.Value, at)
+	}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			w.arithm(e.Index, at)
+			if e.Value != nil {
+				w.value(e.Value, at)
+			}
+		}
+	}
+}
+
+// value walks what a variable is given.
+func (w *walker) value(wd *syntax.Word, at *place) {
+	if _, bare := wd.Parts[0].(*syntax.Lit); !bare || len(wd.Parts) > 1 {
+		w.subscript(w.word(at, wd).Text)
+	}
+	w.inWord(wd, at)
+}
+
+// subscript looks for text that runs a command when arithmetic gets to see it:
+// after x='a[$(rm -rf /)]' the harmless $((x)) does.
+func (w *walker) subscript(text string) {
+	for {
+		i := strings.IndexByte(text, '[')
+		if i < 0 {
+			return
+		}
+		if i > 0 && nameByte(text[i-1]) {
+			if in := text[i+1:]; strings.Contains(in, "$(") || strings.Contains(in, "`") || strings.Contains(in, "${") {
+				w.unknown("substitution inside a quoted array subscript")
+				return
+			}
+		}
+		text = text[i+1:]
+	}
+}
+
+func nameByte(b byte) bool {
+	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// redirects walks the redirections of a statement and notes the files.
+func (w *walker) redirects(list []*syntax.Redirect, at *place) {
+	for _, r := range list {
+		if r.Word == nil {
+			continue
+		}
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			if !plainDelimiter(r.Word) {
+				// The parser and the shell may disagree on where it ends.
+				w.unknown("unparsable: unusual end of a here-document")
+			}
+			if r.Hdoc != nil {
+				w.parts(r.Hdoc.Parts, at, document)
+			}
+			continue
+		case syntax.WordHdoc:
+			w.inWord(r.Word, at)
+			continue
+		}
+		w.inWord(r.Word, at)
+		target := w.word(at, r.Word)
+		if !target.Literal || target.Text == "" {
+			continue
+		}
+		switch r.Op {
+		case syntax.RdrIn:
+			w.s.Reads = append(w.s.Reads, target.Text)
+		case syntax.RdrInOut:
+			w.s.Reads = append(w.s.Reads, target.Text)
+			w.s.Writes = append(w.s.Writes, target.Text)
+		case syntax.DplIn, syntax.DplOut:
+			if descriptor(target.Text) {
+				continue
+			}
+			if r.Op == syntax.DplOut { // >&file
+				w.s.Writes = append(w.s.Writes, target.Text)
+			}
+		default:
+			w.s.Writes = append(w.s.Writes, target.Text)
+		}
+	}
+}
+
+// descriptor reports the right side of 2>&1 and 2>&-.
+func descriptor(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return s[i] == '-' && i == len(s)-1
+		}
+	}
+	return true
+}
+
+// plainDelimiter reports a here-document delimiter that every shell reads alike.
+func plainDelimiter(wd *syntax.Word) bool {
+	for _, part := range wd.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			if strings.ContainsAny(p.Value, "\n"+string(hole)+string(returnByte)) {
+				return false
+			}
+		case *syntax.SglQuoted:
+			if strings.ContainsAny(p.Value, "\n"+string(hole)+string(returnByte)) || p.Dollar && strings.Contains(p.Value, `\`) {
+				return false
+			}
+		case *syntax.DblQuoted:
+			for _, in := range p.Parts {
+				l, ok := in.(*syntax.Lit)
+				if !ok || strings.ContainsAny(l.Value, "\\\n"+string(hole)+string(returnByte)) {
+					return false
+				}
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walker) inWord(wd *syntax.Word, at *place) {
+	if wd != nil {
+		w.parts(wd.Parts, at, unquoted)
+	}
+}
+
+// parts finds the commands that run while a word is expanded.
+func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+		case *syntax.SglQuoted:
+			if p.Dollar && strings.Contains(p.Value, `\'`) {
+				// A POSIX shell ends it at the first quote and runs what follows.
+				w.unknown(`$'...' with a quote inside, which shells read differently`)
+			}
+		case *syntax.DblQuoted:
+			w.parts(p.Parts, at, doubleQuoted)
+		case *syntax.CmdSubst:
+			w.stmts(p.Stmts, at)
+		case *syntax.ProcSubst:
+			w.stmts(p.Stmts, at)
+		case *syntax.ParamExp:
+			w.param(p, at, q)
+		case *syntax.ArithmExp:
+			w.arithm(p.X, at)
+		case *syntax.ExtGlob:
+			// The parser keeps its inside as text. Bash expands it; to Zsh it may
+			// be qualifiers, one of which runs a command.
+			if p.Pattern != nil && (strings.ContainsAny(p.Pattern.Value, "$`<>") || runsQualifier(p.Pattern.Value)) {
+				w.unknown("substitution inside an extended glob")
+			}
+		default:
+			w.unknown("unparsable: unusual syntax")
+		}
+	}
+}
+
+// runsQualifier reports the inside of a Zsh glob such as *(e:'rm -rf /':) or
+// *(+function).
+func runsQualifier(s string) bool {
+	if strings.IndexByte(s, '|') >= 0 {
+		return false // alternatives, not qualifiers
+	}
+	for i := 0; i+2 < len(s); i++ {
+		if s[i] != 'e' {
+			continue
+		}
+		closing := s[i+1]
+		switch closing {
+		case '[', '{', '<':
+			closing += 2
+		}
+		if strings.IndexByte(s[i+2:], closing) >= 0 {
+			return true
+		}
+	}
+	return strings.IndexByte(s, '+') >= 0
+}
+
+func (w *walker) param(p *syntax.ParamExp, at *place, q quoting) {
+	if !w.enter() {
+		return
+	}
+	defer w.leave()
+	if p.NestedParam != nil {
+		w.parts([]syntax.WordPart{p.NestedParam}, at, q)
+	}
+	w.arithm(p.Index, at)
+	if p.Slice != nil {
+		w.arithm(p.Slice.Offset, at)
+		w.arithm(p.Slice.Length, at)
+	}
+	if p.Repl != nil {
+		w.operand(p.Repl.Orig, at, q)
+		w.operand(p.Repl.With, at, q)
+	}
+	if p.Exp != nil {
+		if p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
+			w.unknown("prompt expansion of a variable") // ${x@P} runs what x holds
+		}
+		w.operand(p.Exp.Word, at, q)
+	}
+}
+
+// operand walks the word inside ${x:-word}.
+func (w *walker) operand(wd *syntax.Word, at *place, q quoting) {
+	if wd == nil {
+		return
+	}
+	for _, part := range wd.Parts {
+		switch p := part.(type) {
+		case *syntax.SglQuoted:
+			// To a shell a single quote inside double quotes is an ordinary
+			// character, so "${x:-'}; rm -rf / #'}" ends where the parser, which
+			// takes it for a quote, does not see it.
+			if q != unquoted {
+				w.unknown("unparsable: single quotes inside double quotes")
+			}
+		case *syntax.Lit:
+			// The parser takes it for text, a shell runs it.
+			if q == unquoted && (strings.Contains(p.Value, "<(") || strings.Contains(p.Value, ">(")) {
+				w.unknown("process substitution inside ${}")
+			}
+		}
+	}
+	w.parts(wd.Parts, at, q)
+}
+
+func (w *walker) arithm(x syntax.ArithmExpr, at *place) {
+	if x == nil || !w.enter() {
+		return
+	}
+	defer w.leave()
+	switch x := x.(type) {
+	case *syntax.Word:
+		for _, part := range x.Parts {
+			if q, ok := part.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
+				w.unknown("substitution inside a quoted array subscript")
+			}
+		}
+		w.parts(x.Parts, at, doubleQuoted)
+	case *syntax.BinaryArithm:
+		w.arithm(x.X, at)
+		w.arithm(x.Y, at)
+	case *syntax.UnaryArithm:
+		w.arithm(x.X, at)
+	case *syntax.ParenArithm:
+		w.arithm(x.X, at)
+	case *syntax.FlagsArithm:
+		w.arithm(x.X, at)
+	default:
+		w.unknown("unparsable: unusual syntax")
+	}
+}
+
+func (w *walker) test(x syntax.TestExpr, at *place) {
+	if x == nil || !w.enter() {
+		return
+	}
+	defer w.leave()
+	switch x := x.(type) {
+	case *syntax.Word:
+		w.value(x, at)
+	case *syntax.BinaryTest:
+		w.test(x.X, at)
+		w.test(x.Y, at)
+	case *syntax.UnaryTest:
+		w.test(x.X, at)
+	case *syntax.ParenTest:
+		w.test(x.X, at)
+	default:
+		w.unknown("unparsable: unusual syntax")
+	}
+}

@@ -1,0 +1,580 @@
+package shell
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Word is one word of a command after quotes, backslashes, $'...' and braces
+// were resolved. Globs and a leading tilde stay as they are written.
+type Word struct {
+	// Text is the word's value if Literal. Otherwise it is the word as written
+	// without its quotes: "$HOME"/bin and ${HOME}/bin are both $HOME/bin.
+	Text string
+	// Literal is false for a word that holds a computed piece: a variable, a
+	// command substitution, arithmetic, what xargs or find put in its place.
+	Literal bool
+
+	glob bool      // it holds an unquoted glob
+	c    *computed // nil if Literal
+}
+
+// computed is what is known of a word that is not literal.
+type computed struct {
+	head    string // literal text the word begins with
+	tail    string // literal text it ends with, from its last slash on
+	code    string // the word with holes for what is computed
+	many    bool   // it may become any number of words
+	operand bool   // it is certainly no option
+}
+
+// code returns the text of a word with holes where it is computed.
+func (w Word) code() string {
+	if w.c != nil {
+		return w.c.code
+	}
+	return w.Text
+}
+
+// many reports a word that may turn out to be any number of words.
+func (w Word) many() bool { return w.c != nil && w.c.many }
+
+// filled is a word whose computed pieces come from the command's input.
+func (w *walker) filled(text, mark, show string, many, operand bool) Word {
+	head, _, _ := strings.Cut(text, mark)
+	tail := ""
+	if i := strings.LastIndex(text, mark); i >= 0 {
+		tail = text[i+len(mark):]
+		tail = tail[max(strings.LastIndexByte(tail, '/'), 0):]
+		if !strings.HasPrefix(tail, "/") {
+			tail = ""
+		}
+	}
+	code := strings.ReplaceAll(text, mark, w.hole(show))
+	return Word{Text: text, c: &computed{head: head, tail: tail, code: code, many: many, operand: operand}}
+}
+
+// What expanding the braces of one word may cost; beyond it the word is computed.
+const (
+	maxBraced = 4 << 10 // bytes of the word
+	maxBraces = 256     // steps
+)
+
+// words folds a word of a command and appends it to out: several words if it
+// holds braces.
+func (w *walker) words(at *place, wd *syntax.Word, out []Word) []Word {
+	if word, ok := plain(wd); ok {
+		return append(out, word)
+	}
+	f := w.fold(at, wd.Parts)
+	if f.blank {
+		return out
+	}
+	if !f.braces {
+		return append(out, f.word())
+	}
+	if f.computed {
+		f.many = true
+		return append(out, f.word())
+	}
+	steps := maxBraces
+	list, ok := []string(nil), len(f.text) <= maxBraced
+	if ok {
+		list, ok = expandBraces(nil, f.text, f.mask, 0, &steps)
+	}
+	if !ok {
+		text := string(f.text)
+		head := text[:strings.IndexByte(text, '{')]
+		return append(out, Word{Text: text, c: &computed{head: head, code: w.hole(text), many: true}})
+	}
+	for _, text := range list {
+		out = append(out, Word{Text: text, Literal: true, glob: f.glob})
+	}
+	return out
+}
+
+// word folds a word that the shell does not split.
+func (w *walker) word(at *place, wd *syntax.Word) Word {
+	if word, ok := plain(wd); ok {
+		return word
+	}
+	f := w.fold(at, wd.Parts)
+	return f.word()
+}
+
+// plain returns a word that needs no folding, the usual case.
+func plain(wd *syntax.Word) (Word, bool) {
+	if len(wd.Parts) != 1 {
+		return Word{}, false
+	}
+	switch p := wd.Parts[0].(type) {
+	case *syntax.Lit:
+		glob := false
+		for i := 0; i < len(p.Value); i++ {
+			switch p.Value[i] {
+			case '\\', '{', hole, returnByte:
+				return Word{}, false
+			case '*', '?':
+				glob = true
+			case '[':
+				glob = glob || len(p.Value) > 1 // alone it is a command
+			}
+		}
+		return Word{Text: p.Value, Literal: true, glob: glob}, true
+	case *syntax.SglQuoted:
+		if !p.Dollar && !marked(p.Value) {
+			return Word{Text: p.Value, Literal: true}, true
+		}
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 0 {
+			return Word{Literal: true}, true
+		}
+		if l, ok := p.Parts[0].(*syntax.Lit); ok && len(p.Parts) == 1 && !marked(l.Value) && strings.IndexByte(l.Value, '\\') < 0 {
+			return Word{Text: l.Value, Literal: true}, true
+		}
+	}
+	return Word{}, false
+}
+
+// marked reports the bytes that stand for something else.
+func marked(s string) bool {
+	return strings.IndexByte(s, hole) >= 0 || strings.IndexByte(s, returnByte) >= 0
+}
+
+// folded is a word while it is being folded.
+type folded struct {
+	text, code []byte
+	mask       []byte // for each byte of text: 1 if it was not quoted
+	head       int    // bytes of text before the first computed piece
+	last       int    // bytes of text up to the end of the last one
+	computed   bool
+	many       bool
+	braces     bool // it holds an unquoted brace
+	glob       bool // it holds an unquoted glob
+	blank      bool // it was nothing but a carriage return at the line's end
+}
+
+func (f *folded) compute(head int) {
+	if !f.computed {
+		f.computed, f.head = true, head
+	}
+	f.last = len(f.text)
+}
+
+func (f *folded) word() Word {
+	if !f.computed {
+		return Word{Text: string(f.text), Literal: true, glob: f.glob}
+	}
+	text := string(f.text)
+	tail := text[f.last:]
+	if i := strings.LastIndexByte(tail, '/'); i >= 0 {
+		tail = tail[i:]
+	} else {
+		tail = ""
+	}
+	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many}}
+}
+
+type quoting byte
+
+const (
+	unquoted quoting = iota
+	doubleQuoted
+	document // the body of a here-document
+	verbatim // its body if the delimiter is quoted
+)
+
+func (w *walker) fold(at *place, parts []syntax.WordPart) folded {
+	f := folded{text: w.buf[:0], mask: w.mask[:0]}
+	w.foldParts(&f, at, parts, unquoted)
+	w.buf, w.mask = f.text, f.mask // keep what they grew to
+	if n := len(f.text); n > 0 && f.text[n-1] == '\r' && f.mask[n-1] == 1 {
+		// The line ends in CRLF. A shell takes the CR for a part of the last
+		// word, and then nothing of the line works; who writes such lines has a
+		// shell that does not.
+		f.text, f.mask, f.last = f.text[:n-1], f.mask[:n-1], min(f.last, n-1)
+		f.blank = n == 1
+	}
+	return f
+}
+
+func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quoting) {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			w.foldLit(f, p.Value, q)
+		case *syntax.SglQuoted:
+			if p.Dollar {
+				w.foldRaw(f, decodeANSI(p.Value), 0)
+			} else {
+				w.foldRaw(f, p.Value, 0)
+			}
+		case *syntax.DblQuoted:
+			w.foldParts(f, at, p.Parts, doubleQuoted)
+		case *syntax.ExtGlob:
+			f.glob = true
+			w.foldRaw(f, w.source(at, p), 0)
+		case *syntax.ParamExp:
+			show := w.source(at, p)
+			simple := p.Param != nil && (p.Short || show == "${"+p.Param.Value+"}")
+			if simple {
+				show = "$" + p.Param.Value
+			}
+			w.foldComputed(f, show, paramMany(p, q))
+		case *syntax.CmdSubst:
+			w.foldComputed(f, w.source(at, p), q == unquoted)
+		case *syntax.ProcSubst:
+			// The shell puts the name of a pipe here: /dev/fd/63.
+			w.foldComputed(f, w.source(at, p), false)
+		default: // arithmetic: always one number
+			w.foldComputed(f, w.source(at, p), false)
+		}
+	}
+}
+
+// paramMany reports whether a parameter may expand to any number of words.
+func paramMany(p *syntax.ParamExp, q quoting) bool {
+	if q >= document || p.Length {
+		return false
+	}
+	if q == unquoted {
+		if p.Short && p.Param != nil {
+			switch p.Param.Value {
+			case "#", "?", "$", "!", "-": // numbers and letters
+				return false
+			}
+		}
+		return true
+	}
+	if p.Names == syntax.NamesPrefixWords || p.Param != nil && p.Param.Value == "@" || p.NestedParam != nil || p.Excl {
+		return true // "$@", "${!name@}"; ${!name} may refer to "name[@]"
+	}
+	if idx, ok := p.Index.(*syntax.Word); ok && idx.Lit() == "@" {
+		return true
+	}
+	return p.Exp != nil && p.Exp.Word != nil && partsMany(p.Exp.Word.Parts) // "${x:-$@}"
+}
+
+func partsMany(parts []syntax.WordPart) bool {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.ParamExp:
+			if paramMany(p, doubleQuoted) {
+				return true
+			}
+		case *syntax.DblQuoted:
+			if partsMany(p.Parts) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// foldLit adds text that may hold backslashes, as far as q gives them a meaning.
+func (w *walker) foldLit(f *folded, s string, q quoting) {
+	for i := 0; i < len(s); i++ {
+		b := s[i]
+		switch {
+		case b == '\\' && i+1 < len(s) && (q == unquoted || escapable(s[i+1], q)):
+			i++
+			w.foldByte(f, s[i], 0)
+		case b == hole:
+			i += w.foldHole(f, s[i:]) - 1
+		case b == '{' && q == unquoted:
+			f.braces = true
+			w.foldByte(f, b, 1)
+		case q == unquoted:
+			f.glob = f.glob || b == '*' || b == '?' || b == '['
+			w.foldByte(f, b, 1)
+		default:
+			w.foldByte(f, b, 0)
+		}
+	}
+}
+
+func escapable(b byte, q quoting) bool {
+	switch b {
+	case '$', '`', '\\':
+		return q != verbatim
+	case '"':
+		return q == doubleQuoted
+	}
+	return false
+}
+
+// foldRaw adds text without backslashes of its own.
+func (w *walker) foldRaw(f *folded, s string, mask byte) {
+	for i := 0; i < len(s); i++ {
+		if s[i] == hole {
+			i += w.foldHole(f, s[i:]) - 1
+			continue
+		}
+		w.foldByte(f, s[i], mask)
+	}
+}
+
+func (w *walker) foldByte(f *folded, b, mask byte) {
+	if b == returnByte {
+		b = '\r'
+	}
+	f.text = append(f.text, b)
+	f.mask = append(f.mask, mask)
+	if f.computed {
+		f.code = append(f.code, b)
+	}
+}
+
+// foldHole adds the computed piece at the beginning of s and returns its length.
+func (w *walker) foldHole(f *folded, s string) int {
+	show, n := w.holeAt(s)
+	w.begin(f)
+	f.code = append(f.code, s[:n]...)
+	w.show(f, show)
+	f.many = true // whatever quotes stand around it, its value may close them
+	return n
+}
+
+func (w *walker) foldComputed(f *folded, show string, many bool) {
+	w.begin(f)
+	f.code = append(f.code, w.hole(show)...)
+	w.show(f, show)
+	f.many = f.many || many
+}
+
+func (w *walker) begin(f *folded) {
+	if !f.computed {
+		f.code = append(f.code, f.text...)
+		f.compute(len(f.text))
+	}
+}
+
+func (w *walker) show(f *folded, show string) {
+	f.text = append(f.text, show...)
+	for range len(show) {
+		f.mask = append(f.mask, 0)
+	}
+	f.last = len(f.text)
+}
+
+// holeAt reads the hole at the beginning of s: what it stands for, its length.
+func (w *walker) holeAt(s string) (string, int) {
+	end := strings.IndexByte(s[1:], hole)
+	if end < 0 {
+		return "\uFFFD", 1
+	}
+	n, err := strconv.Atoi(s[1 : 1+end])
+	if err != nil || n < 0 || n >= len(w.holes) {
+		return "\uFFFD", 1
+	}
+	return w.holes[n], end + 2
+}
+
+// decode returns text as a person should see it.
+func (w *walker) decode(s string) string {
+	if !marked(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case hole:
+			show, n := w.holeAt(s[i:])
+			b.WriteString(show)
+			i += n - 1
+		case returnByte:
+			b.WriteByte('\r')
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
+
+// source is the text of a node.
+func (w *walker) source(at *place, n syntax.Node) string {
+	from, to := n.Pos().Offset(), n.End().Offset()
+	if from >= to || to > uint(len(at.src)) {
+		return "$(...)"
+	}
+	return w.decode(at.src[from:to])
+}
+
+// decodeANSI reads the inside of $'...'.
+func decodeANSI(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b = append(b, s[i])
+			continue
+		}
+		i++
+		switch c := s[i]; c {
+		case 'a':
+			b = append(b, '\a')
+		case 'b':
+			b = append(b, '\b')
+		case 'e', 'E':
+			b = append(b, 0x1b)
+		case 'f':
+			b = append(b, '\f')
+		case 'n':
+			b = append(b, '\n')
+		case 'r':
+			b = append(b, '\r')
+		case 't':
+			b = append(b, '\t')
+		case 'v':
+			b = append(b, '\v')
+		case '\\', '\'', '"', '?':
+			b = append(b, c)
+		case '0', '1', '2', '3', '4', '5', '6', '7':
+			v, n := number(s[i:], 8, 3)
+			i += n - 1
+			if byte(v) == 0 {
+				return string(b) // a NUL ends the quoted text
+			}
+			b = append(b, byte(v))
+		case 'x':
+			v, n := number(s[i+1:], 16, 2)
+			if n == 0 {
+				b = append(b, '\\', 'x')
+				break
+			}
+			i += n
+			if v == 0 {
+				return string(b)
+			}
+			b = append(b, byte(v))
+		case 'u', 'U':
+			digits := 4
+			if c == 'U' {
+				digits = 8
+			}
+			v, n := number(s[i+1:], 16, digits)
+			if n == 0 {
+				b = append(b, '\\', c)
+				break
+			}
+			i += n
+			if v == 0 {
+				return string(b)
+			}
+			b = utf8.AppendRune(b, rune(v))
+		case 'c':
+			if i+1 == len(s) {
+				b = append(b, '\\', 'c')
+				break
+			}
+			i++
+			if s[i] == '\\' && i+1 < len(s) && s[i+1] == '\\' {
+				i++ // \c\\ is one control character
+			}
+			v := s[i] & 0x1f
+			if s[i] == '?' {
+				v = 0x7f
+			}
+			if v == 0 {
+				return string(b)
+			}
+			b = append(b, v)
+		default:
+			b = append(b, '\\', c)
+		}
+	}
+	return string(b)
+}
+
+// number reads up to limit digits and returns their value and count.
+func number(s string, base uint32, limit int) (v uint32, n int) {
+	for n < len(s) && n < limit {
+		var d uint32
+		switch c := s[n]; {
+		case c >= '0' && c <= '9':
+			d = uint32(c - '0')
+		case c >= 'a' && c <= 'f':
+			d = uint32(c-'a') + 10
+		case c >= 'A' && c <= 'F':
+			d = uint32(c-'A') + 10
+		default:
+			return v, n
+		}
+		if d >= base {
+			return v, n
+		}
+		v, n = v*base+d, n+1
+	}
+	return v, n
+}
+
+// expandBraces appends what the braces in text from position at on expand to. It
+// reports false for a range (1..5) and for more than the given number of steps.
+func expandBraces(out []string, text, mask []byte, at int, steps *int) ([]string, bool) {
+	if *steps--; *steps < 0 {
+		return out, false
+	}
+	for i := at; i < len(text); i++ {
+		if text[i] != '{' || mask[i] == 0 {
+			continue
+		}
+		if *steps--; *steps < 0 {
+			return out, false
+		}
+		end, commas, ranged := matchBrace(text, mask, i)
+		if end < 0 || len(commas) == 0 && !ranged {
+			continue
+		}
+		if len(commas) == 0 {
+			return out, false
+		}
+		from := i + 1
+		for _, to := range append(commas, end) {
+			var ok bool
+			t := slices.Concat(text[:i], text[from:to], text[end+1:])
+			m := slices.Concat(mask[:i], mask[from:to], mask[end+1:])
+			if out, ok = expandBraces(out, t, m, i, steps); !ok {
+				return out, false
+			}
+			from = to + 1
+		}
+		return out, true
+	}
+	if len(text) > 0 {
+		out = append(out, string(text))
+	}
+	return out, true
+}
+
+// matchBrace finds the brace that closes the one at i, the commas that separate
+// its alternatives, and whether it holds a range (1..5).
+func matchBrace(text, mask []byte, i int) (end int, commas []int, ranged bool) {
+	nested := 0
+	for j := i + 1; j < len(text); j++ {
+		if mask[j] == 0 {
+			continue
+		}
+		switch text[j] {
+		case '{':
+			nested++
+		case '}':
+			if nested == 0 {
+				return j, commas, ranged
+			}
+			nested--
+		case ',':
+			if nested == 0 {
+				commas = append(commas, j)
+			}
+		case '.':
+			ranged = ranged || nested == 0 && text[j-1] == '.' && mask[j-1] == 1
+		}
+	}
+	return -1, nil, false
+}
