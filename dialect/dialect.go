@@ -1,0 +1,376 @@
+// Package dialect speaks the languages of AI agents. Each [Dialect] has two sides:
+// toward the agent it reads an event and writes a verdict, toward a hook it writes
+// an event and reads an outcome. All of it is pure: bytes in, bytes out.
+//
+// Most callers need one function, [Answer]: it reads what an agent wrote, fires the
+// engine, and returns the bytes and the exit code that the agent shall get.
+//
+//	d, _ := dialect.Find("claude-code")
+//	reply := dialect.Answer(ctx, engine, d, dialect.Input{Payload: stdin})
+//
+// A dialect is a file: a table of events, a table of tools, four functions. The
+// package starts nothing, opens nothing and knows no policy.
+package dialect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// MaxPayload is the size in bytes of the largest event that is read. A bigger one
+// counts as unreadable: the guards that would have judged it fail, and are seen to.
+const MaxPayload = 32 << 20
+
+// A Dialect is one agent's language.
+type Dialect struct {
+	Name    string   // the agent's id: claude-code, gemini-cli, ...
+	Aliases []string // short forms for the command line
+	Events  []EventRow
+	Tools   []ToolRow
+
+	// Speaks reports whether a payload is certainly of this agent: for files that
+	// several agents load.
+	Speaks func(top map[string]json.RawMessage) bool
+
+	// ReadEvent reads what the agent wrote. row is nil for an event that the table
+	// does not know.
+	ReadEvent func(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error)
+
+	// WriteVerdict writes what the agent shall be told. The verdict holds only what
+	// row.Can permits.
+	WriteVerdict func(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply
+
+	// WriteEvent writes an event for a hook program that speaks this language; nil =
+	// there is no such thing.
+	WriteEvent func(ev *grapnel.Event) ([]byte, error)
+
+	// ReadOutcome reads what such a program answered to ev.
+	ReadOutcome func(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
+}
+
+// EventRow is one event of an agent: its name there, what it is, and what the
+// agent can be told about it.
+type EventRow struct {
+	Native   string
+	Kind     grapnel.Kind
+	Failed   grapnel.Kind // what it is instead when the tool failed; empty = that is another event
+	Can      grapnel.Can
+	Contract *grapnel.Contract // for native.* kinds that are more than observed
+	Install  bool              // part of the default set that install writes
+	Why      string            // why Install is false
+}
+
+// ToolRow is one tool of an agent.
+type ToolRow struct {
+	Native string
+	Class  grapnel.Class
+	Facts  []grapnel.Fact
+}
+
+// Input is what an agent wrote to the hook program.
+type Input struct {
+	Payload []byte
+	Event   string // the event's native name where the command line gives it; empty = the payload does
+	Err     error  // the payload could not be read to its end
+}
+
+// Reply is what the agent gets.
+type Reply struct {
+	Stdout []byte
+	Stderr []byte
+	Exit   int
+}
+
+// Output is what a hook program answered.
+type Output struct {
+	Exit   int // -1 = it was ended by a signal
+	Stdout []byte
+	Stderr []byte
+}
+
+// Dialects lists every language, in the order in which they are tried on a
+// payload of an unknown agent.
+var Dialects = []*Dialect{ClaudeCode, GeminiCLI, Plain}
+
+// Find returns the dialect with this name or alias.
+func Find(name string) (*Dialect, bool) {
+	for _, d := range Dialects {
+		if d.Name == name || slices.Contains(d.Aliases, name) {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// Names lists the names of all dialects.
+func Names() []string {
+	names := make([]string, len(Dialects))
+	for i, d := range Dialects {
+		names[i] = d.Name
+	}
+	return names
+}
+
+// Detect returns the dialect that a payload is certainly written in, or nil. A
+// payload that is cut off or otherwise broken is judged by what can be read of it.
+func Detect(payload []byte) *Dialect {
+	top := split(payload)
+	for _, d := range Dialects {
+		if d.Speaks != nil && d.Speaks(top) {
+			return d
+		}
+	}
+	return nil
+}
+
+// Kinds returns what a name in a policy stands for: a canonical event, or any
+// agent's own name of one or more events. It is nil for a name nobody knows.
+func Kinds(name string) []grapnel.Kind {
+	if grapnel.ContractOf(grapnel.Kind(name)) != nil || grapnel.Kind(name).Native() {
+		return []grapnel.Kind{grapnel.Kind(name)}
+	}
+	var kinds []grapnel.Kind
+	for _, d := range Dialects {
+		row := d.Row(name)
+		if row == nil {
+			continue
+		}
+		for _, k := range []grapnel.Kind{row.Kind, row.Failed} {
+			if k != "" && !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}
+
+// Row returns the row of a native event name, or nil.
+func (d *Dialect) Row(native string) *EventRow { return rowNamed(d.Events, native) }
+
+func rowNamed(rows []EventRow, native string) *EventRow {
+	for i := range rows {
+		if rows[i].Native == native {
+			return &rows[i]
+		}
+	}
+	return nil
+}
+
+// Read turns what an agent wrote into an Event. The error says what is wrong with
+// the payload; the Event then holds what could still be made out.
+func (d *Dialect) Read(in Input) (*grapnel.Event, error) {
+	ev, _, err := d.read(in)
+	return ev, err
+}
+
+func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
+	var top map[string]json.RawMessage
+	err := in.Err
+	if err == nil && len(in.Payload) > MaxPayload {
+		err = fmt.Errorf("the payload has %d bytes, more than %d", len(in.Payload), MaxPayload)
+	}
+	if err == nil {
+		top, err = topLevel(in.Payload)
+	}
+	if err != nil {
+		top = split(in.Payload)
+	}
+	native := in.Event
+	if native == "" {
+		native = text(top["hook_event_name"])
+	}
+	if err == nil && native == "" && d.Events != nil {
+		err = errors.New("the payload does not name its event (hook_event_name)")
+	}
+	row := d.Row(native)
+
+	var ev *grapnel.Event
+	if err == nil {
+		ev, err = d.ReadEvent(row, top, in)
+	}
+	if err != nil {
+		ev = &grapnel.Event{Session: grapnel.Session{ID: text(top["session_id"]), CWD: text(top["cwd"])}}
+	} else if ev.Native == nil {
+		ev.Native = trim(in.Payload)
+	}
+	if ev.Agent.Name == "" {
+		ev.Agent.Name = d.Name
+	}
+	switch {
+	case row != nil:
+		if ev.Kind == "" {
+			ev.Kind = row.Kind
+		}
+		if ev.Can == nil {
+			ev.Can = &row.Can
+		}
+		ev.Contract = row.Contract
+	case d.Events != nil && native != "":
+		// An event of a newer agent is observed. Nobody knows what it makes of an
+		// answer, so it gets none.
+		ev.Kind = grapnel.Kind(grapnel.NativePrefix + d.Name + "." + native)
+		ev.Can = &grapnel.Can{}
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read the event of %s: %w", d.Name, err)
+	}
+	return ev, row, err
+}
+
+// Write turns a Verdict into what the agent gets. native is the event's name on
+// the command line, if it was given there.
+func (d *Dialect) Write(ev *grapnel.Event, v *grapnel.Verdict, native string) Reply {
+	row := d.Row(native)
+	if row == nil {
+		row = d.rowOf(ev)
+	}
+	return d.WriteVerdict(row, ev, v)
+}
+
+// rowOf finds the row of an event that was read before; events that share a kind
+// are told apart by the payload.
+func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
+	if row := d.Row(text(split(ev.Native)["hook_event_name"])); row != nil {
+		return row
+	}
+	for i := range d.Events {
+		if ev.Kind != "" && (d.Events[i].Kind == ev.Kind || d.Events[i].Failed == ev.Kind) {
+			return &d.Events[i]
+		}
+	}
+	return nil
+}
+
+// Answer reads an event, fires it, and writes the reply. An event that cannot be
+// read counts as a failure of every hook that listens to it: on_error decides, and
+// the reply is never an allow.
+//
+// What went wrong is also written to stderr, where that does no harm: never beside
+// a reply that uses stderr itself, and never for an event to which the agent takes
+// any output at all as an answer. Where nothing else is said the exit code is 1,
+// which agents show as a warning; 2 would block.
+func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
+	ev, row, err := d.read(in)
+	if err == nil {
+		v := engine.Fire(ctx, ev)
+		return d.WriteVerdict(row, ev, &v)
+	}
+	v := engine.Fail(ctx, ev, err)
+	reply := d.WriteVerdict(row, ev, &v)
+	if len(reply.Stderr) > 0 || row != nil && !row.Can.Message {
+		return reply
+	}
+	reply.Stderr = fmt.Appendf(nil, "grapnel: error: %v\n", err)
+	if len(reply.Stdout) == 0 {
+		reply.Exit = 1
+	}
+	return reply
+}
+
+// say makes the reply of an agent that reads JSON from stdout; nothing to say is
+// no byte at all.
+func say[T any](wire T) Reply {
+	if reflect.ValueOf(wire).IsZero() {
+		return Reply{}
+	}
+	stdout, err := encode(wire)
+	if err != nil { // every part of a Verdict was valid JSON when it was merged
+		return Reply{Exit: 2, Stderr: fmt.Appendf(nil, "grapnel: cannot write the answer: %v\n", err)}
+	}
+	return Reply{Stdout: stdout}
+}
+
+// told is a Verdict reduced to what the agent can be told about one event, and to
+// the words in which all agents are told it.
+type told struct {
+	can     grapnel.Can
+	block   bool
+	ask     bool
+	allow   bool
+	reason  string // never empty beside block
+	halt    string // non-empty: end the turn
+	context string
+	message string
+	changes map[grapnel.Field]json.RawMessage
+}
+
+// tell reduces a Verdict. Merging has done so before; this is the last place where
+// a Verdict that came another way could say more than its event permits.
+func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
+	t := told{can: row.Can, reason: v.Reason(), changes: v.Changes}
+	if ev.Can != nil {
+		t.can = *ev.Can
+	}
+	t.block = v.Decision == grapnel.Block && t.can.Block
+	t.ask = v.Decision == grapnel.Ask && t.can.Ask
+	t.allow = v.Decision == grapnel.Allow && t.can.Allow
+	if t.can.Halt {
+		t.halt = v.Halt
+	}
+	if t.can.Context {
+		t.context = strings.Join(v.Context, "\n")
+	}
+	if t.can.Message {
+		t.message = strings.Join(v.Messages, "\n")
+	}
+	contract := row.Contract
+	if contract == nil {
+		contract = grapnel.ContractOf(row.Kind)
+	}
+	if v.Halt != "" && contract != nil {
+		switch contract.Blocks {
+		case grapnel.BlockAction: // an agent that shall stop would still finish the action
+			t.block, t.ask, t.allow = t.can.Block, false, false
+		case grapnel.BlockStop: // "do not stop yet" would win
+			t.block = t.block && t.halt == ""
+		case grapnel.BlockNothing, grapnel.BlockFeedback:
+		}
+	}
+	if t.block && t.reason == "" {
+		t.reason = cmp.Or(v.Halt, "blocked by grapnel")
+	}
+	return t
+}
+
+// change returns the new value of a field, if the agent can be told to change it
+// and has not been told to drop the whole thing.
+func (t *told) change(f grapnel.Field) json.RawMessage {
+	if !slices.Contains(t.can.Change, f) {
+		return nil
+	}
+	return t.changes[f]
+}
+
+// warn adds a line for the person.
+func (t *told) warn(line string) {
+	if t.message != "" {
+		t.message += "\n"
+	}
+	t.message += line
+}
+
+// member returns a part of the Verdict's Native that is meant for one agent, or nil
+// when there is none or it is not a T: most agents ignore an answer as a whole, a
+// block included, when one member has the wrong type.
+func member[T any](v *grapnel.Verdict, agent, name string) *T {
+	raw, ok := v.Native[agent+"."+name]
+	if !ok {
+		return nil
+	}
+	var value *T
+	if json.Unmarshal(raw, &value) != nil {
+		return nil
+	}
+	return value
+}
+
+// no is what continue is set to in order to end a turn.
+var no = new(bool)

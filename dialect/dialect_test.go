@@ -1,0 +1,375 @@
+package dialect_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// A policy blocks a command in Claude Code. The same engine answers every agent.
+func ExampleAnswer() {
+	noForce := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		for _, line := range ev.Tool.Commands {
+			if strings.Contains(line, "push --force") {
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: "Push a new branch instead."}, nil
+			}
+		}
+		return grapnel.Outcome{}, nil
+	})
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: "no-force", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: noForce},
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+	claude, _ := dialect.Find("claude")
+	reply := dialect.Answer(context.Background(), engine, claude, dialect.Input{
+		Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"git push --force"}}`),
+	})
+	fmt.Printf("%s", reply.Stdout)
+
+	gemini, _ := dialect.Find("gemini")
+	reply = dialect.Answer(context.Background(), engine, gemini, dialect.Input{
+		Payload: []byte(`{"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"git push --force"}}`),
+	})
+	fmt.Printf("%s", reply.Stdout)
+	// Output:
+	// {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Push a new branch instead."}}
+	// {"decision":"deny","reason":"Push a new branch instead."}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	if want := []string{"claude-code", "gemini-cli", "plain"}; !slices.Equal(dialect.Names(), want) {
+		t.Errorf("Names() = %v, want %v", dialect.Names(), want)
+	}
+	for name, want := range map[string]*dialect.Dialect{
+		"claude-code": dialect.ClaudeCode, "claude": dialect.ClaudeCode, "gemini-cli": dialect.GeminiCLI, "gemini": dialect.GeminiCLI,
+		"plain": dialect.Plain, "": nil, "Claude": nil, "codex": nil,
+	} {
+		if got, ok := dialect.Find(name); got != want || ok != (want != nil) {
+			t.Errorf("Find(%q) = %v, %v", name, got, ok)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]grapnel.Kind{
+		"tool.before":                   {grapnel.ToolBefore},
+		"PreToolUse":                    {grapnel.ToolBefore},
+		"BeforeTool":                    {grapnel.ToolBefore},
+		"AfterTool":                     {grapnel.ToolAfter, grapnel.ToolFailed},
+		"SessionStart":                  {grapnel.SessionStart}, // both agents
+		"Setup":                         {"native.claude-code.Setup"},
+		"native.codex.Interrupt":        {"native.codex.Interrupt"},
+		"tool.sideways":                 nil,
+		"pretooluse":                    nil,
+		"":                              nil,
+		"native.claude-code.CwdChanged": {"native.claude-code.CwdChanged"},
+	} {
+		if got := dialect.Kinds(name); !slices.Equal(got, want) {
+			t.Errorf("Kinds(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// The tables agree with the Contracts and with themselves.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode: 33, dialect.GeminiCLI: 11} {
+		if len(d.Events) != events {
+			t.Errorf("%s has %d events, want %d", d.Name, len(d.Events), events)
+		}
+		seen := map[string]bool{}
+		for _, row := range d.Events {
+			at := d.Name + " " + row.Native
+			if seen[row.Native] {
+				t.Errorf("%s stands there twice", at)
+			}
+			seen[row.Native] = true
+			if row.Install == (row.Why != "") {
+				t.Errorf("%s: Install is %v and Why is %q: an event that is not installed says why", at, row.Install, row.Why)
+			}
+			contract := row.Contract
+			if row.Kind.Native() {
+				if want := grapnel.Kind(grapnel.NativePrefix + d.Name + "." + row.Native); row.Kind != want {
+					t.Errorf("%s: kind %s, want %s", at, row.Kind, want)
+				}
+				if contract != nil && contract.Kind != row.Kind {
+					t.Errorf("%s: its Contract is for %s", at, contract.Kind)
+				}
+				if contract == nil {
+					contract = &grapnel.Contract{}
+				}
+			} else {
+				if contract != nil {
+					t.Errorf("%s: only native events bring a Contract", at)
+				}
+				contract = grapnel.ContractOf(row.Kind)
+			}
+			if row.Failed != "" && grapnel.ContractOf(row.Failed) == nil {
+				t.Errorf("%s: %s has no Contract", at, row.Failed)
+			}
+			if contract == nil {
+				t.Errorf("%s: %s has no Contract", at, row.Kind)
+				continue
+			}
+			if row.Can.Block && contract.Blocks == grapnel.BlockNothing || (row.Can.Ask || row.Can.Allow) && !contract.Permit {
+				t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", at, row.Can, contract)
+			}
+			for _, f := range row.Can.Change {
+				if !contract.Permits(f) {
+					t.Errorf("%s: the Contract does not permit to change %s", at, f)
+				}
+			}
+		}
+		tools := map[string]bool{}
+		for _, tool := range d.Tools {
+			if tools[tool.Native] || !slices.Contains(grapnel.Classes, tool.Class) {
+				t.Errorf("%s: tool %s stands there twice or has no class (%q)", d.Name, tool.Native, tool.Class)
+			}
+			tools[tool.Native] = true
+			for _, fact := range tool.Facts {
+				if !strings.HasPrefix(fact.At, "/") || (fact.Use != "") != (fact.Field == grapnel.FieldPath) {
+					t.Errorf("%s: tool %s has the fact %+v", d.Name, tool.Native, fact)
+				}
+			}
+		}
+	}
+}
+
+// A payload belongs to an agent for sure, or to none.
+func TestDetect(t *testing.T) {
+	t.Parallel()
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+		files, err := filepath.Glob(filepath.Join("testdata", d.Name, "recorded-*.txtar"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no recordings: %v", err)
+		}
+		for _, file := range files {
+			ar, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payload := ar.Files[0].Data
+			moved := bytes.ReplaceAll(payload, []byte("/.claude/"), []byte("/moved/"))
+			windows := bytes.ReplaceAll(payload, []byte("/"), []byte(`\\`))
+			cutOff := append(bytes.TrimSuffix(bytes.Clone(payload), []byte("}\n")), `,"more":"and th`...)
+			for _, p := range [][]byte{payload, moved, windows, cutOff} {
+				if got := dialect.Detect(p); got != d {
+					t.Errorf("%s: Detect(%s) = %v, want %s", file, p, got, d.Name)
+				}
+			}
+		}
+	}
+
+	// Agents that copied the names, the payloads or both.
+	others, err := filepath.Glob("testdata/others/*.jsonl")
+	if err != nil || len(others) == 0 {
+		t.Fatalf("no payloads of other agents: %v", err)
+	}
+	for _, file := range others {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(data) {
+			if got := dialect.Detect(line); got != nil {
+				t.Errorf("%s: Detect(%s) = %s, want none", file, line, got.Name)
+			}
+		}
+	}
+
+	for payload, want := range map[string]*dialect.Dialect{
+		`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`:                                                                      dialect.ClaudeCode,
+		`{"hook_event_name":"BeforeTool","tool_name":"x"}`:                                                                                         dialect.GeminiCLI,
+		`{"hook_event_name":"SessionStart","source":"startup"}`:                                                                                    nil,
+		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"/x/a.jsonl"}`:                                                       dialect.ClaudeCode,
+		`{"hook_event_name":"SessionStart","session_id":"","transcript_path":"/x/.jsonl"}`:                                                         nil,
+		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"","timestamp":"2026-11-20T19:43:28Z"}`:                              dialect.GeminiCLI,
+		`{"hook_event_name":"Notification","session_id":"a","transcript_path":"/home/dev/.gemini/tmp/x.jsonl","timestamp":"2026-11-20T19:43:28Z"}`: dialect.GeminiCLI,
+		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                  dialect.ClaudeCode,
+		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.gemini/tmp/p/s.jsonl"}`:                                                       dialect.GeminiCLI,
+		`{"hook_event_name":"NewEvent"}`: nil,
+		`{"session_id":"s","transcript_path":"/home/dev/.factory/sessions/s.jsonl","cwd":"/p","permission_mode":"auto-low","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{}}`: nil,
+		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     nil,
+		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain,
+		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode,
+		``:             nil,
+		`null`:         nil,
+		`["kind"]`:     nil,
+		`{"kind"`:      nil,
+		`{"a":[1,2},}`: nil,
+	} {
+		if got := dialect.Detect([]byte(payload)); got != want {
+			t.Errorf("Detect(%s) = %v, want %v", payload, got, want)
+		}
+	}
+}
+
+// The command line can name the event, for agents whose payload does not.
+func TestEventOnCommandLine(t *testing.T) {
+	t.Parallel()
+	in := dialect.Input{Payload: []byte(`{"tool_name":"Bash","tool_input":{"command":"ls"}}`), Event: "PreToolUse"}
+	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.ClaudeCode, in)
+	if e := claudeHeeds("PreToolUse", reply); !e.Blocked {
+		t.Errorf("Answer(%s, PreToolUse) = %s, want a block", in.Payload, reply.Stdout)
+	}
+	in.Event = "BeforeDawn"
+	ev, err := dialect.GeminiCLI.Read(in)
+	if err != nil || ev.Kind != "native.gemini-cli.BeforeDawn" {
+		t.Errorf("Read(%s, BeforeDawn) = %+v, %v; want an observed event", in.Payload, ev, err)
+	}
+}
+
+// An event that was written down and read back finds its row: two events of Claude
+// Code are one kind, and a tool of Gemini CLI that failed is another than its row's.
+func TestWriteWithoutName(t *testing.T) {
+	t.Parallel()
+	v := grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "no"}}}
+	for _, tt := range []struct {
+		d    *dialect.Dialect
+		ev   grapnel.Event
+		want string
+	}{
+		{dialect.ClaudeCode, grapnel.Event{Kind: grapnel.ToolBefore}, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
+		{dialect.ClaudeCode, grapnel.Event{Kind: "native.claude-code.PreModelSwitch"}, `{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
+		{dialect.ClaudeCode, grapnel.Event{Kind: grapnel.ModelBefore}, ``}, // it has no such event
+		{dialect.GeminiCLI, grapnel.Event{Kind: grapnel.ToolFailed}, `{"decision":"deny","reason":"no"}`},
+		{dialect.GeminiCLI, grapnel.Event{Kind: grapnel.ToolBefore, Native: []byte(`{"hook_event_name":"BeforeTool"}`)}, `{"decision":"deny","reason":"no"}`},
+	} {
+		if got := strings.TrimSpace(string(tt.d.Write(&tt.ev, &v, "").Stdout)); got != tt.want {
+			t.Errorf("%s: Write(%s) = %s, want %s", tt.d.Name, tt.ev.Kind, got, tt.want)
+		}
+	}
+}
+
+// A Verdict that did not come from an engine says no more than its event permits.
+func TestWriteUnmerged(t *testing.T) {
+	t.Parallel()
+	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
+		ev, err := d.Read(dialect.Input{Payload: sample(d, row.Native)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
+			v := grapnel.Verdict{
+				Decision: decision, Halt: "enough", Context: []string{"c"}, Messages: []string{"m"},
+				Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"true"}`)},
+			}
+			reply := d.Write(ev, &v, "")
+			e := heeds(d, row.Native, reply)
+			if !emptyOrObject(reply) || e.Allowed || e.Asked && row.Can.Halt || row.Can.Halt != e.Ended {
+				t.Errorf("%v and a halt are written as %s %q exit %d, and the agent does %+v", decision, reply.Stdout, reply.Stderr, reply.Exit, e)
+			}
+			if action := contractOf(ev).Blocks == grapnel.BlockAction; action && row.Can.Halt && row.Can.Block && !e.Blocked {
+				t.Errorf("%v and a halt are written as %s, and the action happens: %+v", decision, reply.Stdout, e)
+			}
+		}
+	})
+}
+
+// The package is pure: it cannot open, start or dial anything.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := []string{"bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "slices", "strings", "time", "unicode/utf8", "github.com/grapnel-dev/grapnel"}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			if path, _ := strconv.Unquote(spec.Path.Value); !slices.Contains(allowed, path) {
+				t.Errorf("%s imports %s, which is not among %v", file, path, allowed)
+			}
+		}
+	}
+}
+
+// What the tables say about themselves ends up in messages and documentation.
+func TestWhysReadWell(t *testing.T) {
+	t.Parallel()
+	forEachEvent(t, func(t *testing.T, _ *dialect.Dialect, row *dialect.EventRow) {
+		if row.Why != "" && (strings.HasSuffix(row.Why, ".") || unicode.IsUpper(rune(row.Why[0]))) {
+			t.Errorf("Why of %s is %q, want the end of a sentence", row.Native, row.Why)
+		}
+	})
+}
+
+func benchmarkAnswer(b *testing.B, engine *grapnel.Engine, d *dialect.Dialect, payload []byte, want string) {
+	b.Helper()
+	in := dialect.Input{Payload: payload}
+	if reply := dialect.Answer(b.Context(), engine, d, in); !strings.Contains(string(reply.Stdout), want) {
+		b.Fatalf("Answer(%s) = %s", cut(string(payload)), reply.Stdout)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(payload)))
+	for b.Loop() {
+		dialect.Answer(b.Context(), engine, d, in)
+	}
+}
+
+// A small event, answered with a block: budget 20 µs.
+func BenchmarkAnswerSmall(b *testing.B) {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+		session, err := os.ReadFile(filepath.Join("testdata", d.Name, "session.jsonl"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for line := range bytes.Lines(session) {
+			if bytes.Contains(line, []byte(`"PreToolUse"`)) || bytes.Contains(line, []byte(`"BeforeTool"`)) {
+				b.Run(d.Name, func(b *testing.B) { benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), d, line, "deny") })
+				break
+			}
+		}
+	}
+}
+
+func BenchmarkAnswerNobodyListens(b *testing.B) {
+	benchmarkAnswer(b, engineWithout(b), dialect.ClaudeCode, sample(dialect.ClaudeCode, "PreToolUse"), "")
+}
+
+// A file of 1 MB is written.
+func BenchmarkAnswerLarge(b *testing.B) {
+	content, err := json.Marshal(strings.Repeat("func main() {\n\tfmt.Println(\"hello\")\n}\n", 1<<20/38))
+	if err != nil {
+		b.Fatal(err)
+	}
+	payload := fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"/p/a.go","content":%s}}`, content)
+	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.ClaudeCode, payload, "deny")
+}
+
+// The reply to a 1 MB event is as small as to any other.
+func TestLargeEventSmallReply(t *testing.T) {
+	t.Parallel()
+	in := fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"a","content":%q}}`, strings.Repeat("x", 1<<20))
+	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.ClaudeCode, dialect.Input{Payload: in})
+	want := dialect.Reply{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"guarded"}}` + "\n")}
+	if diff := cmp.Diff(want, reply); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,377 @@
+package dialect
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+const geminiName = "gemini-cli"
+
+// GeminiCLI is the language of Gemini CLI: one JSON object on stdin, one on stdout
+// or nothing. "Seen live" below means version 0.61.0.
+//
+// The exit code is 0 and decides nothing: Gemini CLI looks at it only when what it
+// read is not JSON, and a silent exit 2 is an allow (seen live). stderr stays empty
+// when stdout is, for then it is read as the answer.
+var GeminiCLI = &Dialect{
+	Name:         geminiName,
+	Aliases:      []string{"gemini"},
+	Events:       geminiEvents,
+	Tools:        geminiTools,
+	Speaks:       speaksGemini,
+	ReadEvent:    readGemini,
+	WriteVerdict: writeGemini,
+}
+
+// geminiEvents has all events of 0.61.0, in the order of a turn. There is no Allow:
+// the agent's own "allow" means no opinion and skips no prompt.
+var geminiEvents = []EventRow{
+	{
+		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
+		Can: grapnel.Can{Context: true, Message: true},
+	},
+	{
+		Native: "BeforeAgent", Kind: grapnel.PromptBefore, Install: true,
+		// The prompt cannot be edited: a rewrite becomes a block that shows it.
+		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
+	},
+	{
+		Native: "PreCompress", Kind: grapnel.CompactBefore,
+		Can: grapnel.Can{Message: true}, // stop and deny are ignored
+		Why: "fires before every call of the model, whether anything is compressed or not",
+	},
+	{
+		// A response that is set answers instead of the model, which takes a deny: the
+		// agent ignores an answer without one (seen live).
+		Native: "BeforeModel", Kind: grapnel.ModelBefore,
+		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldRequest, grapnel.FieldResponse}},
+		Why: "would start a process for every call of the model",
+	},
+	{
+		// Everything but toolConfig is dropped, and any output at all, {} included,
+		// rewrites the tool configuration (seen live).
+		Native: "BeforeToolSelection", Kind: grapnel.ToolsetBefore,
+		Can: grapnel.Can{Change: []grapnel.Field{grapnel.FieldTools, grapnel.FieldMode}},
+		Why: "any answer rewrites the tool configuration of the call",
+	},
+	{
+		// A deny still delivers the response and runs its tool calls (seen live), so
+		// there is no Block: it is told as Halt, which does protect.
+		Native: "AfterModel", Kind: grapnel.ModelAfter,
+		Can: grapnel.Can{Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
+		Why: "would start a process for every chunk of a response",
+	},
+	{
+		Native: "BeforeTool", Kind: grapnel.ToolBefore, Install: true,
+		Can: grapnel.Can{Block: true, Ask: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}},
+	},
+	{
+		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
+		Can: grapnel.Can{Message: true},
+	},
+	{
+		// A block replaces the result by an error that is the reason. The output cannot
+		// be rewritten otherwise, so a change of it is told as a block that shows it.
+		Native: "AfterTool", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true,
+		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldNext}},
+	},
+	{
+		// A block is a retry whose prompt is the reason. clearContext works beside a
+		// block or a halt only, and is not told without one.
+		Native: "AfterAgent", Kind: grapnel.AgentAfter, Install: true,
+		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldClear}},
+	},
+	{
+		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true,
+		Can: grapnel.Can{Message: true},
+	},
+}
+
+// geminiTools has the built-in tools, with the input members of older versions
+// beside those of today. The classes are those of claudeTools.
+var geminiTools = []ToolRow{
+	{Native: "run_shell_command", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/dir_path"), readsAt("/directory")}},
+	{Native: "list_background_processes", Class: grapnel.ClassOther},
+	{Native: "read_background_output", Class: grapnel.ClassOther},
+	{Native: "read_file", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), readsAt("/absolute_path")}},
+	{Native: "read_many_files", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/include/*"), readsAt("/paths/*")}},
+	{Native: "write_file", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
+	{Native: "replace", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}},
+	{Native: "glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "grep_search", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "search_file_content", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "list_directory", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	// Usually its addresses stand in the prose of its prompt, where no fact can point:
+	// rules on any text of the call see them, rules on addresses do not.
+	{Native: "web_fetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "google_web_search", Class: grapnel.ClassFetch},
+	{Native: "invoke_agent", Class: grapnel.ClassTask},
+	{Native: "write_todos", Class: grapnel.ClassTask},
+	{Native: "save_memory", Class: grapnel.ClassOther, Facts: []grapnel.Fact{contentAt("/fact")}},
+	{Native: "activate_skill", Class: grapnel.ClassOther},
+	{Native: "ask_user", Class: grapnel.ClassOther},
+	{Native: "enter_plan_mode", Class: grapnel.ClassOther},
+	{Native: "exit_plan_mode", Class: grapnel.ClassOther},
+	{Native: "update_topic", Class: grapnel.ClassOther},
+}
+
+// speaksGemini tells Gemini CLI from Qwen Code, a fork of it with other event names,
+// and from Copilot, which shares the time stamp. The names of most events are its own.
+func speaksGemini(top map[string]json.RawMessage) bool {
+	native := text(top["hook_event_name"])
+	home := transcriptHome(top)
+	switch {
+	case native == "", foreign(top), home != "" && home != ".gemini":
+		return false
+	case home == ".gemini":
+		return true // also an event that a newer version has
+	case top["permission_mode"] != nil: // Qwen Code, whose transcript was moved
+		return false
+	case rowNamed(claudeEvents, native) != nil: // the transcript's path may be empty, but it is there
+		path, ok := unquote(top["transcript_path"])
+		return ok && path == "" && text(top["timestamp"]) != "" && rowNamed(geminiEvents, native) != nil
+	default:
+		return rowNamed(geminiEvents, native) != nil
+	}
+}
+
+func readGemini(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapnel.Event, error) {
+	ev := &grapnel.Event{Session: grapnel.Session{
+		ID:         text(top["session_id"]),
+		CWD:        text(top["cwd"]),
+		Transcript: text(top["transcript_path"]),
+	}}
+	if at, err := time.Parse(time.RFC3339, text(top["timestamp"])); err == nil {
+		ev.Time = at
+	}
+	if row == nil {
+		return ev, nil
+	}
+	request, response := present(top["llm_request"]), present(top["llm_response"])
+	ev.Session.Model = text(split(request)["model"])
+	var err error
+	switch row.Native {
+	case "SessionStart":
+		ev.Cause = text(top["source"])
+	case "SessionEnd":
+		ev.Cause = text(top["reason"])
+	case "BeforeAgent":
+		ev.Prompt = &grapnel.Prompt{}
+		ev.Prompt.Text, err = wantText(top, "prompt")
+	case "AfterAgent":
+		ev.Prompt = &grapnel.Prompt{Text: text(top["prompt"])}
+		ev.Stop = &grapnel.Stop{Active: flag(top["stop_hook_active"]), LastMessage: text(top["prompt_response"])}
+	case "BeforeModel":
+		ev.Model = &grapnel.Model{Request: request}
+	case "BeforeToolSelection":
+		ev.Model = &grapnel.Model{Request: request}
+		ev.Toolset = &grapnel.Toolset{} // what there is to choose from is not told
+	case "AfterModel":
+		ev.Model = &grapnel.Model{Request: request, Response: response}
+	case "BeforeTool":
+		ev.Tool, err = readGeminiTool(top)
+	case "AfterTool":
+		if ev.Tool, err = readGeminiTool(top); err != nil {
+			break
+		}
+		ev.Tool.Output = present(top["tool_response"])
+		if failure := present(split(ev.Tool.Output)["error"]); failure != nil {
+			ev.Kind, ev.Tool.Failed, ev.Cause = row.Failed, true, text(split(failure)["type"])
+		}
+	case "PreCompress":
+		ev.Cause = text(top["trigger"])
+		ev.Compact = &grapnel.Compact{}
+	case "Notification":
+		ev.Notification = &grapnel.Notification{
+			Type: text(top["notification_type"]), Title: text(split(top["details"])["title"]), Message: text(top["message"]),
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ev, nil
+}
+
+// readGeminiTool reads a call. MCP tools are spelled mcp_server_tool, where nobody
+// can say which underscore ends the server's name; mcp_context can.
+func readGeminiTool(call map[string]json.RawMessage) (*grapnel.Tool, error) {
+	var mcp *grapnel.MCP
+	if about := split(call["mcp_context"]); text(about["server_name"]) != "" {
+		mcp = &grapnel.MCP{Server: text(about["server_name"]), Tool: text(about["tool_name"])}
+	}
+	t, err := readTool(geminiTools, call, mcp)
+	if err != nil {
+		return nil, err
+	}
+	if t.Class == grapnel.ClassOther && strings.HasPrefix(t.Name, "mcp_") {
+		t.Class = grapnel.ClassMCP
+	}
+	return t, nil
+}
+
+// geminiReply is everything that is ever written.
+type geminiReply struct {
+	Continue       *bool          `json:"continue,omitempty"`
+	StopReason     string         `json:"stopReason,omitempty"`
+	SuppressOutput *bool          `json:"suppressOutput,omitempty"` // native: Outcome.Native has it as gemini-cli.suppressOutput
+	SystemMessage  string         `json:"systemMessage,omitempty"`
+	Decision       string         `json:"decision,omitempty"`
+	Reason         string         `json:"reason,omitempty"`
+	Specific       geminiSpecific `json:"hookSpecificOutput,omitzero"`
+}
+
+type geminiSpecific struct {
+	HookEventName       string            `json:"hookEventName"`
+	ToolInput           json.RawMessage   `json:"tool_input,omitempty"` // replaces all of it, whatever the agent's documentation says
+	LLMRequest          json.RawMessage   `json:"llm_request,omitempty"`
+	LLMResponse         json.RawMessage   `json:"llm_response,omitempty"`
+	ToolConfig          *geminiToolConfig `json:"toolConfig,omitempty"`
+	TailToolCallRequest *geminiCall       `json:"tailToolCallRequest,omitempty"`
+	ClearContext        bool              `json:"clearContext,omitempty"`
+	AdditionalContext   string            `json:"additionalContext,omitempty"`
+}
+
+type geminiToolConfig struct {
+	Mode                 string   `json:"mode,omitempty"`
+	AllowedFunctionNames []string `json:"allowedFunctionNames,omitempty"`
+}
+
+type geminiCall struct {
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args"`
+}
+
+func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
+	if row == nil {
+		return writeGeminiBlind(ev, v)
+	}
+	t := tell(row, ev, v)
+	var out geminiReply
+	s := &out.Specific
+	s.AdditionalContext = t.context
+	if t.halt != "" {
+		out.Continue, out.StopReason = no, t.halt
+	}
+	if t.block {
+		out.Decision, out.Reason = "deny", t.reason
+	}
+	switch row.Native {
+	case "BeforeToolSelection":
+		s.ToolConfig = geminiChoice(&t)
+	case "BeforeModel":
+		if t.block {
+			break
+		}
+		s.LLMRequest = t.change(grapnel.FieldRequest)
+		if answer := t.change(grapnel.FieldResponse); answer != nil {
+			s.LLMRequest, s.LLMResponse = nil, geminiResponse(answer)
+			out.Decision, out.Reason = "deny", "answered by a hook instead of the model"
+		}
+	case "AfterModel":
+		if response := t.change(grapnel.FieldResponse); response != nil {
+			s.LLMResponse = geminiResponse(response)
+		}
+	case "BeforeTool":
+		if input := t.change(grapnel.FieldInput); input != nil && !t.block {
+			s.ToolInput = inputAs(ev, input)
+		}
+		if t.ask {
+			out.Decision, out.Reason = "ask", t.reason
+			t.warn(t.reason) // the dialog shows the message, not the reason
+		}
+	case "AfterTool":
+		s.TailToolCallRequest = geminiNext(&t)
+	case "AfterAgent":
+		s.ClearContext = flag(t.change(grapnel.FieldClear)) && (t.block || t.halt != "")
+	}
+	if t.can.Message {
+		out.SystemMessage = t.message
+		out.SuppressOutput = member[bool](v, geminiName, "suppressOutput")
+	}
+	if !reflect.ValueOf(*s).IsZero() {
+		s.HookEventName = row.Native
+	}
+	return say(out)
+}
+
+// geminiChoice writes the tools that the model may choose from. The names have an
+// effect beside any mode but none; with auto, which is the agent's own default, the
+// model may also answer without a tool.
+func geminiChoice(t *told) *geminiToolConfig {
+	tools, mode := t.change(grapnel.FieldTools), strings.ToUpper(text(t.change(grapnel.FieldMode)))
+	if tools == nil && mode == "" {
+		return nil
+	}
+	c := &geminiToolConfig{Mode: mode}
+	if tools != nil && json.Unmarshal(tools, &c.AllowedFunctionNames) == nil && len(c.AllowedFunctionNames) == 0 {
+		c.Mode = "NONE" // an empty list would allow everything
+	}
+	switch c.Mode {
+	case "AUTO", "ANY":
+	case "NONE":
+		c.AllowedFunctionNames = nil
+	default:
+		c.Mode = "AUTO"
+	}
+	return c
+}
+
+// geminiResponse writes a response in the agent's shape. One without parts would be
+// ignored, and the text that it was meant to replace would be shown.
+func geminiResponse(raw json.RawMessage) json.RawMessage {
+	said, plain := unquote(raw)
+	if !plain {
+		var shape struct {
+			Text       string `json:"text"`
+			Candidates []struct {
+				Content struct {
+					Parts []json.RawMessage `json:"parts"`
+				} `json:"content"`
+			} `json:"candidates"`
+		}
+		err := json.Unmarshal(raw, &shape)
+		if err == nil && len(shape.Candidates) > 0 && len(shape.Candidates[0].Content.Parts) > 0 {
+			return raw
+		}
+		said = shape.Text
+	}
+	part := quote(said)
+	var b []byte
+	b = append(b, `{"text":`...)
+	b = append(b, part...)
+	b = append(b, `,"candidates":[{"content":{"role":"model","parts":[`...)
+	b = append(b, part...)
+	return append(b, `]},"finishReason":"STOP","index":0}]}`...)
+}
+
+// geminiNext asks for another tool to run. Grapnel calls its arguments input.
+func geminiNext(t *told) *geminiCall {
+	raw := t.change(grapnel.FieldNext)
+	if raw == nil {
+		return nil
+	}
+	next := split(raw)
+	call := &geminiCall{Name: text(next["name"]), Args: next["input"]}
+	if call.Args == nil {
+		call.Args = json.RawMessage("{}")
+	}
+	if call.Name == "" || !isObject(call.Args) {
+		t.warn("grapnel: the next tool was not asked for: tool.next must be {name, input}, got " + shorten(raw))
+		return nil
+	}
+	return call
+}
+
+// writeGeminiBlind answers an event whose name could not be read, as
+// writeClaudeBlind does.
+func writeGeminiBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
+	if ev.Kind != "" || v.Decision != grapnel.Block {
+		return Reply{}
+	}
+	reason := v.Reason()
+	return say(geminiReply{Continue: no, StopReason: reason, Decision: "deny", Reason: reason})
+}

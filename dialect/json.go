@@ -1,0 +1,199 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// What agents write is split, not decoded. encoding/json folds the case of keys when it
+// fills a struct, and merges an object that comes twice; here a key is exactly
+// itself, and of two equal keys the last one counts, as in the parsers of the
+// agents. A guard that saw another tool_name than the agent runs would be no guard.
+
+// topLevel splits the payload's object. The values share the payload's memory.
+func topLevel(payload []byte) (map[string]json.RawMessage, error) {
+	payload = trim(payload)
+	switch {
+	case len(payload) == 0:
+		return nil, errors.New("the payload is empty")
+	case payload[0] != '{':
+		return nil, errors.New("the payload is not a JSON object")
+	case !json.Valid(payload):
+		var raw json.RawMessage
+		err := json.Unmarshal(payload, &raw)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return nil, fmt.Errorf("the payload is not valid JSON at byte %d: %w", syntax.Offset, err)
+		}
+		return nil, fmt.Errorf("the payload is not valid JSON: %w", err)
+	}
+	return split(payload), nil
+}
+
+// trim takes white space and a byte order mark off; a mark changes nothing of
+// what follows.
+func trim(payload []byte) []byte {
+	payload = bytes.TrimSpace(payload)
+	if rest, ok := bytes.CutPrefix(payload, []byte("\xef\xbb\xbf")); ok {
+		payload = bytes.TrimSpace(rest)
+	}
+	return payload
+}
+
+// split returns the members of an object. Of a broken one it returns those before
+// the place where it breaks: agents write the event's name before the tool's input,
+// so a payload that was cut off still says what it is about.
+func split(raw []byte) map[string]json.RawMessage {
+	members := make(map[string]json.RawMessage, 16)
+	raw = trim(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		return members
+	}
+	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
+		i = skipSpace(raw, i)
+		end := valueEnd(raw, i)
+		if end < 0 || raw[i] != '"' {
+			return members
+		}
+		key, ok := unquote(raw[i:end])
+		i = skipSpace(raw, end)
+		if !ok || i == len(raw) || raw[i] != ':' {
+			return members
+		}
+		i = skipSpace(raw, i+1)
+		if end = valueEnd(raw, i); end < 0 {
+			return members
+		}
+		members[key] = raw[i:end:end]
+		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ',' {
+			return members
+		}
+	}
+}
+
+func skipSpace(raw []byte, i int) int {
+	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns the index behind the value that begins at i, or -1 when it has
+// no end. It does not recurse: nesting costs nothing.
+func valueEnd(raw []byte, i int) int {
+	begin, depth := i, 0
+	for i < len(raw) {
+		switch raw[i] {
+		case '"':
+			if i = stringEnd(raw, i); i < 0 {
+				return -1
+			}
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			if depth == 0 {
+				return -1
+			}
+			depth--
+			i++
+		case ',', ':', ' ', '\t', '\n', '\r':
+			if depth == 0 {
+				return -1
+			}
+			i++
+			continue
+		default: // a number, true, false, null
+			for i < len(raw) && bytes.IndexByte([]byte("{}[],:\" \t\n\r"), raw[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			if i == begin {
+				return -1
+			}
+			return i
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the index behind the string whose opening quote is at i.
+func stringEnd(raw []byte, i int) int {
+	begin := i + 1
+	for i = begin; ; i++ {
+		k := bytes.IndexByte(raw[i:], '"')
+		if k < 0 {
+			return -1
+		}
+		i += k
+		escapes := 0
+		for escapes < i-begin && raw[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// unquote decodes a JSON string.
+func unquote(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	plain := true
+	for _, c := range raw[1 : len(raw)-1] {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// text returns a JSON string's value, or "" for anything else.
+func text(raw json.RawMessage) string {
+	s, _ := unquote(raw)
+	return s
+}
+
+// flag reports whether raw is true.
+func flag(raw json.RawMessage) bool { return string(raw) == "true" }
+
+// present returns nil for null: agents do not tell a null member from an absent one.
+func present(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// encode writes JSON on one line, without HTML escapes: what a rule matches is
+// what the agent said.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// quote writes a JSON string.
+func quote(s string) json.RawMessage {
+	b, _ := encode(s) // a string can always be written
+	return bytes.TrimSuffix(b, []byte("\n"))
+}

@@ -1,0 +1,146 @@
+package dialect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// PlainVersion is the version of the plain dialect. Fields may be added within a
+// version; readers ignore what they do not know.
+const PlainVersion = 1
+
+// Plain is Grapnel's own language: the Event, Outcome and Verdict as JSON, one
+// object on one line each. Command hooks are written in it, and agents that have no
+// language of their own. Its schema is plain.schema.json, beside this file.
+var Plain = &Dialect{
+	Name: "plain",
+	Speaks: func(top map[string]json.RawMessage) bool {
+		return top["kind"] != nil && top["hook_event_name"] == nil
+	},
+	ReadEvent:    readPlainEvent,
+	WriteVerdict: writePlainVerdict,
+	WriteEvent:   writePlainEvent,
+	ReadOutcome:  readPlainOutcome,
+}
+
+// plainEvent is an Event on the wire.
+type plainEvent struct {
+	Version int `json:"grapnel"`
+	*grapnel.Event
+}
+
+// plainVerdict is a Verdict on the wire, with the event as it shall now be left
+// to Changes.
+type plainVerdict struct {
+	Version int `json:"grapnel"`
+	*grapnel.Verdict
+}
+
+func readPlainEvent(_ *EventRow, _ map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
+	wire := plainEvent{Event: &grapnel.Event{}}
+	if err := json.Unmarshal(trim(in.Payload), &wire); err != nil {
+		return nil, err
+	}
+	ev := wire.Event
+	switch {
+	case wire.Version > PlainVersion:
+		return nil, fmt.Errorf("version %d of the plain dialect is newer than %d: update grapnel", wire.Version, PlainVersion)
+	case ev.Kind == "" && in.Event == "":
+		return nil, errors.New("the event has no kind")
+	case ev.Kind == "":
+		ev.Kind = grapnel.Kind(in.Event)
+	}
+	if grapnel.ContractOf(ev.Kind) == nil && !ev.Kind.Native() {
+		return nil, fmt.Errorf("unknown event %q", ev.Kind)
+	}
+	if ev.Tool != nil && ev.Tool.Facts != nil {
+		ev.Tool.Derive()
+	}
+	return ev, nil
+}
+
+func writePlainVerdict(_ *EventRow, _ *grapnel.Event, v *grapnel.Verdict) Reply {
+	return say(plainVerdict{Version: PlainVersion, Verdict: v})
+}
+
+func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
+	return encode(plainEvent{Version: PlainVersion, Event: ev})
+}
+
+// readPlainOutcome follows the exit code first: 0 says that stdout counts, 2 that
+// it is blocked, anything else that the hook failed. What JSON says beside a
+// non-zero code counts too, and the stricter of both wins.
+func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	stdout := strings.TrimSpace(string(out.Stdout))
+	var o grapnel.Outcome
+	var bad error
+	if strings.HasPrefix(stdout, "{") {
+		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+			o, bad = grapnel.Outcome{}, fmt.Errorf("cannot read its answer: %w", err)
+		}
+	}
+	said := strings.TrimSpace(string(out.Stderr))
+	switch {
+	case out.Exit == 0 && bad != nil:
+		return o, bad
+	case out.Exit == 0:
+		if stdout != "" && !strings.HasPrefix(stdout, "{") {
+			plainText(&o, ev, stdout)
+		}
+		return o, nil
+	case out.Exit == 2:
+		o.Decision = grapnel.Block
+		for _, text := range []string{o.Reason, said, stdout} {
+			if o.Reason == "" && !strings.HasPrefix(text, "{") {
+				o.Reason = text
+			}
+		}
+		return o, nil
+	default:
+		return o, fmt.Errorf("%s%s", exitText(out.Exit), quoteSaid(said))
+	}
+}
+
+// plainText gives the plain standard output of a hook the meaning that the event's
+// Contract names.
+func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
+	c := ev.Contract // a native event brings its own
+	if !ev.Kind.Native() {
+		c = grapnel.ContractOf(ev.Kind)
+	}
+	switch {
+	case c == nil:
+	case c.Stdout == grapnel.StdoutContext:
+		o.Context = []string{stdout}
+	case c.Stdout == grapnel.StdoutSummary:
+		o.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldSummary: quote(stdout)}
+	}
+}
+
+func exitText(code int) string {
+	switch code {
+	case -1:
+		return "was killed by a signal"
+	case 126:
+		return "cannot be executed (exit code 126)"
+	case 127:
+		return "was not found (exit code 127)"
+	default:
+		return fmt.Sprintf("exit code %d", code)
+	}
+}
+
+// quoteSaid appends the last lines of what a failing hook wrote to stderr.
+func quoteSaid(said string) string {
+	if said == "" {
+		return ""
+	}
+	if len(said) > 500 {
+		said = "…" + strings.ToValidUTF8(said[len(said)-500:], "")
+	}
+	return ": " + said
+}

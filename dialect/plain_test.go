@@ -1,0 +1,389 @@
+package dialect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// goldenEvents reads the events of all conversations.
+func goldenEvents(t *testing.T) map[string]*grapnel.Event {
+	t.Helper()
+	events := map[string]*grapnel.Event{}
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+		files, err := filepath.Glob(filepath.Join("testdata", d.Name, "*.txtar"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no conversations: %v", err)
+		}
+		for _, file := range files {
+			ar, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev, err := d.Read(dialect.Input{Payload: ar.Files[0].Data})
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			events[file] = ev
+		}
+	}
+	return events
+}
+
+// What any agent said can be said in the plain language, and comes back the same.
+func TestPlainCarriesEveryEvent(t *testing.T) {
+	t.Parallel()
+	schema := loadSchema(t)
+	for file, ev := range goldenEvents(t) {
+		line, err := dialect.Plain.WriteEvent(ev)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if n := strings.Count(string(line), "\n"); n != 1 || !strings.HasSuffix(string(line), "\n") {
+			t.Errorf("%s: an event takes %d lines, want one", file, n)
+		}
+		schema.check(t, "event", line)
+		got, err := dialect.Plain.Read(dialect.Input{Payload: line})
+		if err != nil {
+			t.Fatalf("%s: Read(%s): %v", file, line, err)
+		}
+		if diff := cmp.Diff(ev, got); diff != "" {
+			t.Errorf("%s: an event changes on its way through the plain language (-sent +got):\n%s", file, diff)
+		}
+	}
+}
+
+func TestPlainVerdict(t *testing.T) {
+	t.Parallel()
+	schema := loadSchema(t)
+	for name, v := range map[string]grapnel.Verdict{
+		"none": {},
+		"everything": {
+			Decision: grapnel.Block, Halt: "enough", Messages: []string{"m"}, Context: []string{"a < b"}, Lost: []string{"ask: told as block"},
+			Reasons: []grapnel.Reason{{Hook: "user::h", Text: "because", Cause: grapnel.CauseTimeout}},
+			Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"n":1e400}`)},
+			Native:  map[string]json.RawMessage{"claude-code.retry": json.RawMessage("true")},
+		},
+	} {
+		reply := dialect.Plain.Write(&grapnel.Event{Kind: grapnel.ToolBefore}, &v, "")
+		if !emptyOrObject(reply) || len(reply.Stdout) == 0 || reply.Exit != 0 {
+			t.Errorf("%s: reply %+v, want one JSON object", name, reply)
+		}
+		schema.check(t, "verdict", reply.Stdout)
+		var got grapnel.Verdict
+		if err := json.Unmarshal(reply.Stdout, &got); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(v, got); diff != "" {
+			t.Errorf("%s (-sent +got):\n%s", name, diff)
+		}
+	}
+
+	// A Go hook can put anything into Native. A verdict that cannot be written is no
+	// allow: the exit code blocks.
+	bad := grapnel.Verdict{Native: map[string]json.RawMessage{"x.y": json.RawMessage("{")}}
+	if reply := dialect.Plain.Write(&grapnel.Event{}, &bad, ""); reply.Exit != 2 || len(reply.Stderr) == 0 || len(reply.Stdout) != 0 {
+		t.Errorf("an unwritable verdict is written as %+v, want exit code 2 and a reason", reply)
+	}
+}
+
+func TestPlainEventErrors(t *testing.T) {
+	t.Parallel()
+	for payload, says := range map[string]string{
+		`{}`:                                     "the event has no kind",
+		`{"kind":"tool.befor"}`:                  `unknown event "tool.befor"`,
+		`{"kind":7}`:                             "kind",
+		`{"grapnel":2,"kind":"tool.before"}`:     "version 2 of the plain dialect is newer than 1",
+		`{"kind":"tool.before","tool":{"name":`:  "not valid JSON",
+		`{"kind":"tool.before","tool":["bash"]}`: "tool",
+	} {
+		if _, err := dialect.Plain.Read(dialect.Input{Payload: []byte(payload)}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("Read(%s): error %v, want one that says %q", payload, err, says)
+		}
+	}
+	ev, err := dialect.Plain.Read(dialect.Input{
+		Payload: []byte("\xef\xbb\xbf" + `{"tool":{"name":"x","input":{"c":"ls"},"facts":[{"field":"tool.command","at":"/c"}],"unheard":1},"of":2}`), Event: "tool.before",
+	})
+	if err != nil || ev.Kind != grapnel.ToolBefore || !slices.Equal(ev.Tool.Commands, []string{"ls"}) {
+		t.Errorf("Read = %+v, %v; want a tool.before whose command is ls", ev, err)
+	}
+}
+
+// The exit code counts, and beside it the stricter of what was said.
+func TestPlainOutcome(t *testing.T) {
+	t.Parallel()
+	start := &grapnel.Event{Kind: grapnel.SessionStart}
+	before := &grapnel.Event{Kind: grapnel.ToolBefore}
+	setup := dialect.ClaudeCode.Row("Setup")
+	tests := map[string]struct {
+		ev   *grapnel.Event
+		out  dialect.Output
+		want grapnel.Outcome
+		err  string
+	}{
+		"silence":              {ev: before, out: dialect.Output{}},
+		"a decision":           {ev: before, out: dialect.Output{Stdout: []byte(` {"decision":"ask","reason":"sure?","new":1}` + "\n")}, want: grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}},
+		"a change":             {ev: before, out: dialect.Output{Stdout: []byte(`{"set":{"tool.command":"true"}}`)}, want: grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"true"`)}}},
+		"an unknown decision":  {ev: before, out: dialect.Output{Stdout: []byte(`{"decision":"deny"}`)}, err: `unknown decision "deny"`},
+		"half a JSON":          {ev: before, out: dialect.Output{Stdout: []byte(`{"decision":"block"`)}, err: "cannot read its answer"},
+		"JSON and a log line":  {ev: before, out: dialect.Output{Stdout: []byte("{\"decision\":\"block\"}\ndone")}, err: "cannot read its answer"},
+		"text means nothing":   {ev: before, out: dialect.Output{Stdout: []byte("all fine")}},
+		"text is context":      {ev: start, out: dialect.Output{Stdout: []byte("be kind\n")}, want: grapnel.Outcome{Context: []string{"be kind"}}},
+		"text is a summary":    {ev: &grapnel.Event{Kind: grapnel.CompactAfter}, out: dialect.Output{Stdout: []byte("a < b")}, want: grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldSummary: json.RawMessage(`"a < b"`)}}},
+		"text of a native one": {ev: &grapnel.Event{Kind: setup.Kind, Contract: setup.Contract}, out: dialect.Output{Stdout: []byte("be kind")}, want: grapnel.Outcome{Context: []string{"be kind"}}},
+		"text of another one":  {ev: &grapnel.Event{Kind: "native.x.Y"}, out: dialect.Output{Stdout: []byte("be kind")}},
+		"exit 2, silent":       {ev: before, out: dialect.Output{Exit: 2}, want: grapnel.Outcome{Decision: grapnel.Block}},
+		"exit 2, stderr":       {ev: before, out: dialect.Output{Exit: 2, Stdout: []byte("log"), Stderr: []byte("no\n")}, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}},
+		"exit 2, stdout":       {ev: before, out: dialect.Output{Exit: 2, Stdout: []byte("no\n")}, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}},
+		"exit 2, JSON":         {ev: before, out: dialect.Output{Exit: 2, Stdout: []byte(`{"decision":"allow","reason":"j"}`), Stderr: []byte("e")}, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "j"}},
+		"exit 2, half a JSON":  {ev: before, out: dialect.Output{Exit: 2, Stdout: []byte(`{"reason":`), Stderr: []byte("e")}, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "e"}},
+		"exit 1":               {ev: before, out: dialect.Output{Exit: 1, Stderr: []byte("no such file")}, err: "exit code 1: no such file"},
+		"exit 1 with a block":  {ev: before, out: dialect.Output{Exit: 1, Stdout: []byte(`{"decision":"block"}`)}, want: grapnel.Outcome{Decision: grapnel.Block}, err: "exit code 1"},
+		"not found":            {ev: before, out: dialect.Output{Exit: 127}, err: "was not found"},
+		"not executable":       {ev: before, out: dialect.Output{Exit: 126}, err: "cannot be executed"},
+		"killed":               {ev: before, out: dialect.Output{Exit: -1, Stdout: []byte("x")}, err: "killed by a signal"},
+		"much on stderr":       {ev: before, out: dialect.Output{Exit: 3, Stderr: []byte(strings.Repeat("é", 5000) + "end")}, err: "end"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := dialect.Plain.ReadOutcome(tt.ev, tt.out)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("ReadOutcome(%+v) (-want +got):\n%s", tt.out, diff)
+			}
+			if (err == nil) != (tt.err == "") || err != nil && (!strings.Contains(err.Error(), tt.err) || len(err.Error()) > 1000) {
+				t.Errorf("ReadOutcome(%+v): error %v, want one that says %q", tt.out, err, tt.err)
+			}
+		})
+	}
+}
+
+// A schema is a JSON Schema as far as plain.schema.json uses the language.
+type schema map[string]any
+
+func loadSchema(t testing.TB) schema {
+	t.Helper()
+	data, err := os.ReadFile("plain.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schema
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s schema) def(name string) object {
+	return s["$defs"].(object)[name].(object)
+}
+
+// check validates one line against one definition.
+func (s schema) check(t testing.TB, def string, line []byte) {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(line, &v); err != nil {
+		// 1e400 is JSON and no float64; the schema says nothing about numbers.
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(line), "1e400", "1")), &v); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	if err := s.validate(s.def(def), v, def); err != nil {
+		t.Errorf("not a valid %s: %v\n%s", def, err, line)
+	}
+}
+
+func (s schema) validate(rule object, v any, at string) error {
+	if name, ok := rule["$ref"].(string); ok {
+		return s.validate(s.def(strings.TrimPrefix(name, "#/$defs/")), v, at)
+	}
+	if want, ok := rule["type"]; ok {
+		got := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Map: "object", reflect.Slice: "array", reflect.Float64: "integer"}[reflect.ValueOf(v).Kind()]
+		if got != want {
+			return fmt.Errorf("%s is %v, want %v", at, got, want)
+		}
+	}
+	if want, ok := rule["const"]; ok && !reflect.DeepEqual(v, want) {
+		return fmt.Errorf("%s is %v, want %v", at, v, want)
+	}
+	if list, ok := rule["enum"].([]any); ok && !slices.Contains(list, v) {
+		return fmt.Errorf("%s is %v, want one of %v", at, v, list)
+	}
+	if p, ok := rule["pattern"].(string); ok && !regexp.MustCompile(p).MatchString(v.(string)) {
+		return fmt.Errorf("%s is %v, want %s", at, v, p)
+	}
+	if list, ok := rule["anyOf"].([]any); ok && !slices.ContainsFunc(list, func(r any) bool { return s.validate(r.(object), v, at) == nil }) {
+		return fmt.Errorf("%s is %v, which fits nowhere", at, v)
+	}
+	if items, ok := rule["items"].(object); ok {
+		for i, item := range v.([]any) {
+			if err := s.validate(items, item, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+	}
+	members, ok := v.(object)
+	if !ok {
+		return nil
+	}
+	if required, ok := rule["required"].([]any); ok {
+		for _, name := range required {
+			if _, ok := members[name.(string)]; !ok {
+				return fmt.Errorf("%s has no %v", at, name)
+			}
+		}
+	}
+	properties, _ := rule["properties"].(object)
+	for name, value := range members {
+		if names, ok := rule["propertyNames"].(object); ok {
+			if err := s.validate(names, name, at+" member "+name); err != nil {
+				return err
+			}
+		}
+		if p, ok := properties[name].(object); ok {
+			if err := s.validate(p, value, at+"."+name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// The validator above finds what it shall find, and knows all words of the schema.
+func TestSchemaIsChecked(t *testing.T) {
+	t.Parallel()
+	s := loadSchema(t)
+	for def, lines := range map[string][]string{
+		"event":   {`{}`, `{"kind":"x"}`, `{"kind":"tool.before","grapnel":2}`, `{"kind":"tool.before","tool":{"name":"x","class":"hammer"}}`, `{"kind":"tool.before","tool":{"name":"x","paths":[{"path":"a"}]}}`, `{"kind":"tool.before","session":{"id":7}}`},
+		"outcome": {`{"decision":"deny"}`, `{"context":"x"}`, `{"set":{"tool_input":{}}}`, `[]`},
+		"verdict": {`{}`, `{"decision":"none","reasons":[{"hook":"h"}]}`},
+	} {
+		for _, line := range lines {
+			var v any
+			if err := json.Unmarshal([]byte(line), &v); err != nil {
+				t.Fatal(err)
+			}
+			if s.validate(s.def(def), v, def) == nil {
+				t.Errorf("%s passes as %s", line, def)
+			}
+		}
+	}
+	s.check(t, "event", []byte(`{"kind":"native.x.Y","unheard":1}`))
+	s.check(t, "outcome", []byte(`{}`))
+
+	known := []string{"$schema", "$id", "$defs", "$ref", "title", "description", "type", "const", "enum", "pattern", "anyOf", "items", "required", "properties", "propertyNames", "additionalProperties"}
+	var words func(rule object)
+	words = func(rule object) {
+		for word, value := range rule {
+			if !slices.Contains(known, word) {
+				t.Errorf("the schema uses %q, which its test does not check", word)
+			}
+			switch v := value.(type) {
+			case object:
+				if word == "properties" || word == "$defs" {
+					for _, r := range v {
+						words(r.(object))
+					}
+				} else {
+					words(v)
+				}
+			case []any:
+				for _, item := range v {
+					if r, ok := item.(object); ok {
+						words(r)
+					}
+				}
+			}
+		}
+	}
+	words(object(s))
+}
+
+// The schema has every member of the Go types, and no other; and every word that
+// their constants have.
+func TestSchemaMatchesTypes(t *testing.T) {
+	t.Parallel()
+	s := loadSchema(t)
+	var compare func(at string, typ reflect.Type, rule object, extra ...string)
+	compare = func(at string, typ reflect.Type, rule object, extra ...string) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice && typ.Elem().Kind() != reflect.Uint8 {
+			if typ.Kind() == reflect.Slice {
+				rule, _ = rule["items"].(object)
+			}
+			typ = typ.Elem()
+		}
+		if name, ok := rule["$ref"].(string); ok {
+			rule = s.def(strings.TrimPrefix(name, "#/$defs/"))
+		}
+		if typ.Kind() != reflect.Struct || typ == reflect.TypeFor[time.Time]() {
+			return
+		}
+		properties, _ := rule["properties"].(object)
+		want := extra
+		for f := range typ.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			want = append(want, name)
+			p, ok := properties[name].(object)
+			if !ok {
+				t.Errorf("%s.%s is not in the schema", at, name)
+				continue
+			}
+			if at+"."+name == "event.verdict" { // compared by itself
+				continue
+			}
+			compare(at+"."+name, f.Type, p)
+		}
+		for name := range properties {
+			if !slices.Contains(want, name) {
+				t.Errorf("the schema has %s.%s, and %v does not", at, name, typ)
+			}
+		}
+	}
+	compare("event", reflect.TypeFor[grapnel.Event](), s.def("event"), "grapnel")
+	compare("outcome", reflect.TypeFor[grapnel.Outcome](), s.def("outcome"))
+	compare("verdict", reflect.TypeFor[grapnel.Verdict](), s.def("verdict"), "grapnel")
+
+	for i := range grapnel.Contracts {
+		s.check(t, "kind", encodeText(t, grapnel.Contracts[i].Kind))
+		s.check(t, "contract", encodeText(t, grapnel.Contracts[i]))
+	}
+	for _, c := range grapnel.Classes {
+		s.check(t, "tool", fmt.Appendf(nil, `{"name":"x","class":%q}`, c))
+	}
+	for d := grapnel.None; d <= grapnel.Block; d++ {
+		s.check(t, "decision", encodeText(t, d))
+	}
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+		for _, row := range d.Events {
+			s.check(t, "can", encodeText(t, row.Can))
+			if row.Contract != nil {
+				s.check(t, "contract", encodeText(t, row.Contract))
+			}
+		}
+	}
+}
+
+func encodeText(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,143 @@
+package dialect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Facts of tools, in the words of the tables.
+
+func commandAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldCommand, At: at}
+}
+
+func readsAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseRead}
+}
+
+func writesAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite}
+}
+
+func urlAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldURL, At: at}
+}
+
+func contentAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldContent, At: at}
+}
+
+// unknownFacts is what a tool that no table knows is taken to mean by members with
+// these names, when they are strings. A rule on commands or paths would otherwise
+// be blind to every tool of an MCP server and to every tool that an agent gains.
+// The class stays other or mcp: that a call names a path does not say what the tool
+// does. Nobody knows whether it writes there, so it counts as if it did.
+var unknownFacts = []struct {
+	name string
+	fact grapnel.Fact
+}{
+	{"command", commandAt("/command")},
+	{"file_path", writesAt("/file_path")},
+	{"path", writesAt("/path")},
+	{"url", urlAt("/url")},
+	{"content", contentAt("/content")},
+}
+
+// readTool reads a call from the members tool_name, tool_input and tool_use_id. A
+// call whose name or input cannot be understood is an error: every guard would look
+// past it.
+func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP) (*grapnel.Tool, error) {
+	name, ok := unquote(call["tool_name"])
+	switch {
+	case present(call["tool_name"]) == nil:
+		return nil, errors.New("it does not name its tool (tool_name)")
+	case !ok:
+		return nil, errors.New("tool_name is not a string")
+	}
+	input, err := readInput(call["tool_input"])
+	if err != nil {
+		return nil, err
+	}
+	t := &grapnel.Tool{ID: text(call["tool_use_id"]), Name: name, MCP: mcp, Input: input}
+	t.Class, t.Facts = classify(tools, t)
+	t.Derive()
+	return t, nil
+}
+
+func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) {
+	class := grapnel.ClassMCP
+	if t.MCP == nil { // a server may call its tool Bash; that does not make it a shell
+		class = grapnel.ClassOther
+		for i := range tools {
+			if tools[i].Native == t.Name {
+				return tools[i].Class, tools[i].Facts
+			}
+		}
+	}
+	var facts []grapnel.Fact
+	members := split(t.Input)
+	for i := range unknownFacts {
+		if _, ok := unquote(members[unknownFacts[i].name]); ok {
+			facts = append(facts, unknownFacts[i].fact)
+		}
+	}
+	return class, facts
+}
+
+// readInput returns a tool's input as an object. Some agents send it as a string
+// that holds the object.
+func readInput(raw json.RawMessage) (json.RawMessage, error) {
+	raw = present(raw)
+	if raw == nil || isObject(raw) {
+		return raw, nil
+	}
+	if inner, ok := unquote(raw); ok {
+		if object := trim([]byte(inner)); isObject(object) && json.Valid(object) {
+			return object, nil
+		}
+		return nil, errors.New("tool_input is a string that does not hold a JSON object")
+	}
+	return nil, fmt.Errorf("tool_input is %s, not an object", kindOf(raw))
+}
+
+// inputAs writes a changed input in the way in which the agent sent the original.
+func inputAs(ev *grapnel.Event, input json.RawMessage) json.RawMessage {
+	if original := split(ev.Native)["tool_input"]; len(original) > 0 && original[0] == '"' {
+		return quote(string(input))
+	}
+	return input
+}
+
+// kindOf names the type of a JSON value.
+func kindOf(raw json.RawMessage) string {
+	switch {
+	case len(raw) == 0:
+		return "nothing"
+	case raw[0] == '"':
+		return "a string"
+	case raw[0] == '{':
+		return "an object"
+	case raw[0] == '[':
+		return "an array"
+	case raw[0] == 't', raw[0] == 'f':
+		return "a boolean"
+	case raw[0] == 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// wantText returns a member that guards look at, or an error when it is there but
+// is no string.
+func wantText(top map[string]json.RawMessage, name string) (string, error) {
+	raw := present(top[name])
+	s, ok := unquote(raw)
+	if raw != nil && !ok {
+		return "", fmt.Errorf("%s is %s, not a string", name, kindOf(raw))
+	}
+	return s, nil
+}
