@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// didYouMean returns a hint with the known word that is nearest to a mistyped one,
+// or "" when none is near.
+func didYouMean(word string, known []string) string {
+	best, distance := "", 1+len(word)/3
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d <= distance {
+			best, distance = k, d-1
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// editDistance counts the insertions, deletions, replacements and swaps of
+// neighbours that turn a into b.
+func editDistance(a, b string) int {
+	var before, last []int
+	for j := range len(b) + 1 {
+		last = append(last, j)
+	}
+	for i := 1; i <= len(a); i++ {
+		row := []int{i}
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, before[j-2]+1)
+			}
+			row = append(row, d)
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,323 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// File is a policy file to load.
+type File struct {
+	Path  string
+	Scope grapnel.Scope
+	Must  bool // somebody named it: that it does not exist is an error
+}
+
+// Request says what to load.
+type Request struct {
+	Files     []File
+	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
+	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
+	Frozen    map[string]string          // path -> digest: load this content from its snapshot, whatever the file says now
+}
+
+// State is what became of a file.
+type State string
+
+// The states of a file.
+const (
+	Valid  State = "valid"
+	Absent State = "absent" // it does not exist and never did
+	Broken State = "broken" // what it says is not valid
+	Gone   State = "gone"   // it was in force and does not exist any more
+)
+
+// Loaded is one file after loading.
+type Loaded struct {
+	File   string   `json:"file"`
+	Scope  string   `json:"scope"`
+	State  State    `json:"state"`
+	Digest string   `json:"digest,omitempty"` // of the content in force
+	Hooks  int      `json:"hooks"`
+	Errors []*Error `json:"errors,omitempty"`
+	Notice string   `json:"notice,omitempty"` // what the person should be told
+	strict bool
+}
+
+// Set is what is in force.
+type Set struct {
+	Specs  []grapnel.Spec
+	Files  []Loaded
+	Strict bool // a file says so: an event whose Record cannot be kept is not let through
+}
+
+// Load reads the files and never fails. The last valid content of a file that is
+// now broken or gone stays in force, and is said to at session start and at each
+// prompt. A broken file that never was valid blocks what a guard would have seen,
+// since nobody knows what it forbids; prompts and stops are never locked.
+func Load(req Request) Set {
+	var set Set
+	for _, file := range req.Files {
+		specs, loaded := req.load(file)
+		set.Strict = set.Strict || loaded.strict
+		set.Specs = append(set.Specs, specs...)
+		set.Files = append(set.Files, loaded)
+		if loaded.Notice != "" {
+			set.Specs = append(set.Specs, noticeSpec(file, loaded.Notice))
+		}
+	}
+	return set
+}
+
+func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
+	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Valid}
+	snaps := snapshots{dir: req.Snapshots}
+	policy, digest, errs := req.read(file, snaps)
+	switch {
+	case errs == nil && policy == nil:
+		loaded.State = Absent
+		return nil, loaded
+	case errs == nil:
+		specs, err := req.build(file, policy, digest)
+		if err == nil {
+			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(policy.Hooks), policy.Strict
+			return specs, loaded
+		}
+		errs = []*Error{err}
+	}
+	loaded.State, loaded.Errors = Broken, errs
+	if errs[0].gone {
+		loaded.State = Gone
+	}
+	if digest := snaps.last(file.Path); digest != "" {
+		if old := snaps.read(digest); old != nil {
+			if specs, err := req.build(file, old, digest); err == nil {
+				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(old.Hooks), old.Strict
+				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays in force. Run \"grapnel check\".", errs[0])
+				if loaded.State == Gone {
+					loaded.Notice = fmt.Sprintf("grapnel: %s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", file.Path, file.Path)
+				}
+				return specs, loaded
+			}
+		}
+	}
+	loaded.Notice = fmt.Sprintf("grapnel: %v; until it is mended tools are blocked. Run \"grapnel check\".", errs[0])
+	return []grapnel.Spec{brokenSpec(file, errs[0])}, loaded
+}
+
+// read returns the policy that a file holds, from the snapshot of its content where
+// there is one. All nil means that there is no such file.
+func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) {
+	if digest := req.Frozen[file.Path]; digest != "" {
+		if policy := snaps.read(digest); policy != nil {
+			return policy, digest, nil
+		}
+		return nil, "", []*Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
+	}
+	data, err := readFile(file.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !file.Must && snaps.last(file.Path) == "":
+		return nil, "", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", []*Error{{File: file.Path, Msg: "there is no such file", gone: true}}
+	case err != nil:
+		return nil, "", []*Error{{File: file.Path, Msg: reason(err)}}
+	}
+	sum := sha256.Sum256(data)
+	digest := hex.EncodeToString(sum[:])
+	known := snaps.last(file.Path) == digest
+	if known {
+		if policy := snaps.read(digest); policy != nil {
+			return policy, digest, nil
+		}
+	}
+	policy, errs := Parse(file.Path, data)
+	if len(errs) > 0 {
+		return nil, "", errs
+	}
+	snaps.write(file.Path, digest, policy)
+	return policy, digest, nil
+}
+
+func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
+	source := grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path, Digest: digest}
+	specs, err := policy.Build(source, req.Command)
+	if err != nil {
+		var at *Error
+		if !errors.As(err, &at) {
+			at = &Error{File: file.Path, Msg: err.Error()}
+		}
+		return nil, at
+	}
+	return specs, nil
+}
+
+// readFile reads a policy file that is not absurdly large.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, yaml.MaxSize+1))
+}
+
+func reason(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return "cannot be read: " + at.Err.Error()
+	}
+	return err.Error()
+}
+
+// noticeSpec tells the person, at session start and with each prompt, that a policy
+// file is not what it should be.
+func noticeSpec(file File, text string) grapnel.Spec {
+	return grapnel.Spec{
+		Name: "policy-notice", Source: ownSource(file), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
+		Phase: grapnel.PhaseRule, Hook: decide{Message: text}, OnError: grapnel.OnErrorOpen,
+	}
+}
+
+// brokenSpec guards in place of a policy that cannot be read.
+func brokenSpec(file File, err *Error) grapnel.Spec {
+	text := fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err)
+	return grapnel.Spec{
+		Name: "broken-policy", Source: ownSource(file), Line: err.Line,
+		On:    []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore},
+		Phase: grapnel.PhaseRule, Hook: decide{Decision: grapnel.Block, Reason: text},
+	}
+}
+
+// Locked returns the hooks that stand in for a policy whose place is not even known.
+func Locked(why string) []grapnel.Spec {
+	file := File{Path: "grapnel"}
+	return []grapnel.Spec{brokenSpec(file, &Error{File: "installation", Msg: why}), noticeSpec(file, "grapnel: "+why)}
+}
+
+// ownSource is the source of hooks that Grapnel itself puts in a file's place.
+func ownSource(file File) grapnel.Source {
+	return grapnel.Source{Name: "grapnel:" + file.Path, Scope: file.Scope, File: file.Path}
+}
+
+// snapshots keeps the valid content of policy files in compiled form: one file per
+// content, named by its SHA-256, and one per policy file that names the last.
+type snapshots struct{ dir string }
+
+// snapshotFormat changes whenever the meaning of a kept Policy does.
+const snapshotFormat = 1
+
+// keepSnapshots is how many contents are kept.
+const keepSnapshots = 32
+
+type snapshot struct {
+	Format int     `json:"format"`
+	File   string  `json:"file"`
+	Policy *Policy `json:"policy"`
+}
+
+func (s snapshots) lastFile(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(s.dir, "last-"+hex.EncodeToString(sum[:8]))
+}
+
+// last returns the digest of the last valid content of a file, or "".
+func (s snapshots) last(path string) string {
+	if s.dir == "" {
+		return ""
+	}
+	data, err := os.ReadFile(s.lastFile(path))
+	digest, _, _ := strings.Cut(string(data), "\n")
+	if err != nil || len(digest) != 2*sha256.Size || strings.Trim(digest, "0123456789abcdef") != "" {
+		return ""
+	}
+	return digest
+}
+
+func (s snapshots) read(digest string) *Policy {
+	if s.dir == "" {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, digest+".json"))
+	if err != nil {
+		return nil
+	}
+	var snap snapshot
+	if json.Unmarshal(data, &snap) != nil || snap.Format != snapshotFormat {
+		return nil
+	}
+	return snap.Policy
+}
+
+// write keeps a content. A state directory that cannot be written to costs speed
+// and the protection against later breakage, not this answer.
+func (s snapshots) write(path, digest string, policy *Policy) {
+	if s.dir == "" {
+		return
+	}
+	data, err := json.Marshal(snapshot{Format: snapshotFormat, File: path, Policy: policy})
+	if err != nil || os.MkdirAll(s.dir, 0o700) != nil {
+		return
+	}
+	if writeFile(filepath.Join(s.dir, digest+".json"), data) == nil {
+		_ = writeFile(s.lastFile(path), []byte(digest+"\n"+path+"\n"))
+	}
+	s.prune()
+}
+
+// prune drops the oldest contents.
+func (s snapshots) prune() {
+	names, _ := filepath.Glob(filepath.Join(s.dir, "*.json"))
+	if len(names) <= keepSnapshots {
+		return
+	}
+	age := map[string]int64{}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			age[name] = info.ModTime().UnixNano()
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return int(min(1, max(-1, age[a]-age[b]))) })
+	for _, name := range names[:len(names)-keepSnapshots] {
+		_ = os.Remove(name)
+	}
+}
+
+// writeFile replaces a file at once or not at all.
+func writeFile(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Forget lets go of the last valid content of a file, and reports whether there was one.
+func Forget(dir, path string) (bool, error) {
+	s := snapshots{dir: dir}
+	if s.last(path) == "" {
+		return false, nil
+	}
+	if err := os.Remove(s.lastFile(path)); err != nil {
+		return false, fmt.Errorf("forget %s: %w", path, err)
+	}
+	return true, nil
+}

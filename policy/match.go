@@ -1,0 +1,357 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
+type matcher struct {
+	match  *compiled // nil = every event
+	except []*compiled
+	when   *when
+	// every: all commands, paths and addresses of the call must fit, not just one.
+	// That is how `allow` looks: one harmless command does not vouch for its neighbour.
+	every bool
+	facts *factCache
+}
+
+// compiled is a Match ready to be asked.
+type compiled struct {
+	tool, agent, mcp, mode, subagent, url, host []globPattern
+	command                                     []*shell.Pattern
+	path                                        []string
+	content, prompt, text                       []textPattern
+	unknown                                     bool // shell: unknown
+	not                                         *compiled
+}
+
+func compileMatch(m *Match) (*compiled, error) {
+	if m == nil {
+		return nil, nil
+	}
+	c := &compiled{
+		tool: newGlobs(m.Tool), mcp: newGlobs(m.MCP), mode: newGlobs(m.Mode), subagent: newGlobs(m.Subagent),
+		url: newGlobs(m.URL), host: newGlobs(m.Host), path: m.Path, unknown: len(m.Shell) > 0,
+	}
+	var agents []string
+	for _, name := range m.Agent {
+		if d, ok := dialect.Find(name); ok {
+			name = d.Name
+		}
+		agents = append(agents, name)
+	}
+	c.agent = newGlobs(agents)
+	for _, source := range m.Command {
+		p, err := shell.Compile(source)
+		if err != nil {
+			return nil, err
+		}
+		c.command = append(c.command, p)
+	}
+	for _, group := range []struct {
+		from []Pattern
+		to   *[]textPattern
+	}{{m.Content, &c.content}, {m.Prompt, &c.prompt}, {m.Text, &c.text}} {
+		for _, p := range group.from {
+			*group.to = append(*group.to, newTextPattern(p))
+		}
+	}
+	var err error
+	c.not, err = compileMatch(m.Not)
+	return c, err
+}
+
+// items reports whether the match speaks of single commands, paths or addresses.
+func (c *compiled) items() bool {
+	return len(c.command)+len(c.path)+len(c.url)+len(c.host) > 0
+}
+
+// Match reports whether the hook listens.
+func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	f := m.facts.of(ev)
+	var exceptions []*compiled
+	for _, e := range m.except {
+		if !e.whole(f) {
+			continue
+		}
+		if !e.items() || (m.match == nil || !m.match.items()) && e.fits(f, true, nil) {
+			return false, nil
+		}
+		exceptions = append(exceptions, e)
+	}
+	if m.match != nil {
+		if !m.match.whole(f) || m.match.items() && !m.match.fits(f, m.every, exceptions) {
+			return false, nil
+		}
+	}
+	if m.when != nil {
+		return m.when.holds(ev, v)
+	}
+	return true, nil
+}
+
+// whole looks at what an event has once: all keys but those of items.
+func (c *compiled) whole(f *facts) bool {
+	ev := f.ev
+	if len(c.tool) > 0 && !matchTool(c.tool, ev.Tool) {
+		return false
+	}
+	subagent, server := "", ""
+	if ev.Session.Subagent != nil {
+		subagent = ev.Session.Subagent.Type
+	}
+	if ev.Tool != nil && ev.Tool.MCP != nil {
+		server = ev.Tool.MCP.Server
+	}
+	for _, word := range []struct {
+		globs []globPattern
+		value string
+	}{{c.agent, ev.Agent.Name}, {c.mcp, server}, {c.mode, ev.Session.Mode}, {c.subagent, subagent}} {
+		if len(word.globs) > 0 && !anyGlob(word.globs, word.value) {
+			return false
+		}
+	}
+	if c.unknown && len(f.shell().Unknown) == 0 {
+		return false
+	}
+	for _, part := range []struct {
+		patterns []textPattern
+		texts    func() []string
+	}{{c.content, f.content}, {c.prompt, f.prompt}, {c.text, f.allTexts}} {
+		if len(part.patterns) == 0 {
+			continue
+		}
+		if !anyText(part.patterns, part.texts()) {
+			return false
+		}
+	}
+	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, false, nil)
+}
+
+// fits looks at the commands, paths and addresses of a call: one that fits and that
+// no exception takes out is enough, unless every one has to.
+func (c *compiled) fits(f *facts, every bool, exceptions []*compiled) bool {
+	if len(c.command) > 0 {
+		script := f.shell()
+		if every && (len(script.Unknown) > 0 || len(script.Writes) > 0) {
+			return false
+		}
+		if !fitsItems(indices(script), every, exceptions, func(c *compiled, i int) bool { return c.fitsCommand(script, i) }, c) {
+			return false
+		}
+	}
+	if len(c.path) > 0 && !fitsItems(f.paths(), every, exceptions, func(c *compiled, name string) bool { return c.fitsPath(f.ev, name) }, c) {
+		return false
+	}
+	if len(c.url)+len(c.host) == 0 {
+		return true
+	}
+	return fitsItems(f.urls(), every, exceptions, (*compiled).fitsURL, c)
+}
+
+func fitsItems[T any](items []T, every bool, exceptions []*compiled, fits func(*compiled, T) bool, c *compiled) bool {
+	found := false
+	for _, item := range items {
+		hit := fits(c, item) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return fits(e, item) })
+		if every && !hit {
+			return false
+		}
+		found = found || hit
+	}
+	return found
+}
+
+func (c *compiled) fitsCommand(script *shell.Script, i int) bool {
+	return slices.ContainsFunc(c.command, func(p *shell.Pattern) bool { return p.MatchCommand(script, i) == shell.Yes })
+}
+
+func indices(script *shell.Script) []int {
+	list := make([]int, len(script.Commands))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+func (c *compiled) fitsPath(ev *grapnel.Event, name string) bool {
+	return slices.ContainsFunc(c.path, func(pattern string) bool { return matchPath(pattern, ev, name) })
+}
+
+func (c *compiled) fitsURL(address string) bool {
+	if len(c.url) > 0 && !anyGlob(c.url, address) {
+		return false
+	}
+	if len(c.host) == 0 {
+		return len(c.url) > 0
+	}
+	u, err := url.Parse(address)
+	return err == nil && anyGlob(c.host, strings.ToLower(u.Hostname()))
+}
+
+func anyGlob(globs []globPattern, word string) bool {
+	return slices.ContainsFunc(globs, func(g globPattern) bool { return g.match(word) })
+}
+
+func anyText(patterns []textPattern, texts []string) bool {
+	return slices.ContainsFunc(patterns, func(p textPattern) bool { return slices.ContainsFunc(texts, p.in) })
+}
+
+// matchTool compares with the class, the agent's name and mcp__server__tool.
+func matchTool(globs []globPattern, t *grapnel.Tool) bool {
+	if t == nil {
+		return false
+	}
+	return slices.ContainsFunc(globs, func(g globPattern) bool {
+		return g.source == string(t.Class) || g.match(t.Name) || t.MCP != nil && g.match(t.CanonicalName())
+	})
+}
+
+// facts are what matchers ask of one event, worked out once however many ask.
+type facts struct {
+	ev       *grapnel.Event
+	shell    func() *shell.Script
+	allTexts func() []string
+}
+
+// factCache keeps the facts of the event that is being judged. An engine gives each
+// firing its own *Event, so the pointer tells events apart.
+type factCache struct{ last atomic.Pointer[facts] }
+
+func (c *factCache) of(ev *grapnel.Event) *facts {
+	if f := c.last.Load(); f != nil && f.ev == ev {
+		return f
+	}
+	f := &facts{ev: ev}
+	f.shell = sync.OnceValue(func() *shell.Script { return parseShell(ev) })
+	f.allTexts = sync.OnceValue(func() []string { return allTexts(ev) })
+	c.last.Store(f)
+	return f
+}
+
+// parseShell reads the shell lines of a call as one script.
+func parseShell(ev *grapnel.Event) *shell.Script {
+	if ev.Tool == nil || len(ev.Tool.Commands) == 0 {
+		return &shell.Script{}
+	}
+	return shell.Parse(strings.Join(ev.Tool.Commands, "\n"))
+}
+
+// allTexts is every piece of text in the event.
+func allTexts(ev *grapnel.Event) []string {
+	var texts []string
+	for _, field := range ev.TextFields() {
+		ev.Texts(field, func(text string) bool {
+			texts = append(texts, text)
+			return true
+		})
+	}
+	return texts
+}
+
+// paths are the paths a call names, and those its shell lines redirect from and to.
+func (f *facts) paths() []string {
+	if f.ev.Tool == nil {
+		return nil
+	}
+	var names []string
+	for _, p := range f.ev.Tool.Paths {
+		names = append(names, p.Path)
+	}
+	if len(f.ev.Tool.Commands) > 0 {
+		script := f.shell()
+		names = append(append(names, script.Reads...), script.Writes...)
+	}
+	return names
+}
+
+func (f *facts) urls() []string {
+	if f.ev.Tool == nil {
+		return nil
+	}
+	return f.ev.Tool.URLs
+}
+
+func (f *facts) content() []string {
+	if f.ev.Tool == nil || f.ev.Tool.Content == "" {
+		return nil
+	}
+	return []string{f.ev.Tool.Content}
+}
+
+func (f *facts) prompt() []string {
+	if f.ev.Prompt == nil {
+		return nil
+	}
+	return []string{f.ev.Prompt.Text}
+}
+
+// Explain says in a few words what matched.
+func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
+	if m.match == nil {
+		if m.when != nil {
+			return "when " + m.when.source
+		}
+		return ""
+	}
+	f := m.facts.of(ev)
+	var words []string
+	add := func(key, pattern, value string) {
+		words = append(words, fmt.Sprintf("%s %q: %s", key, pattern, short(value)))
+	}
+	c := m.match
+	for _, g := range c.tool {
+		if matchTool([]globPattern{g}, ev.Tool) {
+			add("tool", g.source, ev.Tool.Name)
+		}
+	}
+	for _, p := range c.command {
+		if answer, cmd := p.Match(f.shell()); answer == shell.Yes {
+			add("command", p.String(), cmd.String())
+		}
+	}
+	for _, pattern := range c.path {
+		for _, name := range f.paths() {
+			if matchPath(pattern, ev, name) {
+				add("path", pattern, name)
+			}
+		}
+	}
+	for _, address := range f.urls() {
+		if c.items() && len(c.url)+len(c.host) > 0 && c.fitsURL(address) {
+			words = append(words, "url "+short(address))
+		}
+	}
+	for key, part := range map[string]struct {
+		patterns []textPattern
+		texts    []string
+	}{"content": {c.content, f.content()}, "prompt": {c.prompt, f.prompt()}, "text": {c.text, f.allTexts()}} {
+		for _, p := range part.patterns {
+			if slices.ContainsFunc(part.texts, p.in) {
+				words = append(words, fmt.Sprintf("%s %q", key, p.source))
+			}
+		}
+	}
+	if c.unknown {
+		words = append(words, "shell unknown: "+short(strings.Join(f.shell().Unknown, "; ")))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// short keeps a value fit for one line of an explanation.
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 80 {
+		text = strings.ToValidUTF8(text[:80], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,571 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// later names the keys of the format that this version does not know yet, so that
+// people are told the truth instead of a nearest key.
+var later = []string{"use", "load", "limit", "notify", "http", "worker", "wasm", "speaks"}
+
+// DefaultTimeout bounds a program whose hook and file name no timeout.
+const DefaultTimeout = 10 * time.Second
+
+// Parse reads a policy file. It returns all that is wrong; the Policy counts only
+// when that is nothing.
+func Parse(file string, data []byte) (*Policy, []*Error) {
+	p := &fileParser{file: file}
+	root, err := yaml.Parse(data)
+	if err != nil {
+		var at *yaml.Error
+		errors.As(err, &at)
+		return nil, []*Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
+	}
+	policy := p.policy(root)
+	return policy, p.errs
+}
+
+// fileParser collects what is wrong instead of stopping at the first thing.
+type fileParser struct {
+	file string
+	errs []*Error
+}
+
+func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
+	p.errs = append(p.errs, &Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// keys walks a mapping and calls the handler of each key. Unknown keys are errors.
+func (p *fileParser) keys(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.Map {
+		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
+		return
+	}
+	for _, pair := range n.Pairs {
+		key := pair.Key.Text
+		if handle := known[key]; handle != nil {
+			handle(pair.Value)
+			continue
+		}
+		if slices.Contains(later, key) {
+			p.fail(pair.Key, "", "%q is not supported by this version of Grapnel", key)
+			continue
+		}
+		p.fail(pair.Key, didYouMean(key, slices.Sorted(maps.Keys(known))), "unknown key %q in %s", key, what)
+	}
+}
+
+func (p *fileParser) policy(n *yaml.Node) *Policy {
+	policy := &Policy{}
+	if n.Kind == yaml.Null {
+		p.fail(n, "write `version: 1` and a list of `hooks:`, or run \"grapnel init\"", "the file is empty")
+		return policy
+	}
+	var hooks *yaml.Node
+	p.keys(n, "the policy", map[string]func(*yaml.Node){
+		"version": func(n *yaml.Node) {
+			if n.Text != "1" {
+				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
+			}
+			policy.Version = 1
+		},
+		"strict": func(n *yaml.Node) { policy.Strict = p.boolean(n) },
+		"defaults": func(n *yaml.Node) {
+			p.keys(n, "defaults", map[string]func(*yaml.Node){
+				"timeout":  func(n *yaml.Node) { policy.Defaults.Timeout = p.duration(n) },
+				"on_error": func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") },
+			})
+		},
+		"hooks": func(n *yaml.Node) { hooks = n },
+	})
+	if n.Kind == yaml.Map && n.Get("version") == nil {
+		p.fail(n, "write `version: 1` as the first line", "the version is missing")
+	}
+	if hooks == nil || hooks.Kind == yaml.Null {
+		return policy
+	}
+	if hooks.Kind != yaml.List {
+		p.fail(hooks, "", "hooks must be a list, not %s", hooks.Kind)
+		return policy
+	}
+	lines := map[string]int{}
+	for _, item := range hooks.Items {
+		h := p.hook(item)
+		if first := lines[h.Name]; first > 0 {
+			p.fail(item, "", "hook %q stands twice, first in line %d: names are unique in a file", h.Name, first)
+		}
+		lines[h.Name] = h.Line
+		policy.Hooks = append(policy.Hooks, h)
+	}
+	return policy
+}
+
+func (p *fileParser) hook(n *yaml.Node) Hook {
+	h := Hook{Line: n.Line}
+	var actions []string
+	var on *yaml.Node
+	decide := func(word string) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			actions = append(actions, word)
+			h.Decide = word
+			switch {
+			case n.Kind == yaml.String:
+				h.Reason = strings.TrimSpace(n.Text)
+			case n.Kind == yaml.Bool && n.Text == "true":
+			default:
+				p.fail(n, "", "%s must be the reason, or true", word)
+			}
+		}
+	}
+	var async *yaml.Node
+	var env []string
+	p.keys(n, "a hook", map[string]func(*yaml.Node){
+		"name":     func(n *yaml.Node) { h.Name = p.name(n) },
+		"on":       func(n *yaml.Node) { on = n },
+		"match":    func(n *yaml.Node) { m := p.match(n); h.Match = &m },
+		"except":   func(n *yaml.Node) { h.Except = p.matches(n) },
+		"when":     func(n *yaml.Node) { h.When = p.when(n) },
+		"mode":     func(n *yaml.Node) { h.Mode = p.oneOf(n, "enforce", "observe") },
+		"on_error": func(n *yaml.Node) { h.OnError = p.oneOf(n, "open", "closed", "ask") },
+		"priority": func(n *yaml.Node) { h.Priority = p.integer(n) },
+		"timeout":  func(n *yaml.Node) { h.Timeout = p.duration(n) },
+		"message":  func(n *yaml.Node) { h.Message = p.text(n) },
+		"block":    decide("block"),
+		"ask":      decide("ask"),
+		"allow":    decide("allow"),
+		"context":  func(n *yaml.Node) { actions = append(actions, "context"); h.Context = p.context(n) },
+		"replace":  func(n *yaml.Node) { actions = append(actions, "replace"); h.Replace = p.replacements(n) },
+		"fields":   func(n *yaml.Node) { h.Fields = p.fields(n) },
+		"set":      func(n *yaml.Node) { actions = append(actions, "set"); h.Set = p.set(n) },
+		"run":      func(n *yaml.Node) { actions = append(actions, "run"); h.Run = p.command(n) },
+		"async":    func(n *yaml.Node) { async = n },
+		"env":      func(n *yaml.Node) { env = p.texts(n) },
+	})
+	if n.Kind != yaml.Map {
+		return h
+	}
+	if h.Name == "" && n.Get("name") == nil {
+		p.fail(n, "write `name: ...`", "the hook has no name")
+	}
+	switch len(actions) {
+	case 1:
+	case 0:
+		p.fail(n, "one of block, ask, allow, context, replace, set, run", "hook %q does nothing", h.Name)
+	default:
+		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
+	}
+	if h.Fields != nil && h.Replace == nil {
+		p.fail(n, "", "hook %q: `fields` goes with `replace`", h.Name)
+	}
+	switch {
+	case h.Run != nil:
+		h.Run.Name, h.Run.Env = h.Name, env
+		h.Run.Async = async != nil && p.boolean(async)
+	case async != nil:
+		p.fail(async, "", "hook %q: `async` goes with `run`", h.Name)
+	case env != nil:
+		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
+	}
+	if on == nil {
+		p.fail(n, "for example `on: tool.before`", "hook %q does not say `on` which event it runs", h.Name)
+		return h
+	}
+	p.events(&h, on)
+	return h
+}
+
+// events reads `on:` and checks that the event permits what the hook does.
+func (p *fileParser) events(h *Hook, n *yaml.Node) {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.List {
+		items = n.Items
+	}
+	if len(items) == 0 {
+		p.fail(n, "", "hook %q: `on` is empty", h.Name)
+	}
+	for _, item := range items {
+		kinds := dialect.Kinds(item.Text)
+		if item.Kind != yaml.String || kinds == nil {
+			p.fail(item, didYouMean(item.Text, eventNames()), "unknown event %q", item.Text)
+			continue
+		}
+		for _, kind := range kinds {
+			if why := h.forbidden(kind); why != "" {
+				p.fail(item, "", "hook %q: %s", h.Name, why)
+				continue
+			}
+			if !slices.Contains(h.On, kind) {
+				h.On = append(h.On, kind)
+			}
+		}
+	}
+}
+
+func eventNames() []string {
+	var names []string
+	for _, c := range grapnel.Contracts {
+		names = append(names, string(c.Kind))
+	}
+	for _, d := range dialect.Dialects {
+		for _, row := range d.Events {
+			names = append(names, row.Native)
+		}
+	}
+	return names
+}
+
+// forbidden says why a hook cannot do on an event what it wants to do.
+func (h *Hook) forbidden(kind grapnel.Kind) string {
+	c := contractOf(kind)
+	permits := func(fields ...grapnel.Field) bool {
+		return slices.ContainsFunc(fields, c.Permits)
+	}
+	switch {
+	case h.Decide == "block" && c.Blocks == grapnel.BlockNothing:
+		return fmt.Sprintf("%s cannot be blocked", kind)
+	case h.Decide == "ask" && c.Blocks != grapnel.BlockAction:
+		return fmt.Sprintf("nothing can be asked on %s: it has happened or cannot be stopped", kind)
+	case h.Decide == "allow" && !c.Permit:
+		return fmt.Sprintf("%s has no permission prompt that `allow` could skip", kind)
+	case h.Context != nil && !c.Context:
+		return fmt.Sprintf("no context can be added on %s", kind)
+	case h.Replace != nil && len(c.Changes) == 0:
+		return fmt.Sprintf("nothing can be changed on %s", kind)
+	case h.Fields != nil && !permits(h.Fields...):
+		return fmt.Sprintf("%s permits no change of %s", kind, joinFields(h.Fields))
+	case h.Set != nil:
+		for _, field := range slices.Sorted(maps.Keys(h.Set)) {
+			if !c.Permits(field) {
+				return fmt.Sprintf("%s permits no change of %s%s", kind, field, permitted(c))
+			}
+		}
+	}
+	return ""
+}
+
+func contractOf(kind grapnel.Kind) *grapnel.Contract {
+	if c := grapnel.ContractOf(kind); c != nil {
+		return c
+	}
+	for _, d := range dialect.Dialects {
+		for _, row := range d.Events {
+			if row.Kind == kind && row.Contract != nil {
+				return row.Contract
+			}
+		}
+	}
+	return &grapnel.Contract{Kind: kind}
+}
+
+func permitted(c *grapnel.Contract) string {
+	var fields []grapnel.Field
+	for _, ch := range c.Changes {
+		fields = append(fields, ch.Field)
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return ", only of " + joinFields(fields)
+}
+
+func joinFields(fields []grapnel.Field) string {
+	var b strings.Builder
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(f))
+	}
+	return b.String()
+}
+
+func (p *fileParser) name(n *yaml.Node) string {
+	name := p.text(n)
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(name, "::") || len(name) > 100 {
+		p.fail(n, "letters, digits and dashes are best", "%q is no name for a hook", name)
+	}
+	return name
+}
+
+func (p *fileParser) text(n *yaml.Node) string {
+	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null || n.Text == "" {
+		p.fail(n, "", "want text, not %s", n.Kind)
+	}
+	return n.Text
+}
+
+func (p *fileParser) texts(n *yaml.Node) []string {
+	if n.Kind != yaml.List {
+		return []string{p.text(n)}
+	}
+	if len(n.Items) == 0 {
+		p.fail(n, "", "the list is empty: it would match nothing")
+	}
+	var texts []string
+	for _, item := range n.Items {
+		texts = append(texts, p.text(item))
+	}
+	return texts
+}
+
+func (p *fileParser) boolean(n *yaml.Node) bool {
+	if n.Kind != yaml.Bool {
+		p.fail(n, "", "want true or false, not %q", n.Text)
+	}
+	return n.Text == "true"
+}
+
+func (p *fileParser) oneOf(n *yaml.Node, words ...string) string {
+	if !slices.Contains(words, n.Text) {
+		p.fail(n, didYouMean(n.Text, words), "want one of %s, not %q", strings.Join(words, ", "), n.Text)
+	}
+	return n.Text
+}
+
+func (p *fileParser) integer(n *yaml.Node) *int {
+	var i int
+	if _, err := fmt.Sscanf(n.Text, "%d", &i); err != nil || n.Kind != yaml.Number || fmt.Sprint(i) != n.Text {
+		p.fail(n, "", "want a whole number, not %q", n.Text)
+	}
+	return &i
+}
+
+func (p *fileParser) duration(n *yaml.Node) Duration {
+	d, err := time.ParseDuration(n.Text)
+	switch {
+	case err != nil:
+		p.fail(n, "write a number with a unit: 500ms, 5s, 1m", "%q is no duration", n.Text)
+	case d <= 0:
+		p.fail(n, "", "a timeout must be longer than nothing")
+	}
+	return Duration(d)
+}
+
+func (p *fileParser) when(n *yaml.Node) string {
+	source := p.text(n)
+	if _, err := compileWhen(source); err != nil {
+		p.fail(n, "", "%v", err)
+	}
+	return source
+}
+
+func (p *fileParser) context(n *yaml.Node) *Context {
+	if n.Kind != yaml.Map {
+		return &Context{Text: p.text(n)}
+	}
+	c := &Context{}
+	p.keys(n, "context", map[string]func(*yaml.Node){
+		"text": func(n *yaml.Node) { c.Text = p.text(n) },
+		"file": func(n *yaml.Node) { c.File = p.text(n) },
+	})
+	if (c.Text == "") == (c.File == "") {
+		p.fail(n, "", "context wants a text or a file")
+	}
+	return c
+}
+
+func (p *fileParser) replacements(n *yaml.Node) []Replacement {
+	if n.Kind != yaml.List {
+		p.fail(n, "for example [{pattern: 'sk-[a-z]+', with: sk-***}]", "replace must be a list, not %s", n.Kind)
+		return nil
+	}
+	var out []Replacement
+	for _, item := range n.Items {
+		var r Replacement
+		p.keys(item, "replace", map[string]func(*yaml.Node){
+			"pattern": func(n *yaml.Node) {
+				r.Pattern = p.text(n)
+				re := p.regexp(n, r.Pattern)
+				r.Literal = requiredLiteral(r.Pattern)
+				if re != nil && re.MatchString("") {
+					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
+				}
+			},
+			"with": func(n *yaml.Node) { r.With = n.Text },
+		})
+		if r.Pattern == "" || item.Get("with") == nil {
+			p.fail(item, "", "replace wants `pattern` and `with`")
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (p *fileParser) regexp(n *yaml.Node, pattern string) *regexp.Regexp {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		p.fail(n, "the syntax is that of RE2", "%v", err)
+		return nil
+	}
+	return re
+}
+
+// allFields lists what hooks can change, over all events.
+func allFields() []grapnel.Field {
+	var fields []grapnel.Field
+	for _, c := range grapnel.Contracts {
+		for _, ch := range c.Changes {
+			if !slices.Contains(fields, ch.Field) {
+				fields = append(fields, ch.Field)
+			}
+		}
+	}
+	return append(fields, grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent)
+}
+
+func (p *fileParser) field(n *yaml.Node) grapnel.Field {
+	known := allFields()
+	field := grapnel.Field(n.Text)
+	if !slices.Contains(known, field) {
+		names := make([]string, len(known))
+		for i, f := range known {
+			names[i] = string(f)
+		}
+		p.fail(n, didYouMean(n.Text, names), "unknown field %q", n.Text)
+	}
+	return field
+}
+
+func (p *fileParser) fields(n *yaml.Node) []grapnel.Field {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.List {
+		items = n.Items
+	}
+	fields := []grapnel.Field{}
+	for _, item := range items {
+		fields = append(fields, p.field(item))
+	}
+	return fields
+}
+
+func (p *fileParser) set(n *yaml.Node) map[grapnel.Field]json.RawMessage {
+	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
+		p.fail(n, "for example {tool.command: make test}", "set must be a mapping of fields to values")
+		return nil
+	}
+	out := map[grapnel.Field]json.RawMessage{}
+	for _, pair := range n.Pairs {
+		out[p.field(pair.Key)] = pair.Value.JSON()
+	}
+	return out
+}
+
+func (p *fileParser) command(n *yaml.Node) *Command {
+	if n.Kind == yaml.List {
+		return &Command{Args: p.texts(n)}
+	}
+	return &Command{Line: p.text(n)}
+}
+
+func (p *fileParser) matches(n *yaml.Node) []Match {
+	if n.Kind != yaml.List {
+		return []Match{p.match(n)}
+	}
+	var out []Match
+	for _, item := range n.Items {
+		out = append(out, p.match(item))
+	}
+	return out
+}
+
+func (p *fileParser) match(n *yaml.Node) Match {
+	var m Match
+	globs := func(into *[]string) func(*yaml.Node) {
+		return func(n *yaml.Node) { *into = p.each(n, p.glob) }
+	}
+	patterns := func(into *[]Pattern) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			for _, text := range p.each(n, p.pattern) {
+				pattern := Pattern{Text: text}
+				if re, ok := regexpOf(text); ok {
+					pattern.Literal = requiredLiteral(re)
+				}
+				*into = append(*into, pattern)
+			}
+		}
+	}
+	p.keys(n, "match", map[string]func(*yaml.Node){
+		"tool":     globs(&m.Tool),
+		"command":  func(n *yaml.Node) { m.Command = p.each(n, p.commandPattern) },
+		"shell":    func(n *yaml.Node) { m.Shell = []string{p.oneOf(n, "unknown")} },
+		"path":     func(n *yaml.Node) { m.Path = p.each(n, p.pathPattern) },
+		"url":      globs(&m.URL),
+		"host":     globs(&m.Host),
+		"content":  patterns(&m.Content),
+		"prompt":   patterns(&m.Prompt),
+		"text":     patterns(&m.Text),
+		"agent":    func(n *yaml.Node) { m.Agent = p.each(n, p.agent) },
+		"mcp":      globs(&m.MCP),
+		"mode":     globs(&m.Mode),
+		"subagent": globs(&m.Subagent),
+		"not":      func(n *yaml.Node) { not := p.match(n); m.Not = &not },
+	})
+	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
+		p.fail(n, "", "the match is empty")
+	}
+	return m
+}
+
+// each reads text or a list of texts and checks every one.
+func (p *fileParser) each(n *yaml.Node, check func(*yaml.Node)) []string {
+	before := len(p.errs)
+	texts := p.texts(n)
+	if len(p.errs) > before {
+		return nil
+	}
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.List {
+		items = n.Items
+	}
+	for _, item := range items {
+		check(item)
+	}
+	return texts
+}
+
+func (p *fileParser) glob(n *yaml.Node) {
+	if re, ok := regexpOf(n.Text); ok {
+		p.regexp(n, re)
+	} else if _, err := path.Match(n.Text, ""); err != nil {
+		p.fail(n, "", "%q is no glob: %v", n.Text, err)
+	}
+}
+
+func (p *fileParser) pattern(n *yaml.Node) {
+	if re, ok := regexpOf(n.Text); ok {
+		p.regexp(n, re)
+	}
+}
+
+func (p *fileParser) pathPattern(n *yaml.Node) {
+	if !doublestar.ValidatePattern(n.Text) {
+		p.fail(n, "", "%q is no path pattern", n.Text)
+	}
+}
+
+func (p *fileParser) commandPattern(n *yaml.Node) {
+	if _, err := shell.Compile(n.Text); err != nil {
+		p.fail(n, "", "%v", err)
+	}
+}
+
+func (p *fileParser) agent(n *yaml.Node) {
+	if _, ok := dialect.Find(n.Text); !ok && !strings.ContainsAny(n.Text, "*?[") {
+		p.fail(n, didYouMean(n.Text, dialect.Names()), "unknown agent %q", n.Text)
+	}
+}

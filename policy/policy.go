@@ -1,0 +1,138 @@
+// Package policy turns files of hooks into Specs.
+//
+// [Parse] reads one file and says everything that is wrong with it, with line and
+// column. [Load] is what programs use: it reads the files in force, keeps the last
+// valid content of each as a snapshot, and never lets a typo open a gate.
+//
+//	set := policy.Load(policy.Request{Files: files, Snapshots: dir, Command: newCommand})
+//	engine, err := grapnel.New(set.Specs, nil)
+//
+// The package starts no programs: how a `run:` becomes a hook is the caller's.
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Policy is one file of hooks as plain data: what it says, with nothing compiled.
+type Policy struct {
+	Version  int    `json:"version"`
+	Strict   bool   `json:"strict,omitempty"` // programs fail closed unless they say otherwise
+	Hooks    []Hook `json:"hooks,omitempty"`
+	Defaults struct {
+		Timeout Duration `json:"timeout,omitempty"`
+		OnError string   `json:"on_error,omitempty"`
+	} `json:"defaults,omitzero"`
+}
+
+// Hook is one entry of a file. Exactly one of the actions is set.
+type Hook struct {
+	Name     string         `json:"name"`
+	Line     int            `json:"line"`
+	On       []grapnel.Kind `json:"on"`
+	Match    *Match         `json:"match,omitempty"`
+	Except   []Match        `json:"except,omitempty"`
+	When     string         `json:"when,omitempty"`
+	Mode     string         `json:"mode,omitempty"` // enforce, observe
+	OnError  string         `json:"on_error,omitempty"`
+	Priority *int           `json:"priority,omitempty"`
+	Timeout  Duration       `json:"timeout,omitempty"`
+	Message  string         `json:"message,omitempty"` // for the person, beside a decision
+
+	Decide  string                            `json:"decide,omitempty"` // block, ask, allow
+	Reason  string                            `json:"reason,omitempty"`
+	Context *Context                          `json:"context,omitempty"`
+	Replace []Replacement                     `json:"replace,omitempty"`
+	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace; empty = all text
+	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`
+	Run     *Command                          `json:"run,omitempty"`
+}
+
+// Context is text that is added to what the model sees.
+type Context struct {
+	Text string `json:"text,omitempty"`
+	File string `json:"file,omitempty"` // relative to the policy file
+}
+
+// Replacement is one pattern of a `replace:`.
+type Replacement struct {
+	Pattern string `json:"pattern"`           // RE2
+	With    string `json:"with"`              // $1 is the first group
+	Literal string `json:"literal,omitempty"` // occurs in every match; the pattern compiles only where it is found
+}
+
+// Command is a program of a `run:`.
+type Command struct {
+	Name  string   `json:"name"` // of the hook
+	Line  string   `json:"line,omitempty"`
+	Args  []string `json:"args,omitempty"` // instead of Line: without a shell
+	Env   []string `json:"env,omitempty"`  // variables let through although they look like secrets
+	Async bool     `json:"async,omitempty"`
+	Dir   string   `json:"-"` // of the policy file
+}
+
+// Match says for which events a hook is meant. A list means any of, several keys
+// mean all of; Not takes away.
+type Match struct {
+	Tool     []string  `json:"tool,omitempty"`
+	Command  []string  `json:"command,omitempty"`
+	Shell    []string  `json:"shell,omitempty"`
+	Path     []string  `json:"path,omitempty"`
+	URL      []string  `json:"url,omitempty"`
+	Host     []string  `json:"host,omitempty"`
+	Content  []Pattern `json:"content,omitempty"`
+	Prompt   []Pattern `json:"prompt,omitempty"`
+	Text     []Pattern `json:"text,omitempty"`
+	Agent    []string  `json:"agent,omitempty"`
+	MCP      []string  `json:"mcp,omitempty"`
+	Mode     []string  `json:"mode,omitempty"`
+	Subagent []string  `json:"subagent,omitempty"`
+	Not      *Match    `json:"not,omitempty"`
+}
+
+// Pattern is a piece of text to look for: as it stands, or /RE2/.
+type Pattern struct {
+	Text    string `json:"text"`
+	Literal string `json:"literal,omitempty"` // occurs in every match of a /RE2/; empty = unknown
+}
+
+// Duration is a time span that files write with a unit.
+type Duration time.Duration
+
+// MarshalText writes 1m30s.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads 1m30s.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Error is one thing that is wrong in a policy file.
+type Error struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+	Col  int    `json:"col,omitempty"`
+	Msg  string `json:"message"`
+	Hint string `json:"hint,omitempty"` // the way out, where it is known
+
+	gone bool // the file does not exist
+}
+
+// Error returns FILE:LINE:COL: message (hint).
+func (e *Error) Error() string {
+	text := e.File
+	if e.Line > 0 {
+		text = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Col)
+	}
+	text += ": " + e.Msg
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
