@@ -1,0 +1,245 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Inherit says what a program sees of our own environment. Variables that begin
+// with GRAPNEL_ are never inherited; they are of the event.
+type Inherit uint8
+
+// What a program inherits.
+const (
+	// InheritAll is everything but what looks like a secret and what makes other
+	// programs load code: an agent's project settings can set any variable of the
+	// hook process, and BASH_ENV would run a project's file before anybody trusted
+	// it. Command.Allow lets single names through.
+	InheritAll Inherit = iota
+
+	// InheritMinimal is PATH, HOME, LANG, LC_* and TMPDIR, and on Windows what a
+	// program cannot start without. Command.Allow adds nothing to it.
+	InheritMinimal
+)
+
+// InheritFor is what hooks of a scope inherit: those of projects and plugins the
+// minimum, the others all.
+func InheritFor(scope grapnel.Scope) Inherit {
+	if scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin {
+		return InheritMinimal
+	}
+	return InheritAll
+}
+
+const (
+	// maxVar bounds one variable, maxVars all variables of an event. Linux refuses
+	// to start a program with one variable of 128 KiB, or some 2 MiB in all, and
+	// what it holds is written by the model: without these bounds it could switch a
+	// hook off by using a long path.
+	maxVar  = 8 << 10
+	maxVars = 64 << 10
+
+	cutMark = "… [grapnel: %d more bytes cut]"
+
+	depthVar = "GRAPNEL_DEPTH"
+)
+
+// Depth is how many hooks we run inside of: 0 unless a hook's program has started
+// the agent that fired this event.
+func Depth() int {
+	n, err := strconv.Atoi(os.Getenv(depthVar))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// environ is the environment of the program for one event.
+func (c *Command) environ(ev *grapnel.Event, dir string) []string {
+	env := c.inherited(os.Environ())
+	env = append(env, "PWD="+dir)
+	for _, v := range c.Env {
+		env = append(env, strings.ReplaceAll(v, "\x00", ""))
+	}
+	vars := c.variables(ev)
+	if c.Vars != nil {
+		vars = append(vars, c.Vars(ev)...)
+	}
+	return append(env, bounded(vars)...) // of two equal names os/exec takes the last
+}
+
+// variables are those of every event. All are always set, for scripts that run
+// with "set -u".
+func (c *Command) variables(ev *grapnel.Event) []string {
+	var tool grapnel.Tool
+	if ev.Tool != nil {
+		tool = *ev.Tool
+	}
+	root := ev.Session.Root
+	if root == "" {
+		root = ev.Session.CWD
+	}
+	path := ""
+	if len(tool.Paths) > 0 {
+		path = tool.Paths[0].Path
+	}
+	if strings.HasPrefix(path, "-") {
+		// The same file, but no option of the program that gets "$GRAPNEL_PATH".
+		path = "./" + path
+	}
+	return []string{
+		depthVar + "=" + strconv.Itoa(Depth()+1),
+		"GRAPNEL_EVENT=" + string(ev.Kind),
+		"GRAPNEL_AGENT=" + ev.Agent.Name,
+		"GRAPNEL_HOOK=" + c.Name,
+		"GRAPNEL_SESSION=" + ev.Session.ID,
+		"GRAPNEL_CWD=" + ev.Session.CWD,
+		"GRAPNEL_ROOT=" + root,
+		"GRAPNEL_TOOL=" + tool.Name,
+		"GRAPNEL_TOOL_CLASS=" + string(tool.Class),
+		"GRAPNEL_PATH=" + path,
+		"GRAPNEL_COMMAND=" + strings.Join(tool.Commands, "\n"),
+	}
+}
+
+// bounded makes variables harmless to the start of a program, whatever they hold:
+// without NUL bytes, none too long, and not too much in all. Of two equal names
+// the first counts.
+func bounded(vars []string) []string {
+	left := maxVars
+	seen := make(map[string]bool, len(vars))
+	var out []string
+	for _, v := range vars {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" || strings.Contains(name, "\x00") || seen[name] {
+			continue
+		}
+		seen[name] = true
+		value = strings.ReplaceAll(cut(value, min(maxVar, max(0, left))), "\x00", "")
+		left -= len(name) + len(value) + 2
+		out = append(out, name+"="+value)
+	}
+	return out
+}
+
+// cut shortens a text to a limit, its mark included, between characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	at := max(0, limit-len(cutMark)-20)
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return text[:at] + fmt.Sprintf(cutMark, len(text)-at)
+}
+
+// inherited picks what the program sees of our own environment.
+func (c *Command) inherited(own []string) []string {
+	var env []string
+	for _, v := range own {
+		name, _, ok := strings.Cut(v, "=")
+		if !ok || name == "" { // Windows keeps "=C:=C:\dir"
+			continue
+		}
+		folded := name
+		if runtime.GOOS == "windows" {
+			folded = strings.ToUpper(name)
+		}
+		switch {
+		case strings.HasPrefix(folded, "GRAPNEL_"), folded == "PWD":
+		case c.Inherit == InheritMinimal && !slices.Contains(minimal, folded) && !strings.HasPrefix(folded, "LC_"):
+		case c.Inherit == InheritAll && !slices.Contains(c.Allow, name) && (looksSecret(name) || loadsCode(name)):
+		default:
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+var minimal = minimalNames()
+
+func minimalNames() []string {
+	if runtime.GOOS == "windows" {
+		return []string{
+			"PATH", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TEMP", "TMP",
+			"HOME", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "LANG", "TMPDIR",
+		}
+	}
+	return []string{"PATH", "HOME", "LANG", "TMPDIR"}
+}
+
+// loaders are variables through which somebody else's code gets into a program
+// that was not asked to run it.
+var loaders = []string{
+	"BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT",
+	"PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB", "RUBYOPT",
+}
+
+func loadsCode(name string) bool {
+	return slices.Contains(loaders, name) || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "BASH_FUNC_")
+}
+
+var (
+	// secretWords make a name look secret where they are a whole word of it,
+	// secretEnds also where a word ends in them: PGPASSWORD, githubtoken.
+	secretWords = []string{"KEY", "KEYS", "AUTH", "PRIVATE", "PASS", "PWD", "CREDS", "JWT", "PAT"}
+	secretEnds  = []string{
+		"TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
+		"COOKIE", "COOKIES", "APIKEY", "APIKEYS", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "SSHKEY", "AUTHKEY",
+	}
+
+	// harmless are names that only look like it: addresses, directories and counts.
+	harmless = []string{"SSH_AUTH_SOCK", "PWD", "OLDPWD"}
+	counts   = []string{"MAX", "MIN", "NUM", "LIMIT", "COUNT", "BUDGET"}
+)
+
+// looksSecret reports whether a variable's name says that it holds a secret.
+func looksSecret(name string) bool {
+	name = strings.ToUpper(name)
+	if slices.Contains(harmless, name) {
+		return false
+	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	counting := slices.ContainsFunc(words, func(w string) bool { return slices.Contains(counts, w) })
+	for _, w := range words {
+		if w == "TOKENS" && counting { // MAX_OUTPUT_TOKENS
+			continue
+		}
+		if slices.Contains(secretWords, w) || slices.ContainsFunc(secretEnds, func(end string) bool { return strings.HasSuffix(w, end) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// dir is the first directory, of those that could be meant, in which a program
+// can run.
+func (c *Command) dir(ev *grapnel.Event) string {
+	home, _ := os.UserHomeDir()
+	for _, dir := range []string{ev.Session.CWD, ev.Session.Root, c.Dir, home} {
+		if usable(dir) {
+			return dir
+		}
+	}
+	return os.TempDir()
+}
+
+// usable reports whether a program can have this as its working directory. Asking
+// for what is inside also asks for the right to enter.
+func usable(dir string) bool {
+	if !filepath.IsAbs(dir) {
+		return false
+	}
+	info, err := os.Stat(dir + string(filepath.Separator) + ".")
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,122 @@
+package process
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+func TestLooksSecret(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "NPM_TOKEN", "CI_JOB_TOKEN", "AWS_SESSION_TOKEN", "githubtoken", "npm_config__authToken",
+		"npm_config_//registry.npmjs.org/:_authToken", "GITHUB_TOKENS", "SECRET", "AZURE_CLIENT_SECRET", "APP_SECRETS_JSON", "OPENAI_API_KEY",
+		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ENCRYPTION_KEY", "MYAPIKEY", "SSH_PRIVATE_KEY", "KEY", "PGPASSWORD", "DB_PASSWORD",
+		"DB_PASS", "MYSQL_PWD", "SVN_PASSWD", "GPG_PASSPHRASE", "GOOGLE_APPLICATION_CREDENTIALS", "AWS_CREDENTIAL_EXPIRATION", "ANTHROPIC_AUTH_TOKEN",
+		"TWILIO_AUTH", "BASIC_AUTH", "SESSION_COOKIE", "MY-API-KEY", "my.secret.value", "PRIVATE_DATA", "AZURE_DEVOPS_EXT_PAT", "SUPABASE_JWT",
+	} {
+		if !looksSecret(name) {
+			t.Errorf("looksSecret(%q) = false, want true", name)
+		}
+	}
+	for _, name := range []string{
+		"PATH", "HOME", "PWD", "OLDPWD", "LANG", "LC_ALL", "TERM", "SHELL", "USER", "EDITOR", "DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_ASKPASS",
+		"GIT_ASKPASS", "KEYBOARD", "KEYMAP", "KEYRING", "MONKEY", "GNOME_KEYRING_CONTROL", "GIT_AUTHOR_NAME", "AUTHOR", "AUTHORITY", "GOPRIVATE", "GOPATH",
+		"TOKENIZERS_PARALLELISM", "MAX_THINKING_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "XDG_SESSION_ID", "CLAUDE_CODE_SESSION_ID",
+		"DBUS_SESSION_BUS_ADDRESS", "SECRETARY", "COMPASS", "BYPASS", "PATCH", "PGPASSFILE", "VIRTUAL_ENV", "JAVA_HOME", "",
+	} {
+		if looksSecret(name) {
+			t.Errorf("looksSecret(%q) = true, want false", name)
+		}
+	}
+}
+
+func TestInherited(t *testing.T) {
+	t.Parallel()
+	own := []string{
+		"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "PWD=/old", "OLDPWD=/older", "EMPTY=", "A=b=c", "DB_PASSWORD=x", "ENV=/e",
+		"LD_PRELOAD=/p", "DYLD_INSERT_LIBRARIES=/p", "BASH_FUNC_ls%%=() { evil; }", "GRAPNEL_DEPTH=1", "GRAPNELDEBUG=x", "=C:=C:\\", "novalue",
+	}
+	tests := map[string]struct {
+		c    Command
+		want []string
+	}{
+		"all":     {Command{}, []string{"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "OLDPWD=/older", "EMPTY=", "A=b=c", "GRAPNELDEBUG=x"}},
+		"minimal": {Command{Inherit: InheritMinimal, Allow: []string{"DB_PASSWORD"}}, []string{"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, tt.c.inherited(own)); diff != "" {
+				t.Errorf("inherited (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInheritFor(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[grapnel.Scope]Inherit{
+		grapnel.ScopeManaged: InheritAll, grapnel.ScopeUser: InheritAll, grapnel.ScopeProject: InheritMinimal,
+		grapnel.ScopePlugin: InheritMinimal, grapnel.ScopeSession: InheritAll,
+	} {
+		if got := InheritFor(scope); got != want {
+			t.Errorf("InheritFor(%s) = %d, want %d", scope, got, want)
+		}
+	}
+}
+
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	var vars []string
+	for i := range 40 {
+		vars = append(vars, fmt.Sprintf("V%d=%s", i, strings.Repeat("é\x00", 20000)))
+	}
+	vars = append(vars, "V1=again", "SHORT=s", "noequals", "=noname")
+	got := bounded(vars)
+	if len(got) != 41 || got[40] == "SHORT=s" && len(got[39]) > 100 {
+		t.Errorf("bounded returned %d variables, want the 41 with different names", len(got))
+	}
+	total := 0
+	for _, v := range got {
+		total += len(v) + 1
+		_, value, _ := strings.Cut(v, "=")
+		if len(value) > maxVar || strings.Contains(v, "\x00") || strings.ToValidUTF8(v, "") != v {
+			t.Errorf("%.40q... is too long, has NUL, or was cut inside a character", v)
+		}
+	}
+	if total > maxVars+len(got)*100 {
+		t.Errorf("the variables have %d bytes together, want about %d at most", total, maxVars)
+	}
+	if !strings.HasSuffix(got[0], "more bytes cut]") || slices.Contains(got, "V1=again") {
+		t.Errorf("first = %.20q...%q, want a mark at its end", got[0], got[0][len(got[0])-20:])
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ab", 100)
+	tests := map[string]struct {
+		text  string
+		limit int
+		want  string
+	}{
+		"fits":      {"abc", 3, "abc"},
+		"empty":     {"", 0, ""},
+		"no room":   {long, 3, "… [grapnel: 200 more bytes cut]"},
+		"character": {strings.Repeat("é", 60), 53 + 2, "é… [grapnel: 118 more bytes cut]"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := cut(tt.text, tt.limit); got != tt.want {
+				t.Errorf("cut(%q, %d) = %q, want %q", tt.text, tt.limit, got, tt.want)
+			}
+		})
+	}
+}

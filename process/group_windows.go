@@ -1,0 +1,94 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// A group is a program and its children: a job object. What the program starts in
+// the instant before it is put into the job is not part of it. There is no polite
+// way to ask a program without a window to end, so the interrupt only takes note
+// and the kill follows after the grace.
+type group struct {
+	process *os.Process
+	job     windows.Handle // 0 = there is none, and the program itself is all that can be ended
+}
+
+func startGroup(cmd *exec.Cmd) (*group, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	g := &group{process: cmd.Process}
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return g, nil //nolint:nilerr // without a job the hook still runs and can be ended
+	}
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)) //nolint:gosec // G115: a process id fits
+	if err == nil {
+		err = windows.AssignProcessToJobObject(job, process)
+		_ = windows.CloseHandle(process)
+	}
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return g, nil //nolint:nilerr // as above
+	}
+	g.job = job
+	return g, nil
+}
+
+// interrupt reports whether the program itself still runs.
+func (g *group) interrupt() bool {
+	return !errors.Is(g.process.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+func (g *group) kill() {
+	if g.job != 0 {
+		_ = windows.TerminateJobObject(g.job, 1)
+	}
+	_ = g.process.Kill()
+}
+
+// close lets go of the job, not of what runs in it.
+func (g *group) close() {
+	if g.job != 0 {
+		_ = windows.CloseHandle(g.job)
+	}
+}
+
+// signalOf is empty: Windows knows no signals.
+func signalOf(*os.ProcessState) string { return "" }
+
+func shellCommand(line string, env []string) *exec.Cmd {
+	shell := filepath.Join(os.Getenv("SYSTEMROOT"), "System32", "cmd.exe")
+	return &exec.Cmd{
+		Path: shell, Env: env,
+		// cmd takes everything between the outer quotes as it is.
+		SysProcAttr: &syscall.SysProcAttr{CmdLine: `cmd.exe /D /S /C "` + line + `"`},
+	}
+}
+
+// lookPath looks where we ourselves would: PATH and PATHEXT.
+func lookPath(name string, _ []string) (string, error) {
+	if filepath.Base(name) != name {
+		return name, nil
+	}
+	return exec.LookPath(name)
+}
+
+func (c *Command) startError(dir string, err error) error {
+	hint := ""
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		hint = fmt.Sprintf(" (give its full path, or put its directory on PATH; looked in %s too)", dir)
+	}
+	return fmt.Errorf("%w %s: %w%s", ErrStart, c.title(), err, hint)
+}

@@ -1,0 +1,48 @@
+//go:build unix
+
+package process_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// roleVar makes the test binary a program that hooks of the tests start.
+const roleVar = "PROCESS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVar) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "deserter":
+		desert()
+	case "sleeper":
+		time.Sleep(time.Minute)
+	}
+}
+
+// desert leaves a child behind that is in a session of its own, out of reach of
+// whoever ends our group, and holds our stdin, stdout and stderr. It prints the
+// child's process id and, as the argument says, ends or hangs.
+func desert() {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), roleVar+"=sleeper")
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Fprintf(os.Stderr, "%d\n", child.Process.Pid)
+	if os.Args[1] == "hang" {
+		time.Sleep(time.Minute)
+	}
+	fmt.Println(`{"decision":"block","reason":"said before"}`)
+	os.Exit(0)
+}
