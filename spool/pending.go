@@ -1,0 +1,353 @@
+package spool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// The files of the drain. A line is written to pending.jsonl with pending.lock held
+// by all who write; the drain renames the file with the lock held by itself alone,
+// so what it takes is complete. How far it has come is in taken.done.
+const (
+	pendingFile = "pending.jsonl"
+	pendingLock = "pending.lock"
+	takenFile   = "taken.jsonl"
+	takenDone   = "taken.done"
+	drainLock   = "drain.lock"
+)
+
+// A Pending is an observing hook that waits to be run.
+type Pending struct {
+	ID      string         `json:"id"`
+	Time    time.Time      `json:"time"`
+	Hook    string         `json:"hook"`
+	Source  string         `json:"source,omitempty"`
+	Digest  string         `json:"digest,omitempty"` // of the source as it was
+	File    string         `json:"file,omitempty"`   // the source's
+	EventAt string         `json:"event_at,omitempty"`
+	Event   *grapnel.Event `json:"event,omitempty"` // with its Verdict
+}
+
+// Run writes the observing hooks of a firing down, for the drain to run. It does
+// not mask or cut the event, which the hooks need as it is.
+func (s *Spool) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	err := s.enqueue(ev, hooks)
+	s.mu.Lock()
+	s.queued = s.queued || err == nil && len(hooks) > 0
+	s.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("cannot write them down: %w", err)
+		s.fail(fmt.Errorf("observing hooks will not run: %w", err))
+	}
+	return err
+}
+
+// Queued reports whether Run has written anything down, and a drain should start.
+func (s *Spool) Queued() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queued
+}
+
+func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
+	if len(hooks) == 0 {
+		return nil
+	}
+	if err := ready(s.dir); err != nil {
+		return err
+	}
+	event, err := encode(ev)
+	if err != nil {
+		return err
+	}
+	name, value := "event", event
+	if len(event) > maxLine-4<<10 {
+		at, err := s.aside(event)
+		if err != nil {
+			return err
+		}
+		name, value = "event_at", fmt.Appendf(nil, "%q", at)
+	}
+	now := time.Now()
+	var lines []byte
+	for i := range hooks {
+		h := &hooks[i]
+		head, err := encode(Pending{ID: newID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File})
+		if err != nil {
+			return err
+		}
+		lines = append(lines, join(head, name, value)...)
+	}
+	lock, err := waitLock(s.path(pendingLock), shared, 100*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	f, err := openAppend(s.path(pendingFile))
+	if err != nil {
+		return err
+	}
+	return errors.Join(appendLines(f, lines, s.opts.Sync), f.Close())
+}
+
+// waitLock tries to get a lock until the time is over. Nobody holds one for long
+// but a process that was stopped in that very moment.
+func waitLock(name string, kind lockKind, limit time.Duration) (*os.File, error) {
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		lock, err := tryLock(name, kind)
+		if !errors.Is(err, errLocked) {
+			return lock, err
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("%s: %w for %v", name, errLocked, limit)
+		}
+	}
+}
+
+// Drain runs what waits, one hook after the other in the order in which they were
+// written down, until nothing is left or ctx is done. Only one drain runs at a
+// time; another returns at once, and the one that runs does its work.
+//
+// How each hook ended is an Entry that is Late; the error of run is kept in it and
+// nothing is tried again. A drain that was killed is continued by the next. The
+// hook that was under way then runs twice, no other does. The same holds for one
+// that run gave up because ctx was done.
+func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pending) error) error {
+	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := ready(s.dir); err != nil {
+		return fmt.Errorf("cannot drain: %w", err)
+	}
+	for {
+		lock, err := tryLock(s.path(drainLock), exclusive)
+		if errors.Is(err, errLocked) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot drain: %w", err)
+		}
+		err = s.drain(ctx, run)
+		_ = lock.Close()
+		if err != nil {
+			return fmt.Errorf("cannot drain: %w", err)
+		}
+		// Whoever wrote a line while the lock was held saw us at work and left it.
+		if !s.waiting() {
+			return nil
+		}
+	}
+}
+
+// waiting reports whether there is anything to take.
+func (s *Spool) waiting() bool {
+	for _, name := range []string{takenFile, pendingFile} {
+		if _, err := os.Lstat(s.path(name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// drain works until nothing is left.
+func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) error) error {
+	for {
+		if err := s.work(ctx, run); err != nil {
+			return err
+		}
+		lock, err := waitLock(s.path(pendingLock), exclusive, 5*time.Second)
+		if err != nil {
+			return err
+		}
+		err = os.Rename(s.path(pendingFile), s.path(takenFile))
+		_ = lock.Close()
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// work runs what was taken, from where a drain before may have stopped. When it
+// returns without an error, neither what was taken nor a note about it is left: a
+// note that stayed would belong to the wrong file.
+func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) error) error {
+	f, err := os.Open(s.path(takenFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return removeAll(s.path(takenDone))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	note, err := os.OpenFile(s.path(takenDone), os.O_RDWR|os.O_CREATE|openNoFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	defer note.Close()
+	done, err := readNote(note, f)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewReaderSize(f, maxLine)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(line) > 0 {
+			if err := s.runLine(ctx, line, run); err != nil {
+				return err
+			}
+			done += int64(len(line))
+			if err := writeNote(note, done); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_, _ = f.Close(), note.Close() // Windows removes no open file
+	return removeAll(s.path(takenFile), s.path(takenDone))
+}
+
+// removeAll removes files in this order; those that are not there are no error.
+func removeAll(names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// The note says how many bytes are done, in so many digits that it never changes
+// its length: a single write replaces it whole.
+const noteFormat = "%020d\n"
+
+func readNote(note, taken *os.File) (int64, error) {
+	text, err := io.ReadAll(note)
+	if err != nil {
+		return 0, err
+	}
+	done, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if info, statErr := taken.Stat(); err != nil || statErr != nil || done < 0 || done > info.Size() {
+		done = 0 // none yet, or damaged: rather twice than not at all
+	}
+	_, err = taken.Seek(done, io.SeekStart)
+	return done, err
+}
+
+func writeNote(note *os.File, done int64) error {
+	_, err := note.WriteAt(fmt.Appendf(nil, noteFormat, done), 0)
+	return err
+}
+
+// runLine runs one hook and keeps how it ended. An error means that the drain has
+// to stop and the line is not done.
+func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Context, Pending) error) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	begun := time.Now()
+	p, err := s.decodePending(line)
+	if err == nil {
+		if err = call(ctx, p, run); err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	took := time.Since(begun)
+	e := Entry{Late: true, Record: grapnel.Record{ID: p.ID, Time: begun.UTC(), Hooks: []grapnel.HookRun{}, MS: float64(took.Microseconds()) / 1000}}
+	if ev := p.Event; ev != nil {
+		e.Agent, e.Session, e.Event = ev.Agent.Name, ev.Session.ID, ev.Kind
+		if ev.ID != "" {
+			e.ID = ev.ID
+		}
+		if ev.Tool != nil {
+			e.Tool = ev.Tool.Name
+		}
+	}
+	if p.Hook == "" {
+		e.Error = err.Error()
+	} else {
+		h := grapnel.HookRun{Name: p.Hook, Source: p.Source, Async: true, MS: e.MS}
+		if err != nil {
+			h.Error, h.Cause = err.Error(), grapnel.CauseError
+			if errors.Is(err, grapnel.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+				h.Cause = grapnel.CauseTimeout
+			}
+		}
+		e.Hooks = append(e.Hooks, h)
+	}
+	if err := s.keep(e); err != nil {
+		s.fail(fmt.Errorf("cannot keep how hook %q ended: %w", p.Hook, err))
+	}
+	return nil
+}
+
+// decodePending reads a line. With an error, what could be read is returned too;
+// without a Hook it was nothing.
+func (s *Spool) decodePending(line []byte) (Pending, error) {
+	var p Pending
+	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
+		return Pending{ID: newID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
+	}
+	if p.EventAt != "" {
+		p.Event = new(grapnel.Event)
+		if err := readAside(s.dir, p.EventAt, p.Event); err != nil {
+			p.Event = nil
+			return p, fmt.Errorf("its event cannot be read: %w", err)
+		}
+	}
+	if p.Event == nil {
+		return p, errors.New("its event is missing")
+	}
+	return p, nil
+}
+
+// call contains panics: one broken hook must not keep the others from running.
+func call(ctx context.Context, p Pending, run func(context.Context, Pending) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", grapnel.ErrPanic, r)
+		}
+	}()
+	return run(ctx, p)
+}
+
+// StartDrain starts a program that drains, and does not wait for it. It lives on
+// when the caller ends, in a session of its own, at the root directory and without
+// any of the caller's files, so that no agent waits for it. A caller that lives on
+// itself gets no zombie.
+func StartDrain(program string, args []string) error {
+	if !filepath.IsAbs(program) {
+		return fmt.Errorf("cannot start the drain of observing hooks: %q is not an absolute path", program)
+	}
+	cmd := exec.Command(program, args...) //nolint:noctx // it outlives every context
+	cmd.Dir = rootDir(program)
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot start the drain of observing hooks: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // what it has to say is in the log
+	return nil
+}

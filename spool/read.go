@@ -1,0 +1,285 @@
+package spool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// ErrTorn is what a line is that holds no whole Record: a disk was full or the
+// power went while it was written, or somebody changed the file.
+var ErrTorn = errors.New("torn line")
+
+// A Filter says which Entries are wanted. Empty fields want all.
+type Filter struct {
+	Since     time.Time
+	Agent     string
+	Session   string
+	Events    []grapnel.Kind
+	Decisions []grapnel.Decision
+	Hook      string // a hook that had a part in it: its name, or source::name
+}
+
+// Wants reports whether an Entry passes.
+func (f *Filter) Wants(e *Entry) bool {
+	switch {
+	case e.Time.Before(f.Since),
+		f.Agent != "" && e.Agent != f.Agent,
+		f.Session != "" && e.Session != f.Session,
+		len(f.Events) > 0 && !slices.Contains(f.Events, e.Event),
+		len(f.Decisions) > 0 && !slices.Contains(f.Decisions, e.Decision):
+		return false
+	}
+	return f.Hook == "" || slices.ContainsFunc(e.Hooks, func(h grapnel.HookRun) bool {
+		return h.Name == f.Hook || h.Source+"::"+h.Name == f.Hook
+	})
+}
+
+// Read yields what is in the log, in the order in which it was written. A line
+// that cannot be read yields an error that names file and line, and the reading
+// goes on. A directory that is not there has an empty log.
+func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		t := tail{dir: dir, filter: filter}
+		defer t.close()
+		if err := t.refresh(); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		t.read(true, yield)
+	}
+}
+
+// poll is how often Follow looks for more.
+const poll = 200 * time.Millisecond
+
+// Follow yields what Read yields, and then what is written from then on, until
+// ctx is done.
+func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		t := tail{dir: dir, filter: filter}
+		defer t.close()
+		tick := time.NewTicker(poll)
+		defer tick.Stop()
+		for {
+			if err := t.refresh(); err != nil && !yield(Entry{}, err) {
+				return
+			}
+			if !t.read(false, yield) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// A tail reads the files of a log, and again what has been added to them.
+type tail struct {
+	dir    string
+	filter Filter
+	lean   bool       // leave Input out
+	files  []*tracked // in the order in which they were written
+}
+
+// tracked is a file that stays open: its inode then belongs to no other file, and
+// it may be renamed while lines are still added.
+type tracked struct {
+	file *os.File
+	name string
+	info os.FileInfo
+	done int64 // bytes that were read
+	line int   // lines that were read
+	gone int   // passes since it was last there
+}
+
+func (t *tail) close() {
+	for _, f := range t.files {
+		_ = f.file.Close()
+	}
+}
+
+// refresh finds the files there are. The current one is opened before the others
+// are listed: if it is put aside in between, it is seen twice and not never.
+func (t *tail) refresh() error {
+	for _, f := range t.files {
+		f.gone++
+	}
+	current, err := t.track(recordsFile)
+	if err != nil {
+		return fmt.Errorf("cannot read the log: %w", err)
+	}
+	names, err := asideFiles(t.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot read the log: %w", err)
+	}
+	var order []*tracked
+	for _, name := range names {
+		if asideTime(name).Before(t.filter.Since) {
+			continue // all it holds is older
+		}
+		f, err := t.track(name)
+		if err != nil {
+			return fmt.Errorf("cannot read the log: %w", err)
+		}
+		if f != nil {
+			f.name = name
+			order = append(order, f)
+		}
+	}
+	for _, f := range t.files {
+		switch {
+		case f == current || slices.Contains(order, f):
+		case f.gone <= 2: // a line may still be on its way into it
+			order = append(order, f)
+		default:
+			_ = f.file.Close()
+		}
+	}
+	if current != nil && !slices.Contains(order, current) {
+		order = append(order, current)
+	}
+	t.files = order
+	return nil
+}
+
+// track returns the file of this name, opening it if it is new, or nil if there is
+// none.
+func (t *tail) track(name string) (*tracked, error) {
+	file, err := os.Open(filepath.Join(t.dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	for _, f := range t.files {
+		if os.SameFile(f.info, info) {
+			_ = file.Close()
+			f.gone = 0
+			return f, nil
+		}
+	}
+	f := &tracked{file: file, name: name, info: info}
+	t.files = append(t.files, f)
+	return f, nil
+}
+
+// read yields what was not read yet. A last line without an end is torn if the
+// reading is final; otherwise its rest may come. It reports whether to go on.
+func (t *tail) read(final bool, yield func(Entry, error) bool) bool {
+	for _, f := range t.files {
+		lines := bufio.NewReaderSize(io.NewSectionReader(f.file, f.done, 1<<62), maxLine)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				if !yield(Entry{}, fmt.Errorf("cannot read %s: %w", f.name, err)) {
+					return false
+				}
+				break
+			}
+			if len(line) == 0 || err != nil && !final {
+				break
+			}
+			f.done += int64(len(line))
+			f.line++
+			if !t.yield(f, line, yield) {
+				return false
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+	return true
+}
+
+// yield reads a line and yields what is in it.
+func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) bool {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return true
+	}
+	var problem error
+	e, input, err := decode(line)
+	if err != nil {
+		problem = fmt.Errorf("%s:%d: %w: %w", f.name, f.line, ErrTorn, err)
+		// Two processes may have appended in the instant after a line was torn. The
+		// second found its end and is whole.
+		if e, input, err = rescue(line); err != nil {
+			return yield(Entry{}, problem)
+		}
+	}
+	if problem != nil && !yield(Entry{}, problem) {
+		return false
+	}
+	if !t.filter.Wants(&e) {
+		return true
+	}
+	if t.lean {
+		return yield(e, nil)
+	}
+	if e.InputAt != "" {
+		e.Input = new(grapnel.Event)
+		err = readAside(t.dir, e.InputAt, e.Input)
+	} else if input != nil {
+		e.Input = new(grapnel.Event)
+		err = json.Unmarshal(input, e.Input)
+	}
+	if err != nil {
+		e.Input = nil
+		if !yield(Entry{}, fmt.Errorf("%s:%d: cannot read the event of record %s: %w", f.name, f.line, e.ID, err)) {
+			return false
+		}
+	}
+	return yield(e, nil)
+}
+
+// decode reads a line. The event is returned apart: few want it.
+func decode(line []byte) (Entry, json.RawMessage, error) {
+	var wire struct {
+		Entry
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(line, &wire); err != nil {
+		return Entry{}, nil, err
+	}
+	if wire.ID == "" || wire.Time.IsZero() {
+		return Entry{}, nil, errors.New("it has no id or no time")
+	}
+	return wire.Entry, wire.Input, nil
+}
+
+// rescue looks for a whole line behind a torn one.
+func rescue(line []byte) (Entry, json.RawMessage, error) {
+	begin := []byte(`{"id":"`)
+	for at := 1; at < len(line); at++ {
+		next := bytes.Index(line[at:], begin)
+		if next < 0 {
+			break
+		}
+		at += next
+		if e, input, err := decode(line[at:]); err == nil {
+			return e, input, nil
+		}
+	}
+	return Entry{}, nil, ErrTorn
+}

@@ -1,0 +1,262 @@
+package spool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// append writes one line to the current file of Records.
+func (s *Spool) append(line []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rotation, err := s.current()
+	if err != nil {
+		return err
+	}
+	if err := appendLines(s.records, line, s.opts.Sync); err != nil {
+		return err
+	}
+	return rotation
+}
+
+// current makes s.records the file that Records belong into. The first error says
+// that an overlong file could not be put aside, which loses nothing.
+//
+// Another process may put the file aside between this and the write. The line is
+// then in the file that was put aside, where readers find it.
+func (s *Spool) current() (rotation, err error) {
+	name := s.path(recordsFile)
+	if s.records != nil {
+		now, errNow := os.Lstat(name)
+		have, errHave := s.records.Stat()
+		if errNow != nil || errHave != nil || !os.SameFile(now, have) {
+			_ = s.records.Close()
+			s.records = nil
+		}
+	}
+	if s.records == nil {
+		if err := ready(s.dir); err != nil {
+			return nil, err
+		}
+		if s.records, err = openAppend(name); err != nil {
+			return nil, err
+		}
+	}
+	if !s.due(s.records) {
+		return nil, nil
+	}
+	_ = s.records.Close() // Windows renames no open file
+	s.records = nil
+	if rotation = s.rotate(); rotation != nil {
+		rotation = fmt.Errorf("cannot put %s aside: %w", recordsFile, rotation)
+	}
+	s.records, err = openAppend(name)
+	return rotation, err
+}
+
+// due reports whether a file of Records has to be put aside: it is too large, or
+// it would keep its first Record too long.
+func (s *Spool) due(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	if info.Size() > s.opts.MaxSize {
+		return true
+	}
+	begun := firstTime(f)
+	return !begun.IsZero() && time.Since(begun) > s.opts.MaxAge/4
+}
+
+// firstTime is the time of a file's first Record, or zero.
+func firstTime(f *os.File) time.Time {
+	var head [512]byte
+	n, _ := f.ReadAt(head[:], 0)
+	_, rest, ok := strings.Cut(string(head[:n]), `"time":"`)
+	text, _, ended := strings.Cut(rest, `"`)
+	if !ok || !ended {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// asideFormat is the time in the name of a file that was put aside. Names sort by it.
+const asideFormat = "20060102T150405.000000000Z"
+
+// rotate puts the current file aside and removes what is too old or too much.
+// Whoever comes second has nothing to do.
+func (s *Spool) rotate() error {
+	lock, err := tryLock(s.path(recordsLock), exclusive)
+	if errors.Is(err, errLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	f, err := os.Open(s.path(recordsFile))
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	due := s.due(f)
+	_ = f.Close()
+	if !due {
+		return nil
+	}
+	now := time.Now().UTC()
+	name := s.path(recordsPrefix + now.Format(asideFormat) + recordsSuffix)
+	if _, err := os.Lstat(name); err == nil {
+		return nil // twice in one tick of the clock: next time
+	}
+	if err := os.Rename(s.path(recordsFile), name); err != nil {
+		return err
+	}
+	return s.prune(now)
+}
+
+// prune removes files that were put aside long ago, and side files that only they
+// could name.
+func (s *Spool) prune(now time.Time) error {
+	names, err := asideFiles(s.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, name := range names {
+		if i >= len(names)-s.opts.KeepFiles && now.Sub(asideTime(name)) <= s.opts.MaxAge {
+			break
+		}
+		errs = append(errs, os.Remove(s.path(name)))
+	}
+	return errors.Join(append(errs, s.sweep())...)
+}
+
+// asideFiles lists the files of Records that were put aside, oldest first.
+func asideFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !asideTime(e.Name()).IsZero() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// asideTime is when a file was put aside, or zero for any other file.
+func asideTime(name string) time.Time {
+	text, begins := strings.CutPrefix(name, recordsPrefix)
+	text, ends := strings.CutSuffix(text, recordsSuffix)
+	at, err := time.Parse(asideFormat, text)
+	if !begins || !ends || err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// aside keeps content in a side file and returns its name: the SHA-256 in hex.
+// Equal contents share a file.
+func (s *Spool) aside(content []byte) (string, error) {
+	if err := ready(s.dir); err != nil {
+		return "", err
+	}
+	if err := ready(s.path(sideDir)); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	name := sideFile(s.dir, digest)
+	now := time.Now()
+	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
+		_ = os.Chtimes(name, now, now) // as good as new: sweep goes by it
+		return digest, nil
+	}
+	f, err := os.CreateTemp(s.path(sideDir), "new-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	if err == nil && s.opts.Sync {
+		err = flush(f)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		return "", err
+	}
+	return digest, os.Rename(f.Name(), name)
+}
+
+func sideFile(dir, digest string) string { return filepath.Join(dir, sideDir, digest+".json") }
+
+// readAside reads a side file into v, if it is what its name says.
+func readAside(dir, digest string, v any) error {
+	if len(digest) != 2*sha256.Size || strings.ContainsFunc(digest, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) {
+		return fmt.Errorf("%q is no digest", digest)
+	}
+	content, err := os.ReadFile(sideFile(dir, digest))
+	if err != nil {
+		return err
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest {
+		return fmt.Errorf("side file %s: the content is not what the name says", digest)
+	}
+	return json.Unmarshal(content, v)
+}
+
+// sweep removes side files from before the first line that is left: no line names
+// them any more. An hour is allowed for a line that was written long after its
+// side file. If anything is left whose age cannot be told, all stay.
+func (s *Spool) sweep() error {
+	names, err := asideFiles(s.dir)
+	if err != nil {
+		return err
+	}
+	oldest := time.Now()
+	for _, name := range append(names, recordsFile, pendingFile, takenFile) {
+		f, err := os.Open(s.path(name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		first := firstTime(f)
+		_ = f.Close()
+		if first.IsZero() {
+			return nil
+		}
+		if first.Before(oldest) {
+			oldest = first
+		}
+	}
+	entries, err := os.ReadDir(s.path(sideDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var errs []error
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.ModTime().Before(oldest.Add(-time.Hour)) {
+			errs = append(errs, os.Remove(s.path(filepath.Join(sideDir, e.Name()))))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}

@@ -1,0 +1,388 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// limits say what is kept of JSON. The result is JSON of the same structure, in
+// the same order: long texts end early, and when there is no room left, the rest
+// of each object and array is left out. Both leave a mark.
+type limits struct {
+	total int // bytes in all
+	text  int // bytes of one string
+	mask  bool
+}
+
+const (
+	cutMark  = "… [grapnel: %d more bytes cut]"
+	restMark = "… [grapnel: the rest was cut]"
+
+	// markRoom is what a mark takes at most, and brackets that are still open.
+	markRoom = 64 + maxDepth
+
+	// slack is how much more of a string is read than is kept, so that a secret is
+	// recognised although the cut goes through it.
+	slack = 1 << 10
+
+	// maxDepth is how deep objects and arrays may lie in each other. What is deeper
+	// was made to hurt.
+	maxDepth = 64
+)
+
+// jsonEscape begins every JSON escape of an ASCII character that could have been
+// written as itself.
+var jsonEscape = []byte(`\u00`)
+
+// reduce applies the limits. raw should be valid JSON; of anything else the result
+// is not valid either.
+func (l limits) reduce(raw []byte) []byte {
+	r := reducer{limits: l}
+	switch {
+	case !l.mask:
+	case len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
+		// Most of it will not be looked at; or a word may not be seen before it is decoded.
+		r.secrets, r.names = everything(), true
+	default:
+		r.secrets, r.names = secretsIn(string(raw))
+	}
+	if len(raw) <= l.total && len(r.secrets) == 0 && !r.names && !r.longStrings(raw) {
+		return raw
+	}
+	r.out = make([]byte, 0, min(len(raw), l.total)+markRoom)
+	r.value(raw, 0, "", 0)
+	return r.out
+}
+
+// clip applies the limits to a text outside of JSON.
+func (l limits) clip(text string) string {
+	window, more := text, 0
+	if len(text) > l.text+slack {
+		window, more = text[:l.text+slack], len(text)-l.text-slack
+	}
+	if l.mask {
+		window = Mask(window)
+	}
+	return cutText(window, l.text, more)
+}
+
+// cutText cuts a text between characters and says how much is gone. more is what
+// was gone before. The result, mark included, is not longer than limit.
+func cutText(text string, limit, more int) string {
+	if len(text) <= limit && more == 0 {
+		return text
+	}
+	at := min(len(text), max(0, limit-len(cutMark)-18))
+	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return text[:at] + fmt.Sprintf(cutMark, len(text)-at+more)
+}
+
+// slim returns a copy of an event in which the parts that grow large already keep
+// the limits. That spares writing megabytes in order to throw them away; what
+// counts is that reduce sees the result.
+func (l limits) slim(ev *grapnel.Event) *grapnel.Event {
+	out := *ev
+	out.Verdict = nil
+	l.raw(&out.Native)
+	if ev.Tool != nil {
+		t := l.tool(*ev.Tool)
+		out.Tool = &t
+	}
+	if len(ev.Calls) > 0 {
+		out.Calls = make([]grapnel.Tool, min(len(ev.Calls), 64))
+		for i := range out.Calls {
+			out.Calls[i] = l.tool(ev.Calls[i])
+		}
+	}
+	if ev.Prompt != nil {
+		p := *ev.Prompt
+		p.Text, p.System = l.clip(p.Text), l.clip(p.System)
+		out.Prompt = &p
+	}
+	if ev.Message != nil {
+		m := *ev.Message
+		m.Content = l.clip(m.Content)
+		l.raw(&m.Raw)
+		out.Message = &m
+	}
+	if ev.Model != nil {
+		m := *ev.Model
+		l.raw(&m.Request)
+		l.raw(&m.Response)
+		out.Model = &m
+	}
+	if ev.Stop != nil {
+		s := *ev.Stop
+		s.LastMessage = l.clip(s.LastMessage)
+		out.Stop = &s
+	}
+	if ev.Compact != nil {
+		c := *ev.Compact
+		c.Instructions, c.Summary = l.clip(c.Instructions), l.clip(c.Summary)
+		out.Compact = &c
+	}
+	return &out
+}
+
+func (l limits) tool(t grapnel.Tool) grapnel.Tool {
+	l.raw(&t.Input)
+	l.raw(&t.Output)
+	l.raw(&t.Next)
+	t.Content = l.clip(t.Content)
+	if len(t.Commands) > 0 {
+		commands := make([]string, min(len(t.Commands), 64))
+		for i := range commands {
+			commands[i] = l.clip(t.Commands[i])
+		}
+		t.Commands = commands
+	}
+	return t
+}
+
+// raw reduces JSON that is larger than all that may be kept.
+func (l limits) raw(raw *json.RawMessage) {
+	if len(*raw) > l.total {
+		*raw = l.reduce(*raw)
+	}
+}
+
+// A reducer copies JSON. It keeps to what it is given: indices that run past the
+// end of broken JSON end the copy.
+type reducer struct {
+	limits
+	secrets []*secret // whose words occur somewhere
+	names   bool      // look at the names of members too
+	out     []byte
+	full    bool // there was no room for something
+}
+
+// longStrings reports whether any string is longer than the limit.
+func (r *reducer) longStrings(raw []byte) bool {
+	if len(raw) <= r.text {
+		return false
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] == '"' {
+			end := stringEnd(raw, i)
+			if end-i-2 > r.text {
+				return true
+			}
+			i = end - 1
+		}
+	}
+	return false
+}
+
+func (r *reducer) room() int { return r.total - len(r.out) - markRoom }
+
+// value copies the value at raw[i:] and returns the index behind it. name is that
+// of the member which it is the value of.
+func (r *reducer) value(raw []byte, i int, name string, depth int) int {
+	i = skipSpace(raw, i)
+	switch {
+	case i >= len(raw):
+		return i
+	case raw[i] == '"':
+		end := stringEnd(raw, i)
+		r.string(raw[i:end], name)
+		return end
+	case raw[i] == '{' || raw[i] == '[':
+		if depth >= maxDepth || r.room() <= 0 {
+			r.out = append(r.out, raw[i], raw[i]+2) // the closing bracket follows two later in ASCII
+			r.full = true
+			return valueEnd(raw, i)
+		}
+		return r.container(raw, i, name, depth)
+	default:
+		end := valueEnd(raw, i)
+		if end-i > min(400, max(r.room(), 24)) {
+			r.out = append(r.out, "null"...)
+		} else {
+			r.out = append(r.out, raw[i:end]...)
+		}
+		return end
+	}
+}
+
+// container copies an object or array.
+func (r *reducer) container(raw []byte, i int, name string, depth int) int {
+	begin, object := i, raw[i] == '{'
+	r.out = append(r.out, raw[i])
+	var last byte // how the value before began
+	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] != '}' && raw[i] != ']'; {
+		start := i
+		key := []byte(nil)
+		if object {
+			end := stringEnd(raw, i)
+			key = raw[i:end]
+			i = skipSpace(raw, skipSpace(raw, end)+1) // behind the colon
+		}
+		if r.room() <= len(key)+8 || len(key) > r.text {
+			r.rest(object, last)
+			i = valueEnd(raw, begin)
+			r.out = append(r.out, raw[begin]+2)
+			return i
+		}
+		if last != 0 {
+			r.out = append(r.out, ',')
+		}
+		if object {
+			name = string(bytes.Trim(key, `"`))
+			r.string(key, "")
+			r.out = append(r.out, ':')
+		}
+		if i < len(raw) {
+			last = raw[i]
+		}
+		i = skipSpace(raw, r.value(raw, i, name, depth+1))
+		if i < len(raw) && raw[i] == ',' {
+			i = skipSpace(raw, i+1)
+		} else if i <= start {
+			break // broken JSON
+		}
+	}
+	r.out = append(r.out, raw[begin]+2)
+	return min(i+1, len(raw))
+}
+
+// rest says, once, that the rest of an object or array is left out. The mark has
+// the type of the value before it, since readers may expect one.
+func (r *reducer) rest(object bool, last byte) {
+	if r.full {
+		return
+	}
+	r.full = true
+	if last != 0 && (object || last == '"' || last == '{') {
+		r.out = append(r.out, ',')
+	}
+	switch {
+	case object:
+		r.out = append(r.out, `"…":"`+restMark+`"`...)
+	case last == '"':
+		r.out = append(r.out, `"`+restMark+`"`...)
+	case last == '{':
+		r.out = append(r.out, `{"…":"`+restMark+`"}`...)
+	}
+}
+
+// string copies a string, quotes included.
+func (r *reducer) string(raw []byte, name string) {
+	limit := min(r.text, max(r.room(), 0))
+	named := r.names && name != "" && len(raw) > 2 && secretName(name)
+	if len(raw)-2 <= limit && len(r.secrets) == 0 && !named {
+		r.out = append(r.out, raw...)
+		return
+	}
+	text, more := window(raw, r.text+slack)
+	kept := text
+	if named {
+		kept, more = "***", 0
+	} else {
+		kept = maskWith(r.secrets, text)
+	}
+	if kept == text && more == 0 && len(text) <= r.text && len(raw)-2 <= limit {
+		r.out = append(r.out, raw...)
+		return
+	}
+	n := r.text
+	quoted := quote(cutText(kept, n, more))
+	for len(quoted)-2 > limit && n > 0 { // there is less room, or escapes make it longer
+		n /= 2
+		quoted = quote(cutText(kept, n, more))
+	}
+	r.out = append(r.out, quoted...)
+}
+
+// window decodes the beginning of a JSON string, and says how many bytes follow.
+func window(raw []byte, size int) (text string, more int) {
+	if len(raw)-2 <= size {
+		if json.Unmarshal(raw, &text) == nil {
+			return text, 0
+		}
+		return "", len(raw)
+	}
+	// Not through an escape: the longest is a pair of \uXXXX.
+	for end := 1 + size; end > 1+size-12 && end > 0; end-- {
+		part := append(append(make([]byte, 0, end+1), raw[:end]...), '"')
+		if json.Unmarshal(part, &text) == nil {
+			// The cut may have gone through a character.
+			return string(bytes.TrimRight([]byte(text), "\ufffd")), len(raw) - 1 - end
+		}
+	}
+	return "", len(raw) - 2
+}
+
+func quote(text string) []byte {
+	quoted, err := encode(text)
+	if err != nil { // no text fails
+		return []byte(`""`)
+	}
+	return quoted
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return min(i, len(b))
+}
+
+// stringEnd returns the index behind the string that begins at i.
+func stringEnd(b []byte, i int) int {
+	for from := i + 1; from < len(b); {
+		next := bytes.IndexByte(b[from:], '"')
+		if next < 0 {
+			break
+		}
+		end := from + next
+		escapes := 0
+		for escapes < end-i-1 && b[end-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return end + 1
+		}
+		from = end + 1
+	}
+	return len(b)
+}
+
+// valueEnd returns the index behind the value that begins at i.
+func valueEnd(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch c := b[i]; {
+		case c == '"':
+			i = stringEnd(b, i)
+		case c == '{' || c == '[':
+			depth++
+			i++
+		case c == '}' || c == ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+			i++
+		case c == ',' || c == ':' || c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			if depth == 0 {
+				return i
+			}
+			i++
+			continue
+		default:
+			for i < len(b) && bytes.IndexByte([]byte("{}[],: \t\n\r\""), b[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return len(b)
+}

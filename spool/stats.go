@@ -1,0 +1,117 @@
+package spool
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Stats count what is in the log.
+type Stats struct {
+	Since      time.Time                `json:"since,omitzero"`
+	Last       time.Time                `json:"last,omitzero"` // of the youngest firing
+	Firings    int                      `json:"firings"`
+	Decisions  map[grapnel.Decision]int `json:"decisions"`
+	Would      map[grapnel.Decision]int `json:"would"`      // of observing hooks, where they would have decided
+	Errors     int                      `json:"errors"`     // firings whose event could not be read, or whose observers not started
+	FailOpen   int                      `json:"fail_open"`  // firings in which a hook failed and the action went on
+	Unreadable int                      `json:"unreadable"` // lines
+	Hooks      []HookStats              `json:"hooks"`      // slowest first, by P95
+}
+
+// HookStats count what one hook did. Times are in milliseconds.
+type HookStats struct {
+	Name      string                   `json:"name"`
+	Source    string                   `json:"source"`
+	Runs      int                      `json:"runs"`
+	Decisions map[grapnel.Decision]int `json:"decisions"`
+	Errors    int                      `json:"errors"` // timeouts included
+	Timeouts  int                      `json:"timeouts"`
+	FailOpen  int                      `json:"fail_open"`
+	LastError string                   `json:"last_error,omitempty"`
+	P50       float64                  `json:"p50_ms"`
+	P95       float64                  `json:"p95_ms"`
+	Max       float64                  `json:"max_ms"`
+}
+
+// Summarize counts what has been written to the log since a time; the zero time is
+// the beginning. The error is the first that kept it from reading the log, if any;
+// lines that cannot be read are counted.
+func Summarize(dir string, since time.Time) (Stats, error) {
+	s := Stats{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}, Hooks: []HookStats{}}
+	type key struct{ name, source string }
+	hooks := map[key]*HookStats{}
+	times := map[key][]float64{}
+
+	t := tail{dir: dir, filter: Filter{Since: since}, lean: true}
+	defer t.close()
+	if err := t.refresh(); err != nil {
+		return s, err
+	}
+	t.read(true, func(e Entry, err error) bool {
+		if err != nil {
+			s.Unreadable++
+			return true
+		}
+		if !e.Late {
+			s.Firings++
+			s.Decisions[e.Decision]++
+			if e.Would > grapnel.None {
+				s.Would[e.Would]++
+			}
+			if e.Time.After(s.Last) {
+				s.Last = e.Time
+			}
+		}
+		if e.Error != "" {
+			s.Errors++
+		}
+		open := false
+		for _, run := range e.Hooks {
+			if run.Async && !e.Late && run.Error == "" {
+				continue // it has only been written down to run
+			}
+			k := key{run.Name, run.Source}
+			h := hooks[k]
+			if h == nil {
+				h = &HookStats{Name: run.Name, Source: run.Source, Decisions: map[grapnel.Decision]int{}}
+				hooks[k] = h
+			}
+			h.Runs++
+			h.Decisions[run.Decision]++
+			if run.Error != "" {
+				h.Errors++
+				h.LastError = run.Error
+			}
+			if run.Cause == grapnel.CauseTimeout {
+				h.Timeouts++
+			}
+			if run.FailOpen {
+				h.FailOpen++
+				open = true
+			}
+			times[k] = append(times[k], run.MS)
+		}
+		if open {
+			s.FailOpen++
+		}
+		return true
+	})
+	for k, h := range hooks {
+		slices.Sort(times[k])
+		h.P50, h.P95, h.Max = percentile(times[k], 50), percentile(times[k], 95), percentile(times[k], 100)
+		s.Hooks = append(s.Hooks, *h)
+	}
+	slices.SortFunc(s.Hooks, func(a, b HookStats) int {
+		return cmp.Or(cmp.Compare(b.P95, a.P95), cmp.Compare(b.Max, a.Max), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
+	})
+	return s, nil
+}
+
+// percentile is the smallest of the sorted values that p percent do not exceed.
+func percentile(sorted []float64, p int) float64 {
+	return sorted[max(0, int(math.Ceil(float64(len(sorted)*p)/100))-1)]
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const openNoFollow = unix.O_NOFOLLOW
+
+type lockKind int
+
+const (
+	shared    lockKind = unix.LOCK_SH
+	exclusive lockKind = unix.LOCK_EX
+)
+
+var errLocked = errors.New("locked by another process")
+
+// tryLock locks a file of this name, or returns errLocked. The lock ends when the
+// file is closed, also by the end of the process.
+func tryLock(name string, kind lockKind) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|openNoFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), int(kind)|unix.LOCK_NB) //nolint:gosec // G115: a descriptor fits
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errLocked
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkOwner refuses a directory into which others could put something, and closes
+// one of ours that they could look into.
+func checkOwner(dir string, info os.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%w: %s belongs to user %d, and this is user %d", errPlace, dir, stat.Uid, os.Geteuid())
+	case info.Mode()&0o022 != 0:
+		return fmt.Errorf("%w: others can write into %s (chmod 700 %s, if nobody has)", errPlace, dir, dir)
+	case info.Mode()&0o055 != 0:
+		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x
+	default:
+		return nil
+	}
+}
+
+// detach gives a program a session of its own.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+func rootDir(string) string { return "/" }

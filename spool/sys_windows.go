@@ -1,0 +1,56 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+const openNoFollow = 0
+
+type lockKind uint32
+
+const (
+	shared    lockKind = 0
+	exclusive lockKind = windows.LOCKFILE_EXCLUSIVE_LOCK
+)
+
+var errLocked = errors.New("locked by another process")
+
+// tryLock locks a file of this name, or returns errLocked. The lock ends when the
+// file is closed, also by the end of the process.
+func tryLock(name string, kind lockKind) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = windows.LockFileEx(windows.Handle(f.Fd()), uint32(kind)|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		err = errLocked
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkOwner accepts every directory: who may do what here is in access control
+// lists, which the user's profile directory sets.
+func checkOwner(string, os.FileInfo) error { return nil }
+
+// detach takes the console away from a program, and with it what ends the console's
+// programs.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP,
+		HideWindow:    true,
+	}
+}
+
+// rootDir is the root of the volume that the program is on.
+func rootDir(program string) string { return filepath.VolumeName(program) + `\` }
