@@ -1,0 +1,20 @@
+// Grapnel-hook is the program that AI agents run at their events. "grapnel install"
+// writes it into their settings; "grapnel-hook --help" says what it takes.
+//
+// It is kept apart from the program that people type because Go runs the
+// initialisers of every linked package before main: what is not linked costs nothing.
+package main
+
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+)
+
+func main() {
+	// One event is answered in a few milliseconds and a few megabytes; a collection
+	// in between would only cost time.
+	debug.SetGCPercent(400)
+	os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

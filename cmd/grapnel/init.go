@@ -1,0 +1,74 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+//go:embed starter.yaml
+var starter []byte
+
+func newInit(c *console) *cobra.Command {
+	var scope string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write a starter policy",
+		Long:  "Writes a policy that blocks a few dangerous things and explains its own format.\nA file that is there already stays, unless --force is given.",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			file := place.Policy
+			switch scope {
+			case "user":
+			case "project":
+				if file, err = filepath.Abs("grapnel.yaml"); err != nil {
+					return err
+				}
+			default:
+				return usageError{fmt.Errorf("unknown scope %q (want user or project)", scope)}
+			}
+			if err := writeStarter(file, force); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.out, "wrote %s\n", file)
+			if scope == "project" {
+				fmt.Fprintf(c.out, "this version of Grapnel does not load project policies by itself: name it with --policy\n")
+			} else {
+				fmt.Fprintf(c.out, "next: grapnel install\n")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&scope, "scope", "user", "user or project (./grapnel.yaml)")
+	cmd.Flags().BoolVar(&force, "force", false, "replace a policy that is there")
+	return cmd
+}
+
+func writeStarter(file string, force bool) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("write the starter policy: %w", err)
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(file, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return withHint(fmt.Errorf("%s is there already", file), "edit it, or replace it with --force")
+	}
+	if err != nil {
+		return fmt.Errorf("write the starter policy: %w", err)
+	}
+	_, err = f.Write(starter)
+	return errors.Join(err, f.Close())
+}

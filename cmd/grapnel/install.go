@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// installFlags are what install and uninstall have in common.
+type installFlags struct {
+	scope       string
+	dryRun, yes bool
+}
+
+func (f *installFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "user or project: whose settings of the agent")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change and write nothing")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+}
+
+func newInstall(c *console) *cobra.Command {
+	var flags installFlags
+	var failClosed bool
+	cmd := &cobra.Command{
+		Use:   "install [AGENT...]",
+		Short: "Put Grapnel into the settings of agents",
+		Long:  "Adds one entry per event to the agent's own settings file, shows the difference,\nkeeps every other byte and a backup. Without names it finds the agents of this\nmachine and asks. Installing again changes nothing, or only what has to.",
+		RunE: func(cmd *cobra.Command, agents []string) error {
+			req, err := c.installRequest(&flags, agents)
+			if err != nil {
+				return err
+			}
+			if req.Program, err = hookProgram(); err != nil {
+				return err
+			}
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			req.Policy, req.FailClosed, req.Events = place.Policy, failClosed, policyEvents(place)
+			if len(agents) == 0 && !flags.yes && !flags.dryRun && !terminal(c.in) {
+				return usageError{withHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found")}
+			}
+			req.Confirm = c.confirm(&flags, agents)
+			res, err := install.Install(cmd.Context(), req)
+			if err != nil {
+				return installError(err)
+			}
+			if err := c.printInstall(res, "installed"); err != nil {
+				return err
+			}
+			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.json {
+				fmt.Fprintf(c.out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
+			}
+			return nil
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "tell agents to block when Grapnel itself fails, where they can")
+	return c.jsonFlag(cmd)
+}
+
+func newUninstall(c *console) *cobra.Command {
+	var flags installFlags
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "uninstall [AGENT...|--all]",
+		Short: "Take Grapnel out of the settings of agents",
+		Long:  "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
+		RunE: func(cmd *cobra.Command, agents []string) error {
+			if all == (len(agents) > 0) {
+				return usageError{withHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code")}
+			}
+			req, err := c.installRequest(&flags, agents)
+			if err != nil {
+				return err
+			}
+			req.All = all
+			req.Confirm = c.confirm(&flags, agents)
+			res, err := install.Uninstall(cmd.Context(), req)
+			if err != nil {
+				return installError(err)
+			}
+			return c.printInstall(res, "uninstalled")
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "every agent")
+	return c.jsonFlag(cmd)
+}
+
+func installError(err error) error {
+	if errors.Is(err, install.ErrUsage) {
+		return usageError{err}
+	}
+	return err
+}
+
+func (c *console) installRequest(flags *installFlags, agents []string) (install.Request, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return install.Request{}, err
+	}
+	return install.Request{
+		Agents: agents, Scope: install.Scope(flags.scope), Root: c.root, ProjectDir: dir, DryRun: flags.dryRun, Version: answer.Version,
+	}, nil
+}
+
+// confirm shows the plan and asks. A person who named the agents and is not at a
+// terminal has said enough.
+func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result) (bool, error) {
+	return func(res *install.Result) (bool, error) {
+		if flags.yes || len(agents) > 0 && !terminal(c.in) {
+			return true, nil
+		}
+		if !c.json {
+			c.printDiffs(res)
+		}
+		return c.ask("Write this?"), nil
+	}
+}
+
+func (c *console) printDiffs(res *install.Result) {
+	for _, f := range res.Files {
+		if f.Diff != "" {
+			fmt.Fprintln(c.out, f.Diff)
+		}
+	}
+}
+
+func (c *console) printInstall(res *install.Result, verb string) error {
+	if c.json {
+		return c.printJSON(res)
+	}
+	asked := terminal(c.in) && terminal(c.out)
+	if !asked || !res.Applied {
+		c.printDiffs(res)
+	}
+	for _, f := range res.Files {
+		switch {
+		case !f.Changed:
+			fmt.Fprintf(c.out, "%s: nothing to change in %s\n", f.Agent, f.File)
+		case !res.Applied:
+			fmt.Fprintf(c.out, "%s: %s would change\n", f.Agent, f.File)
+		default:
+			fmt.Fprintf(c.out, "%s: %s, %d events, %s\n", f.Agent, c.paint(green, verb), len(f.Events), f.File)
+		}
+		if f.Backup != "" {
+			fmt.Fprintf(c.out, "  backup: %s\n", f.Backup)
+		}
+		for _, note := range f.Notes {
+			fmt.Fprintf(c.out, "  %s\n", indent(note, "  ")[2:])
+		}
+	}
+	for _, note := range res.Notes {
+		fmt.Fprintln(c.out, note)
+	}
+	return nil
+}
+
+// hookProgram finds grapnel-hook: beside this program.
+func hookProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find grapnel-hook: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", withHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
+	}
+	return program, nil
+}
+
+// policyEvents lists, per agent, the events that the policy listens to and that are
+// not installed anyway.
+func policyEvents(place answer.Place) map[string][]string {
+	set := policy.Load(policy.Request{
+		Files: place.Files(nil), Snapshots: place.Snapshots(),
+		Command: func(policy.Command) grapnel.Hook {
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+		},
+	})
+	events := map[string][]string{}
+	for _, d := range dialect.Dialects {
+		for _, row := range d.Events {
+			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
+			if wanted && !row.Install {
+				events[d.Name] = append(events[d.Name], row.Native)
+			}
+		}
+	}
+	return events
+}

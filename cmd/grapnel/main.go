@@ -1,0 +1,170 @@
+// Grapnel is the program that people type: it sets up agents, checks and explains
+// policies, and shows what happened. The program that agents run is grapnel-hook.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+)
+
+// Exit codes. 2 is not among them: to several agents it means block.
+const (
+	exitFailure = 1
+	exitUsage   = 64
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// failed ends a command with exit code 1 after it has said all there is to say.
+var failed = errors.New("failed")
+
+// usageError ends a command with exit code 64.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// hintError carries the way out.
+type hintError struct {
+	error
+	hint string
+}
+
+func (e hintError) Unwrap() error { return e.error }
+
+func withHint(err error, hint string) error { return hintError{err, hint} }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "hook" {
+		return answer.Main(args[1:], stdin, stdout, stderr)
+	}
+	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
+	root.SetArgs(args)
+	err := root.Execute()
+	var usage usageError
+	var hint hintError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, failed):
+		return exitFailure
+	}
+	fmt.Fprintf(stderr, "grapnel: error: %v\n", err)
+	if errors.As(err, &hint) {
+		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint.hint)
+	}
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// console is where a command reads and writes.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+	root     string // --root
+	json     bool   // --json
+}
+
+// place finds policy and state for a person.
+func (c *console) place() (answer.Place, error) {
+	place, err := answer.Locate(c.root, "")
+	if err != nil {
+		return place, usageError{err}
+	}
+	return place, nil
+}
+
+// terminal reports whether a stream is one that a person looks at.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// paint colours a text where a person looks at it and did not ask for none.
+func (c *console) paint(code, text string) string {
+	if !terminal(c.out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+func (c *console) decision(word string) string {
+	return c.paint(map[string]string{"block": red, "ask": yellow, "allow": green}[word], word)
+}
+
+func newRoot(c *console) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "grapnel",
+		Short:         "One policy for every AI agent",
+		Long:          "Grapnel puts one policy in front of every AI agent on this machine:\nit blocks, asks, rewrites, informs and logs what they do.\n\nStart with \"grapnel init\", then \"grapnel install\".",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below this directory")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
+	})
+	for _, cmd := range []func(*console) *cobra.Command{
+		newInit, newInstall, newUninstall, newCheck, newExplain, newLog, newStatus, newUntrust, newVersion,
+	} {
+		root.AddCommand(cmd(c))
+	}
+	root.AddCommand(&cobra.Command{
+		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
+		Short:              "Answer one event of an agent, as grapnel-hook does",
+		DisableFlagParsing: true, // main hands it over before cobra looks; this is its line in the help
+		Run:                func(*cobra.Command, []string) {},
+	})
+	return root
+}
+
+// usageArgs makes a wrong number of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
+		}
+		return nil
+	}
+}
+
+func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+func newVersion(c *console) *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if c.json {
+				return c.printJSON(map[string]string{"version": answer.Version})
+			}
+			_, err := fmt.Fprintf(c.out, "grapnel %s\n", answer.Version)
+			return err
+		},
+	})
+}

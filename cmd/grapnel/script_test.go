@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"grapnel":      main,
+		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// The scripts run the real programs: files inline, stdout, stderr and exit status.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("XDG_CONFIG_HOME", "")
+			env.Setenv("CLAUDE_CONFIG_DIR", "")
+			env.Setenv("GEMINI_CLI_HOME", "")
+			return os.MkdirAll(env.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":   exits,
+			"big":     big,
+			"lines":   lines,
+			"waitfor": waitFor,
+		},
+	})
+}
+
+// exits runs a program and wants an exact exit status: exits 64 grapnel nonsense
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// big writes a Write event of so many bytes: big FILE BYTES
+func big(ts *testscript.TestScript, _ bool, args []string) {
+	size, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b bytes.Buffer
+	b.WriteString(`{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"/x","content":"`)
+	b.Write(bytes.Repeat([]byte("x"), size))
+	b.WriteString(`"}}`)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+}
+
+// lines wants a file of so many lines: lines FILE N
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	data, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := strconv.Itoa(bytes.Count(data, []byte("\n"))); got != args[1] {
+		ts.Fatalf("%s has %s lines, want %s", args[0], got, args[1])
+	}
+}
+
+// waitfor wants a file to be there before long: waitfor FILE
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("%s did not appear", args[0])
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// statusReport is what "grapnel status --json" prints.
+type statusReport struct {
+	Version  string          `json:"version"`
+	State    string          `json:"state"`
+	Policies []policy.Loaded `json:"policies"`
+	Installs []installState  `json:"installs"`
+	Day      spool.Stats     `json:"last_24h"`
+	Warnings []string        `json:"warnings"`
+}
+
+type installState struct {
+	Agent    string    `json:"agent"`
+	Scope    string    `json:"scope"`
+	File     string    `json:"file"`
+	Events   int       `json:"events"`
+	Problem  string    `json:"problem,omitempty"`
+	Notes    []string  `json:"notes,omitempty"`
+	LastSeen time.Time `json:"last_seen,omitzero"`
+}
+
+func newStatus(c *console) *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
+		Use:   "status",
+		Short: "Show what is in force and what went wrong",
+		Long:  "Shows the policies in force, the agents that are set up, and of the last 24 hours\nwhat was decided, which hooks failed open, and which are slow.",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			s, err := status(place)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(s)
+			}
+			c.printStatus(s)
+			return nil
+		},
+	})
+}
+
+func status(place answer.Place) (*statusReport, error) {
+	s := &statusReport{Version: answer.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
+	set := policy.Load(policy.Request{
+		Files: place.Files(nil), Snapshots: place.Snapshots(), Command: func(policy.Command) grapnel.Hook { return grapnel.Func(nil) },
+	})
+	s.Policies = set.Files
+	for _, file := range set.Files {
+		if file.State == policy.Absent {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("there is no policy %s, so nothing is guarded: grapnel init writes one", file.File))
+		} else if file.Notice != "" {
+			s.Warnings = append(s.Warnings, file.Notice)
+		}
+	}
+	for _, rec := range installs(place) {
+		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
+		state.inspect(rec.Program)
+		s.Installs = append(s.Installs, state)
+		if state.Problem != "" {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
+		}
+	}
+	var err error
+	if s.Day, err = spool.Summarize(place.Spool(), time.Now().Add(-24*time.Hour)); err != nil {
+		return nil, err
+	}
+	for _, h := range s.Day.Hooks {
+		if h.FailOpen > 0 {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s failed open %d times, last: %s", h.Name, h.FailOpen, h.LastError))
+		}
+	}
+	return s, nil
+}
+
+// inspect says whether the agent's settings still hold what was installed.
+func (s *installState) inspect(program string) {
+	agent, err := install.Lookup(s.Agent)
+	if err != nil {
+		s.Problem = err.Error()
+		return
+	}
+	data, err := os.ReadFile(s.File)
+	if err != nil {
+		s.Problem = fmt.Sprintf("its settings cannot be read: %v", err)
+		return
+	}
+	found, err := agent.Inspect(s.File, data)
+	switch {
+	case err != nil:
+		s.Problem = err.Error()
+	case len(found.Entries) == 0:
+		s.Problem = "its settings do not name grapnel-hook any more: run \"grapnel install\" again"
+	default:
+		s.Notes = found.Notes
+		if _, err := os.Stat(program); err != nil {
+			s.Problem = fmt.Sprintf("%s is gone: run \"grapnel install\" again", program)
+		}
+	}
+}
+
+func (c *console) printStatus(s *statusReport) {
+	fmt.Fprintln(c.out, c.paint(bold, "policies"))
+	for _, p := range s.Policies {
+		fmt.Fprintf(c.out, "  %-8s %-7s %3d hooks  %s\n", p.Scope, p.State, p.Hooks, p.File)
+	}
+	fmt.Fprintln(c.out, c.paint(bold, "agents"))
+	if len(s.Installs) == 0 {
+		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")
+	}
+	for _, i := range s.Installs {
+		fmt.Fprintf(c.out, "  %-12s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, i.File)
+		for _, note := range i.Notes {
+			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
+		}
+	}
+	fmt.Fprintln(c.out, c.paint(bold, "last 24 hours"))
+	fmt.Fprintf(c.out, "  %d events", s.Day.Firings)
+	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
+		if n := s.Day.Decisions[d]; n > 0 {
+			fmt.Fprintf(c.out, ", %d %s", n, c.decision(d.String()))
+		}
+	}
+	fmt.Fprintf(c.out, ", %d failed open\n", s.Day.FailOpen)
+	for _, h := range s.Day.Hooks[:min(5, len(s.Day.Hooks))] {
+		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", h.Name, h.Runs, h.Errors, h.P95)
+	}
+	slices.Sort(s.Warnings)
+	for _, w := range s.Warnings {
+		fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), w)
+	}
+}

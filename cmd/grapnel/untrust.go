@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func newUntrust(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "untrust FILE",
+		Short: "Let go of a policy file that is gone",
+		Long:  "The last valid content of a policy file stays in force when the file is gone, since\nit could have been deleted through a tool. This lets go of it.",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			file, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			forgot, err := policy.Forget(place.Snapshots(), file)
+			if err != nil {
+				return err
+			}
+			if !forgot {
+				return withHint(fmt.Errorf("nothing is kept of %s", file), "\"grapnel status\" lists the policies in force")
+			}
+			fmt.Fprintf(c.out, "let go of %s\n", file)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,268 @@
+// Package answer is the program that agents run at their events: it finds its
+// configuration, loads the policy, and gives the agent the one answer that
+// dialect.Answer makes. [Main] is grapnel-hook and "grapnel hook"; [Open] is the
+// same engine for commands that look instead of answering.
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// Exit codes beside those that dialects define. 2 is not among them: it means
+// block to several agents, and it is what a crash of a Go program gives.
+const (
+	exitFailure = 1
+	exitUsage   = 64
+)
+
+// Version is the version of Grapnel.
+const Version = "0.1.0"
+
+const usage = `usage: grapnel-hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...
+
+Reads one event of an AI agent on standard input, judges it by the policy, and
+answers in the agent's own language. Agents run it; "grapnel install" tells them to.
+
+  AGENT          %s; without it the payload decides
+  EVENT          the agent's name of the event, where its payload does not tell
+  --id T         the installation whose policy and state count
+  --root DIR     keep policy and state below DIR instead
+  --policy FILE  one more policy file
+  --version      print the version
+  --help         print this
+
+To see what it would answer and why: grapnel explain
+`
+
+// maxDepth is how deep hooks may start hooks: an agent inside of a hook runs hooks
+// of its own, and a policy that starts an agent would never end.
+const maxDepth = 3
+
+// invocation is a command line.
+type invocation struct {
+	agent, event string
+	root, id     string
+	policies     []string
+	help         bool
+	version      bool
+	drain        bool
+}
+
+// parseArgs reads the command line. It does not use package flag, which would end
+// the process with 2 on an error.
+func parseArgs(args []string) (invocation, error) {
+	var inv invocation
+	var words []string
+	for i := 0; i < len(args); i++ {
+		name, value, hasValue := strings.Cut(args[i], "=")
+		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string)}[name]
+		switch {
+		case into != nil:
+			if !hasValue {
+				if i++; i == len(args) {
+					return inv, fmt.Errorf("%s wants a value", name)
+				}
+				value = args[i]
+			}
+			if value == "" {
+				return inv, fmt.Errorf("%s is empty", name)
+			}
+			*into = value
+			if name == "--policy" {
+				inv.policies = append(inv.policies, value)
+			}
+		case args[i] == "--help" || args[i] == "-h":
+			inv.help = true
+		case args[i] == "--version":
+			inv.version = true
+		case args[i] == "--drain":
+			inv.drain = true
+		case strings.HasPrefix(args[i], "-"):
+			return inv, fmt.Errorf("unknown flag %s", args[i])
+		default:
+			words = append(words, args[i])
+		}
+	}
+	if inv.root != "" && inv.id != "" {
+		return inv, errors.New("--id and --root exclude each other")
+	}
+	switch len(words) {
+	case 2:
+		inv.event = words[1]
+		fallthrough
+	case 1:
+		inv.agent = words[0]
+	case 0:
+	default:
+		return inv, fmt.Errorf("too many words: %s", strings.Join(words[2:], " "))
+	}
+	return inv, nil
+}
+
+// Main runs grapnel-hook and returns its exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	inv, err := parseArgs(args)
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "grapnel: error: %v\ngrapnel: hint: run \"grapnel-hook --help\"\n", err)
+		return exitUsage
+	case inv.help:
+		fmt.Fprintf(stdout, usage, strings.Join(dialect.Names(), ", "))
+		return 0
+	case inv.version:
+		fmt.Fprintf(stdout, "grapnel %s\n", Version)
+		return 0
+	case inv.drain:
+		return drain(inv, stderr)
+	}
+	var named *dialect.Dialect
+	if inv.agent != "" {
+		var ok bool
+		if named, ok = dialect.Find(inv.agent); !ok {
+			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known are %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
+			return exitUsage
+		}
+	}
+	input := readInput(stdin)
+	input.Event = inv.event
+
+	place, err := Locate(inv.root, inv.id)
+	d := choose(named, input.Payload, place.Agent)
+	reply, pending := answer(inv, d, input, place, err)
+	if len(reply.Stdout) > 0 {
+		if _, err := stdout.Write(reply.Stdout); err != nil {
+			return exitFailure // the agent has gone away
+		}
+	}
+	if len(reply.Stderr) > 0 {
+		_, _ = stderr.Write(reply.Stderr)
+	}
+	if pending {
+		if err := startDrain(inv); err != nil {
+			fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
+		}
+	}
+	return reply.Exit
+}
+
+// choose decides whose language to speak: the one that the command line names, the
+// one the payload is certainly in, that of the settings file the command stands in.
+// Only Claude Code's settings hold commands without an agent.
+func choose(named *dialect.Dialect, payload []byte, installed string) *dialect.Dialect {
+	if named != nil {
+		return named
+	}
+	if d := dialect.Detect(payload); d != nil {
+		return d
+	}
+	if d, ok := dialect.Find(installed); ok {
+		return d
+	}
+	return dialect.ClaudeCode
+}
+
+// readInput reads the payload up to the size that is judged. The rest is read too,
+// so that the agent does not meet a closed pipe, and thrown away.
+func readInput(stdin io.Reader) dialect.Input {
+	data, err := io.ReadAll(io.LimitReader(stdin, dialect.MaxPayload+1))
+	if err == nil && len(data) > dialect.MaxPayload {
+		_, err = io.Copy(io.Discard, stdin)
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read standard input: %w", err)
+	}
+	return dialect.Input{Payload: data, Err: err}
+}
+
+// answer makes the reply. Whatever goes wrong on the way is answered as a failure
+// of the guards, in the agent's language, and never by a crash.
+func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place, lost error) (reply dialect.Reply, pending bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			reply, pending = lastResort(d, input, fmt.Errorf("internal error: %v", r)), false
+		}
+	}()
+	if lost != nil {
+		engine, err := grapnel.New(policy.Locked(lost.Error()), nil)
+		if err != nil {
+			return lastResort(d, input, err), false
+		}
+		reply = dialect.Answer(context.Background(), engine, d, input)
+		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", lost)
+		return reply, false
+	}
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return lastResort(d, input, err), false
+	}
+	engine, set, err := Open(place, inv.policies, &Options{
+		Command: runner(place), Observers: []grapnel.Observer{sp}, Background: sp,
+	})
+	if err != nil {
+		return lastResort(d, input, err), false
+	}
+	reply = dialect.Answer(context.Background(), engine, d, input)
+	if err := sp.Err(); err != nil {
+		err = fmt.Errorf("no Record was kept: %w", err)
+		if set.Strict {
+			return lastResort(d, input, err), false
+		}
+		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", err)
+	}
+	return reply, sp.Queued()
+}
+
+// lastResort answers when nothing can be judged: as if a guard that fails closed
+// had failed.
+func lastResort(d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
+	engine, newErr := grapnel.New(policy.Locked(err.Error()), nil)
+	if newErr != nil {
+		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", errors.Join(err, newErr)), Exit: exitFailure}
+	}
+	return dialect.Answer(context.Background(), engine, d, input)
+}
+
+// Options are how [Open] makes an engine.
+type Options struct {
+	Command    func(policy.Command) grapnel.Hook // what becomes of a `run:`; nil = left out
+	Observers  []grapnel.Observer
+	Background grapnel.Background // who runs observing hooks
+}
+
+// Open loads the policies of a place into an engine.
+func Open(place Place, named []string, opts *Options) (*grapnel.Engine, policy.Set, error) {
+	set := policy.Load(policy.Request{Files: place.Files(named), Snapshots: place.Snapshots(), Command: opts.Command})
+	engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background})
+	return engine, set, err
+}
+
+// runner makes the hooks that are programs. Too deep inside of other hooks they
+// fail instead of running, so that on_error decides and the Record says so; they
+// are not left out, since a project can set the variable that counts.
+func runner(place Place) func(policy.Command) grapnel.Hook {
+	depth, _ := strconv.Atoi(os.Getenv("GRAPNEL_DEPTH"))
+	return func(c policy.Command) grapnel.Hook {
+		if depth >= maxDepth {
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{}, fmt.Errorf("not started: hooks are nested deeper than %d (GRAPNEL_DEPTH)", maxDepth)
+			})
+		}
+		var env []string
+		if place.Path != "" {
+			env = []string{"PATH=" + place.Path} // not what an agent's project settings say
+		}
+		return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env}
+	}
+}
