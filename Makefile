@@ -1,0 +1,78 @@
+# What continuous integration runs, and what you run before you push. Only Go is
+# needed, except for e2e, which also wants Node and npm.
+
+GO            ?= go
+GOLANGCI_LINT := v2.15.0
+GOLANGCI      := .tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
+FUZZTIME      ?= 10s
+
+# The race detector needs cgo, and cgo needs a C compiler. A machine without one
+# still runs every test, and "make test" says what is missing.
+RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && echo -race)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## show Grapnel at work, without any agent
+	@$(GO) run ./test/demo
+
+.PHONY: build
+build: ## build grapnel and grapnel-hook into bin/, as they are shipped
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+.PHONY: test
+test: ## run all tests that need nothing but Go, with the race detector
+	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
+	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 ./...
+
+.PHONY: e2e
+e2e: ## run real agents from npm against a model server on loopback
+	$(GO) test -tags e2e -count=1 -timeout 20m -v ./test/e2e/...
+
+.PHONY: bench
+bench: ## compare what a hook costs with its budget; BENCH_JSON=FILE keeps the rows, BENCHFLAGS=-gate fails
+	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./test/bench $(BENCHFLAGS)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@$(GO) test -list '^Fuzz' ./... \
+	| awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' \
+	| while read -r pkg name; do \
+		echo "$$pkg $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+	done
+
+# Independent steps, so that "make -k lint" shows all findings at once.
+.PHONY: lint
+lint: lint-fmt lint-tidy lint-vet lint-go ## check format, go.mod, and what vet and golangci-lint find
+
+.PHONY: lint-fmt
+lint-fmt:
+	@bad="$$("$$($(GO) env GOROOT)/bin/gofmt" -l .)"; if [ -n "$$bad" ]; then echo "not formatted (run gofmt -w):"; echo "$$bad"; exit 1; fi
+
+.PHONY: lint-tidy
+lint-tidy:
+	$(GO) mod tidy -diff
+
+# Without cgo, as the programs are shipped, and because no C cross compiler is
+# at hand. The e2e tests run on Linux only, but have to be valid Go everywhere.
+.PHONY: lint-vet
+lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
+
+lint-vet-%:
+	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e ./...
+
+.PHONY: lint-go
+lint-go: $(GOLANGCI)
+	$(GOLANGCI) run ./...
+
+# Built from source, so that it is linked with the Go that builds Grapnel and no
+# downloaded program runs. The version is in the path: a new one is a new file.
+$(GOLANGCI):
+	GOBIN='$(CURDIR)/$(@D)' GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+
+.PHONY: clean
+clean: ## remove what the targets above leave behind, except caches of Go and npm
+	rm -rf bin .tools

@@ -1,0 +1,127 @@
+// Bench prints what a hook costs, beside the budget for it:
+//
+//	go run ./test/bench
+//	BENCH_JSON=rows.json go run ./test/bench -gate
+//
+// It builds grapnel-hook and a minimal Go program, starts them in turn with
+// /bin/true, and compares the minima of many interleaved runs; a ratio of minima
+// carries over from one machine to another and shrugs off what else runs there.
+// In-process rows are given in nanoseconds. With -gate, a row that is more than
+// 15 % above its budget even after it was measured again makes the exit status 1.
+//
+// It does not measure agents, models or the hooks that users write. For time
+// inside one function use "go test -bench" in its package.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// retries is how often a row that would fail is measured again.
+const retries = 3
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Getenv("BENCH_JSON"), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit status: 0 good, 1 a row failed the gate or could not be
+// measured, 64 usage.
+func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	gate := flags.Bool("gate", false, "exit 1 when a row is more than 15 % above its budget")
+	n := flags.Int("n", 200, "interleaved `runs` of each program")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 64
+	case flags.NArg() > 0 || *n < 1:
+		fmt.Fprintf(stderr, "bench: want no arguments and at least one run, got %q and %d\n", flags.Args(), *n)
+		return 64
+	}
+
+	fmt.Fprintf(stdout, "minima of %d interleaved runs, %s/%s, %d CPUs, %s\n\n",
+		*n, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	rows, err := all(ctx, *n)
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: error: %v\n", err)
+		return 1
+	}
+	if err := printTable(stdout, rows); err != nil {
+		fmt.Fprintf(stderr, "bench: error: %v\n", err)
+		return 1
+	}
+	if jsonFile != "" {
+		if err := writeJSON(jsonFile, rows); err != nil {
+			fmt.Fprintf(stderr, "bench: error: %v\n", err)
+			return 1
+		}
+	}
+	bad := failed(rows)
+	if len(bad) == 0 {
+		return 0
+	}
+	fmt.Fprintf(stdout, "\nmore than %.0f %% above budget: %s\n", 100*tolerance, strings.Join(bad, "; "))
+	if *gate {
+		return 1
+	}
+	return 0
+}
+
+// all sets everything up in a temporary directory and measures every row.
+func all(ctx context.Context, n int) (rows []row, err error) {
+	dir, err := os.MkdirTemp("", "grapnel-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	bin, err := build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	spawned, err := spawnContests(ctx, dir, bin)
+	if err != nil {
+		return nil, fmt.Errorf("set up the programs: %w", err)
+	}
+	inside, err := engineContests(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("set up the engines: %w", err)
+	}
+	// One group after the other: whatever one leaves in the caches of the CPU
+	// must not land on another.
+	for _, group := range append(spawned, inside) {
+		more, err := measure(ctx, n, retries, group...)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// build compiles what is measured, as it is shipped, and returns where it lies.
+func build(ctx context.Context, dir string) (bin string, err error) {
+	bin = filepath.Join(dir, "bin") + string(filepath.Separator)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin,
+		"github.com/grapnel-dev/grapnel/cmd/grapnel-hook",
+		"github.com/grapnel-dev/grapnel/test/bench/static")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return bin, nil
+}

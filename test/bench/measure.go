@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// A side is one of the things that are compared. Run does it once and returns
+// what it cost, in any unit that both sides of a contest share.
+type side struct {
+	name string
+	run  func() (cost float64, err error)
+	min  float64 // of all runs so far; +Inf before the first
+	runs int
+}
+
+func newSide(name string, run func() (float64, error)) *side {
+	return &side{name: name, run: run, min: math.Inf(1)}
+}
+
+// constant is a side that costs the same whenever one looks.
+func constant(name string, cost float64) *side {
+	return newSide(name, func() (float64, error) { return cost, nil })
+}
+
+// A contest is a row of the table before it is measured: what it costs to run
+// subject, in multiples of what it costs to run reference.
+type contest struct {
+	name      string
+	subject   *side
+	reference *side
+	budget    float64              // ratio that subject should stay below
+	show      func(float64) string // prints a cost
+}
+
+// row compares the minima. Minima and not means: on a machine that others use
+// too, everything that disturbs a run makes it longer and nothing makes it shorter.
+func (c *contest) row() (row, error) {
+	if c.reference.min <= 0 || math.IsInf(c.reference.min, 0) || math.IsInf(c.subject.min, 0) {
+		return row{}, fmt.Errorf("%s: %g of %s against %g of %s is no ratio",
+			c.name, c.subject.min, c.subject.name, c.reference.min, c.reference.name)
+	}
+	r := newRow(c.name, c.subject.min/c.reference.min, c.budget)
+	r.measured, r.unit = c.show(c.subject.min), c.reference.name
+	return r, nil
+}
+
+// interleave runs every side n times, round robin, so that load on the machine
+// falls on all alike. A side that is given twice runs once per round.
+func interleave(ctx context.Context, n int, sides ...*side) error {
+	var once []*side
+	seen := map[*side]bool{}
+	for _, s := range sides {
+		if !seen[s] {
+			seen[s] = true
+			once = append(once, s)
+		}
+	}
+	for range n {
+		for _, s := range once {
+			if err := context.Cause(ctx); err != nil {
+				return fmt.Errorf("measure %s: %w", s.name, err)
+			}
+			cost, err := s.run()
+			if err != nil {
+				return fmt.Errorf("measure %s: %w", s.name, err)
+			}
+			s.min = min(s.min, cost)
+			s.runs++
+		}
+	}
+	return nil
+}
+
+// measure runs the contests, n interleaved runs of each side, and returns one row
+// for each. A row that would fail is measured again, up to retries times, and
+// both sides keep the best they ever showed: a burst of load is no regression.
+func measure(ctx context.Context, n, retries int, contests ...*contest) ([]row, error) {
+	if n < 1 {
+		return nil, errors.New("measure: need at least one run")
+	}
+	var sides []*side
+	for _, c := range contests {
+		sides = append(sides, c.subject, c.reference)
+	}
+	if err := interleave(ctx, n, sides...); err != nil {
+		return nil, err
+	}
+	rows := make([]row, 0, len(contests))
+	for _, c := range contests {
+		r, err := c.row()
+		for range retries {
+			if err != nil || r.OK {
+				break
+			}
+			if err = interleave(ctx, n, c.subject, c.reference); err == nil {
+				r, err = c.row()
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// script is a side that costs what the script says, run by run; the last entry
+// lasts. It notes its name in log, if there is one.
+func script(name string, log *[]string, costs ...float64) *side {
+	return newSide(name, func() (float64, error) {
+		if log != nil {
+			*log = append(*log, name)
+		}
+		cost := costs[0]
+		if len(costs) > 1 {
+			costs = costs[1:]
+		}
+		return cost, nil
+	})
+}
+
+func TestInterleave(t *testing.T) {
+	t.Parallel()
+	var log []string
+	a, b := script("a", &log, 3, 1, 2), script("b", &log, 5, 6, 7)
+	if err := interleave(t.Context(), 3, a, b, a); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(log, want) {
+		t.Errorf("ran %q, want %q", log, want)
+	}
+	if a.min != 1 || b.min != 5 || a.runs != 3 || b.runs != 3 {
+		t.Errorf("minima %g of %d runs and %g of %d, want 1 of 3 and 5 of 3", a.min, a.runs, b.min, b.runs)
+	}
+}
+
+func TestInterleaveStops(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	bad := newSide("bad", func() (float64, error) { return 0, broken })
+	if err := interleave(ctx, 1, bad); !errors.Is(err, broken) || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("a side that fails: %v, want it named with its error", err)
+	}
+	cancel(broken)
+	if err := interleave(ctx, 1, constant("good", 1)); !errors.Is(err, broken) {
+		t.Errorf("after the context ended: %v, want its cause", err)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		subject, reference *side
+		ratio              float64
+		ok                 bool
+		runs               int // of the subject
+	}{
+		"below budget at once":           {script("s", nil, 3, 4), script("r", nil, 2, 2), 1.5, true, 2},
+		"above budget, within tolerance": {script("s", nil, 4.5), script("r", nil, 2), 2.25, true, 2},
+		"above at first, then below":     {script("s", nil, 9, 9, 3), script("r", nil, 2), 1.5, true, 4},
+		"above for good":                 {script("s", nil, 9), script("r", nil, 2), 4.5, false, 8},
+		// The reference, too, keeps its best: a slow first round must not hide a slow subject.
+		"reference was disturbed": {script("s", nil, 9), script("r", nil, 3, 3, 2), 4.5, false, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &contest{name: name, subject: test.subject, reference: test.reference, budget: 2, show: milliseconds}
+			rows, err := measure(t.Context(), 2, 3, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := rows[0]; r.OK != test.ok || test.subject.runs != test.runs || r.Ratio != test.ratio {
+				t.Errorf("row %+v after %d runs, want ratio %g, ok %v, %d runs", r, test.subject.runs, test.ratio, test.ok, test.runs)
+			}
+		})
+	}
+}
+
+func TestMeasureRefuses(t *testing.T) {
+	t.Parallel()
+	c := &contest{name: "path", subject: constant("s", 1), reference: constant("r", 0), budget: 1, show: milliseconds}
+	if rows, err := measure(t.Context(), 1, 3, c); err == nil {
+		t.Errorf("a reference that costs nothing gave %+v, want an error", rows)
+	}
+	if rows, err := measure(t.Context(), 0, 3, c); err == nil {
+		t.Errorf("no runs gave %+v, want an error", rows)
+	}
+	c.reference = newSide("never run", nil)
+	if !math.IsInf(c.reference.min, 1) {
+		t.Errorf("minimum before the first run is %g, want +Inf", c.reference.min)
+	}
+	if r, err := c.row(); err == nil {
+		t.Errorf("a side that never ran gave %+v, want an error", r)
+	}
+}

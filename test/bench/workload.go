@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// shellLine is what an agent runs: several commands, a pipe, a redirection, quotes
+// and a loop, none of which a rule of the benchmark stops.
+const shellLine = `cd web && npm ci --no-audit && (npm test 2>&1 | tee test.log | tail -n 40) && ` +
+	`git add -A && git commit -m "fix: handle empty rows" && for f in dist/*.js; do gzip -9k "$f"; done`
+
+// canaryCommand is what the last rule of a policyFile blocks.
+const canaryCommand = "grapnel-bench-canary"
+
+// policyFile writes a policy of n rules as people write them: mostly commands,
+// paths and lists of tools, some expressions about one tool, a few that look at
+// content. One in ten watches some tools, without a say. The last rule blocks the
+// canary.
+func policyFile(n int, watched string) string {
+	var b strings.Builder
+	b.WriteString("version: 1\nhooks:\n")
+	for i := range n - 1 {
+		b.WriteString(policyRule(i, watched))
+	}
+	fmt.Fprintf(&b, rule, n-1, "match: {command: "+canaryCommand+"}", "block: This is the canary.")
+	return b.String()
+}
+
+const rule = "  - name: rule-%d\n    on: tool.before\n    %s\n    %s\n"
+
+func policyRule(i int, watched string) string {
+	match, answer := "", ""
+	switch i % 10 {
+	case 0:
+		match, answer = "match: {tool: ["+watched+"]}\n    mode: observe", "block: Watched, not blocked."
+	case 1:
+		match, answer = fmt.Sprintf("match: {command: kubectl delete namespace team-%d}", i), "ask: This deletes a namespace. Go on?"
+	case 2:
+		match, answer = fmt.Sprintf(`match: {tool: [write, edit], path: "deploy/region-%d/**/*.tf"}`, i), "ask: This changes production. Go on?"
+	case 3:
+		match, answer = fmt.Sprintf(`match: {path: ["**/.env.%d", "**/id_ed25519_%d"]}`, i, i), "block: Keys stay where they are."
+	case 4:
+		match, answer = fmt.Sprintf("match: {tool: [fetch, mcp__server%d__*]}", i), "ask: This leaves the machine. Go on?"
+	case 5:
+		match, answer = fmt.Sprintf("match: {tool: [task, search, other%d], agent: gemini}", i), "block: Not with this agent."
+	case 6:
+		tool := []string{"write", "shell", "fetch"}[i/10%3]
+		match = fmt.Sprintf("match: {tool: %s}\n    when: session.mode == \"plan\" && len(tool.input) > %d", tool, i)
+		answer = "block: Not while planning."
+	case 7:
+		match, answer = fmt.Sprintf(`match: {content: "BEGIN PRIVATE KEY %d"}`, i), "block: Keys stay where they are."
+	case 8:
+		match, answer = fmt.Sprintf("match: {command: git push --force --repo=fork-%d}", i), "block: Push a new branch instead."
+	case 9:
+		match, answer = fmt.Sprintf("match: {command: terraform destroy -target=module.m%d}", i), "block: Ask the platform team."
+	}
+	return fmt.Sprintf(rule, i, match, answer)
+}
+
+// What the watching rules of a policyFile look at.
+const (
+	watchThis    = "shell, write" // the tools that the benchmark calls
+	watchNothing = "task, mcp__tracker__*"
+)
+
+// text returns n bytes that look like what a model writes into a file: lines,
+// quotes, letters beyond ASCII.
+func text(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "{\"row\": %d, \"name\": \"Zoë\", \"path\": \"C:\\\\data\\\\%d\", \"note\": \"a < b && c > d\"}\n", i, i*7919)
+	}
+	return strings.ToValidUTF8(b.String()[:n], "")
+}

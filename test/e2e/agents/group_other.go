@@ -1,0 +1,11 @@
+//go:build !unix
+
+package agents
+
+import "os/exec"
+
+// Without process groups the program itself is all that can be ended.
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

@@ -1,0 +1,77 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/test/e2e/offline"
+)
+
+// What the first process made, for the copy without a network that runs the
+// tests.
+const (
+	binVar      = "GRAPNEL_E2E_BIN"       // directory of grapnel and grapnel-hook
+	binErrorVar = "GRAPNEL_E2E_BIN_ERROR" // why they could not be built
+)
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	if !offline.Entered() {
+		clean, err := prepare()
+		defer clean()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			return 1
+		}
+	}
+	level, exit, done := offline.Enter()
+	if done {
+		return exit
+	}
+	fmt.Println("e2e: the network is kept away by:", level)
+	return m.Run()
+}
+
+// prepare does what needs a network: it installs the agents and builds Grapnel.
+// That Grapnel does not build fails the tests that need it, not those of the
+// harness.
+func prepare() (clean func(), err error) {
+	clean = func() {}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := agents.Install(ctx, agents.All...); err != nil {
+		return clean, err
+	}
+	bin, err := os.MkdirTemp("", "e2ebin")
+	if err != nil {
+		return clean, err
+	}
+	clean = func() { _ = os.RemoveAll(bin) }
+	if err := os.Setenv(binVar, bin); err != nil {
+		return clean, err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
+	build.Dir = filepath.Join("..", "..") // tests run in their package's directory
+	if out, err := build.CombinedOutput(); err != nil {
+		return clean, os.Setenv(binErrorVar, fmt.Sprintf("%v: %v\n%s", build.Args, err, out))
+	}
+	return clean, nil
+}
+
+// program returns the path of one of Grapnel's programs.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	if problem := os.Getenv(binErrorVar); problem != "" {
+		t.Fatalf("Grapnel does not build: %s", problem)
+	}
+	return filepath.Join(os.Getenv(binVar), name)
+}

@@ -1,0 +1,123 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Request is one HTTP request the server received, and what it made of it.
+type Request struct {
+	Method string
+	Path   string          // without the query
+	Body   json.RawMessage // as sent; nil when there was none or it was not JSON
+
+	Main    bool         // a turn of an agent's loop: tools were offered. Others are side calls
+	Step    int          // the step of the plan it was answered with, -1 if none
+	Roles   []string     // the roles of its messages, in order
+	Results []ToolResult // every tool result in its history, in order
+
+	// Problem says why the server had no answer: an unknown path, an
+	// unreadable body, a request meant for another host. "" means answered.
+	Problem string
+}
+
+// A ToolResult is what the model was told about one of its tool calls.
+type ToolResult struct {
+	ID      string // of the call, as the server issued it
+	Tool    string // the agent's name of the tool
+	Input   string // JSON, as it stands in the history: an agent may show a rewrite here
+	Text    string
+	IsError bool
+}
+
+// String describes the request on one line, for the report of a failed test.
+func (r Request) String() string {
+	s := r.Method + " " + r.Path
+	switch {
+	case r.Problem != "":
+		return s + ": " + r.Problem
+	case r.Main:
+		return fmt.Sprintf("%s: step %d, roles %s, %d tool results", s, r.Step, strings.Join(r.Roles, " "), len(r.Results))
+	default:
+		return s + ": side call"
+	}
+}
+
+// A Log is a list of requests in the order they arrived.
+type Log []Request
+
+// MainRequests returns the turns of agents' loops. None means that no prompt
+// reached the model.
+func (l Log) MainRequests() Log {
+	return slices.DeleteFunc(slices.Clone(l), func(r Request) bool { return !r.Main })
+}
+
+// Unknown returns the requests the server had no answer for. A test should fail
+// when there are any: the agent speaks something the server does not, or it
+// tried to reach the world outside.
+func (l Log) Unknown() Log {
+	return slices.DeleteFunc(slices.Clone(l), func(r Request) bool { return r.Problem == "" })
+}
+
+// ToolResults returns what the model was told about each tool call, once per
+// call although every request repeats the history, in the order of first
+// appearance. When an agent later tells it differently, the later text stands.
+func (l Log) ToolResults() []ToolResult {
+	var out []ToolResult
+	at := map[string]int{}
+	for _, r := range l {
+		for _, res := range r.Results {
+			if i, seen := at[res.ID]; seen {
+				out[i] = res
+				continue
+			}
+			at[res.ID] = len(out)
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+// Contains reports whether some text inside a request has marker in it: keys
+// and values are looked at as decoded, so no escaping hides it.
+func (l Log) Contains(marker string) bool {
+	return slices.ContainsFunc(l, func(r Request) bool { return r.contains(marker) })
+}
+
+func (r Request) contains(marker string) bool {
+	if r.Body == nil {
+		return false
+	}
+	var v any
+	if err := json.Unmarshal(r.Body, &v); err != nil {
+		return false // Body is JSON by construction
+	}
+	return hasText(v, marker)
+}
+
+func hasText(v any, marker string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, marker)
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return hasText(e, marker) })
+	case map[string]any:
+		for k, e := range v {
+			if strings.Contains(k, marker) || hasText(e, marker) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// String describes the log, one request per line.
+func (l Log) String() string {
+	lines := make([]string, len(l))
+	for i, r := range l {
+		lines[i] = r.String()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,247 @@
+// Package model stands in for the model of a real coding agent: an HTTP server
+// on loopback that speaks the wire protocols of Claude Code (Anthropic Messages)
+// and Gemini CLI (Gemini generateContent) and plays a plan instead of thinking.
+//
+//	srv, err := model.Start()            // srv.URL goes into the agent's environment
+//	prompt := model.Prompt("Go on.",     // what the agent is asked to do
+//		model.Do(model.Call{Tool: "Bash", Input: map[string]any{"command": "touch a"}}),
+//		model.Say("all done"))
+//	...                                  // run the agent
+//	srv.Log().ToolResults()              // what the model was told
+//
+// The server keeps no state between requests except its log. Which step is due
+// follows from the request alone: the plan is in the prompt, and the tool
+// results since then say how far it got. Titles, retries, sub-agents and agents
+// that run side by side therefore disturb nothing.
+//
+// It knows no model, checks no key, and answers nothing but what these agents
+// ask: every other request gets an error and is found by [Log.Unknown].
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A Server is a running fake model. Its methods may be called at any time, from
+// any goroutine.
+type Server struct {
+	URL string // base of every path: http://127.0.0.1:PORT
+
+	http *http.Server
+	done chan struct{} // closed when serving has ended
+	ids  atomic.Int64
+
+	mu  sync.Mutex
+	log Log
+}
+
+// Start serves on a free loopback port until Close.
+func Start() (*Server, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start model server: %w", err)
+	}
+	s := &Server{URL: "http://" + ln.Addr().String(), done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler:  http.HandlerFunc(s.serve),
+		ErrorLog: log.New(io.Discard, "", 0), // killed agents leave broken connections behind
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(ln) // ends with ErrServerClosed
+	}()
+	return s, nil
+}
+
+// Close ends the server and every connection to it.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.done
+	return err
+}
+
+// Log returns the requests received so far. A request is in it before its
+// answer is sent.
+func (s *Server) Log() Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// maxBody bounds what is kept of a request. Agents send some 50 kB.
+const maxBody = 64 << 20
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	req := Request{Method: r.Method, Path: r.URL.Path, Step: -1}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil && len(body) > 0 {
+		if json.Valid(body) {
+			req.Body = body
+		} else {
+			err = errors.New("not JSON")
+		}
+	}
+
+	var ans answer
+	switch {
+	case r.Method == http.MethodConnect, r.URL.IsAbs():
+		// The server is also named as the proxy, so that traffic to elsewhere
+		// shows up here instead of leaving no trace.
+		req.Path = r.Host
+		req.Problem = "traffic to another host"
+	case err != nil:
+		req.Problem = "unreadable body: " + err.Error()
+	default:
+		ans, err = s.answer(&req)
+		if err != nil {
+			req.Problem = err.Error()
+		}
+	}
+
+	s.mu.Lock()
+	s.log = append(s.log, req)
+	s.mu.Unlock()
+
+	if req.Problem != "" {
+		refuse(w, req.Problem)
+		return
+	}
+	w.Header().Set("Content-Type", ans.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
+	_, _ = w.Write(ans.body) // a client that went away is no concern of ours
+}
+
+// refuse answers with an error that both agents understand and do not retry.
+func refuse(w http.ResponseWriter, problem string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("x-should-retry", "false")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write(encode(map[string]any{
+		"type":  "error",
+		"error": map[string]any{"type": "not_found_error", "code": http.StatusNotFound, "status": "NOT_FOUND", "message": "model server: " + problem},
+	}))
+}
+
+// An answer is a whole HTTP response body.
+type answer struct {
+	contentType string
+	body        []byte
+}
+
+func plainJSON(v any) answer { return answer{"application/json", encode(v)} }
+
+// A conversation is what both wire protocols have in common: the history a
+// request brings along, as far as the choice of the next step needs it.
+type conversation struct {
+	tools   bool   // some were offered
+	stream  bool   // the answer is wanted as server-sent events
+	model   string // as named in the request
+	roles   []string
+	results []ToolResult
+
+	plan    []Step // of the last prompt that holds one; nil when none does
+	since   int    // tool results after that prompt
+	answers int    // the model's own turns without a call after that prompt
+}
+
+// prompt takes note of a text of the user. If it holds a plan, counting starts
+// anew: earlier results belong to an earlier prompt.
+func (c *conversation) prompt(text string) {
+	if plan, ok := parsePlan(text); ok {
+		c.plan, c.since, c.answers = plan, 0, 0
+	}
+}
+
+func (c *conversation) result(r ToolResult) {
+	c.results = append(c.results, r)
+	c.since++
+}
+
+// next returns the step to play and its index in the plan, -1 when the plan has
+// none left. Beyond its end the last text is said again, so that an agent made
+// to go on comes to an end.
+func (c *conversation) next() (Step, int) {
+	i := due(c.plan, c.since, c.answers)
+	if i < len(c.plan) {
+		return c.plan[i], i
+	}
+	for _, step := range slices.Backward(c.plan) {
+		if len(step.Calls) == 0 {
+			return step, -1
+		}
+	}
+	return Say("nothing left to do"), -1
+}
+
+// answer fills in what req is about and returns the response to it.
+func (s *Server) answer(req *Request) (answer, error) {
+	var (
+		read func([]byte) (*conversation, error)
+		say  func(*Server, *conversation, Step) answer
+		side Step
+	)
+	verb := "" // of a Gemini path: models/NAME:verb
+	if name, ok := strings.CutPrefix(req.Path, "/v1beta/models/"); ok {
+		_, verb, _ = strings.Cut(name, ":")
+	}
+	switch {
+	case req.Method == http.MethodHead && req.Path == "/":
+		return answer{contentType: "text/plain"}, nil
+	case req.Method != http.MethodPost:
+		return answer{}, errors.New("unknown request")
+	case req.Path == "/v1/messages/count_tokens":
+		return plainJSON(map[string]any{"input_tokens": 50}), nil
+	case verb == "countTokens":
+		return plainJSON(map[string]any{"totalTokens": 50}), nil
+	case req.Path == "/v1/messages":
+		read, say = readAnthropic, sayAnthropic
+		side = Say("side call")
+	case verb == "generateContent" || verb == "streamGenerateContent":
+		read, say = readGemini, sayGemini
+		side = Say(`{"reasoning":"side call","model_choice":"flash"}`) // also satisfies Gemini CLI's model router
+	default:
+		return answer{}, errors.New("unknown request")
+	}
+
+	conv, err := read(req.Body)
+	if err != nil {
+		return answer{}, fmt.Errorf("unreadable body: %w", err)
+	}
+	if verb != "" {
+		conv.stream = verb == "streamGenerateContent"
+	}
+	req.Main, req.Roles, req.Results = conv.tools, conv.roles, conv.results
+	step := side
+	if conv.tools {
+		step, req.Step = conv.next()
+	}
+	return say(s, conv, step), nil
+}
+
+// newID returns an identifier that no other call or message of this server has.
+func (s *Server) newID(kind string) string {
+	return kind + "_" + strconv.FormatInt(s.ids.Add(1), 10)
+}
+
+// encode is JSON without HTML escapes. It panics on values that are no JSON:
+// everything encoded here was decoded from JSON or is written above.
+func encode(v any) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("model: " + err.Error())
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}

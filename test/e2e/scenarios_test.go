@@ -1,0 +1,716 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/test/e2e/model"
+)
+
+// eachAgent runs f for every agent, side by side as far as the harness allows.
+func eachAgent(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
+	t.Helper()
+	for _, a := range agents.All {
+		t.Run(a.ID, func(t *testing.T) {
+			t.Parallel()
+			f(t, a)
+		})
+	}
+}
+
+// shell and write make a call when the agent is known.
+func shell(command string) func(*agents.World) model.Call {
+	return func(w *agents.World) model.Call { return w.Shell(command) }
+}
+
+func write(name, content string) func(*agents.World) model.Call {
+	return func(w *agents.World) model.Call { return w.Write(name, content) }
+}
+
+// toolScenarios are about one tool call each. In every run the model makes a
+// harmless call, then the one in question, then another harmless one, and ends.
+var toolScenarios = []struct {
+	name   string
+	policy string
+	call   func(*agents.World) model.Call
+
+	// What must have become of the call: it wrote file with this content, or,
+	// when content is empty, it did not run and the model was told these words.
+	file, content string
+	told          []string
+
+	failing string        // the hook whose failure must be in the log
+	atMost  time.Duration // that the agent may take; 0 means no matter
+	endsRun *agents.Agent // this one does not go on after the call
+}{
+	{
+		name: "no opinion",
+		policy: `
+version: 1
+hooks:
+  - name: something-else
+    on: tool.before
+    match: {command: git push --force}
+    block: not here
+`,
+		call: shell("echo ran > asked.txt"),
+		file: "asked.txt", content: "ran\n",
+	},
+	{
+		name: "block a command",
+		policy: `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"that file belongs to somebody else"},
+	},
+	{
+		name: "block a command behind another shell",
+		policy: `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`,
+		call: shell(`cd . && sh -c 'true; \touch "forbidden.txt"'`),
+		file: "forbidden.txt", told: []string{"that file belongs to somebody else"},
+	},
+	{
+		name: "do not block a mention of a command",
+		policy: `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`,
+		call: shell(`echo "touch forbidden.txt" > note.txt`),
+		file: "note.txt", content: "touch forbidden.txt\n",
+	},
+	{
+		name: "block writing a path",
+		policy: `
+version: 1
+hooks:
+  - name: not-in-prod
+    on: tool.before
+    match: {tool: [write, edit], path: "deploy/prod/**"}
+    block: production is changed by hand
+`,
+		call: write("deploy/prod/app.yaml", "replicas: 0\n"),
+		file: "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
+	},
+	{
+		name: "block writing a path that leads there in a roundabout way",
+		policy: `
+version: 1
+hooks:
+  - name: not-in-prod
+    on: tool.before
+    match: {tool: [write, edit], path: "deploy/prod/**"}
+    block: production is changed by hand
+`,
+		call: write("docs/../deploy/./prod/app.yaml", "replicas: 0\n"),
+		file: "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
+	},
+	{
+		name: "rewrite a command",
+		policy: `
+version: 1
+hooks:
+  - name: safer
+    on: tool.before
+    match: {command: touch asked.txt}
+    set: {tool.command: "echo rewritten > asked.txt"}
+`,
+		call: shell("touch asked.txt"),
+		file: "asked.txt", content: "rewritten\n",
+	},
+	{
+		name: "replace in what is written",
+		policy: `
+version: 1
+hooks:
+  - name: hide-keys
+    on: tool.before
+    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
+`,
+		call: write("config.txt", "key=sk-abcdefghijklmnopqrstuvwx\nname=\"a\\b\"\n"),
+		file: "config.txt", content: "key=sk-***\nname=\"a\\b\"\n",
+	},
+	{
+		name: "a program blocks",
+		policy: `
+version: 1
+hooks:
+  - name: by-script
+    on: tool.before
+    match: {tool: shell}
+    run: 'case "$(cat)" in *forbidden.txt*) echo "the script says no" >&2; exit 2;; esac'
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"the script says no"},
+	},
+	{
+		name: "a program fails, open",
+		policy: `
+version: 1
+hooks:
+  - name: broken-guard
+    on: tool.before
+    match: {command: echo ran}
+    run: echo oops >&2; exit 1
+    on_error: open
+`,
+		call: shell("echo ran > asked.txt"),
+		file: "asked.txt", content: "ran\n",
+		failing: "broken-guard",
+	},
+	{
+		name: "a program fails, closed",
+		policy: `
+version: 1
+hooks:
+  - name: broken-guard
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    run: echo oops >&2; exit 1
+    on_error: closed
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"broken-guard"},
+		failing: "broken-guard",
+	},
+	{
+		name: "a program is killed, open",
+		policy: `
+version: 1
+hooks:
+  - name: broken-guard
+    on: tool.before
+    match: {command: echo ran}
+    run: kill -9 $$
+    on_error: open
+`,
+		call: shell("echo ran > asked.txt"),
+		file: "asked.txt", content: "ran\n",
+		failing: "broken-guard",
+	},
+	{
+		name: "a program is killed, closed",
+		policy: `
+version: 1
+hooks:
+  - name: broken-guard
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    run: kill -9 $$
+    on_error: closed
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"broken-guard"},
+		failing: "broken-guard",
+	},
+	{
+		name: "a program hangs, open",
+		policy: `
+version: 1
+hooks:
+  - name: slow-guard
+    on: tool.before
+    match: {command: echo ran}
+    run: sleep 60
+    timeout: 1s
+    on_error: open
+`,
+		call: shell("echo ran > asked.txt"),
+		file: "asked.txt", content: "ran\n",
+		failing: "slow-guard", atMost: 30 * time.Second,
+	},
+	{
+		name: "a program hangs, closed",
+		policy: `
+version: 1
+hooks:
+  - name: slow-guard
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    run: sleep 60
+    timeout: 1s
+    on_error: closed
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"slow-guard"},
+		failing: "slow-guard", atMost: 30 * time.Second,
+	},
+	{
+		name: "a program leaves a child that holds its output, closed",
+		policy: `
+version: 1
+hooks:
+  - name: slow-guard
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    run: trap '' TERM INT; sleep 60 & wait
+    timeout: 1s
+    on_error: closed
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"slow-guard"},
+		failing: "slow-guard", atMost: 30 * time.Second,
+	},
+	{
+		name: "a program is gone, open",
+		policy: `
+version: 1
+hooks:
+  - name: absent-guard
+    on: tool.before
+    match: {command: echo ran}
+    run: /nonexistent/program
+    on_error: open
+`,
+		call: shell("echo ran > asked.txt"),
+		file: "asked.txt", content: "ran\n",
+		failing: "absent-guard",
+	},
+	{
+		name: "a program is gone, closed",
+		policy: `
+version: 1
+hooks:
+  - name: absent-guard
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    run: /nonexistent/program
+    on_error: closed
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"absent-guard"},
+		failing: "absent-guard",
+	},
+	{
+		// Nobody is there to be asked. Claude Code refuses and tells the model
+		// why; Gemini CLI ends the run without a word.
+		name: "ask",
+		policy: `
+version: 1
+hooks:
+  - name: ask-first
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    ask: is that meant
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"is that meant"},
+		endsRun: agents.GeminiCLI,
+	},
+}
+
+func TestToolCalls(t *testing.T) {
+	t.Parallel()
+	for _, s := range toolScenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			eachAgent(t, func(t *testing.T, a *agents.Agent) {
+				g := guard(t, a, s.policy)
+				res := g.Run(t, "Do as planned.",
+					model.Do(g.Shell("echo free > before.txt")),
+					model.Do(s.call(g.World)),
+					model.Do(g.Write("after.txt", "free\n")),
+					model.Say("all done"),
+				)
+				ended := s.endsRun == a
+				blocked := s.content == ""
+				results := res.Requests.ToolResults()
+				told := func(i int) model.ToolResult {
+					if i >= len(results) {
+						t.Fatalf("the model was told %d tool results, want one at index %d: %+v", len(results), i, results)
+					}
+					return results[i]
+				}
+
+				wantFile(t, res, "before.txt", "free\n")
+				if first := told(0); first.IsError {
+					t.Errorf("of the harmless first call the model was told %+v", first)
+				}
+				wantFile(t, res, s.file, s.content)
+				if ended {
+					if len(results) != 1 || res.Answer == "all done" {
+						t.Errorf("the run went on: answer %q, tool results %+v", res.Answer, results)
+					}
+				} else {
+					call := told(1)
+					if call.IsError != blocked {
+						t.Errorf("of the call the model was told %+v, want an error: %v", call, blocked)
+					}
+					for _, want := range s.told {
+						if !strings.Contains(call.Text, want) {
+							t.Errorf("of the call the model was told %q, want %q in it", call.Text, want)
+						}
+					}
+					wantFile(t, res, "after.txt", "free\n")
+					if last := told(2); last.IsError {
+						t.Errorf("of the harmless last call the model was told %+v", last)
+					}
+					if res.Answer != "all done" {
+						t.Errorf("answer %q, want %q", res.Answer, "all done")
+					}
+				}
+				if s.atMost > 0 && res.Took > s.atMost {
+					t.Errorf("the agent took %v, want at most %v", res.Took, s.atMost)
+				}
+				if s.name == "no opinion" {
+					for _, marker := range []string{"grapnel", "Grapnel"} {
+						if res.Requests.Contains(marker) {
+							t.Errorf("the model was told of %s", marker)
+						}
+					}
+				}
+				if s.failing != "" && !failed(g.records(t), s.failing) {
+					t.Errorf("the log does not say that %s failed: %+v", s.failing, g.records(t))
+				}
+			})
+		})
+	}
+}
+
+// wantFile checks a file of the project; empty content means it must not exist.
+func wantFile(t *testing.T, res agents.Result, name, content string) {
+	t.Helper()
+	got, exists := res.Files[name]
+	switch {
+	case content == "" && exists:
+		t.Errorf("%s was written, with %q", name, got)
+	case content != "" && !exists:
+		t.Errorf("%s was not written", name)
+	case got != content:
+		t.Errorf("%s holds %q, want %q", name, got, content)
+	}
+}
+
+func failed(log []record, hook string) bool {
+	for _, r := range log {
+		for _, h := range r.Hooks {
+			if h.Name == hook && h.Error != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Of two calls in one answer of the model only the one that is meant is blocked.
+func TestOneOfTwoCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`)
+		res := g.Run(t, "Do as planned.",
+			model.Do(g.Shell("touch forbidden.txt"), g.Write("free.txt", "free\n")),
+			model.Say("all done"),
+		)
+		wantFile(t, res, "forbidden.txt", "")
+		wantFile(t, res, "free.txt", "free\n")
+		results := res.Requests.ToolResults()
+		if len(results) != 2 || !results[0].IsError || !strings.Contains(results[0].Text, "that file belongs to somebody else") || results[1].IsError {
+			t.Errorf("the model was told %+v, want one refusal with the reason and one success", results)
+		}
+	})
+}
+
+func TestContextReachesTheModel(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: house-rules
+    on: session.start
+    context: {text: always mind the MARLINSPIKE}
+  - name: each-prompt
+    on: prompt.before
+    context: {text: never forget the BOWLINE}
+`)
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+		wantFile(t, res, "free.txt", "free\n")
+		for _, marker := range []string{"always mind the MARLINSPIKE", "never forget the BOWLINE"} {
+			if !res.Requests.MainRequests().Contains(marker) {
+				t.Errorf("the model was not told %q", marker)
+			}
+		}
+	})
+}
+
+// A blocked prompt reaches no model. The next one in the same world does, so it
+// was the block and nothing else.
+func TestBlockedPrompt(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: no-secrets
+    on: prompt.before
+    match: {prompt: /launch code/}
+    block: secrets stay out of prompts
+`)
+		plan := []model.Step{model.Do(g.Shell("echo free > free.txt")), model.Say("all done")}
+		res := g.Run(t, "The launch code is 1234.", plan...)
+		if n := len(res.Requests.MainRequests()); n != 0 {
+			t.Errorf("%d main requests after a blocked prompt, want none", n)
+		}
+		if !strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts") {
+			t.Errorf("the person was not told the reason:\n%s%s", res.Stdout, res.Stderr)
+		}
+		wantFile(t, res, "free.txt", "")
+
+		res = g.Run(t, "Do as planned.", plan...)
+		wantFile(t, res, "free.txt", "free\n")
+	})
+}
+
+// The hook ends only after the agent is gone, so the agent cannot have waited.
+func TestAsyncHookIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: later
+    on: tool.after
+    match: {tool: shell}
+    run: while [ ! -e agent-is-gone ]; do sleep 0.1; done; touch async.txt
+    async: true
+    timeout: 60s
+`)
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+		wantFile(t, res, "free.txt", "free\n")
+		wantFile(t, res, "async.txt", "")
+		if res.Answer != "all done" {
+			t.Errorf("answer %q", res.Answer)
+		}
+		g.WriteFile(t, "agent-is-gone", "")
+		g.AwaitFile(t, "async.txt", 20*time.Second)
+	})
+}
+
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`)
+		res := g.Run(t, "Do as planned.",
+			model.Do(g.Shell("echo free > free.txt")),
+			model.Do(g.Shell("touch forbidden.txt")),
+			model.Say("all done"),
+		)
+		wantFile(t, res, "free.txt", "free\n")
+		wantFile(t, res, "forbidden.txt", "")
+
+		log := g.records(t)
+		count, ids := map[string]int{}, map[string]bool{}
+		var blocked []record
+		for _, r := range log {
+			count[r.Event]++
+			ids[r.ID] = true
+			if r.Decision == "block" {
+				blocked = append(blocked, r)
+			}
+			if r.Agent != a.ID || r.Session == "" || r.Session != log[0].Session {
+				t.Errorf("record %+v: want agent %s and the session of the others", r, a.ID)
+			}
+		}
+		if len(ids) != len(log) {
+			t.Errorf("%d records have %d IDs", len(log), len(ids))
+		}
+		for event, want := range map[string]int{
+			"session.start": 1, "prompt.before": 1, "tool.before": 2, "tool.after": 1, "agent.after": 1, "session.end": 1,
+		} {
+			if count[event] != want {
+				t.Errorf("%d records of %s, want %d", count[event], event, want)
+			}
+		}
+		if len(blocked) != 1 || blocked[0].Event != "tool.before" || len(blocked[0].Hooks) != 1 || blocked[0].Hooks[0].Name != "no-touching" {
+			t.Errorf("records with a block: %+v, want the one tool.before that no-touching blocked", blocked)
+		}
+		if t.Failed() {
+			t.Logf("log: %+v", log)
+		}
+	})
+}
+
+// oddSettings are settings as people have them, with a hook of their own before
+// every tool (%s is its command) and a layout that no program would choose.
+var oddSettings = map[string]string{
+	agents.ClaudeCode.ID: "{\r\n" + `      "cleanupPeriodDays":30   ,
+"hooks" :{ "PreToolUse":[
+        {"matcher":"Bash" , "hooks":[{"type":"command","command":"%s"}]} ],
+   "Stop": []  },
+
+
+	"env": { "ODD_NUMBER": "1e400", "ODD_TEXT": "caf\u00e9 <&> é" },
+"includeCoAuthoredBy":false}`, // no newline at the end
+	agents.GeminiCLI.ID: `// my settings
+{ "security": {"auth":{"selectedType":"gemini-api-key"},   "folderTrust":{"enabled":false}},
+   /* quiet */ "general": {"enableAutoUpdate":false,"enableAutoUpdateNotification":false} ,
+	"privacy":{"usageStatisticsEnabled":false}, // as agreed
+    "telemetry"  : {"enabled":false},
+"hooks":{
+ "BeforeTool":[ {"matcher":"run_shell_command","hooks":[{"type":"command","name":"mine","command":"%s","timeout":5000}]} // mine
+ ]} }
+
+`,
+}
+
+// Installing leaves what is there alone, twice is once, and uninstalling gives
+// every byte back.
+func TestInstallAndUninstall(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := unguarded(t, a, `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`)
+		settings := g.SettingsFile()
+		original := fmt.Sprintf(oddSettings[a.ID], "touch "+filepath.Join(g.Project, "foreign.txt"))
+		g.WriteFile(t, settings, original)
+		plan := []model.Step{
+			model.Do(g.Shell("touch forbidden.txt")),
+			model.Do(g.Shell("echo free > free.txt")),
+			model.Say("all done"),
+		}
+
+		g.grapnel(t, "install", a.ID, "--yes")
+		installed := g.ReadFile(t, settings)
+		if installed == original {
+			t.Fatal("install did not change the settings")
+		}
+		g.grapnel(t, "install", a.ID, "--yes")
+		if again := g.ReadFile(t, settings); again != installed {
+			t.Errorf("a second install changed the settings from\n%s\nto\n%s", installed, again)
+		}
+		res := g.Run(t, "Do as planned.", plan...)
+		wantFile(t, res, "forbidden.txt", "")
+		wantFile(t, res, "free.txt", "free\n")
+		if _, ran := res.Files["foreign.txt"]; !ran {
+			t.Error("the user's own hook did not run beside Grapnel")
+		}
+
+		g.grapnel(t, "uninstall", a.ID, "--yes")
+		if restored := g.ReadFile(t, settings); restored != original {
+			t.Errorf("after uninstall the settings are\n%q\nwant\n%q", restored, original)
+		}
+		for _, name := range []string{"free.txt", "foreign.txt"} {
+			if err := os.Remove(filepath.Join(g.Project, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		res = g.Run(t, "Do as planned.", plan...)
+		for _, name := range []string{"forbidden.txt", "free.txt", "foreign.txt"} {
+			if _, there := res.Files[name]; !there {
+				t.Errorf("without Grapnel %s is not written", name)
+			}
+		}
+	})
+}
+
+// No opinion is not allow: where Claude Code itself would ask, a guard that has
+// nothing to say, or only rewrites, must not answer for the person. Gemini CLI
+// offers no such tool to the model when nobody can be asked.
+func TestNoOpinionIsNotAllow(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		hook string
+		runs bool
+	}{
+		"nothing said": {hook: "block: not this\n    match: {command: git push}"},
+		"rewritten":    {hook: "set: {tool.command: \"echo ran > asked.txt \"}\n    match: {command: echo ran}"},
+		"allowed":      {hook: "allow: true\n    match: {command: echo ran}", runs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := guard(t, agents.ClaudeCode, "version: 1\nhooks:\n  - name: it\n    on: tool.before\n    "+tc.hook+"\n")
+			g.Cautious = true
+			g.WriteFile(t, "there.txt", "before\n")
+			res := g.Run(t, "Do as planned.",
+				model.Do(model.Call{Tool: "Read", Input: map[string]any{"file_path": filepath.Join(g.Project, "there.txt")}}),
+				model.Do(g.Shell("echo ran > asked.txt")),
+				model.Say("all done"),
+			)
+			want := ""
+			if tc.runs {
+				want = "ran\n"
+			}
+			wantFile(t, res, "asked.txt", want)
+			results := res.Requests.ToolResults()
+			if len(results) != 2 || results[0].IsError || results[1].IsError == tc.runs {
+				t.Errorf("the model was told %+v, want what it read, and that the command ran: %v", results, tc.runs)
+			}
+		})
+	}
+}
+
+// What a sub-agent does is guarded as well.
+func TestSubagent(t *testing.T) {
+	t.Parallel()
+	g := guard(t, agents.ClaudeCode, `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`)
+	inner := model.Prompt("You help.",
+		model.Do(g.Shell("touch forbidden.txt")),
+		model.Do(g.Shell("echo free > free.txt")),
+		model.Say("helped"),
+	)
+	res := g.Run(t, "Do as planned.",
+		model.Do(model.Call{Tool: "Agent", Input: map[string]any{
+			"description": "help", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false,
+		}}),
+		model.Say("all done"),
+	)
+	wantFile(t, res, "forbidden.txt", "")
+	wantFile(t, res, "free.txt", "free\n")
+	told := false
+	for _, r := range res.Requests.ToolResults() {
+		told = told || r.IsError && strings.Contains(r.Text, "that file belongs to somebody else")
+	}
+	if !told {
+		t.Errorf("the sub-agent was not told the reason: %+v", res.Requests.ToolResults())
+	}
+}
