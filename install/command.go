@@ -14,7 +14,7 @@ const hookProgram = "grapnel-hook"
 // A Hook is what an installed command runs and how that finds its installation.
 type Hook struct {
 	Program string // absolute path of grapnel-hook
-	ID      string // token of the installation, see record.NewToken
+	ID      string // token of the installation, see newToken
 	Root    string // if set, the command carries --root in place of the token
 }
 

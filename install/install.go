@@ -391,7 +391,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		return nil, err
 	}
 	var made *record.Made
-	id := record.NewToken()
+	id := newToken()
 	if j.old != nil {
 		id, made = j.old.ID, &j.old.Made
 	}

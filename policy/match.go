@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -193,8 +192,25 @@ func (c *compiled) fitsURL(address string) bool {
 	if len(c.host) == 0 {
 		return len(c.url) > 0
 	}
-	u, err := url.Parse(address)
-	return err == nil && anyGlob(c.host, strings.ToLower(u.Hostname()))
+	return anyGlob(c.host, hostOf(address))
+}
+
+// hostOf returns the host of an address, as the programs that fetch it see it: a
+// backslash is a slash, and what stands before an @ is no host. It takes anything,
+// also what net/url refuses, since a guard must not be blind to an odd address.
+func hostOf(address string) string {
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		address = rest
+	}
+	if end := strings.IndexAny(address, `/\?#`); end >= 0 {
+		address = address[:end]
+	}
+	address = strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
+	if inner, _, ok := strings.Cut(strings.TrimPrefix(address, "["), "]"); ok && address[0] == '[' {
+		return inner // IPv6
+	}
+	host, _, _ := strings.Cut(address, ":")
+	return strings.TrimSuffix(host, ".")
 }
 
 func anyGlob(globs []globPattern, word string) bool {

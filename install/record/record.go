@@ -17,8 +17,6 @@
 package record
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +35,7 @@ import (
 // A Record describes one installation: the entries of Grapnel in one settings
 // file of one agent.
 type Record struct {
-	ID       string `json:"id"`                // token in the installed command, see NewToken
+	ID       string `json:"id"`                // token in the installed command
 	Agent    string `json:"agent"`             // name of the agent, as "claude-code"
 	Scope    string `json:"scope"`             // "user" or "project"
 	Project  string `json:"project,omitempty"` // directory of the project, for scope "project"
@@ -90,21 +88,8 @@ var ErrNotFound = errors.New("no such installation")
 // maxSize bounds a record file in bytes. Real ones are below 4 KiB.
 const maxSize = 256 << 10
 
-// idLength is the length of 128 bits in base32 without padding.
+// idLength is the length of a token: 128 bits in base32 without padding.
 const idLength = 26
-
-var tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-// NewToken returns 128 random bits as 26 characters of a-z and 2-7.
-//
-// A project can repeat the text of an installed command in its own settings, to
-// make the agent run its weaker copy. With the token in it, the text cannot be
-// guessed. It is no secret against the model, which may read the settings.
-func NewToken() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return tokenEncoding.EncodeToString(b[:])
-}
 
 // ValidID reports whether id has the form of a token. An id reaches file names,
 // so anything else, "../x" above all, must not get further than this.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,18 +181,6 @@ func TestWrite(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(dir, ".new-*"))
 	if len(left) != 0 {
 		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestNewToken(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	for range 100 {
-		id := NewToken()
-		if !ValidID(id) || slices.Contains(seen, id) {
-			t.Fatalf("NewToken() = %q: not valid or not new", id)
-		}
-		seen = append(seen, id)
 	}
 }
 

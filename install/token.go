@@ -1,0 +1,19 @@
+package install
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+)
+
+var tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newToken returns 128 random bits as 26 characters of a-z and 2-7.
+//
+// A project can repeat the text of an installed command in its own settings, to
+// make the agent run its weaker copy. With the token in it, the text cannot be
+// guessed. It is no secret against the model, which may read the settings.
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return tokenEncoding.EncodeToString(b[:])
+}
