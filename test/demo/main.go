@@ -152,7 +152,7 @@ func (d *demo) show(at int, stdin json.RawMessage, rec *grapnel.Record, took tim
 	fmt.Printf("%7.2fs  %-18s %-7s %5.1f ms  %s\n", float64(at)/1000, rec.Event, d.paint(color, fmt.Sprintf("%-7s", word)), float64(took.Microseconds())/1000, subject(stdin))
 	for _, h := range rec.Hooks {
 		if h.Decision > grapnel.None || len(h.Changed) > 0 || word == "context" || h.Error != "" {
-			fmt.Printf("          by   %s (%s:%d)\n", h.Name, h.Source, h.Line)
+			fmt.Printf("          by   %s (%s:%d)\n", h.Name, filepath.Base(h.Source), h.Line)
 		}
 	}
 	for _, lost := range rec.Lost {
