@@ -532,6 +532,36 @@ func TestChangeWhilePermissionIsAsked(t *testing.T) {
 	}
 }
 
+// Values of an unexpected shape are put into the agent's, or the person is told.
+func TestOddChanges(t *testing.T) {
+	t.Parallel()
+	long := `"` + strings.Repeat("é", 3000) + `"`
+	for _, tt := range []struct {
+		d      *dialect.Dialect
+		native string
+		field  grapnel.Field
+		value  string
+		want   string // somewhere in the reply
+	}{
+		{dialect.ClaudeCode, "MessageDisplay", grapnel.FieldResponse, `{"a":"b"}`, `"displayContent":"{\"a\":\"b\"}"`},
+		{dialect.ClaudeCode, "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: Claude Code accepts no output of another shape from Bash`},
+		{dialect.ClaudeCode, "PostToolUse", grapnel.FieldOutput, `{"stdout":"","more":[null,true]}`, `"updatedToolOutput":{"stdout":"","more":[null,true]}`},
+		{dialect.ClaudeCode, "Elicitation", grapnel.FieldAnswer, `{"action":"decline","content":"why"}`, `"action":"decline"}`},
+		{dialect.ClaudeCode, "Elicitation", grapnel.FieldAnswer, long, `… was not given`},
+		{dialect.GeminiCLI, "AfterModel", grapnel.FieldResponse, `{"text":"u","candidates":[]}`, `"parts":["u"]`},
+		{dialect.GeminiCLI, "AfterModel", grapnel.FieldResponse, `[1]`, `"parts":[""]`},
+		{dialect.GeminiCLI, "BeforeToolSelection", grapnel.FieldMode, `"none"`, `"toolConfig":{"mode":"NONE"}`},
+		{dialect.GeminiCLI, "BeforeToolSelection", grapnel.FieldMode, `"maybe"`, `"toolConfig":{"mode":"AUTO"}`},
+		{dialect.GeminiCLI, "AfterTool", grapnel.FieldNext, `{"name":"glob"}`, `"tailToolCallRequest":{"name":"glob","args":{}}`},
+		{dialect.GeminiCLI, "AfterTool", grapnel.FieldNext, `{"name":"glob","input":[]}`, `was not asked for`},
+	} {
+		_, v, reply, _ := answered(t, tt.d, tt.native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{tt.field: json.RawMessage(tt.value)}})
+		if !emptyOrObject(reply) || !strings.Contains(string(reply.Stdout), tt.want) || len(reply.Stdout) > 4500 {
+			t.Errorf("%s: %s set to %s (%+v) is written as %s, want %s in it", tt.native, tt.field, tt.value, v, reply.Stdout, tt.want)
+		}
+	}
+}
+
 // Whatever hooks say together, the reply is nothing or one JSON object that the
 // agent accepts, and it never says more than the Verdict.
 func TestRepliesSayWhatTheVerdictSays(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -203,7 +204,7 @@ var claudeEvents = []EventRow{
 		},
 	},
 	{
-		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true,
+		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Budget: 2500 * time.Millisecond, // install writes 3 s: the person waits for the shell prompt
 		Can: grapnel.Can{Message: true},
 	},
 }
@@ -513,8 +514,8 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	}
 	t := tell(row, ev, v)
 	var out claudeReply
-	var reply Reply
 	s := &out.Specific
+	byExit := false
 	s.AdditionalContext = t.context
 	if t.halt != "" {
 		out.Continue, out.StopReason = no, t.halt
@@ -549,9 +550,7 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 			s.AdditionalContext = strings.TrimSuffix(t.reason+"\n"+t.context, "\n")
 		}
 	case "TaskCompleted", "TeammateIdle":
-		if t.block {
-			reply = Reply{Exit: 2, Stderr: []byte(t.reason + "\n")}
-		}
+		byExit = t.block
 	case "Elicitation", "ElicitationResult":
 		writeClaudeAnswer(s, &t)
 	default:
@@ -571,10 +570,9 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if !reflect.ValueOf(*s).IsZero() {
 		s.HookEventName = row.Native
 	}
-	said := say(out)
-	reply.Stdout = said.Stdout
-	if said.Exit != 0 {
-		return said
+	reply := say(out)
+	if byExit {
+		reply.Exit, reply.Stderr = 2, []byte(t.reason+"\n")
 	}
 	return reply
 }

@@ -21,31 +21,38 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// MaxPayload is the size in bytes of the largest event that is read. A bigger one
-// counts as unreadable: the guards that would have judged it fail, and are seen to.
+// MaxPayload is the size in bytes of the largest event that is read: 32 MiB. A bigger
+// one counts as unreadable: the guards that would have judged it fail, and are seen to.
 const MaxPayload = 32 << 20
+
+// DefaultBudget is how long the hooks of one event may take together. It lies
+// below the 60 seconds after which agents are told to give up.
+const DefaultBudget = 55 * time.Second
 
 // A Dialect is one agent's language.
 type Dialect struct {
 	Name    string   // the agent's id: claude-code, gemini-cli, ...
 	Aliases []string // short forms for the command line
 	Events  []EventRow
-	Tools   []ToolRow
+	Tools   []ToolRow // a tool that is not among them is of class other or mcp, and some members of its input are taken at their word
 
 	// Speaks reports whether a payload is certainly of this agent: for files that
 	// several agents load.
 	Speaks func(top map[string]json.RawMessage) bool
 
 	// ReadEvent reads what the agent wrote. row is nil for an event that the table
-	// does not know.
+	// does not know. A member of a wrong type is an error only where a guard would be
+	// blind without it; others are ignored, and stay in Native.
 	ReadEvent func(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error)
 
-	// WriteVerdict writes what the agent shall be told. The verdict holds only what
-	// row.Can permits.
+	// WriteVerdict writes what the agent shall be told: nothing at all when the verdict
+	// says nothing, and never more than ev.Can permits. row is nil for an event that
+	// the table does not know, and ev.Kind empty for one that could not be read.
 	WriteVerdict func(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply
 
 	// WriteEvent writes an event for a hook program that speaks this language; nil =
@@ -66,6 +73,7 @@ type EventRow struct {
 	Contract *grapnel.Contract // for native.* kinds that are more than observed
 	Install  bool              // part of the default set that install writes
 	Why      string            // why Install is false
+	Budget   time.Duration     // how long all hooks together may take; 0 = DefaultBudget
 }
 
 // ToolRow is one tool of an agent.
@@ -196,7 +204,9 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	if err == nil {
 		ev, err = d.ReadEvent(row, top, in)
 	}
-	if err != nil {
+	if err != nil && d.Events == nil {
+		ev = salvagePlain(top, in)
+	} else if err != nil {
 		ev = &grapnel.Event{Session: grapnel.Session{ID: text(top["session_id"]), CWD: text(top["cwd"])}}
 	} else if ev.Native == nil {
 		ev.Native = trim(in.Payload)
@@ -257,9 +267,19 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 // a reply that uses stderr itself, and never for an event to which the agent takes
 // any output at all as an answer. Where nothing else is said the exit code is 1,
 // which agents show as a warning; 2 would block.
+//
+// Hooks have a time budget below the timeout that install writes for the agent, so
+// that it is Grapnel that answers and not the agent's killer. Steps that have not
+// started when it is spent are errors of their hooks.
 func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
 	ev, row, err := d.read(in)
 	if err == nil {
+		budget := DefaultBudget
+		if row != nil && row.Budget > 0 {
+			budget = row.Budget
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("the %v that this event has are spent: %w", budget, grapnel.ErrTimeout))
+		defer cancel()
 		v := engine.Fire(ctx, ev)
 		return d.WriteVerdict(row, ev, &v)
 	}
@@ -340,8 +360,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	return t
 }
 
-// change returns the new value of a field, if the agent can be told to change it
-// and has not been told to drop the whole thing.
+// change returns the new value of a field, if the agent can be told to change it.
 func (t *told) change(f grapnel.Field) json.RawMessage {
 	if !slices.Contains(t.can.Change, f) {
 		return nil

@@ -191,8 +191,11 @@ func TestDetect(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(data) {
-			if got := dialect.Detect(line); got != nil {
-				t.Errorf("%s: Detect(%s) = %s, want none", file, line, got.Name)
+			home := "/." + strings.TrimSuffix(filepath.Base(file), ".jsonl") + "/"
+			for _, p := range [][]byte{line, bytes.ReplaceAll(line, []byte(home), []byte("/moved/"))} {
+				if got := dialect.Detect(p); got != nil {
+					t.Errorf("%s: Detect(%s) = %s, want none", file, p, got.Name)
+				}
 			}
 		}
 	}
@@ -212,9 +215,10 @@ func TestDetect(t *testing.T) {
 		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     nil,
 		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain,
 		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode,
-		``:             nil,
-		`null`:         nil,
-		`["kind"]`:     nil,
+		``:         nil,
+		`null`:     nil,
+		`["kind"]`: nil,
+		`{"hook_event_name":"BeforeTool","permission_mode":"default","transcript_path":"/moved/s.jsonl"}`: nil, // a fork
 		`{"kind"`:      nil,
 		`{"a":[1,2},}`: nil,
 	} {

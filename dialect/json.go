@@ -46,11 +46,11 @@ func trim(payload []byte) []byte {
 // the place where it breaks: agents write the event's name before the tool's input,
 // so a payload that was cut off still says what it is about.
 func split(raw []byte) map[string]json.RawMessage {
-	members := make(map[string]json.RawMessage, 16)
 	raw = trim(raw)
-	if len(raw) == 0 || raw[0] != '{' {
-		return members
+	if !isObject(raw) {
+		return nil
 	}
+	members := make(map[string]json.RawMessage, 16)
 	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
 		i = skipSpace(raw, i)
 		end := valueEnd(raw, i)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,18 @@ func readPlainEvent(_ *EventRow, _ map[string]json.RawMessage, in Input) (*grapn
 		ev.Tool.Derive()
 	}
 	return ev, nil
+}
+
+// salvagePlain makes out what it can of an event that cannot be read: its kind, so
+// that only the hooks of that kind count as failed, and its session.
+func salvagePlain(top map[string]json.RawMessage, in Input) *grapnel.Event {
+	ev := &grapnel.Event{Agent: grapnel.Agent{Name: text(split(top["agent"])["name"])}}
+	if kind := grapnel.Kind(cmp.Or(text(top["kind"]), in.Event)); grapnel.ContractOf(kind) != nil {
+		ev.Kind = kind
+	}
+	session := split(top["session"])
+	ev.Session.ID, ev.Session.CWD = text(session["id"]), text(session["cwd"])
+	return ev
 }
 
 func writePlainVerdict(_ *EventRow, _ *grapnel.Event, v *grapnel.Verdict) Reply {

@@ -122,6 +122,31 @@ func TestPlainEventErrors(t *testing.T) {
 	}
 }
 
+// Of a broken event the kind decides whose guards have failed.
+func TestPlainUnreadable(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]grapnel.Decision{
+		`{"kind":"tool.before","agent":{"name":"crush"},"session":{"id":"s","cwd":"/p"},"tool":{"na`: grapnel.Block,
+		`{"kind":"session.start","tool":7}`: grapnel.None, // nothing to block there
+		`{"kind":"tool.befor"}`:             grapnel.Block,
+		``:                                  grapnel.Block,
+	} {
+		in := dialect.Input{Payload: []byte(payload)}
+		ev, err := dialect.Plain.Read(in)
+		if err == nil {
+			t.Fatalf("Read(%s) succeeds", payload)
+		}
+		if strings.Contains(payload, "crush") && (ev.Kind != grapnel.ToolBefore || ev.Agent.Name != "crush" || ev.Session.ID != "s" || ev.Session.CWD != "/p") {
+			t.Errorf("Read(%s) = %+v, want what can be made out", payload, ev)
+		}
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Plain, in)
+		var v grapnel.Verdict
+		if err := json.Unmarshal(reply.Stdout, &v); err != nil || v.Decision != want || !strings.Contains(string(reply.Stderr), "grapnel: error: cannot read the event of plain") {
+			t.Errorf("Answer(%s) = %s %s, want %v and the error", payload, reply.Stdout, reply.Stderr, want)
+		}
+	}
+}
+
 // The exit code counts, and beside it the stricter of what was said.
 func TestPlainOutcome(t *testing.T) {
 	t.Parallel()
