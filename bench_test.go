@@ -8,25 +8,90 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-func BenchmarkFireNobodyListens(b *testing.B) {
-	engine, _ := grapnel.New(nil, nil)
-	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "bash", Class: grapnel.ClassShell}}
+// benchFire measures the firing of one call of a shell tool.
+func benchFire(b *testing.B, opts *grapnel.Options, specs []grapnel.Spec) {
+	b.Helper()
+	engine := newEngine(b, opts, specs...)
+	ev := toolEvent("git push --force")
+	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		engine.Fire(context.Background(), ev)
+		engine.Fire(ctx, ev)
 	}
 }
 
-func BenchmarkFireTenFuncs(b *testing.B) {
-	var specs []grapnel.Spec
-	for i := range 10 {
-		specs = append(specs, grapnel.Spec{Name: fmt.Sprint("h", i), On: []grapnel.Kind{grapnel.ToolBefore},
-			Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })})
+// many makes n Specs for tool.before.
+func many(n int, spec func(i int) grapnel.Spec) []grapnel.Spec {
+	specs := make([]grapnel.Spec, n)
+	for i := range specs {
+		specs[i] = spec(i)
+		specs[i].Name = fmt.Sprint("h", i)
+		specs[i].On = []grapnel.Kind{grapnel.ToolBefore}
 	}
-	engine, _ := grapnel.New(specs, nil)
-	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "bash", Class: grapnel.ClassShell}}
-	b.ReportAllocs()
-	for b.Loop() {
-		engine.Fire(context.Background(), ev)
+	return specs
+}
+
+// hundredRules are 100 rules, of which some match.
+func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
+	return many(100, func(i int) grapnel.Spec {
+		s := grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"shell"}, Match: matchCommand("rm -rf /"), Hook: says(answer)}
+		if i < matching {
+			s.Match = matchCommand("git push --force")
+		}
+		return s
+	})
+}
+
+func BenchmarkFireNobodyListens(b *testing.B) { benchFire(b, nil, nil) }
+
+func BenchmarkFireTenFuncs(b *testing.B) {
+	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }))
+}
+
+func BenchmarkFireTenFuncsRecorded(b *testing.B) {
+	opts := &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}
+	benchFire(b, opts, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }))
+}
+
+func BenchmarkFireTenFuncsWithTimeouts(b *testing.B) {
+	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{}), Timeout: 1 << 40} }))
+}
+
+func BenchmarkFireHundredRulesNoneMatching(b *testing.B) {
+	benchFire(b, nil, hundredRules(0, grapnel.Outcome{}))
+}
+
+func BenchmarkFireHundredRulesOtherTool(b *testing.B) {
+	benchFire(b, nil, many(100, func(int) grapnel.Spec {
+		return grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"write", "edit", "mcp__db__*"}, Hook: says(grapnel.Outcome{})}
+	}))
+}
+
+func BenchmarkFireHundredRulesTenMatching(b *testing.B) {
+	benchFire(b, nil, hundredRules(10, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}))
+}
+
+// A step changes the event, so everything is judged a second time.
+func BenchmarkFireSecondRound(b *testing.B) {
+	specs := append(hundredRules(10, grapnel.Outcome{}), scoped("gate", grapnel.ScopeManaged, 1, says(grapnel.Outcome{})),
+		scoped("changes", grapnel.ScopeProject, 2, says(setCommand("git push"))))
+	benchFire(b, nil, specs)
+}
+
+// What does not depend on the machine's speed is a test.
+func TestAllocations(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		specs []grapnel.Spec
+		want  float64
+	}{
+		{"nobody listens", nil, 1},
+		{"none matches", hundredRules(0, grapnel.Outcome{}), 1},
+		{"no opinion", many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }), 1},
+	} {
+		engine, ev, ctx := newEngine(t, nil, tt.specs...), toolEvent("ls"), context.Background()
+		if got := testing.AllocsPerRun(100, func() { engine.Fire(ctx, ev) }); got > tt.want {
+			t.Errorf("%s: %v allocations a firing, want at most %v", tt.name, got, tt.want)
+		}
 	}
 }

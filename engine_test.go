@@ -138,13 +138,29 @@ func TestWords(t *testing.T) {
 		v    fmt.Stringer
 		want string
 	}{
-		{grapnel.PhaseStep, "step"}, {grapnel.PhaseRewrite, "rewrite"}, {grapnel.PhaseRule, "rule"}, {grapnel.PhaseObserve, "observe"},
+		{grapnel.PhaseStep, "step"},
+		{grapnel.PhaseRewrite, "rewrite"},
+		{grapnel.PhaseRule, "rule"},
+		{grapnel.PhaseObserve, "observe"},
 		{grapnel.Phase(4), "phase(4)"},
-		{grapnel.OnErrorDefault, "default"}, {grapnel.OnErrorOpen, "open"}, {grapnel.OnErrorClosed, "closed"}, {grapnel.OnErrorAsk, "ask"},
-		{grapnel.Enforce, "enforce"}, {grapnel.Observe, "observe"},
-		{grapnel.ScopeManaged, "managed"}, {grapnel.ScopeUser, "user"}, {grapnel.ScopeProject, "project"}, {grapnel.ScopePlugin, "plugin"},
-		{grapnel.ScopeSession, "session"}, {grapnel.Scope(-2), "scope(-2)"}, {grapnel.Scope(4), "scope(4)"},
-		{grapnel.None, "none"}, {grapnel.Allow, "allow"}, {grapnel.Ask, "ask"}, {grapnel.Block, "block"}, {grapnel.Decision(4), "decision(4)"},
+		{grapnel.OnErrorDefault, "default"},
+		{grapnel.OnErrorOpen, "open"},
+		{grapnel.OnErrorClosed, "closed"},
+		{grapnel.OnErrorAsk, "ask"},
+		{grapnel.Enforce, "enforce"},
+		{grapnel.Observe, "observe"},
+		{grapnel.ScopeManaged, "managed"},
+		{grapnel.ScopeUser, "user"},
+		{grapnel.ScopeProject, "project"},
+		{grapnel.ScopePlugin, "plugin"},
+		{grapnel.ScopeSession, "session"},
+		{grapnel.Scope(-2), "scope(-2)"},
+		{grapnel.Scope(4), "scope(4)"},
+		{grapnel.None, "none"},
+		{grapnel.Allow, "allow"},
+		{grapnel.Ask, "ask"},
+		{grapnel.Block, "block"},
+		{grapnel.Decision(4), "decision(4)"},
 	} {
 		if got := tt.v.String(); got != tt.want {
 			t.Errorf("%T: %q, want %q", tt.v, got, tt.want)
@@ -173,10 +189,23 @@ func TestMatchTool(t *testing.T) {
 		tool    *grapnel.Tool
 		want    bool
 	}{
-		{"shell", bash, true}, {"Bash", bash, true}, {"bash", bash, false}, {"B*", bash, true}, {"[AB]ash", bash, true}, {"?ash", bash, true},
-		{"*", bash, true}, {"Bas", bash, false}, {"mcp__*", bash, false}, {`B\ash`, bash, true},
-		{"mcp", mcp, true}, {"mcp__fs__read", mcp, true}, {"mcp__fs__*", mcp, true}, {"mcp__db__*", mcp, false}, {"fs_*", mcp, true},
-		{"*", nil, false}, {"", bash, false},
+		{"shell", bash, true},
+		{"Bash", bash, true},
+		{"bash", bash, false},
+		{"B*", bash, true},
+		{"[AB]ash", bash, true},
+		{"?ash", bash, true},
+		{"*", bash, true},
+		{"Bas", bash, false},
+		{"mcp__*", bash, false},
+		{`B\ash`, bash, true},
+		{"mcp", mcp, true},
+		{"mcp__fs__read", mcp, true},
+		{"mcp__fs__*", mcp, true},
+		{"mcp__db__*", mcp, false},
+		{"fs_*", mcp, true},
+		{"*", nil, false},
+		{"", bash, false},
 	} {
 		if got := grapnel.MatchTool([]string{"no such tool", tt.pattern}, tt.tool); got != tt.want {
 			t.Errorf("MatchTool(%q, %+v) = %v, want %v", tt.pattern, tt.tool, got, tt.want)
@@ -227,8 +256,8 @@ func TestPlan(t *testing.T) {
 	if got := newEngine(t, nil).Plan(toolEvent("x")); string(encoded(got)) != `{"event":"tool.before","entries":[]}` {
 		t.Errorf("empty Plan in JSON: %s", encoded(got))
 	}
-	if got := engine.Plan(&grapnel.Event{Kind: "native.agent.Thing"}); len(got.Entries) != 6 {
-		t.Errorf("Plan of a native event %+v, want the 6 that listen to all events and tools", got)
+	if got := engine.Plan(&grapnel.Event{Kind: "native.agent.Thing"}); len(got.Entries) != 7 {
+		t.Errorf("Plan of a native event %+v, want the 7 that listen to all events and tools", got)
 	}
 }
 
@@ -374,4 +403,30 @@ func TestNobodyListens(t *testing.T) {
 	if v := engine.Fire(t.Context(), ev); v.Event != ev || v.Decision != grapnel.None {
 		t.Errorf("Verdict %+v, want the event as it came", v)
 	}
+}
+
+// A Matcher may remember an event by its address, although callers use theirs again.
+func TestMatchersSeeEachEventAnew(t *testing.T) {
+	t.Parallel()
+	guard := rule("guard", decides(grapnel.Block, "no"))
+	guard.Match = &remembers{known: map[*grapnel.Event]string{}}
+	engine := newEngine(t, nil, rewrite("harmless", says(grapnel.Outcome{})), guard)
+	ev := toolEvent("rm")
+	for _, command := range []string{"rm", "ls", "rm"} {
+		ev.Tool = toolEvent(command).Tool
+		planned := len(engine.Plan(ev).Entries) == 2
+		blocked := engine.Fire(t.Context(), ev).Decision == grapnel.Block
+		if want := command == "rm"; planned != want || blocked != want {
+			t.Errorf("%s: planned %v, blocked %v, want %v", command, planned, blocked, want)
+		}
+	}
+}
+
+type remembers struct{ known map[*grapnel.Event]string }
+
+func (r *remembers) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+	if _, known := r.known[ev]; !known {
+		r.known[ev] = ev.Tool.Commands[0]
+	}
+	return r.known[ev] == "rm", nil
 }

@@ -205,6 +205,7 @@ func (t *Tool) Derive() {
 				t.URLs = append(t.URLs, text)
 			case FieldContent:
 				content = append(content, text)
+			default: // a Fact says nothing about other fields
 			}
 		}
 	}

@@ -102,7 +102,9 @@ func phase(p grapnel.Phase, name string, hook grapnel.Hook) grapnel.Spec {
 }
 
 func step(name string, hook grapnel.Hook) grapnel.Spec { return phase(grapnel.PhaseStep, name, hook) }
+
 func rule(name string, hook grapnel.Hook) grapnel.Spec { return phase(grapnel.PhaseRule, name, hook) }
+
 func rewrite(name string, hook grapnel.Hook) grapnel.Spec {
 	return phase(grapnel.PhaseRewrite, name, hook)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 )
 
@@ -32,7 +31,9 @@ type Graceful interface {
 // A Matcher says whether a Spec listens to an event, beyond its kind and tool.
 // The engine asks again whenever the event changed. v is nil until the Verdict is
 // final, so only observers see one. An error means "could not tell" and counts as
-// an error of the hook. Match must be quick, pure and safe for concurrent use.
+// an error of the hook. Match must be quick, pure and safe for concurrent use. What
+// it works out of an event it may keep by the event's address: the engine gives each
+// version of an event one of its own.
 type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
@@ -239,17 +240,24 @@ func MatchTool(patterns []string, t *Tool) bool {
 	if t == nil {
 		return false
 	}
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		if p == string(t.Class) || p == t.Name {
+	for _, p := range patterns {
+		if p == string(t.Class) || glob(p, t.Name) || t.MCP != nil && glob(p, t.CanonicalName()) {
 			return true
 		}
-		if ok, _ := path.Match(p, t.Name); ok {
-			return true
-		}
-		if t.MCP == nil {
+	}
+	return false
+}
+
+// glob is path.Match, quick where the pattern begins otherwise than the name.
+func glob(pattern, name string) bool {
+	for i := range len(pattern) {
+		switch c := pattern[i]; {
+		case c == '*' || c == '?' || c == '[' || c == '\\':
+			ok, _ := path.Match(pattern, name)
+			return ok
+		case i >= len(name) || name[i] != c:
 			return false
 		}
-		ok, _ := path.Match(p, t.CanonicalName())
-		return ok
-	})
+	}
+	return pattern == name
 }

@@ -337,6 +337,21 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+// The reasons are those of the Allow that stands.
+func TestExpiredAllowHasNoReason(t *testing.T) {
+	t.Parallel()
+	v, rec := fire(t, toolEvent("x"),
+		scoped("stale", 0, 1, decides(grapnel.Allow, "x is fine")),
+		scoped("changes", 0, 2, says(setCommand("y"))),
+		scoped("fresh", 0, 3, decides(grapnel.Allow, "y is fine")))
+	if v.Decision != grapnel.Allow || v.Reason() != "y is fine" {
+		t.Errorf("decision %v, reason %q", v.Decision, v.Reason())
+	}
+	if !run(t, rec, "stale").Expired || run(t, rec, "fresh").Expired {
+		t.Errorf("runs %+v, want the stale one expired", rec.Hooks)
+	}
+}
+
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	halt := says(grapnel.Outcome{Halt: "enough"})
@@ -754,6 +769,16 @@ func TestContextDoneBeforeAStep(t *testing.T) {
 	}
 	if v.Decision != grapnel.Block || len(k.rec.Hooks) != 4 {
 		t.Errorf("decision %v, runs %+v, want a block by the closed step, which ends the rest", v.Decision, k.rec.Hooks)
+	}
+}
+
+func TestContextDoneBeforeTheFiring(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	engine := newEngine(t, nil, rule("rule", decides(grapnel.Ask, "sure?")), step("step", decides(grapnel.Block, "not started")))
+	if v := engine.Fire(ctx, toolEvent("x")); v.Decision != grapnel.Ask || v.Reason() != "sure?" {
+		t.Errorf("Verdict %+v, want what the rule says", v)
 	}
 }
 

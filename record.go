@@ -70,7 +70,7 @@ type Background interface {
 // newID returns an identifier that sorts by time: 48 bits of milliseconds, which
 // last until the year 10889, then 64 random bits.
 func newID(now time.Time) string {
-	return fmt.Sprintf("%012x%016x", uint64(now.UnixMilli())&(1<<48-1), rand.Uint64())
+	return fmt.Sprintf("%012x%016x", uint64(now.UnixMilli())&(1<<48-1), rand.Uint64()) //nolint:gosec // an ID is no secret
 }
 
 func milliseconds(d time.Duration) float64 {

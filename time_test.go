@@ -227,7 +227,12 @@ func TestCloseWaits(t *testing.T) {
 		var k keeper
 		var d diary
 		late := func(name string, wait time.Duration) grapnel.Spec {
-			return phase(grapnel.PhaseObserve, name, sleeps(wait, d.logged(name, says(grapnel.Outcome{}))))
+			return phase(grapnel.PhaseObserve, name, sleeps(wait, grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+				if ctx.Err() == nil {
+					d.write(name)
+				}
+				return grapnel.Outcome{}, nil
+			})))
 		}
 		panicking := phase(grapnel.PhaseObserve, "panics", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") }))
 		exiting := phase(grapnel.PhaseObserve, "exits", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

@@ -1,0 +1,278 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// call is one call of a drawn hook. The command before and after it stand for the
+// whole event.
+type call struct {
+	hook      string
+	phase     grapnel.Phase
+	scope     grapnel.Scope
+	saw, left string
+	decision  grapnel.Decision
+	observing bool
+}
+
+// calls is what the drawn hooks of one test did, in order.
+type calls struct {
+	mu   sync.Mutex
+	list []call
+}
+
+// add notes a call. A change is one that nobody made before, so that no two versions
+// of the event are alike.
+func (c *calls) add(one call, changes bool) call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one.left = one.saw
+	if changes {
+		one.left = fmt.Sprint("v", len(c.list))
+	}
+	c.list = append(c.list, one)
+	return one
+}
+
+// drawn limits what drawSpec may draw.
+type drawn struct {
+	phases    []grapnel.Phase
+	decisions []grapnel.Decision
+	change    bool // some change the event
+	fail      bool // some fail
+	observe   bool // some only observe
+	timeout   bool // some run in a goroutine
+}
+
+var anyDecision = []grapnel.Decision{grapnel.None, grapnel.Allow, grapnel.Ask, grapnel.Block}
+
+var inLine = []grapnel.Phase{grapnel.PhaseRewrite, grapnel.PhaseRule, grapnel.PhaseStep}
+
+// drawSpec draws a hook that writes its calls down.
+func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
+	priority := rapid.IntRange(1, 3).Draw(t, "priority")
+	scope := grapnel.Scope(rapid.IntRange(int(grapnel.ScopeManaged), int(grapnel.ScopeSession)).Draw(t, "scope"))
+	s := grapnel.Spec{
+		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: &priority,
+		Phase:   rapid.SampledFrom(from.phases).Draw(t, "phase"),
+		OnError: grapnel.OnError(rapid.IntRange(0, 3).Draw(t, "on_error")),
+	}
+	if from.observe && rapid.Bool().Draw(t, "observe") {
+		s.Mode = grapnel.Observe
+	}
+	if from.timeout && rapid.Bool().Draw(t, "timeout") {
+		s.Timeout = 1 << 40
+	}
+	decision := rapid.SampledFrom(from.decisions).Draw(t, "decision")
+	changes := from.change && s.Phase != grapnel.PhaseRule && rapid.Bool().Draw(t, "changes")
+	failing := from.fail && rapid.Bool().Draw(t, "fails")
+	s.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		one := c.add(call{
+			hook: name, phase: s.Phase, scope: scope, saw: ev.Tool.Commands[0], decision: decision, observing: s.Mode == grapnel.Observe,
+		}, changes)
+		out := grapnel.Outcome{Decision: decision, Reason: name}
+		if changes {
+			out.Set = setCommand(one.left).Set
+		}
+		if failing {
+			return out, errors.New("broken")
+		}
+		return out, nil
+	})
+	return s
+}
+
+func drawSpecs(t *rapid.T, c *calls, from drawn) []grapnel.Spec {
+	specs := make([]grapnel.Spec, rapid.IntRange(0, 8).Draw(t, "hooks"))
+	for i := range specs {
+		specs[i] = drawSpec(t, fmt.Sprint("h", i), c, from)
+	}
+	return specs
+}
+
+func mustNew(t *rapid.T, opts *grapnel.Options, specs []grapnel.Spec) *grapnel.Engine {
+	engine, err := grapnel.New(specs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// In whatever order hooks are given, they decide the same.
+func TestOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		specs := drawSpecs(t, &calls{}, drawn{phases: inLine, decisions: anyDecision, fail: true, observe: true})
+		ev := toolEvent("x")
+		ev.Kind = rapid.SampledFrom([]grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.AgentAfter, grapnel.PromptBefore}).Draw(t, "kind")
+		want := mustNew(t, nil, specs).Fire(t.Context(), ev)
+		got := mustNew(t, nil, rapid.Permutation(specs).Draw(t, "order")).Fire(t.Context(), ev)
+		if got.Decision != want.Decision {
+			t.Fatalf("decision %v, in another order %v", want.Decision, got.Decision)
+		}
+	})
+}
+
+// In one step the reasons are the same too, but for their order.
+func TestOrderWithinAStepDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		phase := rapid.SampledFrom([]grapnel.Phase{grapnel.PhaseRule, grapnel.PhaseStep}).Draw(t, "phase")
+		specs := drawSpecs(t, &calls{}, drawn{phases: []grapnel.Phase{phase}, decisions: anyDecision, fail: true, timeout: true})
+		for i := range specs {
+			specs[i].Priority = nil
+		}
+		texts := func(specs []grapnel.Spec) []string {
+			v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))
+			return slices.Sorted(slices.Values(append(strings.Split(v.Reason(), "\n"), v.Decision.String())))
+		}
+		want, got := texts(specs), texts(rapid.Permutation(specs).Draw(t, "order"))
+		if !slices.Equal(want, got) {
+			t.Fatalf("decision and reasons %q, in another order %q", want, got)
+		}
+	})
+}
+
+// Nobody undoes a block: no hook, in no place, of no scope.
+func TestBlockSurvivesEverything(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true, timeout: true})
+		blocker := drawSpec(t, "blocker", &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.Block}, change: true, fail: true, timeout: true})
+		specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), blocker)
+		engine := mustNew(t, nil, specs)
+		v := engine.Fire(t.Context(), toolEvent("x"))
+		if v.Decision != grapnel.Block || v.Reason() == "" || v.Changes != nil {
+			t.Fatalf("Verdict %+v after %+v, want a block with a reason and without changes", v, c.list)
+		}
+		if err := engine.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// An Allow stands only if a hook gave it for exactly what runs.
+func TestAllowIsForWhatRuns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{
+			phases: inLine, decisions: []grapnel.Decision{grapnel.None, grapnel.Allow}, change: true, fail: rapid.Bool().Draw(t, "some fail"), observe: true,
+		})
+		var k keeper
+		v := mustNew(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, specs).Fire(t.Context(), toolEvent("x"))
+		final := v.Event.Tool.Commands[0]
+		approved := slices.ContainsFunc(c.list, func(one call) bool {
+			return one.decision == grapnel.Allow && one.left == final && !one.observing
+		})
+		open := slices.ContainsFunc(k.rec.Hooks, func(r grapnel.HookRun) bool { return r.FailOpen })
+		if v.Decision == grapnel.Allow && (!approved || open) {
+			t.Fatalf("%q is allowed after %+v: approved %v, a guard failed open %v", final, c.list, approved, open)
+		}
+		if v.Decision == grapnel.None && approved && !open {
+			t.Fatalf("%q is not allowed after %+v", final, c.list)
+		}
+	})
+}
+
+func TestPlansAreDeterministic(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision})
+		ev := toolEvent("x")
+		one, two := mustNew(t, nil, specs).Plan(ev), mustNew(t, nil, specs).Plan(ev)
+		if !reflect.DeepEqual(one, two) {
+			t.Fatalf("Plans of one set of Specs:\n%+v\n%+v", one, two)
+		}
+		if len(c.list) > 0 || len(one.Entries) != len(specs) {
+			t.Fatalf("the Plan has %d of %d hooks and called %+v", len(one.Entries), len(specs), c.list)
+		}
+		for i, p := range one.Entries[min(1, len(one.Entries)):] {
+			if before := one.Entries[i]; p.Step < before.Step || p.Step > before.Step+1 {
+				t.Fatalf("step %d after step %d", p.Step, before.Step)
+			}
+		}
+	})
+}
+
+// However hooks change the event, a firing ends, every rule has seen what runs, and
+// no scope has changed it behind the gates of a stronger one.
+func TestSecondRoundIsBoundedAndInOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.None, grapnel.Allow, grapnel.Ask}, change: true, observe: true})
+		v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))
+		final := v.Event.Tool.Commands[0]
+		for i := range specs {
+			s := &specs[i]
+			last, n := -1, 0
+			for j, one := range c.list {
+				if one.hook == s.Name {
+					last, n = j, n+1
+				}
+			}
+			limit := map[grapnel.Phase]int{grapnel.PhaseRewrite: 3, grapnel.PhaseRule: 3, grapnel.PhaseStep: 2}[s.Phase]
+			if n < 1 || n > limit {
+				t.Fatalf("%v %s was called %d times, want at most %d: %+v", s.Phase, s.Name, n, limit, c.list)
+			}
+			switch one := c.list[last]; s.Phase {
+			case grapnel.PhaseRule:
+				if one.saw != final {
+					t.Fatalf("rule %s last saw %q of %q: %+v", s.Name, one.saw, final, c.list)
+				}
+			case grapnel.PhaseStep:
+				for _, later := range c.list[last+1:] {
+					if later.saw != later.left && later.scope > one.scope && !later.observing {
+						t.Fatalf("%s of scope %v answered for %q, which %s of scope %v then changed: %+v", s.Name, one.scope, one.left, later.hook, later.scope, c.list)
+					}
+				}
+			case grapnel.PhaseRewrite, grapnel.PhaseObserve:
+			}
+		}
+	})
+}
+
+func TestObserversAlwaysHear(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: inLine, decisions: anyDecision, change: true, fail: true, observe: true})
+		heard := make(chan grapnel.Decision, 2)
+		specs = append(specs, grapnel.Spec{Name: "observer", Phase: grapnel.PhaseObserve, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			heard <- ev.Verdict.Decision
+			return grapnel.Outcome{}, nil
+		})})
+		var k keeper
+		engine := mustNew(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, specs)
+		var v grapnel.Verdict
+		ev := toolEvent("x")
+		if rapid.Bool().Draw(t, "unreadable") {
+			v = engine.Fail(t.Context(), ev, errors.New("not JSON"))
+		} else {
+			v = engine.Fire(t.Context(), ev)
+		}
+		if err := engine.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(heard) != 1 || k.n != 1 {
+			t.Fatalf("the observing hook ran %d times, the Observer was told %d times", len(heard), k.n)
+		}
+		if got := <-heard; got != v.Decision || k.rec.Decision != v.Decision {
+			t.Fatalf("they heard %v and %v, the Verdict is %v", got, k.rec.Decision, v.Decision)
+		}
+	})
+}
