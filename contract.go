@@ -138,11 +138,12 @@ func (c *Contract) change(f Field) (Change, bool) {
 // Contract permits. What it lacks degrades to the stricter thing it has, and the
 // Verdict's Lost says so.
 type Can struct {
-	Block   bool    `json:"block,omitempty"`
-	Ask     bool    `json:"ask,omitempty"`
-	Allow   bool    `json:"allow,omitempty"`
-	Halt    bool    `json:"halt,omitempty"`
-	Context bool    `json:"context,omitempty"`
-	Message bool    `json:"message,omitempty"`
-	Change  []Field `json:"change,omitempty"`
+	Block   bool     `json:"block,omitempty"`
+	Ask     bool     `json:"ask,omitempty"`
+	Allow   bool     `json:"allow,omitempty"`
+	Halt    bool     `json:"halt,omitempty"`
+	Context bool     `json:"context,omitempty"`
+	Message bool     `json:"message,omitempty"`
+	Change  []Field  `json:"change,omitempty"`
+	Beside  Decision `json:"beside,omitempty"` // changes are told only beside this Decision (a Halt counts as a Block); None = always
 }

@@ -215,8 +215,9 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	}
 
 	approved := true // what runs is what an Allow approved
+	tellable := can.Beside == None || v.Decision == can.Beside || can.Beside == Block && v.Halt != ""
 	for _, field := range sortedFields(v.Changes) {
-		if slices.Contains(can.Change, field) {
+		if tellable && slices.Contains(can.Change, field) {
 			continue
 		}
 		text, ok := rawString(v.Changes[field])

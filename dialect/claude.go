@@ -80,7 +80,7 @@ var claudeEvents = []EventRow{
 		// by interrupt. A new input can only be told beside an allow; without one it
 		// becomes a deny that suggests the input.
 		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true,
-		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}},
+		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}, Beside: grapnel.Allow},
 	},
 	{
 		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true,
@@ -609,9 +609,6 @@ func claudePermissionOf(ev *grapnel.Event, v *grapnel.Verdict, t *told) *claudeP
 			p.UpdatedInput = inputAs(ev, input)
 		}
 		return p
-	case input != nil: // the person would approve one input, and another would run
-		return &claudePermission{Behavior: "deny", Message: fmt.Sprintf(
-			"%s must be changed, and that cannot be told while permission is being asked. Use this instead: %s", grapnel.FieldInput, shorten(input))}
 	case t.ask && t.reason != "":
 		t.warn(t.reason) // the prompt is shown anyway; this is why somebody wants it read
 	}

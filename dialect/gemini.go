@@ -83,7 +83,7 @@ var geminiEvents = []EventRow{
 		// A block is a retry whose prompt is the reason. clearContext works beside a
 		// block or a halt only, and is not told without one.
 		Native: "AfterAgent", Kind: grapnel.AgentAfter, Install: true,
-		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldClear}},
+		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldClear}, Beside: grapnel.Block},
 	},
 	{
 		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true,
