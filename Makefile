@@ -12,7 +12,7 @@ RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && ech
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## show Grapnel at work, without any agent
@@ -44,13 +44,17 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
 	done
 
+.PHONY: fmt
+fmt: $(GOLANGCI) ## format the code and sort its imports
+	$(GOLANGCI) fmt
+
 # Independent steps, so that "make -k lint" shows all findings at once.
 .PHONY: lint
 lint: lint-fmt lint-tidy lint-vet lint-go ## check format, go.mod, and what vet and golangci-lint find
 
 .PHONY: lint-fmt
 lint-fmt:
-	@bad="$$("$$($(GO) env GOROOT)/bin/gofmt" -l .)"; if [ -n "$$bad" ]; then echo "not formatted (run gofmt -w):"; echo "$$bad"; exit 1; fi
+	@bad="$$("$$($(GO) env GOROOT)/bin/gofmt" -l .)"; if [ -n "$$bad" ]; then echo "not formatted (run make fmt):"; echo "$$bad"; exit 1; fi
 
 .PHONY: lint-tidy
 lint-tidy:

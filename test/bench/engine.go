@@ -16,14 +16,14 @@ import (
 const batch = 500 * time.Microsecond
 
 // engineContests returns the rows about an engine inside one's own program.
-func engineContests(ctx context.Context) ([]*contest, error) {
+func engineContests(ctx context.Context) (g group, err error) {
 	ev := shellEvent(plainCommand)
 	silent := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{}, nil
 	})
 	elsewhere, err := tenFuncs(grapnel.SessionStart, silent)
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	calls := 0
 	here, err := tenFuncs(grapnel.ToolBefore, func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -31,23 +31,23 @@ func engineContests(ctx context.Context) ([]*contest, error) {
 		return silent(ctx, ev)
 	})
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	if here.Fire(ctx, ev); calls != 10 {
-		return nil, fmt.Errorf("fired an event at 10 funcs, %d were called", calls)
+		return g, fmt.Errorf("fired an event at 10 funcs, %d were called", calls)
 	}
 
 	noneMatch, err := hundredRules(ctx, watchNothing, 0)
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	tenMatch, err := hundredRules(ctx, watchThis, 10)
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 
 	nobody := func() { elsewhere.Fire(ctx, ev) }
-	return []*contest{
+	g.contests = []*contest{
 		timed("event nobody listens to", 150, nobody),
 		{
 			name: "event nobody listens to, allocations", subject: newSide("allocations", func() (float64, error) {
@@ -58,7 +58,8 @@ func engineContests(ctx context.Context) ([]*contest, error) {
 		timed("10 Go funcs", 1000, func() { here.Fire(ctx, ev) }),
 		timed("100 rules, none matching", 3000, func() { noneMatch.Fire(ctx, fresh(ev)) }),
 		timed("100 rules, 10 matching", 15_000, func() { tenMatch.Fire(ctx, fresh(ev)) }),
-	}, nil
+	}
+	return g, nil
 }
 
 func tenFuncs(on grapnel.Kind, f grapnel.Func) (*grapnel.Engine, error) {

@@ -9,8 +9,9 @@
 // In-process rows are given in nanoseconds. With -gate, a row that is more than
 // 15 % above its budget even after it was measured again makes the exit status 1.
 //
-// It does not measure agents, models or the hooks that users write. For time
-// inside one function use "go test -bench" in its package.
+// It does not measure agents, models or the hooks that users write, and a part of
+// Grapnel that does not exist yet has no row. For time inside one function use
+// "go test -bench" in its package.
 package main
 
 import (
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 
 	fmt.Fprintf(stdout, "minima of %d interleaved runs, %s/%s, %d CPUs, %s\n\n",
 		*n, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
-	rows, err := all(ctx, *n)
+	rows, beside, err := all(ctx, *n)
 	if err != nil {
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
@@ -64,6 +65,9 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 	if err := printTable(stdout, rows); err != nil {
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
+	}
+	for _, note := range beside {
+		fmt.Fprintf(stdout, "\nfor comparison: %s\n", note)
 	}
 	if jsonFile != "" {
 		if err := writeJSON(jsonFile, rows); err != nil {
@@ -82,35 +86,43 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 	return 0
 }
 
-// all sets everything up in a temporary directory and measures every row.
-func all(ctx context.Context, n int) (rows []row, err error) {
+// all sets everything up in a temporary directory, measures every row, and says
+// what was measured beside them.
+func all(ctx context.Context, n int) (rows []row, beside []string, err error) {
 	dir, err := os.MkdirTemp("", "grapnel-bench-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	bin, err := build(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	spawned, err := spawnContests(ctx, dir, bin)
 	if err != nil {
-		return nil, fmt.Errorf("set up the programs: %w", err)
+		return nil, nil, fmt.Errorf("set up the programs: %w", err)
 	}
 	inside, err := engineContests(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("set up the engines: %w", err)
+		return nil, nil, fmt.Errorf("set up the engines: %w", err)
 	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, group := range append(spawned, inside) {
-		more, err := measure(ctx, n, retries, group...)
+	for _, g := range append(spawned, inside) {
+		more, err := measure(ctx, n, retries, g)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		rows = append(rows, more...)
+		for _, c := range g.beside {
+			ratio, err := c.ratio()
+			if err != nil {
+				return nil, nil, err
+			}
+			beside = append(beside, fmt.Sprintf("%s in %s, %.2f of %s", c.name, c.show(c.subject.min), ratio, c.reference.name))
+		}
 	}
-	return rows, nil
+	return rows, beside, nil
 }
 
 // build compiles what is measured, as it is shipped, and returns where it lies.

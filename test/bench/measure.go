@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A side is one of the things that are compared. Run does it once and returns
@@ -35,16 +36,28 @@ type contest struct {
 	show      func(float64) string // prints a cost
 }
 
-// row compares the minima. Minima and not means: on a machine that others use
+// ratio compares the minima. Minima and not means: on a machine that others use
 // too, everything that disturbs a run makes it longer and nothing makes it shorter.
-func (c *contest) row() (row, error) {
+func (c *contest) ratio() (float64, error) {
 	if c.reference.min <= 0 || math.IsInf(c.reference.min, 0) || math.IsInf(c.subject.min, 0) {
-		return row{}, fmt.Errorf("%s: %g of %s against %g of %s is no ratio",
+		return 0, fmt.Errorf("%s: %g of %s against %g of %s is no ratio",
 			c.name, c.subject.min, c.subject.name, c.reference.min, c.reference.name)
 	}
-	r := newRow(c.name, c.subject.min/c.reference.min, c.budget)
+	return c.subject.min / c.reference.min, nil
+}
+
+func (c *contest) row() (row, error) {
+	ratio, err := c.ratio()
+	r := newRow(c.name, ratio, c.budget)
 	r.measured, r.unit = c.show(c.subject.min), c.reference.name
-	return r, nil
+	return r, err
+}
+
+// A group is what is measured in turn. The contests beside it have no budget and
+// give no row: they show what the rows could reach on this machine.
+type group struct {
+	contests []*contest
+	beside   []*contest
 }
 
 // interleave runs every side n times, round robin, so that load on the machine
@@ -74,22 +87,22 @@ func interleave(ctx context.Context, n int, sides ...*side) error {
 	return nil
 }
 
-// measure runs the contests, n interleaved runs of each side, and returns one row
-// for each. A row that would fail is measured again, up to retries times, and
+// measure runs a group, n interleaved runs of each side, and returns one row for
+// each contest. A row that would fail is measured again, up to retries times, and
 // both sides keep the best they ever showed: a burst of load is no regression.
-func measure(ctx context.Context, n, retries int, contests ...*contest) ([]row, error) {
+func measure(ctx context.Context, n, retries int, g group) ([]row, error) {
 	if n < 1 {
 		return nil, errors.New("measure: need at least one run")
 	}
 	var sides []*side
-	for _, c := range contests {
+	for _, c := range slices.Concat(g.contests, g.beside) {
 		sides = append(sides, c.subject, c.reference)
 	}
 	if err := interleave(ctx, n, sides...); err != nil {
 		return nil, err
 	}
-	rows := make([]row, 0, len(contests))
-	for _, c := range contests {
+	rows := make([]row, 0, len(g.contests))
+	for _, c := range g.contests {
 		r, err := c.row()
 		for range retries {
 			if err != nil || r.OK {

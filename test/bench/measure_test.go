@@ -71,7 +71,7 @@ func TestMeasure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &contest{name: name, subject: test.subject, reference: test.reference, budget: 2, show: milliseconds}
-			rows, err := measure(t.Context(), 2, 3, c)
+			rows, err := measure(t.Context(), 2, 3, group{contests: []*contest{c}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,13 +82,27 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+func TestMeasureBeside(t *testing.T) {
+	t.Parallel()
+	reference := script("r", nil, 2)
+	c := &contest{name: "row", subject: script("s", nil, 3), reference: reference, budget: 2, show: milliseconds}
+	floor := &contest{name: "floor", subject: script("f", nil, 4, 2.5), reference: reference, show: milliseconds}
+	rows, err := measure(t.Context(), 2, 3, group{contests: []*contest{c}, beside: []*contest{floor}})
+	if err != nil || len(rows) != 1 || rows[0].Name != "row" {
+		t.Fatalf("rows %+v, %v; want the one of the contest", rows, err)
+	}
+	if ratio, err := floor.ratio(); err != nil || ratio != 1.25 || reference.runs != 2 {
+		t.Errorf("beside it %g, %v after %d runs of the reference; want 1.25 after 2", ratio, err, reference.runs)
+	}
+}
+
 func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
 	c := &contest{name: "path", subject: constant("s", 1), reference: constant("r", 0), budget: 1, show: milliseconds}
-	if rows, err := measure(t.Context(), 1, 3, c); err == nil {
+	if rows, err := measure(t.Context(), 1, 3, group{contests: []*contest{c}}); err == nil {
 		t.Errorf("a reference that costs nothing gave %+v, want an error", rows)
 	}
-	if rows, err := measure(t.Context(), 0, 3, c); err == nil {
+	if rows, err := measure(t.Context(), 0, 3, group{contests: []*contest{c}}); err == nil {
 		t.Errorf("no runs gave %+v, want an error", rows)
 	}
 	c.reference = newSide("never run", nil)

@@ -33,13 +33,13 @@ func TestText(t *testing.T) {
 
 // Not parallel, since it counts allocations.
 func TestEngineContests(t *testing.T) {
-	contests, err := engineContests(t.Context())
+	g, err := engineContests(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := measure(t.Context(), 1, 0, contests...)
-	if err != nil || len(rows) != len(contests) {
-		t.Fatalf("%d rows of %d, %v", len(rows), len(contests), err)
+	rows, err := measure(t.Context(), 1, 0, g)
+	if err != nil || len(rows) != len(g.contests) {
+		t.Fatalf("%d rows of %d, %v", len(rows), len(g.contests), err)
 	}
 	for _, r := range rows {
 		if r.measured == "" || r.unit == "" || r.Ratio < 0 {

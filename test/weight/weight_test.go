@@ -64,7 +64,7 @@ var layers = [][]string{
 	{"dialect", "shell", "internal"},
 	{"process", "outbound", "policy", "spool"},
 	{"packs", "install", "host", "hooktest", "conformance", "daemon"},
-	{"cmd", "examples", "test"},
+	{"cmd", "docs", "examples", "test"},
 }
 
 // stdOnly and pure hold for direct imports.
