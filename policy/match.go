@@ -92,10 +92,13 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 			return false, nil
 		}
 	}
-	if m.when != nil {
-		return m.when.holds(ev, v)
+	if m.when == nil {
+		return true, nil
 	}
-	return true, nil
+	if v == nil {
+		return m.when.holds(f.env())
+	}
+	return m.when.holds(whenEnv(ev, v))
 }
 
 // whole looks at what an event has once: all keys but those of items.
@@ -139,16 +142,10 @@ func (c *compiled) whole(f *facts) bool {
 // fits looks at the commands, paths and addresses of a call: one that fits and that
 // no exception takes out is enough, unless every one has to.
 func (c *compiled) fits(f *facts, every bool, exceptions []*compiled) bool {
-	if len(c.command) > 0 {
-		script := f.shell()
-		if every && (len(script.Unknown) > 0 || len(script.Writes) > 0) {
-			return false
-		}
-		if !fitsItems(indices(script), every, exceptions, func(c *compiled, i int) bool { return c.fitsCommand(script, i) }, c) {
-			return false
-		}
+	if len(c.command) > 0 && !c.fitsCommands(f, every, exceptions) {
+		return false
 	}
-	if len(c.path) > 0 && !fitsItems(f.paths(), every, exceptions, func(c *compiled, name string) bool { return c.fitsPath(f.ev, name) }, c) {
+	if len(c.path) > 0 && !fitsItems(f.paths(), every, exceptions, (*compiled).fitsPath, c) {
 		return false
 	}
 	if len(c.url)+len(c.host) == 0 {
@@ -169,20 +166,27 @@ func fitsItems[T any](items []T, every bool, exceptions []*compiled, fits func(*
 	return found
 }
 
-func (c *compiled) fitsCommand(script *shell.Script, i int) bool {
-	return slices.ContainsFunc(c.command, func(p *shell.Pattern) bool { return p.MatchCommand(script, i) == shell.Yes })
-}
-
-func indices(script *shell.Script) []int {
-	list := make([]int, len(script.Commands))
-	for i := range list {
-		list[i] = i
+// fitsCommands is fitsItems for commands, which first asks whether any command of
+// the line can fit at all: most rules are about other programs.
+func (c *compiled) fitsCommands(f *facts, every bool, exceptions []*compiled) bool {
+	if !slices.ContainsFunc(c.command, f.mayFit) {
+		return false
 	}
-	return list
+	script := f.shell()
+	if every && (len(script.Unknown) > 0 || len(script.Writes) > 0) {
+		return false
+	}
+	indices := make([]int, len(script.Commands))
+	for i := range indices {
+		indices[i] = i
+	}
+	return fitsItems(indices, every, exceptions, func(c *compiled, i int) bool {
+		return slices.ContainsFunc(c.command, func(p *shell.Pattern) bool { return p.MatchCommand(script, i) == shell.Yes })
+	}, c)
 }
 
-func (c *compiled) fitsPath(ev *grapnel.Event, name string) bool {
-	return slices.ContainsFunc(c.path, func(pattern string) bool { return matchPath(pattern, ev, name) })
+func (c *compiled) fitsPath(p realNames) bool {
+	return slices.ContainsFunc(c.path, p.match)
 }
 
 func (c *compiled) fitsURL(address string) bool {
@@ -236,6 +240,8 @@ type facts struct {
 	ev       *grapnel.Event
 	shell    func() *shell.Script
 	allTexts func() []string
+	paths    func() []realNames
+	env      func() map[string]any // of `when:`, without a Verdict
 }
 
 // factCache keeps the facts of the event that is being judged. An engine gives each
@@ -249,6 +255,8 @@ func (c *factCache) of(ev *grapnel.Event) *facts {
 	f := &facts{ev: ev}
 	f.shell = sync.OnceValue(func() *shell.Script { return parseShell(ev) })
 	f.allTexts = sync.OnceValue(func() []string { return allTexts(ev) })
+	f.paths = sync.OnceValue(f.realPaths)
+	f.env = sync.OnceValue(func() map[string]any { return whenEnv(ev, nil) })
 	c.last.Store(f)
 	return f
 }
@@ -273,8 +281,25 @@ func allTexts(ev *grapnel.Event) []string {
 	return texts
 }
 
-// paths are the paths a call names, and those its shell lines redirect from and to.
-func (f *facts) paths() []string {
+// mayFit reports whether a command of the call could fit a pattern.
+func (f *facts) mayFit(p *shell.Pattern) bool {
+	if f.ev.Tool == nil {
+		return false
+	}
+	may := false
+	for _, line := range f.ev.Tool.Commands {
+		may = may || shell.MayContain(line, p.Program())
+	}
+	if !may {
+		return false
+	}
+	answer, _ := p.Match(f.shell())
+	return answer == shell.Yes
+}
+
+// realPaths are the paths that a call names, and those that its shell lines
+// redirect from and to.
+func (f *facts) realPaths() []realNames {
 	if f.ev.Tool == nil {
 		return nil
 	}
@@ -282,11 +307,19 @@ func (f *facts) paths() []string {
 	for _, p := range f.ev.Tool.Paths {
 		names = append(names, p.Path)
 	}
-	if len(f.ev.Tool.Commands) > 0 {
+	if slices.ContainsFunc(f.ev.Tool.Commands, func(line string) bool { return strings.ContainsAny(line, "<>") }) {
 		script := f.shell()
 		names = append(append(names, script.Reads...), script.Writes...)
 	}
-	return names
+	if len(names) == 0 {
+		return nil
+	}
+	root := realPath(projectRoot(f.ev))
+	var real []realNames
+	for _, name := range names {
+		real = append(real, realNames{name: name, root: root, real: resolve(name, f.ev)})
+	}
+	return real
 }
 
 func (f *facts) urls() []string {
@@ -335,9 +368,9 @@ func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 		}
 	}
 	for _, pattern := range c.path {
-		for _, name := range f.paths() {
-			if matchPath(pattern, ev, name) {
-				add("path", pattern, name)
+		for _, p := range f.paths() {
+			if p.match(pattern) {
+				add("path", pattern, p.name)
 			}
 		}
 	}

@@ -13,28 +13,29 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
 
-// matchPath reports whether a path that a call names is meant by a pattern. Both
-// are made real first: relative to where the agent works, symbolic links followed,
-// dots cleaned, also when the file does not exist yet. Otherwise a model could
-// reach a guarded file through another name of it.
-//
-// A relative pattern counts from the project's root, one that begins with **/ also
-// holds outside of it, and ~/ is the home directory.
-func matchPath(pattern string, ev *grapnel.Event, name string) bool {
-	return slices.ContainsFunc(realPaths(name, ev), func(real string) bool { return matchReal(pattern, ev, real) })
+// realNames is a path that a call names, made real: relative to where the agent
+// works, symbolic links followed, dots cleaned, also when the file does not exist
+// yet. Otherwise a model could reach a guarded file through another name of it.
+type realNames struct {
+	name string   // as the call names it
+	root string   // the project's, real
+	real []string // its readings, see resolve
 }
 
-func matchReal(pattern string, ev *grapnel.Event, real string) bool {
+// match reports whether a pattern means this path. A relative pattern counts from
+// the project's root, one that begins with **/ also holds outside of it, and ~/ is
+// the home directory.
+func (p realNames) match(pattern string) bool {
 	if strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
-		return matchGlob(realPattern(expandHome(pattern)), real)
+		pattern = realPattern(expandHome(pattern))
+		return slices.ContainsFunc(p.real, func(real string) bool { return matchGlob(pattern, real) })
 	}
-	root := realPath(projectRoot(ev))
-	if rel, err := filepath.Rel(root, real); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		if matchGlob(pattern, rel) {
-			return true
-		}
-	}
-	return strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(real, string(filepath.Separator)))
+	return slices.ContainsFunc(p.real, func(real string) bool {
+		rel, err := filepath.Rel(p.root, real)
+		inside := err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+		return inside && matchGlob(pattern, rel) ||
+			strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(real, string(filepath.Separator)))
+	})
 }
 
 func matchGlob(pattern, name string) bool {
@@ -42,10 +43,10 @@ func matchGlob(pattern, name string) bool {
 	return ok
 }
 
-// realPaths makes a path real from where the agent works. Where a dot-dot follows a
+// resolve makes a path real from where the agent works. Where a dot-dot follows a
 // symbolic link there are two readings: most agents clean the text first, the
 // system follows the link first. Both count.
-func realPaths(name string, ev *grapnel.Event) []string {
+func resolve(name string, ev *grapnel.Event) []string {
 	name = expandHome(name)
 	if !filepath.IsAbs(name) {
 		name = ev.Session.CWD + string(filepath.Separator) + name

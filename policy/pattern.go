@@ -123,6 +123,9 @@ func (g globPattern) match(word string) bool {
 // globMatch is path.Match with * also crossing slashes: what it is used on, names
 // and addresses, is no path.
 func globMatch(pattern, word string) bool {
+	if !strings.ContainsAny(pattern, `*?[\\`) {
+		return pattern == word
+	}
 	swap := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 	ok, _ := path.Match(swap(pattern), swap(word))
 	return ok

@@ -122,12 +122,12 @@ type when struct {
 	err     error
 }
 
-func (w *when) holds(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+func (w *when) holds(env map[string]any) (bool, error) {
 	w.once.Do(func() { w.program, w.err = compileWhen(w.source) })
 	if w.err != nil {
 		return false, w.err
 	}
-	out, err := expr.Run(w.program, whenEnv(ev, v))
+	out, err := expr.Run(w.program, env)
 	if err != nil {
 		return false, fmt.Errorf("when: %w", err)
 	}
