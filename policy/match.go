@@ -25,30 +25,21 @@ type matcher struct {
 
 // compiled is a Match ready to be asked.
 type compiled struct {
-	tool, agent, mcp, mode, subagent, url, host []globPattern
-	command                                     []*shell.Pattern
-	path                                        []string
-	content, prompt, text                       []textPattern
-	unknown                                     bool // shell: unknown
-	not                                         *compiled
+	tests []func(*facts) bool // of what an event has once; all must hold
+
+	// Of what an event may have several of, one must fit.
+	command   []*shell.Pattern
+	path      []string
+	url, host []globPattern
+
+	said *Match // as the file says it, for explanations
 }
 
 func compileMatch(m *Match) (*compiled, error) {
 	if m == nil {
 		return nil, nil
 	}
-	c := &compiled{
-		tool: newGlobs(m.Tool), mcp: newGlobs(m.MCP), mode: newGlobs(m.Mode), subagent: newGlobs(m.Subagent),
-		url: newGlobs(m.URL), host: newGlobs(m.Host), path: m.Path, unknown: len(m.Shell) > 0,
-	}
-	var agents []string
-	for _, name := range m.Agent {
-		if d, ok := dialect.Find(name); ok {
-			name = d.Name
-		}
-		agents = append(agents, name)
-	}
-	c.agent = newGlobs(agents)
+	c := &compiled{path: m.Path, url: newGlobs(m.URL), host: newGlobs(m.Host), said: m}
 	for _, source := range m.Command {
 		p, err := shell.Compile(source)
 		if err != nil {
@@ -56,22 +47,83 @@ func compileMatch(m *Match) (*compiled, error) {
 		}
 		c.command = append(c.command, p)
 	}
-	for _, group := range []struct {
-		from []Pattern
-		to   *[]textPattern
-	}{{m.Content, &c.content}, {m.Prompt, &c.prompt}, {m.Text, &c.text}} {
-		for _, p := range group.from {
-			*group.to = append(*group.to, newTextPattern(p))
+	c.word(m.Tool, nil, func(globs []globPattern, f *facts) bool { return matchTool(globs, f.ev.Tool) })
+	c.word(agentNames(m.Agent), func(ev *grapnel.Event) string { return ev.Agent.Name }, nil)
+	c.word(m.Mode, func(ev *grapnel.Event) string { return ev.Session.Mode }, nil)
+	c.word(m.MCP, func(ev *grapnel.Event) string {
+		if ev.Tool == nil || ev.Tool.MCP == nil {
+			return ""
 		}
+		return ev.Tool.MCP.Server
+	}, nil)
+	c.word(m.Subagent, func(ev *grapnel.Event) string {
+		if ev.Session.Subagent == nil {
+			return ""
+		}
+		return ev.Session.Subagent.Type
+	}, nil)
+	c.text(m.Content, (*facts).content)
+	c.text(m.Prompt, (*facts).prompt)
+	c.text(m.Text, func(f *facts) []string { return f.allTexts() })
+	if len(m.Shell) > 0 {
+		c.tests = append(c.tests, func(f *facts) bool { return len(f.shell().Unknown) > 0 })
 	}
-	var err error
-	c.not, err = compileMatch(m.Not)
-	return c, err
+	if m.Not != nil {
+		not, err := compileMatch(m.Not)
+		if err != nil {
+			return nil, err
+		}
+		c.tests = append(c.tests, func(f *facts) bool { return !not.whole(f) || not.items() && !not.fits(f, false, nil) })
+	}
+	return c, nil
+}
+
+// word adds a test of one word of the event, or another one over globs.
+func (c *compiled) word(sources []string, of func(*grapnel.Event) string, test func([]globPattern, *facts) bool) {
+	if len(sources) == 0 {
+		return
+	}
+	globs := newGlobs(sources)
+	if test == nil {
+		test = func(globs []globPattern, f *facts) bool { return anyGlob(globs, of(f.ev)) }
+	}
+	c.tests = append(c.tests, func(f *facts) bool { return test(globs, f) })
+}
+
+// text adds a test of pieces of text.
+func (c *compiled) text(sources []Pattern, of func(*facts) []string) {
+	if len(sources) == 0 {
+		return
+	}
+	patterns := newTextPatterns(sources)
+	c.tests = append(c.tests, func(f *facts) bool { return anyText(patterns, of(f)) })
+}
+
+// agentNames turns short forms of agents into their names.
+func agentNames(names []string) []string {
+	var full []string
+	for _, name := range names {
+		if d, ok := dialect.Find(name); ok {
+			name = d.Name
+		}
+		full = append(full, name)
+	}
+	return full
 }
 
 // items reports whether the match speaks of single commands, paths or addresses.
 func (c *compiled) items() bool {
 	return len(c.command)+len(c.path)+len(c.url)+len(c.host) > 0
+}
+
+// whole looks at what an event has once.
+func (c *compiled) whole(f *facts) bool {
+	for _, holds := range c.tests {
+		if !holds(f) {
+			return false
+		}
+	}
+	return true
 }
 
 // Match reports whether the hook listens.
@@ -99,44 +151,6 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 		return m.when.holds(f.env())
 	}
 	return m.when.holds(whenEnv(ev, v))
-}
-
-// whole looks at what an event has once: all keys but those of items.
-func (c *compiled) whole(f *facts) bool {
-	ev := f.ev
-	if len(c.tool) > 0 && !matchTool(c.tool, ev.Tool) {
-		return false
-	}
-	subagent, server := "", ""
-	if ev.Session.Subagent != nil {
-		subagent = ev.Session.Subagent.Type
-	}
-	if ev.Tool != nil && ev.Tool.MCP != nil {
-		server = ev.Tool.MCP.Server
-	}
-	for _, word := range []struct {
-		globs []globPattern
-		value string
-	}{{c.agent, ev.Agent.Name}, {c.mcp, server}, {c.mode, ev.Session.Mode}, {c.subagent, subagent}} {
-		if len(word.globs) > 0 && !anyGlob(word.globs, word.value) {
-			return false
-		}
-	}
-	if c.unknown && len(f.shell().Unknown) == 0 {
-		return false
-	}
-	for _, part := range []struct {
-		patterns []textPattern
-		texts    func() []string
-	}{{c.content, f.content}, {c.prompt, f.prompt}, {c.text, f.allTexts}} {
-		if len(part.patterns) == 0 {
-			continue
-		}
-		if !anyText(part.patterns, part.texts()) {
-			return false
-		}
-	}
-	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, false, nil)
 }
 
 // fits looks at the commands, paths and addresses of a call: one that fits and that
@@ -357,7 +371,7 @@ func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 		words = append(words, fmt.Sprintf("%s %q: %s", key, pattern, short(value)))
 	}
 	c := m.match
-	for _, g := range c.tool {
+	for _, g := range newGlobs(c.said.Tool) {
 		if matchTool([]globPattern{g}, ev.Tool) {
 			add("tool", g.source, ev.Tool.Name)
 		}
@@ -380,16 +394,16 @@ func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 		}
 	}
 	for key, part := range map[string]struct {
-		patterns []textPattern
-		texts    []string
-	}{"content": {c.content, f.content()}, "prompt": {c.prompt, f.prompt()}, "text": {c.text, f.allTexts()}} {
-		for _, p := range part.patterns {
-			if slices.ContainsFunc(part.texts, p.in) {
+		patterns []Pattern
+		texts    func(*facts) []string
+	}{"content": {c.said.Content, (*facts).content}, "prompt": {c.said.Prompt, (*facts).prompt}, "text": {c.said.Text, func(f *facts) []string { return f.allTexts() }}} {
+		for _, p := range newTextPatterns(part.patterns) {
+			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))
 			}
 		}
 	}
-	if c.unknown {
+	if len(c.said.Shell) > 0 {
 		words = append(words, "shell unknown: "+short(strings.Join(f.shell().Unknown, "; ")))
 	}
 	slices.Sort(words)

@@ -80,12 +80,16 @@ type textPattern struct {
 	re     *lazyRegexp // nil = as it stands
 }
 
-func newTextPattern(p Pattern) textPattern {
-	t := textPattern{source: p.Text}
-	if re, ok := regexpOf(p.Text); ok {
-		t.re = &lazyRegexp{source: re, literal: p.Literal}
+func newTextPatterns(patterns []Pattern) []textPattern {
+	var out []textPattern
+	for _, p := range patterns {
+		t := textPattern{source: p.Text}
+		if re, ok := regexpOf(p.Text); ok {
+			t.re = &lazyRegexp{source: re, literal: p.Literal}
+		}
+		out = append(out, t)
 	}
-	return t
+	return out
 }
 
 func (t textPattern) in(text string) bool {
@@ -95,10 +99,13 @@ func (t textPattern) in(text string) bool {
 	return t.re.match(text)
 }
 
-// globPattern matches a whole word by a path.Match glob, or by /RE2/.
+// globPattern matches a whole word by a path.Match glob in which * also crosses
+// slashes (what it is used on, names and addresses, is no path), or by /RE2/.
 type globPattern struct {
 	source string
-	re     *lazyRegexp
+	prefix string      // what every word that a glob matches begins with
+	glob   string      // for path.Match; empty = the word itself
+	re     *lazyRegexp // in place of a glob
 }
 
 func newGlobs(sources []string) []globPattern {
@@ -107,6 +114,8 @@ func newGlobs(sources []string) []globPattern {
 		g := globPattern{source: s}
 		if re, ok := regexpOf(s); ok {
 			g.re = &lazyRegexp{source: re}
+		} else if meta := strings.IndexAny(s, "*?[\\"); meta >= 0 {
+			g.prefix, g.glob = s[:meta], noSlashes(s)
 		}
 		out = append(out, g)
 	}
@@ -114,19 +123,17 @@ func newGlobs(sources []string) []globPattern {
 }
 
 func (g globPattern) match(word string) bool {
-	if g.re != nil {
+	switch {
+	case g.re != nil:
 		return g.re.match(word)
+	case g.glob == "":
+		return g.source == word
+	case !strings.HasPrefix(word, g.prefix):
+		return false
 	}
-	return g.source == word || globMatch(g.source, word)
-}
-
-// globMatch is path.Match with * also crossing slashes: what it is used on, names
-// and addresses, is no path.
-func globMatch(pattern, word string) bool {
-	if !strings.ContainsAny(pattern, `*?[\\`) {
-		return pattern == word
-	}
-	swap := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-	ok, _ := path.Match(swap(pattern), swap(word))
+	ok, _ := path.Match(g.glob, noSlashes(word))
 	return ok
 }
+
+// noSlashes hides slashes from path.Match.
+func noSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }

@@ -19,7 +19,7 @@ func noCommand(policy.Command) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
 }
 
-func engine(t *testing.T, file, text string) *grapnel.Engine {
+func engine(t testing.TB, file, text string) *grapnel.Engine {
 	t.Helper()
 	p, errs := policy.Parse(file, []byte(text))
 	if len(errs) > 0 {
