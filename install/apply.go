@@ -148,8 +148,8 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(name)
+			_ = f.Close()
+			_ = os.Remove(name)
 		}
 	}()
 	if old != nil {
@@ -239,7 +239,7 @@ func prune(dir, agent string) {
 		}
 	}
 	for len(names) > keepBackups {
-		os.Remove(filepath.Join(dir, names[0]))
+		_ = os.Remove(filepath.Join(dir, names[0]))
 		names = names[1:]
 	}
 }
@@ -260,16 +260,16 @@ func lock(ctx context.Context, state string) (unlock func(), err error) {
 	for {
 		ok, err := tryLock(f)
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
 		}
 		if ok {
-			return func() { f.Close() }, nil
+			return func() { _ = f.Close() }, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("another grapnel holds %s: %w", name, context.Cause(ctx))
 		}
 	}

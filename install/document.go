@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -178,7 +179,7 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 	}
 	// The parser wants a line feed behind a comment at the end. Nothing is ever
 	// edited behind the root, so one more does not shift anything.
-	root, err := hujson.Parse(append(data[:len(data):len(data)], '\n'))
+	root, err := hujson.Parse(append(slices.Clip(data), '\n'))
 	if err != nil {
 		return nil, d.parseError(err, repair)
 	}

@@ -434,8 +434,10 @@ func TestUsageErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req := Request{Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(),
-				Env: func(string) string { return "" }, Versions: map[string]string{"claude-code": "2.1.329"}}
+			req := Request{
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(),
+				Env: func(string) string { return "" }, Versions: map[string]string{"claude-code": "2.1.329"},
+			}
 			tt.change(&req)
 			do := Install
 			if tt.uninstall {
@@ -635,8 +637,10 @@ func TestVersions(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req := Request{Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), Env: func(string) string { return "" },
-				Versions: map[string]string{"claude-code": tt.version}, Events: map[string][]string{"claude-code": tt.asked}, FailClosed: true, DryRun: true}
+			req := Request{
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), Env: func(string) string { return "" },
+				Versions: map[string]string{"claude-code": tt.version}, Events: map[string][]string{"claude-code": tt.asked}, FailClosed: true, DryRun: true,
+			}
 			res, err := Install(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)

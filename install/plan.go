@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/install/record"
 )
 
 // Wanted says what shall stand in one settings file.
@@ -474,8 +475,10 @@ func sameEntry(obj *container, want []field) bool {
 // It returns the new file taken apart.
 func (w Wanted) verify(c *Change, plain []byte) (*document, error) {
 	bad := func(what string) (*document, error) {
-		return nil, &FileError{File: w.File, Problem: what + ", so it is left alone",
-			Hint: "this is a mistake of grapnel: please report how the file is written, and write it in another way meanwhile"}
+		return nil, &FileError{
+			File: w.File, Problem: what + ", so it is left alone",
+			Hint: "this is a mistake of grapnel: please report how the file is written, and write it in another way meanwhile",
+		}
 	}
 	d, err := parse(w.Agent, w.File, c.After)
 	if err != nil {

@@ -533,8 +533,10 @@ func TestNotes(t *testing.T) {
 		"Gemini, off":     {"gemini", `{"hooksConfig": {"enabled": false}}`, []string{"settings.json:1: hooksConfig.enabled is false"}},
 		"Gemini, old":     {"gemini", `{"hooks": {"enabled": false}, "tools": {"enableHooks": false}}`, []string{"hooks.enabled is false", "tools.enableHooks is false"}},
 		"Gemini, by name": {"gemini", `{"hooksConfig": {"disabled": ["x", "grapnel"]}}`, []string{"hooksConfig.disabled names the hook of Grapnel"}},
-		"Gemini, by command": {"gemini", `{"hooks": {"disabled": ["/opt/grapnel-hook gemini-cli BeforeTool --id ` + tokenA + `"]}}`,
-			[]string{"hooks.disabled names the hook of Grapnel"}},
+		"Gemini, by command": {
+			"gemini", `{"hooks": {"disabled": ["/opt/grapnel-hook gemini-cli BeforeTool --id ` + tokenA + `"]}}`,
+			[]string{"hooks.disabled names the hook of Grapnel"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -583,8 +585,7 @@ func FuzzPlan(f *testing.F) {
 			w := wanted(t, a.Name, "SessionStart", "SessionEnd", "Notification")
 			w.Current = data
 			c, err := Plan(w)
-			var fe *FileError
-			if errors.As(err, &fe) {
+			if fe, ok := errors.AsType[*FileError](err); ok {
 				if strings.Contains(fe.Hint, "mistake of grapnel") {
 					t.Fatalf("Plan(%q): %v", data, err)
 				}

@@ -313,7 +313,9 @@ func findItem(t *rapid.T, a Agent, data []byte, path string) item {
 	for n, part := range parts {
 		i := slices.IndexFunc(c.items, func(it item) bool { return c.kind == '{' && it.key == part })
 		if c.kind == '[' {
-			fmt.Sscanf(part, "#%d", &i)
+			if _, err := fmt.Sscanf(part, "#%d", &i); err != nil {
+				t.Fatalf("%q is no index in %q: %v", part, path, err)
+			}
 		}
 		if i < 0 || i >= len(c.items) {
 			t.Fatalf("no %s in %q", path, data)
@@ -343,14 +345,14 @@ func mustPlan(t failer, w Wanted) *Change {
 
 // onlyAdds checks that every byte of the old file is in the new one, in order,
 // but for white space in lists that were empty.
-func onlyAdds(t failer, old, new []byte) {
+func onlyAdds(t failer, old, now []byte) {
 	t.Helper()
 	squeeze := func(b []byte) []byte { return bytes.Join(bytes.Fields(b), nil) }
-	rest := squeeze(new)
+	rest := squeeze(now)
 	for _, c := range squeeze(old) {
 		i := bytes.IndexByte(rest, c)
 		if i < 0 {
-			t.Fatalf("byte %q of\n%q is lost in\n%q", c, old, new)
+			t.Fatalf("byte %q of\n%q is lost in\n%q", c, old, now)
 		}
 		rest = rest[i+1:]
 	}

@@ -174,8 +174,7 @@ func readFile(name string) ([]byte, error) {
 }
 
 func reason(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return "cannot be read: " + at.Err.Error()
 	}
 	return err.Error()

@@ -50,8 +50,10 @@ func tool(kind grapnel.Kind, name string, class grapnel.Class, input map[string]
 	ev := &grapnel.Event{
 		Kind: kind, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s", CWD: "/home/dev/project", Root: "/home/dev/project", Mode: "default"},
 		Tool: &grapnel.Tool{Name: name, Class: class, Input: raw, Facts: []grapnel.Fact{
-			{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite},
-			{Field: grapnel.FieldContent, At: "/content"}, {Field: grapnel.FieldURL, At: "/url"},
+			{Field: grapnel.FieldCommand, At: "/command"},
+			{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite},
+			{Field: grapnel.FieldContent, At: "/content"},
+			{Field: grapnel.FieldURL, At: "/url"},
 		}},
 	}
 	ev.Tool.Derive()

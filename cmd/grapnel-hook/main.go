@@ -13,8 +13,9 @@ import (
 )
 
 func main() {
-	// One event is answered in a few milliseconds and a few megabytes; a collection
-	// in between would only cost time.
-	debug.SetGCPercent(400)
+	// One event is answered in a few milliseconds and a few megabytes: collecting
+	// garbage would only cost time, unless the event is a very large one.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(128 << 20)
 	os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -65,7 +65,7 @@ func newCheck(c *console) *cobra.Command {
 				}
 			}
 			if bad {
-				return failed
+				return errFailed
 			}
 			return nil
 		},
@@ -89,8 +89,7 @@ func checkFile(file string, place answer.Place, installed bool) (found []finding
 	data, err := os.ReadFile(file)
 	if err != nil {
 		e := &policy.Error{File: file, Msg: err.Error()}
-		var at *fs.PathError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			e.Msg = at.Err.Error()
 		}
 		if errors.Is(err, fs.ErrNotExist) && file == place.Policy {

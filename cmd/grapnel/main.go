@@ -22,8 +22,8 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// failed ends a command with exit code 1 after it has said all there is to say.
-var failed = errors.New("failed")
+// errFailed ends a command with exit code 1 after it has said all there is to say.
+var errFailed = errors.New("failed")
 
 // usageError ends a command with exit code 64.
 type usageError struct{ error }
@@ -47,19 +47,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
 	root.SetArgs(args)
 	err := root.Execute()
-	var usage usageError
-	var hint hintError
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, failed):
+	case errors.Is(err, errFailed):
 		return exitFailure
 	}
 	fmt.Fprintf(stderr, "grapnel: error: %v\n", err)
-	if errors.As(err, &hint) {
+	if hint, ok := errors.AsType[hintError](err); ok {
 		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint.hint)
 	}
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailure

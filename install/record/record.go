@@ -209,8 +209,8 @@ func Write(dir string, rec Record) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+			_ = f.Close()
+			_ = os.Remove(f.Name())
 		}
 	}()
 	if _, err := f.Write(append(data, '\n')); err != nil {
