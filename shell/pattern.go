@@ -12,12 +12,12 @@ import (
 type Answer uint8
 
 const (
-	// No: the commands that were found do not match, whatever their computed
+	// No says that the commands that were found do not match, whatever their computed
 	// words turn out to be.
 	No Answer = iota
-	// Unknown: it depends on words that are computed.
+	// Unknown says that it depends on words that are computed.
 	Unknown
-	// Yes: it matches.
+	// Yes says that it matches.
 	Yes
 )
 
@@ -150,6 +150,12 @@ func compile(terms []term) (*Pattern, error) {
 		args[i] = Word{Text: t.text, Literal: true}
 	}
 	p.rows = row.path(args)
+	words := 0
+	for _, r := range p.rows {
+		if r.words > 0 {
+			words = r.words
+		}
+	}
 	s := scanner{rows: p.rows, args: args}
 	skip, options := row.skip, false
 	for s.scan() {
@@ -170,7 +176,7 @@ func compile(terms []term) (*Pattern, error) {
 			}
 			p.inner = inner
 			return p, p.tooMany()
-		case row.style&flat != 0 || options || row.words > 0 && len(p.lead) >= row.words:
+		case row.style&flat != 0 || options || words > 0 && len(p.lead) >= words:
 			p.free = append(p.free, t)
 		default:
 			if !t.glob {
@@ -191,11 +197,7 @@ func (p *Pattern) tooMany() error {
 
 // wraps reports a program whose operands are another command.
 func (p *program) wraps() bool {
-	switch p.runs {
-	case runsCommand, runsEnv, runsXargs, runsParallel:
-		return true
-	}
-	return false
+	return p.runs == runsCommand || p.runs == runsEnv || p.runs == runsXargs || p.runs == runsParallel
 }
 
 // path returns the rows for a program and the subcommands among its words.
@@ -307,17 +309,40 @@ func (p *Pattern) Match(s *Script) (Answer, *Command) {
 func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 	c := &s.Commands[i]
 	if p.inner == nil {
-		return p.judge(c)
-	}
-	a := p.inner.MatchCommand(s, i)
-	if a == No {
-		return No
+		a := p.judge(c)
+		if a == No && c.computed {
+			a = p.behind(c)
+		}
+		return a
 	}
 	best := No
-	for j := c.parent; j >= 0; j = s.Commands[j].parent {
-		best = max(best, p.judge(&s.Commands[j]))
+	if a := p.inner.MatchCommand(s, i); a != No {
+		for j := c.parent; j >= 0; j = s.Commands[j].parent {
+			best = max(best, min(a, p.judge(&s.Commands[j])))
+		}
 	}
-	return min(a, best)
+	if best == No && c.computed && (c.program.many() || p.inner.behind(c) != No) {
+		best = Unknown // the computed program may be the wrapper
+	}
+	return best
+}
+
+// behind says whether a command may match that a computed program would run if it
+// were a wrapper: the rm of "$x" rm -rf /.
+func (p *Pattern) behind(c *Command) Answer {
+	const enough = 64
+	for i, a := range c.Args {
+		in := Command{Path: a.Text, Args: c.Args[i+1:], program: a, computed: !a.Literal}
+		if a.Literal {
+			if in.key = foldCase(programName(a.Text)); p.key != "" && in.key != p.key {
+				continue
+			}
+		}
+		if i >= enough || p.judge(&in) != No {
+			return Unknown
+		}
+	}
+	return No
 }
 
 // named says whether a command is the pattern's program.
@@ -343,97 +368,126 @@ func (p *Pattern) named(c *Command) Answer {
 	return No
 }
 
-// judge matches one command. It follows two readings of the words at once: sure,
-// in which computed words are nothing that helps, and maybe, in which they are
-// whatever helps. Bit j of a reading says that the first j words of the
-// subcommand were found and nothing else stood between them.
+// judge matches one command.
 func (p *Pattern) judge(c *Command) Answer {
-	answer := p.named(c)
-	if answer == No {
+	named := p.named(c)
+	if named == No {
 		return No
 	}
-	var (
-		end         = len(p.lead)
-		sure, maybe = uint64(1), uint64(1)
-		freeSure    int
-		freeMaybe   int
-		seen        uint64 // needs that are there
-		perhaps     uint64 // needs that may be there
-	)
+	m := match{Pattern: p, scanner: scanner{rows: p.rows, args: c.Args}, sure: 1, maybe: 1}
 	if c.computed && c.program.many() {
-		// $x may be "git push --force" all by itself.
-		maybe, freeMaybe, perhaps = 1<<(end+1)-1, len(p.free), ^uint64(0)
+		m.fill() // $x may be "git push --force" all by itself
 	}
-	s := scanner{rows: p.rows, args: c.Args}
-	for s.scan() {
-		switch s.kind {
-		case option:
-			for n := range p.needs {
-				switch s.answer(&p.needs[n]) {
-				case Yes:
-					seen |= 1 << n
-				case Unknown:
-					perhaps |= 1 << n
-				}
-			}
-		case operand:
-			done := uint64(1) << end
-			if sure&done != 0 && freeSure < len(p.free) && p.free[freeSure].answer(s.word) == Yes {
-				freeSure++
-			}
-			if maybe&done != 0 && freeMaybe < len(p.free) && p.free[freeMaybe].answer(s.word) != No {
-				freeMaybe++
-			}
-			for n := range p.needs {
-				if s.implies(p.needs[n].name) {
-					seen |= 1 << n
-				}
-			}
-			nextSure, nextMaybe := sure&done, maybe&done
-			for rest := maybe &^ done; rest != 0; rest &= rest - 1 {
-				j := bits.TrailingZeros64(rest)
-				a := p.leads(j, s.word)
-				if a != No {
-					nextMaybe |= 1 << (j + 1)
-				}
-				if a == Yes {
-					nextSure |= sure & (1 << j) << 1
-				}
-				if s.loose { // it may belong to the option before it
-					nextMaybe |= 1 << j
-					nextSure |= sure & (1 << j)
-				}
-			}
-			sure, maybe = nextSure, nextMaybe
-		case open:
-			sure &= 1 << end
-			if sure != 0 && freeSure < len(p.free) && p.free[freeSure].answer(s.word) == Yes {
-				freeSure++ // a word such as $HOME that the pattern names
-			}
-			if s.word.many() {
-				low := uint64(1) << bits.TrailingZeros64(maybe|1<<end)
-				maybe |= 1<<(end+1) - low
-				if maybe>>end != 0 {
-					freeMaybe = len(p.free)
-				}
-			} else {
-				if maybe>>end != 0 && freeMaybe < len(p.free) && p.free[freeMaybe].answer(s.word) != No {
-					freeMaybe++
-				}
-				maybe |= maybe << 1 & (1<<(end+1) - 1)
-			}
-			if !s.done {
-				perhaps = ^uint64(0)
-			}
+	for m.scan() {
+		m.options()
+		switch {
+		case m.kind == operand:
+			m.operandFound()
+		case m.kind == open && !m.word.many():
+			m.others()
+			m.sure &= m.found()
+			m.maybe |= m.maybe << 1 & (m.found()<<1 - 1)
+		case m.kind == open:
+			m.others()
+			m.sure &= m.found()
+			m.fill()
+		case m.value.many():
+			m.sure &= m.found()
+			m.fill()
 		}
-		if maybe == 0 {
+		if m.maybe == 0 {
 			return No
 		}
 	}
+	return min(named, m.result())
+}
+
+// A match is a pattern on its way through the words of a command. It follows two
+// readings at once: sure, in which computed words are nothing that helps, and
+// maybe, in which they are whatever helps. Bit j of a reading says that the first
+// j words of the subcommand were found and nothing else stood between them.
+type match struct {
+	*Pattern
+	scanner
+
+	sure, maybe         uint64
+	freeSure, freeMaybe int    // other operands found, in order
+	seen, perhaps       uint64 // needs that are there, that may be there
+}
+
+// found is the bit of a reading that has the whole subcommand.
+func (m *match) found() uint64 { return 1 << len(m.lead) }
+
+// fill assumes that a computed word holds all that is still missing.
+func (m *match) fill() {
+	m.maybe |= m.found()<<1 - m.maybe&-m.maybe
+	m.freeMaybe = len(m.free)
+	if !m.done {
+		m.perhaps = ^uint64(0)
+	}
+}
+
+// options notes which needs the current word satisfies.
+func (m *match) options() {
+	for n := range m.needs {
+		var a Answer
+		switch m.kind {
+		case option:
+			a = m.answer(&m.needs[n])
+		case operand:
+			a = m.implies(m.needs[n].name)
+		case open:
+			if a = Unknown; m.done {
+				a = m.implies(m.needs[n].name)
+			}
+		}
+		switch a {
+		case Yes:
+			m.seen |= 1 << n
+		case Unknown:
+			m.perhaps |= 1 << n
+		case No:
+		}
+	}
+}
+
+// operandFound moves both readings over an operand.
+func (m *match) operandFound() {
+	m.others()
+	sure, maybe := m.sure&m.found(), m.maybe&m.found()
+	for rest := m.maybe &^ m.found(); rest != 0; rest &= rest - 1 {
+		j := bits.TrailingZeros64(rest)
+		here := uint64(1) << j
+		a := m.leads(j, m.word)
+		if a != No {
+			maybe |= here << 1
+		}
+		if a == Yes {
+			sure |= m.sure & here << 1
+		}
+		if m.loose { // it may belong to the option before it
+			maybe |= here
+			sure |= m.sure & here
+		}
+	}
+	m.sure, m.maybe = sure, maybe
+}
+
+// others compares the current word with the operands after the subcommand.
+func (m *match) others() {
+	if m.sure&m.found() != 0 && m.freeSure < len(m.free) && m.free[m.freeSure].answer(m.word) == Yes {
+		m.freeSure++
+	}
+	if m.maybe&m.found() != 0 && m.freeMaybe < len(m.free) && m.free[m.freeMaybe].answer(m.word) != No {
+		m.freeMaybe++
+	}
+}
+
+func (m *match) result() Answer {
 	switch {
-	case sure>>end != 0 && freeSure == len(p.free) && p.satisfied(seen):
-		return answer
-	case maybe>>end != 0 && freeMaybe == len(p.free) && p.satisfied(seen|perhaps):
+	case m.sure&m.found() != 0 && m.freeSure == len(m.free) && m.satisfied(m.seen):
+		return Yes
+	case m.maybe&m.found() != 0 && m.freeMaybe == len(m.free) && m.satisfied(m.seen|m.perhaps):
 		return Unknown
 	}
 	return No
@@ -456,15 +510,20 @@ func (p *Pattern) leads(j int, w Word) Answer {
 	return p.lead[j].answer(w)
 }
 
-// implies reports an operand that means an option: the + of "git push origin
+// implies says whether an operand means an option: the + of "git push origin
 // +main" is --force.
-func (s *scanner) implies(name string) bool {
+func (s *scanner) implies(name string) Answer {
 	r := s.row()
-	if r.implied == "" || s.operands < len(s.rows) {
-		return false
+	if r.implied == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.implied, name) {
+		return No
 	}
-	text := s.certain()
-	return text != "" && get(r.implied, text[:1]) == name
+	switch text := s.certain(); {
+	case text != "" && get(r.implied, text[:1]) == name:
+		return Yes
+	case text == "" && !s.word.Literal || s.word.many():
+		return Unknown
+	}
+	return No
 }
 
 // answer compares the current option with one that a pattern asks for.
@@ -523,12 +582,6 @@ func among(names, name string) bool {
 		}
 	}
 	return false
-}
-
-// complete reports a long option that the row knows by this very name, so it is
-// no abbreviation of another.
-func (p *program) complete(name string) bool {
-	return has(p.args, name) || has(p.attached, name) || has(p.longs, name) || get(p.flags, name) != "" || valueOf(p.flags, name)
 }
 
 // MayContain reports whether a line may run a program at all. It is false only if

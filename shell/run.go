@@ -27,7 +27,7 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 	case runsShell:
 		w.shell(row, name, args, at)
 	case runsFind:
-		w.find(name, args, at)
+		w.find(row, name, args, at)
 	case runsTrap:
 		w.trap(name, args, at)
 	case runsAlias:
@@ -64,8 +64,12 @@ func (at place) behind(name string) place {
 func (w *walker) branch(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
-		if s.kind != operand || !s.word.Literal {
+		if s.kind == option {
 			continue
+		}
+		if !s.word.Literal {
+			w.unknown("computed subcommand of " + name)
+			return
 		}
 		sub := lookup(row.name + " " + row.canonical(s.word.Text))
 		if sub == nil && s.loose {
@@ -81,31 +85,36 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 // wrapper reads the options of a command that runs another one, then that.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args, late: true}
-	skip, replace, opened, ran := row.skip, "", row.open == "*", false
+	skip, replace := row.skip, ""
+	opened, ran, wrapped := row.open == "*", false, false
 	for s.scan() {
-		switch {
-		case s.kind == option && row.runs == runsEnv && (s.name == "S" || s.name == "split-string"):
-			w.split(name, s.value, args[s.next:], at)
-			return
-		case s.kind == option && has(row.line, s.name):
-			if s.valued {
-				w.nest(s.value.code(), !s.value.Literal, name+" "+flagText(s.name), at.behind(name+" "+flagText(s.name)))
-				ran = true
-			}
-		case s.kind == option && has(row.none, s.name):
-			return
-		case s.kind == option:
-			if has(row.open, s.name) {
+		if s.kind == option {
+			o := row.full(s.name, s.short)
+			switch {
+			case has(row.none, o):
+				return
+			case row.runs == runsEnv && (o == "S" || o == "split-string"):
+				w.split(name, s.value, args[s.next:], at)
+				return
+			case has(row.line, o):
+				if s.valued {
+					ran = true
+					verb := name + " " + dashes(o)
+					w.nest(s.value.code(), !s.value.Literal, verb, at.behind(verb))
+				}
+			case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
+				if replace = s.value.Text; replace == "" {
+					replace = "{}"
+				}
+			case has(row.open, o):
 				opened = true
 			}
-			if row.runs == runsXargs || row.runs == runsParallel {
-				switch s.name {
-				case "I", "J", "i", "replace":
-					if replace = s.value.Text; !s.valued || replace == "" {
-						replace = "{}"
-					}
-				}
+			if s.value.many() && row.runs != runsNothing {
+				w.wrapped(row, name, args[s.next-1:], replace, at) // it may hold the command too
 			}
+			continue
+		}
+		switch {
 		case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
 			// It may be options, or the command itself. Both are recorded, the
 			// first as a command with a computed name.
@@ -115,10 +124,13 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
 		case skip > 0:
 			skip--
-		case row.runs == runsNothing:
+		case row.runs == runsNothing || wrapped:
 		default:
 			w.wrapped(row, name, args[s.at:], replace, at)
-			return
+			if row.style&mixed == 0 {
+				return
+			}
+			wrapped, ran = true, true
 		}
 	}
 	switch {
@@ -130,11 +142,12 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	}
 }
 
-func flagText(name string) string {
-	if len(name) == 1 {
-		return "-" + name
+// dashes is an option as it is written.
+func dashes(option string) string {
+	if len(option) == 1 {
+		return "-" + option
 	}
-	return "--" + name
+	return "--" + option
 }
 
 // wrapped reads what follows a wrapper's own words.
@@ -380,21 +393,21 @@ func quotedDelimiter(wd *syntax.Word) bool {
 }
 
 // find reads the commands in find's -exec and its kin.
-func (w *walker) find(name string, args []Word, at place) {
+func (w *walker) find(row *program, name string, args []Word, at place) {
 	for i := 0; i < len(args); i++ {
-		switch args[i].Text {
-		case "-exec", "-execdir", "-ok", "-okdir":
-		case ";", "{}":
+		switch text := args[i].Text; {
+		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
+		case text == ";" || text == "{}":
 			// Without an -exec before it: find $x rm {} +
 			w.unknown("computed command of " + name)
 			continue
 		default:
 			continue
 		}
-		verb := args[i].Text
+		verb, marked := args[i].Text, false
 		words := make([]Word, 0, len(args)-i)
 		for i++; i < len(args) && args[i].Text != ";"; i++ {
-			if args[i].Text == "+" && i > 0 && args[i-1].Text == "{}" {
+			if args[i].Text == "+" && args[i-1].Text == "{}" {
 				break
 			}
 			a := args[i]
@@ -402,11 +415,15 @@ func (w *walker) find(name string, args []Word, at place) {
 				// What find puts here begins with the path it was given, so it
 				// is never an option.
 				a = w.filled(a.Text, "{}", "{}", a.Text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
+				marked = true
 			}
 			words = append(words, a)
 		}
 		if len(words) == 0 {
 			continue
+		}
+		if !marked && row.style&dashed == 0 { // fd
+			words = append(words, w.filled("...", "...", "...", true, true))
 		}
 		w.command(words, at.behind(name+" "+verb))
 	}
@@ -414,12 +431,11 @@ func (w *walker) find(name string, args []Word, at place) {
 
 // trap reads a line that is kept for later.
 func (w *walker) trap(name string, args []Word, at place) {
-	for len(args) > 0 && args[0].Literal && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-" {
-		if args[0].Text == "--" {
-			args = args[1:]
-			break
+	if len(args) > 0 && args[0].Literal && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-" {
+		if args[0].Text != "--" {
+			return // -l and -p print
 		}
-		return // -l and -p print
+		args = args[1:]
 	}
 	if len(args) > 1 && args[0].Text != "-" {
 		w.nest(args[0].code(), !args[0].Literal, name, at.behind(name))

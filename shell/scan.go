@@ -41,29 +41,11 @@ func (s *scanner) row() *program { return s.rows[min(s.operands, len(s.rows)-1)]
 
 // takes reports whether an option takes an argument, and whether that is known.
 func (s *scanner) takes(name string) (arg, known bool) {
-	r := s.row()
-	if has(r.args, name) {
-		return true, true
+	arg, known = s.row().takes(name)
+	if !known && s.rows[0].style&global != 0 {
+		arg, known = s.rows[0].takes(name)
 	}
-	if main := s.rows[0]; r != main && main.style&global != 0 {
-		if arg, known := takes(main, name); known {
-			return arg, true
-		}
-	}
-	return takes(r, name)
-}
-
-func takes(r *program, name string) (arg, known bool) {
-	if has(r.args, name) {
-		return true, true
-	}
-	if has(r.attached, name) || has(r.longs, name) || get(r.flags, name) != "" || valueOf(r.flags, name) {
-		return false, true
-	}
-	if len(name) > 1 && r.style&shortens != 0 && lengthen(r.args, name) != "" {
-		return true, true
-	}
-	return false, false
+	return arg, known
 }
 
 // scan finds the next option or operand.
@@ -93,7 +75,7 @@ func (s *scanner) scan() bool {
 	}
 	text := s.word.Text
 	switch {
-	case s.operands == 0 && s.row().style&plus != 0 && strings.HasPrefix(text, "+"):
+	case s.at == 0 && s.row().style&plus != 0 && strings.HasPrefix(text, "+"):
 		return s.scan()
 	case s.done || len(text) < 2 || text[0] != '-':
 		s.found()

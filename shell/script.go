@@ -428,8 +428,12 @@ func (w *walker) command(words []Word, at place) {
 		if strings.ContainsFunc(c.Name, unseen) {
 			w.unknown("invisible character in a command name")
 		}
-		if at.posix != "" && bashWord(p.Text) {
+		switch {
+		case at.posix != "" && bashWord(p.Text):
 			w.unknown(at.posix)
+		case isAssignment(p.Text):
+			// Quoted it is a program's name; coproc a=b rm runs rm.
+			w.unknown("assignment in the place of a command: " + visible(p.Text))
 		}
 	}
 	c.key = foldCase(c.Name)

@@ -10,7 +10,7 @@ type program struct {
 	as   string // the row that holds for it, for a second name of the same program
 
 	style style
-	words int // how many leading words of a pattern are subcommands; 0: all
+	words int // how many leading words of a pattern are the subcommand; 0: all
 
 	args     string // options that take an argument
 	attached string // options whose argument, if any, is attached: -i.bak
@@ -21,7 +21,7 @@ type program struct {
 
 	runs runs
 	skip int    // operands before the command it runs
-	line string // options whose argument is a shell line
+	line string // options whose argument is a shell line; for runsFind, a command
 	none string // options with which it runs no command
 	open string // options with which it reads commands if none is given; "*": always
 }
@@ -37,6 +37,7 @@ const (
 	plus                       // a first word +x is an option (cargo +nightly)
 	typed                      // operands may be written type/name (kubectl)
 	assigns                    // NAME=value words may come before the command
+	mixed                      // an operand may be the command, or a user (runuser)
 )
 
 type runs byte
@@ -120,6 +121,38 @@ func (p *program) canonical(word string) string {
 		}
 	}
 	return word
+}
+
+// takes reports whether an option takes an argument, and whether that is known.
+func (p *program) takes(name string) (arg, known bool) {
+	switch {
+	case has(p.args, name):
+		return true, true
+	case p.complete(name):
+		return false, true
+	case len(name) > 1 && p.style&shortens != 0 && lengthen(p.args, name) != "":
+		return true, true
+	}
+	return false, false
+}
+
+// full is the whole name of an option that may be abbreviated.
+func (p *program) full(name string, short bool) string {
+	if short || p.style&shortens == 0 || p.complete(name) || has(p.args, name) {
+		return name
+	}
+	for _, list := range [...]string{p.args, p.attached, p.open, p.none} {
+		if long := lengthen(list, name); long != "" {
+			return long
+		}
+	}
+	return name
+}
+
+// complete reports an option that the row knows by this very name, so it is no
+// abbreviation of another.
+func (p *program) complete(name string) bool {
+	return has(p.args, name) || has(p.attached, name) || has(p.longs, name) || get(p.flags, name) != "" || valueOf(p.flags, name)
 }
 
 // has reports whether a list holds a word.

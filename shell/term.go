@@ -228,7 +228,7 @@ word:
 // closed reports a bracket that is closed within its word.
 func closed(s string) bool {
 	end := strings.IndexByte(s, ']')
-	return end > 0 && strings.IndexAny(s[:end], " \t\r\n") < 0
+	return end > 0 && !strings.ContainsAny(s[:end], " \t\r\n")
 }
 
 func isAssignment(s string) bool {

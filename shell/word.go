@@ -438,10 +438,10 @@ func decodeANSI(s string) string {
 		case '0', '1', '2', '3', '4', '5', '6', '7':
 			v, n := number(s[i:], 8, 3)
 			i += n - 1
-			if byte(v) == 0 {
+			if v &= 0xff; v == 0 {
 				return string(b) // a NUL ends the quoted text
 			}
-			b = append(b, byte(v))
+			b = append(b, byte(v)) //nolint:gosec // G115: cut to a byte above
 		case 'x':
 			v, n := number(s[i+1:], 16, 2)
 			if n == 0 {
@@ -452,7 +452,7 @@ func decodeANSI(s string) string {
 			if v == 0 {
 				return string(b)
 			}
-			b = append(b, byte(v))
+			b = append(b, byte(v)) //nolint:gosec // G115: two digits
 		case 'u', 'U':
 			digits := 4
 			if c == 'U' {
@@ -467,7 +467,7 @@ func decodeANSI(s string) string {
 			if v == 0 {
 				return string(b)
 			}
-			b = utf8.AppendRune(b, rune(v))
+			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: what is no rune becomes U+FFFD
 		case 'c':
 			if i+1 == len(s) {
 				b = append(b, '\\', 'c')

@@ -1,0 +1,71 @@
+package shell
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzParse reads anything without a panic and within its bounds, and what
+// MayContain rules out is not found.
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{
+		"", "rm -rf /", "sudo -u root -- env A=b nice -n 5 rm -rf /", "sh -c 'bash -c \"rm $x\"'", "find . -exec rm {} + -delete",
+		"xargs -0 -I{} sh -c 'rm -rf {}'", "cat <<'EOF'\nrm\nEOF\n", "cat <<EOF\n$(rm)\nEOF", "a | b && (c; d) & e", "$'\\x41\\u263a'", "{a,b}{c,d}",
+		"x=$(a `b \\`c\\``) \"${d:-$(e)}\" $((f + $(g)))", "env -S 'a b' c", "r\x00m\r\n\xff\x1a0\x1a", "if a; then b", "((a); b)", "ls *(e:'rm':)",
+		"echo a # b \\\nrm", "curl x | sudo bash -s", "case a in b) c;; esac", "[[ a =~ b ]] && coproc c", "git push origin +main",
+	} {
+		f.Add(line)
+	}
+	var patterns []*Pattern
+	for _, text := range []string{"rm -rf", "git push --force", "sudo rm", "* -x", "foo bar", "curl -X DELETE", "find -delete", "./a b"} {
+		p, err := Compile(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		patterns = append(patterns, p)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		s := Parse(line)
+		if len(s.Commands) > maxCommands || len(s.Unknown) > maxReasons {
+			t.Fatalf("Parse(%q): %d commands, %d reasons", line, len(s.Commands), len(s.Unknown))
+		}
+		if !utf8.ValidString(line) && len(s.Unknown) == 0 {
+			t.Fatalf("Parse(%q): invalid UTF-8 is not unknown", line)
+		}
+		for i := range s.Commands {
+			c := &s.Commands[i]
+			if c.parent >= i || c.computed && len(s.Unknown) == 0 {
+				t.Fatalf("Parse(%q).Commands[%d] = %+v, unknown %q", line, i, c, s.Unknown)
+			}
+			if text := c.String(); strings.ContainsAny(text, "\n\r\x00\x1b") {
+				t.Fatalf("Parse(%q).Commands[%d].String() = %q", line, i, text)
+			}
+		}
+		for _, p := range patterns {
+			if a, c := p.Match(s); a != No && (c == nil || !MayContain(line, p.Program())) {
+				t.Fatalf("Match(%q, %q) = %v, %v; MayContain is %v", p, line, a, c, MayContain(line, p.Program()))
+			}
+		}
+	})
+}
+
+// FuzzCompile accepts or refuses any pattern, and what it accepts can be matched.
+func FuzzCompile(f *testing.F) {
+	for _, p := range []string{"", "git push --force", "rm -rf /*", "sudo -u root rm", "a 'b", "[", "-x", "timeout 5 *", "kubectl delete ns/x", "foo -abc -d=e", "cargo +x", "a {b,c}"} {
+		f.Add(p, "git push -f")
+	}
+	f.Fuzz(func(t *testing.T, pattern, line string) {
+		p, err := Compile(pattern)
+		if err != nil {
+			if p != nil || !strings.HasPrefix(err.Error(), "command pattern ") {
+				t.Fatalf("Compile(%q) = %v, %v", pattern, p, err)
+			}
+			return
+		}
+		s := Parse(line)
+		if a, c := p.Match(s); a != No && (c == nil || !MayContain(line, p.Program())) {
+			t.Fatalf("Match(%q, %q) = %v, %v", pattern, line, a, c)
+		}
+	})
+}
