@@ -441,7 +441,7 @@ func decodeANSI(s string) string {
 			if v &= 0xff; v == 0 {
 				return string(b) // a NUL ends the quoted text
 			}
-			b = append(b, byte(v)) //nolint:gosec // G115: cut to a byte above
+			b = append(b, byte(v))
 		case 'x':
 			v, n := number(s[i+1:], 16, 2)
 			if n == 0 {

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +36,26 @@ func write(name, content string) func(*agents.World) model.Call {
 	return func(w *agents.World) model.Call { return w.Write(name, content) }
 }
 
+// Policies of more than one scenario.
+const (
+	noTouching = `
+version: 1
+hooks:
+  - name: no-touching
+    on: tool.before
+    match: {command: touch forbidden.txt}
+    block: that file belongs to somebody else
+`
+	notInProd = `
+version: 1
+hooks:
+  - name: not-in-prod
+    on: tool.before
+    match: {tool: [write, edit], path: "deploy/prod/**"}
+    block: production is changed by hand
+`
+)
+
 // toolScenarios are about one tool call each. In every run the model makes a
 // harmless call, then the one in question, then another harmless one, and ends.
 var toolScenarios = []struct {
@@ -41,14 +63,16 @@ var toolScenarios = []struct {
 	policy string
 	call   func(*agents.World) model.Call
 
-	// What must have become of the call: it wrote file with this content, or,
-	// when content is empty, it did not run and the model was told these words.
+	// What must have become of the call: file has this content afterwards, or,
+	// when content is empty, it does not exist and the model was told of an error.
 	file, content string
-	told          []string
+	told          []string // what else the model must have been told of the call
+	untold        string   // what must not have reached the model in any way
 
 	failing string        // the hook whose failure must be in the log
 	atMost  time.Duration // that the agent may take; 0 means no matter
 	endsRun *agents.Agent // this one does not go on after the call
+	asError *agents.Agent // this one can say it to the model only as an error
 }{
 	{
 		name: "no opinion",
@@ -62,71 +86,37 @@ hooks:
 `,
 		call: shell("echo ran > asked.txt"),
 		file: "asked.txt", content: "ran\n",
+		untold: "rapnel", // the model does not notice that it is there
 	},
 	{
-		name: "block a command",
-		policy: `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"that file belongs to somebody else"},
+		name:   "block a command",
+		policy: noTouching,
+		call:   shell("touch forbidden.txt"),
+		file:   "forbidden.txt", told: []string{"that file belongs to somebody else"},
 	},
 	{
-		name: "block a command behind another shell",
-		policy: `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`,
-		call: shell(`cd . && sh -c 'true; \touch "forbidden.txt"'`),
-		file: "forbidden.txt", told: []string{"that file belongs to somebody else"},
+		name:   "block a command behind another shell",
+		policy: noTouching,
+		call:   shell(`cd . && sh -c 'true; \touch "forbidden.txt"'`),
+		file:   "forbidden.txt", told: []string{"that file belongs to somebody else"},
 	},
 	{
-		name: "do not block a mention of a command",
-		policy: `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`,
-		call: shell(`echo "touch forbidden.txt" > note.txt`),
-		file: "note.txt", content: "touch forbidden.txt\n",
+		name:   "do not block a mention of a command",
+		policy: noTouching,
+		call:   shell(`echo "touch forbidden.txt" > note.txt`),
+		file:   "note.txt", content: "touch forbidden.txt\n",
 	},
 	{
-		name: "block writing a path",
-		policy: `
-version: 1
-hooks:
-  - name: not-in-prod
-    on: tool.before
-    match: {tool: [write, edit], path: "deploy/prod/**"}
-    block: production is changed by hand
-`,
-		call: write("deploy/prod/app.yaml", "replicas: 0\n"),
-		file: "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
+		name:   "block writing a path",
+		policy: notInProd,
+		call:   write("deploy/prod/app.yaml", "replicas: 0\n"),
+		file:   "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
 	},
 	{
-		name: "block writing a path that leads there in a roundabout way",
-		policy: `
-version: 1
-hooks:
-  - name: not-in-prod
-    on: tool.before
-    match: {tool: [write, edit], path: "deploy/prod/**"}
-    block: production is changed by hand
-`,
-		call: write("docs/../deploy/./prod/app.yaml", "replicas: 0\n"),
-		file: "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
+		name:   "block writing a path that leads there in a roundabout way",
+		policy: notInProd,
+		call:   write("docs/../deploy/./prod/app.yaml", "replicas: 0\n"),
+		file:   "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
 	},
 	{
 		name: "rewrite a command",
@@ -305,6 +295,34 @@ hooks:
 		failing: "absent-guard",
 	},
 	{
+		name: "format after a write",
+		policy: `
+version: 1
+hooks:
+  - name: formatter
+    on: tool.after
+    match: {tool: [write, edit], path: "**/*.txt"}
+    run: sed -i 's/ugly/pretty/' "$GRAPNEL_PATH"
+`,
+		call: write("text.txt", "ugly\n"),
+		file: "text.txt", content: "pretty\n",
+	},
+	{
+		name: "hide a key in what a tool printed",
+		policy: `
+version: 1
+hooks:
+  - name: hide-keys
+    on: tool.after
+    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
+`,
+		// The key is put together by the command: the prompt holds the plan.
+		call: shell("printf 'the key is sk-%s\\n' abcdefghijklmnopqrstuvwx | tee key.txt"),
+		file: "key.txt", content: "the key is sk-abcdefghijklmnopqrstuvwx\n",
+		told: []string{"the key is sk-***"}, untold: "sk-abcdefghijklmnopqrstuvwx",
+		asError: agents.GeminiCLI, // its hooks cannot replace an output, but refuse it and say why
+	},
+	{
 		// Nobody is there to be asked. Claude Code refuses and tells the model
 		// why; Gemini CLI ends the run without a word.
 		name: "ask",
@@ -356,8 +374,8 @@ func TestToolCalls(t *testing.T) {
 					}
 				} else {
 					call := told(1)
-					if call.IsError != blocked {
-						t.Errorf("of the call the model was told %+v, want an error: %v", call, blocked)
+					if want := blocked || s.asError == a; call.IsError != want {
+						t.Errorf("of the call the model was told %+v, want an error: %v", call, want)
 					}
 					for _, want := range s.told {
 						if !strings.Contains(call.Text, want) {
@@ -375,15 +393,18 @@ func TestToolCalls(t *testing.T) {
 				if s.atMost > 0 && res.Took > s.atMost {
 					t.Errorf("the agent took %v, want at most %v", res.Took, s.atMost)
 				}
-				if s.name == "no opinion" {
-					for _, marker := range []string{"grapnel", "Grapnel"} {
-						if res.Requests.Contains(marker) {
-							t.Errorf("the model was told of %s", marker)
-						}
+				if s.untold != "" {
+					if found := withoutCache(t, res.Requests).Around(s.untold); found != "" {
+						t.Errorf("the model was told %q: %s", s.untold, found)
 					}
 				}
-				if s.failing != "" && !failed(g.records(t), s.failing) {
-					t.Errorf("the log does not say that %s failed: %+v", s.failing, g.records(t))
+				log, judged := g.records(t), 3
+				if ended {
+					judged = 2
+				}
+				wantJudged(t, log, judged)
+				if s.failing != "" && !failed(log, s.failing) {
+					t.Errorf("the log does not say that %s failed: %+v", s.failing, log)
 				}
 			})
 		})
@@ -404,6 +425,38 @@ func wantFile(t *testing.T, res agents.Result, name, content string) {
 	}
 }
 
+// withoutCache returns the log without the path that the agents are installed
+// below: Gemini CLI tells the model where it lives, and that is, unless somebody
+// chose otherwise, a directory named after Grapnel.
+func withoutCache(t *testing.T, l model.Log) model.Log {
+	t.Helper()
+	cache, err := agents.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = slices.Clone(l)
+	for i := range l {
+		l[i].Body = bytes.ReplaceAll(l[i].Body, []byte(cache), []byte("CACHE"))
+	}
+	return l
+}
+
+// wantJudged checks that Grapnel was asked about so many tool calls: what it let
+// through says nothing when it was not there.
+func wantJudged(t *testing.T, log []record, calls int) {
+	t.Helper()
+	n := 0
+	for _, r := range log {
+		if r.Event == "tool.before" {
+			n++
+		}
+	}
+	if n != calls {
+		t.Errorf("the log has %d records of tool.before, want %d: %+v", n, calls, log)
+	}
+}
+
+// failed reports whether the log says that this hook did not answer.
 func failed(log []record, hook string) bool {
 	for _, r := range log {
 		for _, h := range r.Hooks {
@@ -419,14 +472,7 @@ func failed(log []record, hook string) bool {
 func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
-		g := guard(t, a, `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`)
+		g := guard(t, a, noTouching)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("touch forbidden.txt"), g.Write("free.txt", "free\n")),
 			model.Say("all done"),
@@ -491,6 +537,38 @@ hooks:
 	})
 }
 
+// What is blocked at the end of a turn is the end: the agent goes on, with the
+// reason, until the hook is content.
+func TestBlockedStopMakesItGoOn(t *testing.T) {
+	t.Parallel()
+	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: tests-first
+    on: agent.after
+    run: test -e tests.txt || { echo "write the TESTS first" >&2; exit 2; }
+`)
+		res := g.Run(t, "Do as planned.",
+			model.Do(g.Write("code.txt", "code\n")),
+			model.Say("finished"),
+			model.Do(g.Write("tests.txt", "tests\n")),
+			model.Say("really finished"),
+		)
+		wantFile(t, res, "code.txt", "code\n")
+		wantFile(t, res, "tests.txt", "tests\n")
+		if n := len(res.Requests.MainRequests()); n != 4 {
+			t.Errorf("%d main requests, want 4", n)
+		}
+		if !res.Requests.Contains("write the TESTS first") {
+			t.Error("the model was not told why it has to go on")
+		}
+		if !strings.HasSuffix(res.Answer, "really finished") { // Gemini CLI prints both answers
+			t.Errorf("answer %q, want the last one", res.Answer)
+		}
+	})
+}
+
 // The hook ends only after the agent is gone, so the agent cannot have waited.
 func TestAsyncHookIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -519,14 +597,7 @@ hooks:
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
-		g := guard(t, a, `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`)
+		g := guard(t, a, noTouching)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("echo free > free.txt")),
 			model.Do(g.Shell("touch forbidden.txt")),
@@ -595,14 +666,7 @@ var oddSettings = map[string]string{
 func TestInstallAndUninstall(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
-		g := unguarded(t, a, `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`)
+		g := unguarded(t, a, noTouching)
 		settings := g.SettingsFile()
 		original := fmt.Sprintf(oddSettings[a.ID], "touch "+filepath.Join(g.Project, "foreign.txt"))
 		g.WriteFile(t, settings, original)
@@ -647,17 +711,21 @@ hooks:
 }
 
 // No opinion is not allow: where Claude Code itself would ask, a guard that has
-// nothing to say, or only rewrites, must not answer for the person. Gemini CLI
-// offers no such tool to the model when nobody can be asked.
+// nothing to say, only rewrites, or allows less than what is about to run must not
+// answer for the person. Gemini CLI offers no such tool to the model when nobody
+// can be asked.
 func TestNoOpinionIsNotAllow(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		hook string
-		runs bool
+		hook    string // what it matches and does
+		command string
+		runs    bool
 	}{
-		"nothing said": {hook: "block: not this\n    match: {command: git push}"},
-		"rewritten":    {hook: "set: {tool.command: \"echo ran > asked.txt \"}\n    match: {command: echo ran}"},
-		"allowed":      {hook: "allow: true\n    match: {command: echo ran}", runs: true},
+		"nothing said":                 {hook: "match: {command: git push}\n    block: not this", command: "touch asked.txt"},
+		"rewritten":                    {hook: "match: {command: touch asked.txt}\n    set: {tool.command: touch ./asked.txt}", command: "touch asked.txt"},
+		"allowed":                      {hook: "match: {command: touch asked.txt}\n    allow: true", command: "touch asked.txt", runs: true},
+		"allowed without the redirect": {hook: "match: {command: echo ran}\n    allow: true", command: "echo ran > asked.txt"},
+		"allowed without its neighbor": {hook: "match: {command: touch asked.txt}\n    allow: true", command: "touch asked.txt; touch more.txt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -666,18 +734,17 @@ func TestNoOpinionIsNotAllow(t *testing.T) {
 			g.WriteFile(t, "there.txt", "before\n")
 			res := g.Run(t, "Do as planned.",
 				model.Do(model.Call{Tool: "Read", Input: map[string]any{"file_path": filepath.Join(g.Project, "there.txt")}}),
-				model.Do(g.Shell("echo ran > asked.txt")),
+				model.Do(g.Shell(tc.command)),
 				model.Say("all done"),
 			)
-			want := ""
-			if tc.runs {
-				want = "ran\n"
+			if _, ran := res.Files["asked.txt"]; ran != tc.runs {
+				t.Errorf("the command ran: %v, want %v", ran, tc.runs)
 			}
-			wantFile(t, res, "asked.txt", want)
 			results := res.Requests.ToolResults()
 			if len(results) != 2 || results[0].IsError || results[1].IsError == tc.runs {
 				t.Errorf("the model was told %+v, want what it read, and that the command ran: %v", results, tc.runs)
 			}
+			wantJudged(t, g.records(t), 2)
 		})
 	}
 }
@@ -685,14 +752,7 @@ func TestNoOpinionIsNotAllow(t *testing.T) {
 // What a sub-agent does is guarded as well.
 func TestSubagent(t *testing.T) {
 	t.Parallel()
-	g := guard(t, agents.ClaudeCode, `
-version: 1
-hooks:
-  - name: no-touching
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    block: that file belongs to somebody else
-`)
+	g := guard(t, agents.ClaudeCode, noTouching)
 	inner := model.Prompt("You help.",
 		model.Do(g.Shell("touch forbidden.txt")),
 		model.Do(g.Shell("echo free > free.txt")),

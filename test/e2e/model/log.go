@@ -82,35 +82,51 @@ func (l Log) ToolResults() []ToolResult {
 
 // Contains reports whether some text inside a request has marker in it: keys
 // and values are looked at as decoded, so no escaping hides it.
-func (l Log) Contains(marker string) bool {
-	return slices.ContainsFunc(l, func(r Request) bool { return r.contains(marker) })
+func (l Log) Contains(marker string) bool { return l.Around(marker) != "" }
+
+// Around returns the first text inside a request that has marker in it, with its
+// nearest surroundings and the request it is in; "" when there is none. It says
+// in the report of a failed test what Contains found.
+func (l Log) Around(marker string) string {
+	for _, r := range l {
+		if r.Body == nil {
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(r.Body, &v); err != nil {
+			continue // Body is JSON by construction
+		}
+		if text, ok := textWith(v, marker); ok {
+			at := strings.Index(text, marker)
+			from, to := max(0, at-200), min(len(text), at+len(marker)+200)
+			return fmt.Sprintf("%s: ...%s...", r, strings.ToValidUTF8(text[from:to], ""))
+		}
+	}
+	return ""
 }
 
-func (r Request) contains(marker string) bool {
-	if r.Body == nil {
-		return false
-	}
-	var v any
-	if err := json.Unmarshal(r.Body, &v); err != nil {
-		return false // Body is JSON by construction
-	}
-	return hasText(v, marker)
-}
-
-func hasText(v any, marker string) bool {
+// textWith returns a key or a string value inside v that contains marker.
+func textWith(v any, marker string) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
-		return strings.Contains(v, marker)
+		return v, strings.Contains(v, marker)
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return hasText(e, marker) })
+		for _, e := range v {
+			if text, ok = textWith(e, marker); ok {
+				return text, true
+			}
+		}
 	case map[string]any:
 		for k, e := range v {
-			if strings.Contains(k, marker) || hasText(e, marker) {
-				return true
+			if strings.Contains(k, marker) {
+				return k, true
+			}
+			if text, ok = textWith(e, marker); ok {
+				return text, true
 			}
 		}
 	}
-	return false
+	return "", false
 }
 
 // String describes the log, one request per line.

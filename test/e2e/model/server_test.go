@@ -322,11 +322,14 @@ func TestContains(t *testing.T) {
 		"messages":              true, // a key
 		"absent":                false,
 		`\u003cmarker`:          false, // only as it is escaped on the wire
-		"quotes\"" + "}":        false, // only across values
+		"quotes\"}":             false, // only across values
 	} {
 		if got := l.Contains(marker); got != want {
 			t.Errorf("Contains(%q) = %v, want %v", marker, got, want)
 		}
+	}
+	if got, want := l.Around("<marker>"), "two lines:\n<marker> & \"quotes\""; !strings.Contains(got, want) || !strings.Contains(got, "/v1/messages") {
+		t.Errorf("Around(<marker>) = %q, want the request and %q", got, want)
 	}
 }
 
