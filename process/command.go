@@ -47,7 +47,8 @@ const (
 
 	// outputGrace is how long output is awaited from children of a program that
 	// has ended: long enough for the tee of "exec > >(tee log)", short enough for
-	// a child that keeps the pipe for ever.
+	// a child that keeps the pipe for ever. What the program itself had written is
+	// always read.
 	outputGrace = 100 * time.Millisecond
 )
 
@@ -133,20 +134,23 @@ func (c *Command) run(ctx context.Context, ev *grapnel.Event, payload []byte) (*
 		return nil, c.startError(dir, err)
 	}
 	cmd.Dir = dir
-	cmd.Stdin = bytes.NewReader(payload) // os/exec ignores that nobody reads it
-	cmd.Stdout, cmd.Stderr = &end.stdout, &end.stderr
-	cmd.WaitDelay = outputGrace
-	group, err := startGroup(cmd)
+	pipes, err := connect(cmd, payload, &end.stdout, &end.stderr)
 	if err != nil {
+		return nil, c.startError(dir, err)
+	}
+	group, err := startGroup(cmd)
+	pipes.started()
+	if err != nil {
+		pipes.settle(0)
 		return nil, c.startError(dir, err)
 	}
 	defer group.close()
 
 	ended, stopped := make(chan struct{}), make(chan bool, 1)
 	go func() { stopped <- stopLate(ctx, group, ended) }()
-	// The exit code decides. The errors of Wait say no more than that, or that a
-	// child still holds the pipes, which is none of our business.
+	// The exit code decides. The errors of Wait say no more than that.
 	_ = cmd.Wait()
+	pipes.settle(outputGrace)
 	close(ended)
 	if <-stopped {
 		end.stopped = reason(ctx)

@@ -50,16 +50,21 @@ func handle(t *testing.T, c *process.Command, ev *grapnel.Event) (grapnel.Outcom
 	return c.Handle(ctx, ev)
 }
 
-// late runs a hook with a deadline that it will miss, and checks that it was over
-// soon after.
-func late(t *testing.T, c *process.Command, ev *grapnel.Event, timeout time.Duration) (grapnel.Outcome, error) {
+// late runs a hook whose deadline passes as soon as it has said "here" on its life,
+// and checks that it was over soon after.
+func late(t *testing.T, c *process.Command, ev *grapnel.Event, life life) (grapnel.Outcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
-	defer cancel()
-	begun := time.Now()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	passed := make(chan time.Time, 1)
+	go func() {
+		life.here(t)
+		passed <- time.Now()
+		cancel(fmt.Errorf("%w of 300ms", grapnel.ErrTimeout))
+	}()
 	out, err := c.Handle(ctx, ev)
-	if took := time.Since(begun); took > timeout+patience {
-		t.Errorf("Handle took %v, with a timeout of %v", took, timeout)
+	if took := time.Since(<-passed); took > patience {
+		t.Errorf("Handle returned %v after its deadline", took)
 	}
 	return out, err
 }
@@ -282,7 +287,7 @@ func TestOutputLimit(t *testing.T) {
 
 // A life is a pipe that the processes of a hook hold open: it ends when the last
 // of them has.
-type life struct{ fifo *os.File }
+type life struct{ fifo, own *os.File }
 
 // alive makes a pipe called life in the event's directory. A hook takes hold of it
 // with: exec 9>life
@@ -296,40 +301,60 @@ func alive(t *testing.T, ev *grapnel.Event) life {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { fifo.Close() })
-	return life{fifo}
+	t.Cleanup(func() {
+		if err := fifo.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	// Until the hook has taken hold of it, we do: a pipe that nobody holds has ended.
+	own, err := os.OpenFile(name, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Close() })
+	return life{fifo: fifo, own: own}
 }
 
-// ended fails the test unless all holders end soon. One of them must have said
-// something, or there might never have been any.
+// here waits until a holder says "here".
+func (l life) here(t *testing.T) {
+	t.Helper()
+	if err := l.fifo.SetReadDeadline(time.Now().Add(3 * patience)); err != nil {
+		t.Error(err)
+	}
+	said := make([]byte, len("here\n"))
+	if _, err := io.ReadFull(l.fifo, said); err != nil || string(said) != "here\n" {
+		t.Errorf("the hook said %q on its life, %v, want here", said, err)
+	}
+	if err := l.own.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ended fails the test unless all holders end soon.
 func (l life) ended(t *testing.T) {
 	t.Helper()
 	if err := l.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	said, err := io.ReadAll(l.fifo)
-	if err != nil {
+	if _, err := io.Copy(io.Discard, l.fifo); err != nil {
 		t.Errorf("processes of the hook live on: %v", err)
-	}
-	if len(said) == 0 {
-		t.Error("no process of the hook ever lived")
 	}
 }
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	const forHold = `exec 9>life; echo here >&9; `
+	const here = `echo here >&9; `
 	tests := map[string]string{
-		"hangs":             `sleep 60`,
-		"hangs itself":      `exec sleep 60`,
-		"child holds pipes": `sleep 60 & wait`,
-		"ignores SIGTERM":   `trap '' TERM; sleep 60; sleep 60`,
-		"stopped":           `kill -STOP $$; sleep 60`,
-		"many children":     `i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait`,
-		"keeps forking":     `f() { while :; do (sleep 60) & sleep 0.01; done; }; f & f & trap '' TERM; wait; sleep 60`,
-		"busy talking":      `while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done`,
-		"leader ends first": `(trap '' TERM; sleep 60; sleep 60) >/dev/null 2>&1 & wait`,
-		"never reads":       `sleep 60 <&0 & wait`,
+		"hangs":             here + `sleep 60`,
+		"hangs itself":      here + `exec sleep 60`,
+		"child holds pipes": `sleep 60 & ` + here + `wait`,
+		"ignores SIGTERM":   `trap '' TERM; ` + here + `sleep 60; sleep 60`,
+		"stopped":           here + `kill -STOP $$; sleep 60`,
+		"many children":     `i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; ` + here + `wait`,
+		"keeps forking":     `f() { while :; do (sleep 60) & sleep 0.01; done; }; f & f & trap '' TERM; sleep 0.1; ` + here + `wait; sleep 60`,
+		"busy talking":      here + `while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done`,
+		"leader ends first": `(trap '' TERM; ` + here + `sleep 60; sleep 60) >/dev/null 2>&1 & wait`,
+		"never reads":       `sleep 60 <&0 & ` + here + `wait`,
 	}
 	for name, line := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +362,7 @@ func TestTimeout(t *testing.T) {
 			ev := event(t)
 			ev.Tool.Content = strings.Repeat("x", 1<<20)
 			life := alive(t, ev)
-			out, err := late(t, &process.Command{Line: forHold + line}, ev, 300*time.Millisecond)
+			out, err := late(t, &process.Command{Line: "exec 9>life; " + line}, ev, life)
 			if !errors.Is(err, grapnel.ErrTimeout) || !cmp.Equal(out, grapnel.Outcome{}) {
 				t.Errorf("Handle = %+v, %v, want nothing and ErrTimeout", out, err)
 			}
@@ -353,15 +378,22 @@ func TestTimeout(t *testing.T) {
 // timeout.
 func TestTimeoutIsPolite(t *testing.T) {
 	t.Parallel()
-	ev := event(t)
 	line := `trap 'echo cleaned > trace; echo "{\"decision\":\"block\",\"reason\":\"half done\"}"; echo sorry >&2; exit 0' TERM
+		exec 9>life; echo here >&9
 		while :; do sleep 0.01; done`
-	out, err := late(t, &process.Command{Line: line}, ev, 500*time.Millisecond)
-	if !errors.Is(err, grapnel.ErrTimeout) || out.Decision != grapnel.Block || !strings.Contains(err.Error(), "sorry") {
-		t.Errorf("Handle = %+v, %v, want a block, ErrTimeout, and what it said", out, err)
-	}
-	if _, err := os.Stat(filepath.Join(ev.Session.CWD, "trace")); err != nil {
-		t.Errorf("the hook had no time to clean up: %v", err)
+	for attempt := 1; ; attempt++ { // the grace is short, and the machine may be busy
+		ev := event(t)
+		out, err := late(t, &process.Command{Line: line}, ev, alive(t, ev))
+		if !errors.Is(err, grapnel.ErrTimeout) {
+			t.Fatalf("Handle = %+v, %v, want ErrTimeout", out, err)
+		}
+		_, statErr := os.Stat(filepath.Join(ev.Session.CWD, "trace"))
+		switch polite := out.Decision == grapnel.Block && strings.Contains(err.Error(), "sorry") && statErr == nil; {
+		case polite:
+			return
+		case attempt == 10:
+			t.Fatalf("Handle = %+v, %v, %v, want a block, what it said, and its trace", out, err, statErr)
+		}
 	}
 }
 
@@ -434,13 +466,14 @@ func TestGrandchildThatLeft(t *testing.T) {
 	t.Parallel()
 	deserter := func(how string) *process.Command {
 		return &process.Command{
-			Line: `exec "$TEST_BINARY" ` + how + ` 2>pid`, Env: []string{roleVar + "=deserter", "TEST_BINARY=" + os.Args[0]},
+			Line: `exec 9>life; exec "$TEST_BINARY" ` + how + ` 2>pid`, Env: []string{roleVar + "=deserter", "TEST_BINARY=" + os.Args[0]},
 		}
 	}
 	t.Run("program ends", func(t *testing.T) {
 		t.Parallel()
 		ev := event(t)
 		ev.Tool.Content = strings.Repeat("x", 1<<20) // and nobody reads it
+		alive(t, ev)
 		begun := time.Now()
 		out, err := handle(t, deserter("end"), ev)
 		if took := time.Since(begun); took > patience {
@@ -454,7 +487,7 @@ func TestGrandchildThatLeft(t *testing.T) {
 	t.Run("program hangs", func(t *testing.T) {
 		t.Parallel()
 		ev := event(t)
-		if _, err := late(t, deserter("hang"), ev, time.Second); !errors.Is(err, grapnel.ErrTimeout) {
+		if _, err := late(t, deserter("hang"), ev, alive(t, ev)); !errors.Is(err, grapnel.ErrTimeout) {
 			t.Errorf("error = %v, want ErrTimeout", err)
 		}
 		reap(t, readFile(t, ev, "pid"))
@@ -473,10 +506,11 @@ func TestDaemonStays(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(ev.Session.CWD, "stop"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	life.here(t)
 	if err := life.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := io.ReadAll(life.fifo); err != nil || string(said) != "here\nbye\n" {
+	if said, err := io.ReadAll(life.fifo); err != nil || string(said) != "bye\n" {
 		t.Errorf("the background said %q, %v, want it to live on until it was told to stop", said, err)
 	}
 }
@@ -489,12 +523,12 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	life := alive(t, ev)
-	go func() { // the first byte comes from a child, once the program itself has ended
-		_, _ = life.fifo.Read(make([]byte, 1))
+	go func() { // a child says so, once the program itself has ended
+		life.here(t)
 		cancel()
 	}()
 	line := `exec 9>life; echo '{"decision":"block"}'
-		sh -c 'echo $$ >pid; while kill -0 "$1" 2>/dev/null; do :; done; echo gone >&9; exec sleep 60' - $$ & exit 0`
+		sh -c 'echo $$ >pid; while kill -0 "$1" 2>/dev/null; do :; done; echo here >&9; exec sleep 60' - $$ & exit 0`
 	out, err := (&process.Command{Line: line}).Handle(ctx, ev)
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("Handle = %+v, %v, want its block", out, err)
@@ -511,7 +545,7 @@ func TestWorkingDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := filepath.Join(there, "locked")
-	if err := os.Mkdir(locked, 0); err != nil {
+	if err := errors.Join(os.Mkdir(locked, 0), os.Mkdir(filepath.Join(there, "open"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) })
@@ -538,7 +572,7 @@ func TestWorkingDirectory(t *testing.T) {
 		"none":             {"", "", "", home},
 		"none of them":     {gone, gone, gone, home},
 		"root if no cwd":   {"", other, there, other},
-		"through ..":       {filepath.Join(there, "locked") + "/..", "", "", there},
+		"through ..":       {filepath.Join(there, "open") + "/..", "", "", there},
 		"trailing slashes": {there + "//", "", "", there},
 	}
 	for name, tt := range tests {
@@ -619,7 +653,8 @@ func TestEnvironment(t *testing.T) {
 		"allowed": {process.Command{Allow: []string{"DEMO_TOKEN", "BASH_ENV"}}, map[string]string{"DEMO_TOKEN": "k", "BASH_ENV": "/evil"}, []string{"DEMO_API_KEY"}},
 		"minimal": {
 			process.Command{Inherit: process.InheritMinimal, Allow: []string{"DEMO_TOKEN"}},
-			nil, []string{"DEMO_PLAIN", "DEMO_TOKEN", "DEMO_API_KEY", "BASH_ENV", "GRAPNEL_OLD"},
+			nil,
+			[]string{"DEMO_PLAIN", "DEMO_TOKEN", "DEMO_API_KEY", "BASH_ENV", "GRAPNEL_OLD"},
 		},
 	}
 	for name, tt := range tests {
@@ -647,10 +682,9 @@ func TestEnvironment(t *testing.T) {
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
-	life := alive(t, ev)
 	var rec *grapnel.Record
 	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "slow", Hook: &process.Command{Line: `exec 9>life; echo here >&9; sleep 60 & wait`}, Timeout: 300 * time.Millisecond},
+		{Name: "slow", Hook: &process.Command{Line: `sleep 60 & wait`}, Timeout: 300 * time.Millisecond},
 		{Name: "gone", Hook: &process.Command{Args: []string{"./gone"}}, Timeout: patience, OnError: grapnel.OnErrorAsk},
 		{Name: "fine", Hook: &process.Command{Line: `echo careful >&2; exit 2`}, Timeout: patience},
 	}, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r })}})
@@ -664,7 +698,6 @@ func TestEngine(t *testing.T) {
 	if rec == nil || len(rec.Hooks) != 3 || rec.Hooks[0].Cause != grapnel.CauseTimeout || !rec.Hooks[0].FailOpen || rec.Hooks[1].Decision != grapnel.Ask {
 		t.Errorf("record = %+v, want slow as a timeout that failed open, and gone as an ask", rec)
 	}
-	life.ended(t)
 }
 
 func BenchmarkCommand(b *testing.B) {

@@ -1,12 +1,14 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -64,6 +66,22 @@ func (g *group) close() {
 		_ = windows.CloseHandle(g.job)
 	}
 }
+
+// pipes are those of os/exec, which closes them some time after the program has
+// ended if a child still holds them. What it has not read by then is lost, so that
+// is not the short outputGrace.
+type pipes struct{}
+
+func connect(cmd *exec.Cmd, payload []byte, stdout, stderr *head) (*pipes, error) {
+	cmd.Stdin = bytes.NewReader(payload) // os/exec ignores that nobody reads it
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = time.Second
+	return &pipes{}, nil
+}
+
+func (p *pipes) started() {}
+
+func (p *pipes) settle(time.Duration) {}
 
 // signalOf is empty: Windows knows no signals.
 func signalOf(*os.ProcessState) string { return "" }

@@ -40,6 +40,7 @@ func desert() {
 		os.Exit(1)
 	}
 	fmt.Fprintf(os.Stderr, "%d\n", child.Process.Pid)
+	fmt.Fprintln(os.NewFile(9, "life"), "here")
 	if os.Args[1] == "hang" {
 		time.Sleep(time.Minute)
 	}

@@ -31,18 +31,19 @@ type secret struct {
 	expr *regexp.Regexp
 }
 
-// value is what may be assigned to a name, and an operator before it.
+// value is what may be assigned to a name, after an operator or a colon.
 const value = `["']?[ \t]*(?:=>|:=|[:=])[ \t]*["']?([^\s"'&;,<>(){}|` + "`" + `]{3,})`
 
 // secrets is the table of what Mask knows.
 var secrets = [...]secret{
 	{words: []string{"sk-"}, start: true, tail: `(?:ant-|proj-|svcacct-|admin-|or-v1-|lf-)?([A-Za-z0-9_-]{16,})`, check: random},
-	{words: []string{"sk_live_", "sk_test_", "rk_live_", "rk_test_"}, start: true, tail: `([A-Za-z0-9]{10,})`},
+	{words: []string{"sk_", "rk_"}, start: true, tail: `(?:live|test)_([A-Za-z0-9]{10,})`},
 	{words: []string{"whsec_"}, start: true, tail: `([A-Za-z0-9+/=]{20,})`},
-	{words: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, start: true, tail: `([A-Za-z0-9]{30,})`},
+	{words: []string{"gh"}, start: true, tail: `[pousr]_([A-Za-z0-9]{30,})`},
 	{words: []string{"github_pat_"}, start: true, tail: `([A-Za-z0-9_]{20,})`},
-	{words: []string{"glpat-", "gldt-", "glrt-"}, start: true, tail: `([A-Za-z0-9_.-]{16,})`, check: random},
-	{words: []string{"xoxa-", "xoxb-", "xoxc-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"}, start: true, tail: `([A-Za-z0-9-]{10,})`},
+	{words: []string{"gl"}, start: true, tail: `(?:pat|dt|rt|ptt|cbt)-([A-Za-z0-9_.-]{16,})`, check: random},
+	{words: []string{"xox"}, start: true, tail: `[a-z]-([A-Za-z0-9-]{10,})`},
+	{words: []string{"xapp-"}, start: true, tail: `([A-Za-z0-9-]{10,})`},
 	{words: []string{"hooks.slack.com/services/"}, tail: `(T[A-Za-z0-9]+/B[A-Za-z0-9]+/[A-Za-z0-9]{16,})`},
 	{words: []string{"AKIA", "ASIA"}, start: true, tail: `([A-Z0-9]{16})(?:[^A-Za-z0-9]|$)`},
 	{words: []string{"AIza"}, start: true, tail: `([A-Za-z0-9_-]{35})`},
@@ -59,15 +60,15 @@ var secrets = [...]secret{
 	// Up to its end, or as far as it looks like one: the end may have been cut off.
 	{words: []string{"-----BEGIN "}, tail: `[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?s:.{16,}?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[\sA-Za-z0-9+/=\\:,-]{16,})`},
 	{words: []string{"://"}, tail: `[^\s/:@"'<>]*:([^\s/@"'<>]+)@`, check: literal},
-	{words: []string{"bearer "}, fold: true, start: true, tail: `[ \t]*([A-Za-z0-9._~+/-]{16,}=*)`, check: random},
+	{words: []string{"bearer"}, fold: true, start: true, tail: `[ \t]+([A-Za-z0-9._~+/-]{16,}=*)`, check: random},
 	{words: []string{"authorization"}, fold: true, tail: `["']?[ \t]*[:=][ \t]*["']?(?i:basic|token|apikey|digest)[ \t]+([^\s"',;]{6,})`, check: literal},
-	{words: []string{"cookie:"}, fold: true, tail: `[ \t]*([^\s"'=]+=[^\r\n"']{4,})`, check: literal},
+	{words: []string{"cookie"}, fold: true, tail: `:[ \t]*([^\s"'=]{1,100}=[^\r\n"']{4,})`, check: literal},
 	{words: []string{"password", "passwd", "passphrase", "_pwd", ";pwd"}, fold: true, tail: value, check: assigned},
-	{
-		words: []string{"token", "secret", "api_key", "api-key", "apikey", "access_key", "access-key", "accesskey", "private_key", "secret_key", "secretkey", "credential", "credentials"},
-		fold:  true, tail: value, check: assignedRandom,
-	},
-	{words: []string{"password ", "passwd ", "passphrase ", "token ", "secret ", "api-key ", "apikey "}, fold: true, tail: `[ \t]*["']?([^\s"'&;,<>(){}|` + "`" + `]{3,})`, check: flag},
+	{words: []string{"token"}, fold: true, tail: value, check: assignedRandom},
+	{words: []string{"secret"}, fold: true, tail: `(?i:[_-]?(?:access[_-]?)?key)?` + value, check: assignedRandom},
+	{words: []string{"api", "access", "private"}, fold: true, tail: `(?i:[_-]?key)` + value, check: assignedRandom},
+	{words: []string{"credential"}, fold: true, tail: `(?i:s?)` + value, check: assignedRandom},
+	{words: []string{"--"}, start: true, tail: `(?i:[a-z-]*(?:password|passwd|passphrase|token|secret|api-?key))[ \t]+["']?([^\s"'&;,<>(){}|` + "`" + `]{3,})`, check: flag},
 }
 
 // secretNames are the ends of names whose values are secrets, whatever they look
@@ -91,10 +92,8 @@ func secretName(name string) bool {
 	return !strings.HasSuffix(name, "pagetoken") && slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// nameHints are in every secret name, as it is written.
-var nameHints = []string{
-	"password", "passwd", "passphrase", "secret", "token", "key", "authorization", "credential", "cookie",
-}
+// nameHints are what every secret name has in it.
+var nameHints = []string{"pass", "secret", "token", "key", "authorization", "credential", "cookie"}
 
 // everything is the whole table.
 func everything() []*secret {
@@ -158,15 +157,17 @@ func (s *secret) mask(word, text string) string {
 		}
 		at += from
 		from = at + len(word)
-		if s.start && at > 0 && wordByte(text[at-1]) {
+		if s.start && at > 0 && (wordByte(text[at-1]) || text[at-1] == word[0]) {
 			continue
 		}
-		m := s.regexp().FindStringSubmatchIndex(text[from:])
+		m := s.match(text[from:])
 		if m == nil {
 			continue
 		}
 		begin, end := from+m[2], from+m[3]
 		if strings.HasPrefix(text[begin:end], "***") || s.check != nil && !s.check(text, begin, end) {
+			// What is no secret as a whole has none in it; but the next word may end in it.
+			from = max(from, end-len(word))
 			continue
 		}
 		out.WriteString(text[done:begin])
@@ -180,9 +181,17 @@ func (s *secret) mask(word, text string) string {
 	return out.String()
 }
 
-func (s *secret) regexp() *regexp.Regexp {
+// match looks for a secret at the beginning of a text. It reads on as long as there
+// is one, and otherwise not far: a text of nothing but the words that come before
+// secrets would take time that grows with its square.
+func (s *secret) match(text string) []int {
 	s.once.Do(func() { s.expr = regexp.MustCompile(`\A` + s.tail) })
-	return s.expr
+	for size := slack / 2; ; size *= 2 {
+		m := s.expr.FindStringSubmatchIndex(text[:min(size, len(text))])
+		if m == nil || size >= len(text) || m[1] < size {
+			return m
+		}
+	}
 }
 
 func wordByte(c byte) bool {
@@ -230,12 +239,10 @@ func assignedRandom(text string, begin, end int) bool {
 	return end-begin >= 8 && literal(text, begin, end) && random(text, begin, end)
 }
 
-// flag is for --password x: two dashes begin the word that the name ends.
+// flag tells a value behind --password from the next word of a sentence or command.
 func flag(text string, begin, end int) bool {
-	line := strings.TrimRight(text[:begin], " \t\"'")
-	at := strings.LastIndexAny(line, " \t\n\"'`(;|&")
-	return strings.HasPrefix(line[at+1:], "--") && text[begin] != '-' && !strings.Contains(text[begin:end], "=") &&
-		literal(text, begin, end) && !placeholder(text[begin:end]) && !word(text[begin:end])
+	v := text[begin:end]
+	return v[0] != '-' && !strings.Contains(v, "=") && literal(text, begin, end) && !placeholder(v) && !word(v)
 }
 
 // placeholder reports whether a value says that there is none, or of which type.

@@ -3,6 +3,7 @@ package spool
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // Secrets are put together here, so that no scanner of repositories takes them for
@@ -57,6 +58,7 @@ func TestMask(t *testing.T) {
 		"flag":                 {"login --password hunter2 --user me", "login --password *** --user me"},
 		"flag, quoted":         {`login --api-key "abc123"`, `login --api-key "***"`},
 		"prefix beats name":    {"API_KEY=sk-ant-" + rep("aB3_", 10), "API_KEY=sk-ant-***"},
+		"name after name":      {"login --secret token --token abc123", "login --secret token --token ***"},
 		"azure":                {"AccountKey=" + rep("a1B2", 21) + "==;x", "AccountKey=***;x"},
 		"other letters":        {"İİ password=hunter2 ß", "İİ password=*** ß"},
 	}
@@ -100,6 +102,19 @@ func TestMaskKeeps(t *testing.T) {
 	} {
 		if got := Mask(text); got != text {
 			t.Errorf("Mask(%q) = %q, want it as it is", text, got)
+		}
+	}
+}
+
+// A model may write what takes longest to search. The time must grow with the size
+// of the text, not with its square, which would be minutes here.
+func TestMaskHostile(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"sk-", "eyJ-", "cookie:a", "--x", "token=", "://", "-----BEGIN " + "PRIVATE KEY-----"} {
+		begun := time.Now()
+		Mask(rep(unit, 12000/len(unit)))
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("Mask of 12 KB of %q took %v", unit, took)
 		}
 	}
 }

@@ -124,6 +124,9 @@ func (s *Spool) rotate() error {
 		return nil // twice in one tick of the clock: next time
 	}
 	if err := os.Rename(s.path(recordsFile), name); err != nil {
+		if inUse(err) {
+			return nil // at one of the next lines
+		}
 		return err
 	}
 	return s.prune(now)

@@ -58,8 +58,11 @@ func (l limits) reduce(raw []byte) []byte {
 	return r.out
 }
 
-// clip applies the limits to a text outside of JSON.
+// clip applies the limits to a text that is too long for them.
 func (l limits) clip(text string) string {
+	if len(text) <= l.text {
+		return text
+	}
 	window, more := text, 0
 	if len(text) > l.text+slack {
 		window, more = text[:l.text+slack], len(text)-l.text-slack
@@ -280,11 +283,9 @@ func (r *reducer) string(raw []byte, name string) {
 		return
 	}
 	text, more := window(raw, r.text+slack)
-	kept := text
+	kept := maskWith(r.secrets, text)
 	if named {
 		kept, more = "***", 0
-	} else {
-		kept = maskWith(r.secrets, text)
 	}
 	if kept == text && more == 0 && len(text) <= r.text && len(raw)-2 <= limit {
 		r.out = append(r.out, raw...)

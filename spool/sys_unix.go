@@ -31,7 +31,7 @@ func tryLock(name string, kind lockKind) (*os.File, error) {
 		return nil, err
 	}
 	for {
-		err = unix.Flock(int(f.Fd()), int(kind)|unix.LOCK_NB) //nolint:gosec // G115: a descriptor fits
+		err = unix.Flock(int(f.Fd()), int(kind)|unix.LOCK_NB)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
@@ -61,6 +61,10 @@ func checkOwner(dir string, info os.FileInfo) error {
 		return nil
 	}
 }
+
+// inUse reports whether a file could not be renamed because somebody has it open,
+// which does not matter here.
+func inUse(error) bool { return false }
 
 // detach gives a program a session of its own.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -43,6 +43,9 @@ func tryLock(name string, kind lockKind) (*os.File, error) {
 // lists, which the user's profile directory sets.
 func checkOwner(string, os.FileInfo) error { return nil }
 
+// inUse reports whether a file could not be renamed because somebody has it open.
+func inUse(err error) bool { return errors.Is(err, windows.ERROR_SHARING_VIOLATION) }
+
 // detach takes the console away from a program, and with it what ends the console's
 // programs.
 func detach(cmd *exec.Cmd) {

@@ -1,0 +1,78 @@
+//go:build unix
+
+package process
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a program had written before it ended is read, also when the reader was too
+// slow for the grace and a child keeps the pipe: an answer may be in it.
+func TestSettleLosesNothing(t *testing.T) {
+	t.Parallel()
+	file, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	said := strings.Repeat("x", 40<<10)
+	if _, err := io.WriteString(writer, said); err != nil {
+		t.Fatal(err)
+	}
+	h := &head{limit: 1 << 20}
+	p := &pipes{outputs: []*output{{file, h}}}
+	if p.stdin, err = os.Open(os.DevNull); err != nil {
+		t.Fatal(err)
+	}
+	p.settle(0) // no reader ever ran
+	if got := string(h.text()); got != said {
+		t.Errorf("settle read %d bytes, want all %d", len(got), len(said))
+	}
+	if _, err := file.Stat(); err == nil {
+		t.Error("settle left the pipe open")
+	}
+}
+
+// A child that writes without end does not keep settle from ending.
+func TestSettleEnds(t *testing.T) {
+	t.Parallel()
+	file, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := make([]byte, 32<<10)
+	if _, err := writer.Write(noise); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if _, err := writer.Write(noise); err != nil {
+				return
+			}
+		}
+	}()
+	h := &head{limit: 1 << 10}
+	p := &pipes{outputs: []*output{{file, h}}}
+	p.reading.Go(func() { _, _ = io.Copy(h, file) })
+	if p.stdin, err = os.Open(os.DevNull); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	p.settle(10 * time.Millisecond)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("settle took %v", took)
+	}
+	<-ended // nobody reads it any more
+	if h.cut == 0 || len(h.kept) != 1<<10 {
+		t.Errorf("settle kept %d bytes and cut %d, want the first 1024 kept", len(h.kept), h.cut)
+	}
+	if err := writer.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,32 @@
+//go:build unix
+
+package spool
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// fill keeps Records until a file must not grow beyond limit, as on a full disk. It
+// fails unless the Spool says so.
+func fill(dir string, limit int) error {
+	s, err := Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	small := unix.Rlimit{Cur: uint64(limit), Max: math.MaxInt64}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
+		return err
+	}
+	kept := 0
+	for s.Err() == nil {
+		s.Observe(context.Background(), record(fmt.Sprintf("fill-%d", kept)))
+		kept++
+	}
+	fmt.Fprint(os.Stdout, kept-1, " ", s.Err())
+	return nil
+}

@@ -1,0 +1,651 @@
+package spool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// open returns a Spool in a directory that is not there yet.
+func open(t testing.TB, opts *Options) (*Spool, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state", "spool")
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, dir
+}
+
+// observe keeps Records and fails the test if one cannot be kept.
+func observe(t testing.TB, s *Spool, recs ...*grapnel.Record) {
+	t.Helper()
+	for _, rec := range recs {
+		s.Observe(t.Context(), rec)
+	}
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the whole log, and its errors.
+func read(t testing.TB, dir string) (entries []Entry, problems []error) {
+	t.Helper()
+	for e, err := range Read(dir, Filter{}) {
+		if err != nil {
+			problems = append(problems, err)
+		} else {
+			entries = append(entries, e)
+		}
+	}
+	return entries, problems
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "not", "yet")
+	if _, err := Open(dir, nil); err != nil {
+		t.Errorf("Open(%q) = %v", dir, err)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Open made directories: %v", err)
+	}
+	for _, dir := range []string{"", "relative", "./x"} {
+		if _, err := Open(dir, nil); err == nil {
+			t.Errorf("Open(%q) gave no error", dir)
+		}
+	}
+	if _, err := Open(dir, &Options{Records: 7}); err == nil {
+		t.Error("Open with an unknown mode gave no error")
+	}
+}
+
+func TestMode(t *testing.T) {
+	t.Parallel()
+	for m, name := range map[Mode]string{Masked: "masked", Metadata: "metadata", Full: "full"} {
+		text, err := m.MarshalText()
+		var back Mode
+		if err != nil || string(text) != name || back.UnmarshalText(text) != nil || back != m {
+			t.Errorf("mode %d is written %q, %v and read %d", m, text, err, back)
+		}
+	}
+	if err := new(Mode).UnmarshalText([]byte("all")); err == nil {
+		t.Error(`UnmarshalText("all") gave no error`)
+	}
+	if got := Mode(9).String(); got != "mode(9)" {
+		t.Errorf("Mode(9) = %q", got)
+	}
+}
+
+// A Record that was kept comes back as it was.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{Masked, Full} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			s, dir := open(t, &Options{Records: mode, Sync: true})
+			recs := []*grapnel.Record{record("a"), record("b"), {ID: "c", Time: time.Now().UTC().Round(0), Hooks: []grapnel.HookRun{}, Error: "the payload is empty"}}
+			observe(t, s, recs...)
+			got, problems := read(t, dir)
+			want := make([]Entry, len(recs))
+			for i, rec := range recs {
+				want[i].Record = *rec
+			}
+			if diff := cmp.Diff(want, got); diff != "" || problems != nil {
+				t.Errorf("Read: %v (-want +got)\n%s", problems, diff)
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+			if err != nil || strings.Count(string(raw), "\n") != len(recs) || !strings.Contains(string(raw), "No <ls> here.") {
+				t.Errorf("the file is not one line for each Record without HTML escapes: %v\n%s", err, raw)
+			}
+			if !strings.HasPrefix(string(raw), `{"id":"a","time":"`) {
+				t.Errorf("a line begins %.40s, want id and time first", raw)
+			}
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	const password = "hunter2"
+	rec := record("a")
+	rec.Input.Tool.Input = []byte(`{"command":"login --password hunter2","api_key":"plain"}`)
+	rec.Input.Tool.Commands = []string{"login --password hunter2"}
+	rec.Input.Tool.Paths = []grapnel.Path{{Path: "/x?token=abc123def"}}
+	rec.Input.Tool.Content = "password=hunter2"
+	rec.Input.Native = []byte(`{"x":{"y":["password=hunter2","https://a:hunter2@h/"]},"api_key":"plain"}`)
+	rec.Reasons[0].Text = "Do not use password=hunter2."
+	rec.Hooks[0].Error = "exit code 1: password=hunter2"
+	rec.Error = "password=hunter2"
+	rec.Halt = "password=hunter2"
+	rec.Conflicts = []string{"password=hunter2"}
+	line := func(mode Mode) string {
+		s, dir := open(t, &Options{Records: mode})
+		observe(t, s, rec)
+		raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if got := line(Full); strings.Count(got, password) != 10 {
+		t.Errorf("full: %s, want all as it came", got)
+	}
+	if got := line(Masked); strings.Contains(got, password) || strings.Contains(got, "plain") || strings.Contains(got, "abc123def") || !strings.Contains(got, `"login --password ***"`) {
+		t.Errorf("masked: %s, want no secret, and what is around them", got)
+	}
+	if got := line(Metadata); strings.Contains(got, password) || strings.Contains(got, `"input"`) || !strings.Contains(got, "Do not use password=***") {
+		t.Errorf("metadata: %s, want nothing of the event, and no secret in the reason", got)
+	}
+	if !strings.Contains(string(rec.Input.Native), password) || rec.Input.Tool.Commands[0] != "login --password hunter2" {
+		t.Error("Observe changed the Record")
+	}
+}
+
+// An event of many megabytes makes a short line, and the other limits hold too.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	big := rep("0123456789abcdef", 1<<14)
+	rec := record("a")
+	rec.Input.Tool.Content = big
+	rec.Input.Native = mustJSON(t, map[string]string{"all": big})
+	rec.Reasons[0].Text = big
+	for range 8 {
+		rec.Hooks = append(rec.Hooks, grapnel.HookRun{Name: "h", Error: big})
+	}
+	for _, opts := range []Options{{}, {MaxInput: 1 << 30}, {MaxInput: 1}} {
+		s, dir := open(t, &opts)
+		observe(t, s, rec)
+		raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+		if err != nil || len(raw) > maxLine {
+			t.Errorf("with %+v a line has %d bytes, %v, want %d at most", opts, len(raw), err, maxLine)
+		}
+		if entries, problems := read(t, dir); len(entries) != 1 || problems != nil || entries[0].Tool != "Bash" {
+			t.Errorf("with %+v: %d entries, %v", opts, len(entries), problems)
+		}
+	}
+}
+
+func TestSideFile(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, &Options{Records: Full, Sync: true})
+	rec := record("a")
+	rec.Input.Tool.Content = rep("x", 100<<10)
+	observe(t, s, rec, rec)
+	lines, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	if err != nil || len(lines) > 2000 {
+		t.Fatalf("%d bytes of lines, %v, want the event elsewhere", len(lines), err)
+	}
+	got, problems := read(t, dir)
+	if len(got) != 2 || problems != nil {
+		t.Fatalf("Read = %d entries, %v", len(got), problems)
+	}
+	for i := range got {
+		if diff := cmp.Diff(*rec, got[i].Record); diff != "" {
+			t.Errorf("the Record came back changed (-want +got):\n%s", diff)
+		}
+	}
+	side, err := os.ReadDir(filepath.Join(dir, sideDir))
+	if err != nil || len(side) != 1 || side[0].Name() != got[0].InputAt+".json" {
+		t.Fatalf("side files: %v, %v, want one for equal events", side, err)
+	}
+
+	file := sideFile(dir, got[0].InputAt)
+	for name, damage := range map[string]func() error{
+		"content is not what the name says": func() error { return os.WriteFile(file, []byte(`{"kind":"tool.before"}`), 0o600) },
+		"no such file":                      func() error { return os.Remove(file) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		got, problems := read(t, dir)
+		if len(got) != 2 || got[0].Input != nil || len(problems) != 2 || !strings.Contains(problems[1].Error(), recordsFile+":2:") {
+			t.Errorf("%s: %d entries, %v, want the Records without their events, and why", name, len(got), problems)
+		}
+	}
+	if err := readAside(dir, "../../records.jsonl", new(grapnel.Event)); err == nil {
+		t.Error("a digest that is a path was read")
+	}
+}
+
+// What cannot be written as JSON costs the event, not the Record.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	rec := record("a")
+	rec.Input.Native = []byte(`{"broken":`)
+	s.Observe(t.Context(), rec)
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "event is not kept") {
+		t.Errorf("Err = %v, want that the event is not kept", err)
+	}
+	if got, problems := read(t, dir); len(got) != 1 || problems != nil || got[0].Input != nil {
+		t.Errorf("Read = %v, %v, want the Record without its event", got, problems)
+	}
+	for range 2 {
+		s.Observe(t.Context(), rec)
+	}
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "(and 2 more)") {
+		t.Errorf("Err = %v, want it to count", err)
+	}
+	if err := s.Run(t.Context(), rec.Input, hooks("h")); err == nil {
+		t.Error("Run of an event that cannot be written gave no error")
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no permission bits")
+	}
+	s, dir := open(t, &Options{Records: Full})
+	rec := record("a")
+	rec.Input.Tool.Content = rep("x", 100<<10)
+	observe(t, s, rec)
+	if err := s.Run(t.Context(), rec.Input, hooks("h")); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.Walk(filepath.Dir(dir), func(name string, info os.FileInfo, err error) error {
+		if want := map[bool]os.FileMode{true: 0o700, false: 0o600}[info.IsDir()]; info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode().Perm(), want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where others could put something into our place, nothing is written; and the
+// answer goes on.
+func TestRefusedPlaces(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no owners and permission bits")
+	}
+	mkdir := func(t *testing.T, dir string, mode os.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		prepare func(t *testing.T, dir string)
+		says    string
+	}{
+		"symbolic link": {func(t *testing.T, dir string) {
+			if err := os.Symlink(t.TempDir(), dir); err != nil {
+				t.Fatal(err)
+			}
+		}, "symbolic link"},
+		"others write": {func(t *testing.T, dir string) { mkdir(t, dir, 0o777) }, "chmod 700"},
+		"group writes": {func(t *testing.T, dir string) { mkdir(t, dir, 0o770) }, "chmod 700"},
+		"a file": {func(t *testing.T, dir string) {
+			if err := os.WriteFile(dir, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a directory"},
+		"below a file": {func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Dir(dir), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "not a directory"},
+		"file is a link": {func(t *testing.T, dir string) {
+			mkdir(t, dir, 0o700)
+			for _, name := range []string{recordsFile, pendingFile} {
+				if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "symbolic link"},
+		"file is a directory": {func(t *testing.T, dir string) {
+			mkdir(t, dir, 0o700)
+			mkdir(t, filepath.Join(dir, recordsFile), 0o700)
+			mkdir(t, filepath.Join(dir, pendingFile), 0o700)
+		}, "directory"},
+		"of somebody else": {func(t *testing.T, dir string) {
+			if os.Geteuid() == 0 {
+				mkdir(t, dir, 0o700)
+				if err := os.Chown(dir, 65534, 65534); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "belongs to user"},
+		"read-only": {func(t *testing.T, dir string) { mkdir(t, dir, 0o500) }, "permission denied"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := t.TempDir()
+			dir := filepath.Join(base, "spool")
+			if name == "below a file" {
+				dir = filepath.Join(base, "state", "spool")
+			}
+			tt.prepare(t, dir)
+			switch {
+			case name == "of somebody else" && os.Geteuid() != 0:
+				dir = "/" // which belongs to root
+			case name == "read-only" && os.Geteuid() == 0:
+				dir, tt.says = "/proc/self/fd/spool", "no such file" // nothing else refuses root
+			}
+			s, err := Open(dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := record("a")
+			s.Observe(t.Context(), rec)
+			if err := s.Err(); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Err = %v, want one that says %q", err, tt.says)
+			}
+			if err := s.Run(t.Context(), rec.Input, hooks("h")); err == nil || s.Queued() {
+				t.Errorf("Run = %v, Queued = %v, want an error", err, s.Queued())
+			}
+		})
+	}
+	t.Run("others may look", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "spool")
+		mkdir(t, dir, 0o755)
+		s, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		observe(t, s, record("a"))
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the directory has mode %v, %v, want it closed to others", info.Mode(), err)
+		}
+	})
+}
+
+// A line that was cut off by a full disk stays alone with its damage: what is
+// written later is whole.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no limit on the size of files to stand for a full disk")
+	}
+	s, dir := open(t, nil)
+	observe(t, s, record("first"))
+	out, err := process(t, "fill", dir, 20000).Output()
+	kept := 0
+	if _, scanErr := fmt.Sscan(string(out), &kept); err != nil || scanErr != nil || !strings.Contains(string(out), "file too large") {
+		t.Fatalf("with a full disk: %s, %v, want the Spool to say so", out, err)
+	}
+	observe(t, s, record("last"))
+
+	entries, problems := read(t, dir)
+	if len(entries) != kept+2 || entries[0].ID != "first" || entries[len(entries)-1].ID != "last" {
+		t.Errorf("Read gave %d entries, want first, %d of the process that filled the disk, and last", len(entries), kept)
+	}
+	want := fmt.Sprintf("%s:%d: torn line", recordsFile, kept+2)
+	if len(problems) != 1 || !errors.Is(problems[0], ErrTorn) || !strings.HasPrefix(problems[0].Error(), want) {
+		t.Errorf("Read gave %v, want one error %q", problems, want)
+	}
+}
+
+func TestWriteError(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		if runtime.GOOS == "linux" {
+			t.Fatal(err)
+		}
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close()
+	if err := appendLines(full, []byte("x\n"), false); err == nil || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("appendLines = %v, want that there is no space", err)
+	}
+}
+
+// wantAll checks that a log has exactly these IDs, each once.
+func wantAll(t *testing.T, dir string, names, count int) {
+	t.Helper()
+	entries, problems := read(t, dir)
+	for _, err := range problems {
+		t.Error(err)
+	}
+	seen := map[string]int{}
+	for _, e := range entries {
+		seen[e.ID]++
+		if e.Input == nil || e.Input.ID != e.ID {
+			t.Errorf("entry %s has input %+v", e.ID, e.Input)
+		}
+	}
+	for p := range names {
+		for i := range count {
+			if id := fmt.Sprintf("p%d-%d", p, i); seen[id] != 1 {
+				t.Errorf("%s is there %d times, want once", id, seen[id])
+			}
+		}
+	}
+	if len(seen) != names*count {
+		t.Errorf("%d different entries, want %d", len(seen), names*count)
+	}
+}
+
+// Many processes append, and put files aside, at the same time. No line is lost or
+// mixed with another.
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	for name, maxSize := range map[string]int{"one file": 1 << 30, "many files": 10 << 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "spool")
+			const processes, count = 8, 60
+			errs := make(chan error)
+			for p := range processes {
+				role := "append"
+				if p%2 == 1 {
+					role = "hold"
+				}
+				cmd := process(t, role, dir, fmt.Sprintf("p%d", p), count, maxSize)
+				go func() { errs <- cmd.Run() }()
+			}
+			for range processes {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			wantAll(t, dir, processes, count)
+			aside, err := asideFiles(dir)
+			if err != nil || (len(aside) > 10) != (name == "many files") {
+				t.Errorf("%d files were put aside, %v", len(aside), err)
+			}
+		})
+	}
+}
+
+// aged makes a file put aside at a time, with one Record of that time, and a side
+// file as old that only it names.
+func aged(t *testing.T, dir string, at time.Time) (name, side string) {
+	t.Helper()
+	name = filepath.Join(dir, recordsPrefix+at.UTC().Format(asideFormat)+recordsSuffix)
+	rec := record("old")
+	rec.Time, rec.Input = at.UTC(), nil
+	if err := os.WriteFile(name, append(mustJSON(t, rec), '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	side = filepath.Join(dir, sideDir, fmt.Sprintf("%064x.json", at.Unix()))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(side), 0o700), os.WriteFile(side, nil, 0o600), os.Chtimes(side, at, at)); err != nil {
+		t.Fatal(err)
+	}
+	return name, side
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	tests := map[string]struct {
+		opts Options
+		kept []bool // of those put aside 40, 20, 10, 1 days ago
+	}{
+		"by age":    {Options{MaxSize: 1}, []bool{false, true, true, true}},
+		"by number": {Options{MaxSize: 1, KeepFiles: 3}, []bool{false, false, true, true}},
+		"by both":   {Options{MaxSize: 1, KeepFiles: 4, MaxAge: 5 * day}, []bool{false, false, false, true}},
+		"not yet":   {Options{MaxAge: 30 * day}, []bool{true, true, true, true}}, // nothing to put aside
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir := open(t, &tt.opts)
+			observe(t, s, record("a"))
+			now := time.Now()
+			var files, sides []string
+			for _, days := range []time.Duration{40, 20, 10, 1} {
+				f, side := aged(t, dir, now.Add(-days*day))
+				files, sides = append(files, f), append(sides, side)
+			}
+			observe(t, s, record("b"))
+			for i, want := range tt.kept {
+				if exists(files[i]) != want || exists(sides[i]) != want {
+					t.Errorf("%s is there: %v, its side file: %v, want %v", filepath.Base(files[i]), exists(files[i]), exists(sides[i]), want)
+				}
+			}
+			for _, id := range []string{"a", "b"} {
+				entries, _ := read(t, dir)
+				if !strings.Contains(fmt.Sprint(entries), "{{"+id+" ") {
+					t.Errorf("record %s is gone", id)
+				}
+			}
+		})
+	}
+}
+
+// Where little happens, files are put aside by age, or what is old would stay.
+func TestRotateByAge(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	rec := record("old")
+	rec.Time = time.Now().Add(-8 * 24 * time.Hour)
+	observe(t, s, rec, record("new"))
+	aside, err := asideFiles(dir)
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("files put aside: %v, %v, want the one with the old record", aside, err)
+	}
+	if entries, problems := read(t, dir); len(entries) != 2 || entries[0].ID != "old" || problems != nil {
+		t.Errorf("Read = %v, %v, want old, new", entries, problems)
+	}
+}
+
+// Side files that a waiting hook needs stay, however little the log keeps.
+func TestSweepSparesPending(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, &Options{MaxSize: 1, KeepFiles: 1})
+	ev := event("e")
+	ev.Tool.Content = rep("x", 100<<10)
+	if err := s.Run(t.Context(), ev, hooks("h")); err != nil {
+		t.Fatal(err)
+	}
+	observe(t, s, record("a"), record("b"), record("c"))
+	ran := false
+	err := s.Drain(t.Context(), func(_ context.Context, p Pending) error {
+		ran = len(p.Event.Tool.Content) == 100<<10
+		return nil
+	})
+	if err != nil || !ran {
+		t.Errorf("Drain = %v, ran = %v, want the hook to get its event", err, ran)
+	}
+}
+
+// Through an engine: what it observes and hands over is what is kept.
+func TestEngine(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	specs := hooks("later")
+	specs[0].Hook = grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+	specs = append(specs, grapnel.Spec{Name: "guard", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}, nil
+	})})
+	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine.Fire(t.Context(), event("e1"))
+	if err := s.Err(); err != nil || !s.Queued() {
+		t.Fatalf("Err = %v, Queued = %v", err, s.Queued())
+	}
+	var got Pending
+	if err := s.Drain(t.Context(), func(_ context.Context, p Pending) error { got = p; return errors.New("unreachable") }); err != nil {
+		t.Fatal(err)
+	}
+	if got.Hook != "later" || got.Digest != "abc" || got.File != "/p.yaml" || got.Event.Verdict == nil || got.Event.Verdict.Reason() != "no" {
+		t.Errorf("the hook got %+v, want the event with its verdict", got)
+	}
+	entries, problems := read(t, dir)
+	if len(entries) != 2 || problems != nil || entries[0].Late || !entries[1].Late || entries[0].ID != "e1" || entries[1].ID != "e1" {
+		t.Fatalf("Read = %+v, %v, want the firing, and how its observer ended", entries, problems)
+	}
+	if h := entries[1].Hooks; len(h) != 1 || h[0].Name != "later" || h[0].Source != "user" || h[0].Error != "unreachable" || !h[0].Async {
+		t.Errorf("late entry = %+v, want the failed observer", entries[1])
+	}
+}
+
+// The lines of the log are what scripts read.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, &Options{Records: Metadata})
+	observe(t, s, record("a"))
+	raw, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	delete(got, "time")
+	want := map[string]any{
+		"id": "a", "agent": "claude-code", "session": "s1", "event": "tool.before", "tool": "Bash", "decision": "block", "would": "ask",
+		"hooks":   []any{map[string]any{"name": "no-ls", "source": "user", "decision": "block", "cause": "decision", "ms": 0.25}},
+		"reasons": []any{map[string]any{"hook": "user::no-ls", "text": "No <ls> here.", "cause": "decision"}},
+		"changed": []any{"tool.input"}, "lost": []any{"context: not told"}, "ms": 1.5,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	big := record("a")
+	big.Input.Tool.Content = rep("a line of a file\n", 60000)
+	big.Input.Tool.Input = mustJSON(b, map[string]string{"content": big.Input.Tool.Content, "file_path": "/x"})
+	big.Input.Native = mustJSON(b, map[string]json.RawMessage{"tool_input": big.Input.Tool.Input})
+	typical := record("a")
+	typical.Input.Native = []byte(`{"session_id":"0b1c8f9e-4a51-4c44-a3a0-6a3c0f0f8a11","transcript_path":"/home/me/.claude/projects/x/0b1c8f9e.jsonl","cwd":"/work","permission_mode":"default","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"` +
+		rep("go test ./... && ", 30) + `true","description":"Run all tests"},"tool_use_id":"toolu_01ABC"}`)
+	secret := record("a")
+	secret.Input.Tool.Commands = []string{"login --password hunter2 && export API_KEY=abc123def456"}
+	for name, rec := range map[string]*grapnel.Record{"typical": typical, "secret": secret, "1MB": big} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := open(b, &Options{MaxSize: 1 << 40})
+			for b.Loop() {
+				s.Observe(b.Context(), rec)
+			}
+			if err := s.Err(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
