@@ -81,6 +81,7 @@ type Event struct {
 	Verdict      *Verdict        `json:"verdict,omitempty"`  // set for observers only: the final Verdict
 	Contract     *Contract       `json:"contract,omitempty"` // native events only: what this one permits; nil = it is observed
 	Can          *Can            `json:"can,omitempty"`      // what the agent can be told; nil = all that the Contract permits
+	Budget       time.Duration   `json:"-"`                  // how long all steps together may take; 0 = as long as the context lasts
 }
 
 // Agent is who fired the event.

@@ -96,6 +96,12 @@ func (f *firing) run(ctx context.Context) {
 	f.rewrite(ctx, ScopeManaged, ScopeSession, 1)
 	f.together(ctx, f.lineup.rules, 1)
 	judged := f.ev
+	if budget := f.first.Budget; budget > 0 && len(f.lineup.steps) > 0 {
+		// Only for steps: a timer costs a program that answers one event a thread.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the %v that all hooks of this event have are spent: %w", budget, ErrTimeout))
+		defer cancel()
+	}
 	for _, step := range f.lineup.steps {
 		f.together(ctx, step, 1)
 	}

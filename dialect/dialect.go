@@ -223,11 +223,15 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 			ev.Can = &row.Can
 		}
 		ev.Contract = row.Contract
+		ev.Budget = row.Budget
 	case d.Events != nil && native != "":
 		// An event of a newer agent is observed. Nobody knows what it makes of an
 		// answer, so it gets none.
 		ev.Kind = grapnel.Kind(grapnel.NativePrefix + d.Name + "." + native)
 		ev.Can = &grapnel.Can{}
+	}
+	if ev.Budget == 0 {
+		ev.Budget = DefaultBudget
 	}
 	if err != nil {
 		err = fmt.Errorf("cannot read the event of %s: %w", d.Name, err)
@@ -274,12 +278,6 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
 	ev, row, err := d.read(in)
 	if err == nil {
-		budget := DefaultBudget
-		if row != nil && row.Budget > 0 {
-			budget = row.Budget
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, budget, fmt.Errorf("the %v that this event has are spent: %w", budget, grapnel.ErrTimeout))
-		defer cancel()
 		v := engine.Fire(ctx, ev)
 		return d.WriteVerdict(row, ev, &v)
 	}
