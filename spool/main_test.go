@@ -131,7 +131,6 @@ func event(id string) *grapnel.Event {
 			ID: "t1", Name: "Bash", Class: grapnel.ClassShell, Input: []byte(`{"command":"ls <a>"}`), Commands: []string{"ls <a>"},
 			Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}},
 		},
-		Native: []byte(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls <a>"}}`),
 	}
 }
 

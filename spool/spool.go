@@ -191,11 +191,41 @@ type Entry struct {
 	InputAt string `json:"input_at,omitempty"`
 }
 
+// meta is an Entry without the event. It is a type of its own because the first
+// encoding of a Record would prepare all the types of an Event too, and that takes
+// a program that answers one event longer than everything else here.
+type meta struct {
+	ID        string            `json:"id"`
+	Time      time.Time         `json:"time"`
+	Agent     string            `json:"agent"`
+	Session   string            `json:"session"`
+	Event     grapnel.Kind      `json:"event"`
+	Tool      string            `json:"tool,omitempty"`
+	Decision  grapnel.Decision  `json:"decision"`
+	Would     grapnel.Decision  `json:"would,omitempty"`
+	Hooks     []grapnel.HookRun `json:"hooks"`
+	Reasons   []grapnel.Reason  `json:"reasons,omitempty"`
+	Halt      string            `json:"halt,omitempty"`
+	Changed   []grapnel.Field   `json:"changed,omitempty"`
+	Conflicts []string          `json:"conflicts,omitempty"`
+	Lost      []string          `json:"lost,omitempty"`
+	Error     string            `json:"error,omitempty"`
+	MS        float64           `json:"ms"`
+	Late      bool              `json:"late,omitempty"`
+}
+
+func metaOf(e Entry) meta {
+	return meta{
+		ID: e.ID, Time: e.Time, Agent: e.Agent, Session: e.Session, Event: e.Event, Tool: e.Tool, Decision: e.Decision, Would: e.Would,
+		Hooks: e.Hooks, Reasons: e.Reasons, Halt: e.Halt, Changed: e.Changed, Conflicts: e.Conflicts, Lost: e.Lost, Error: e.Error,
+		MS: e.MS, Late: e.Late,
+	}
+}
+
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
 	ev := e.Input
-	e.Input = nil
-	meta, err := encode(e)
+	meta, err := encode(metaOf(e))
 	if err != nil {
 		return err
 	}
@@ -233,12 +263,32 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 		return encode(ev)
 	default:
 		l := limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true}
+		if len(ev.Native) > 0 {
+			// What the agent sent says everything, and its dialect reads it again.
+			return asSent(ev, l.reduce(ev.Native))
+		}
 		raw, err := encode(l.slim(ev))
 		if err != nil {
 			return nil, err
 		}
 		return l.reduce(raw), nil
 	}
+}
+
+// asSent is an event of which only the agent's own payload is kept.
+func asSent(ev *grapnel.Event, native []byte) ([]byte, error) {
+	if !json.Valid(native) {
+		return nil, errors.New("the agent's payload is not valid JSON")
+	}
+	kind, err := encode(ev.Kind)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := encode(ev.Agent.Name)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"kind":%s,"agent":{"name":%s},"native":%s}`, kind, agent, native), nil
 }
 
 // join adds a last member to an object, if there is a value, and ends the line.

@@ -129,7 +129,6 @@ func TestModes(t *testing.T) {
 	rec.Input.Tool.Commands = []string{"login --password hunter2"}
 	rec.Input.Tool.Paths = []grapnel.Path{{Path: "/x?token=abc123def"}}
 	rec.Input.Tool.Content = "password=hunter2"
-	rec.Input.Native = []byte(`{"x":{"y":["password=hunter2","https://a:hunter2@h/"]},"api_key":"plain"}`)
 	rec.Reasons[0].Text = "Do not use password=hunter2."
 	rec.Hooks[0].Error = "exit code 1: password=hunter2"
 	rec.Error = "password=hunter2"
@@ -144,7 +143,7 @@ func TestModes(t *testing.T) {
 		}
 		return string(raw)
 	}
-	if got := line(Full); strings.Count(got, password) != 10 {
+	if got := line(Full); strings.Count(got, password) != 8 {
 		t.Errorf("full: %s, want all as it came", got)
 	}
 	if got := line(Masked); strings.Contains(got, password) || strings.Contains(got, "plain") || strings.Contains(got, "abc123def") || !strings.Contains(got, `"login --password ***"`) {
@@ -153,8 +152,23 @@ func TestModes(t *testing.T) {
 	if got := line(Metadata); strings.Contains(got, password) || strings.Contains(got, `"input"`) || !strings.Contains(got, "Do not use password=***") {
 		t.Errorf("metadata: %s, want nothing of the event, and no secret in the reason", got)
 	}
-	if !strings.Contains(string(rec.Input.Native), password) || rec.Input.Tool.Commands[0] != "login --password hunter2" {
+	if rec.Input.Tool.Commands[0] != "login --password hunter2" {
 		t.Error("Observe changed the Record")
+	}
+}
+
+// Of an agent's event its own payload is kept, without what looks like a secret:
+// its dialect reads the rest from it again.
+func TestPayloadIsKeptAsSent(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	rec := record("a")
+	rec.Input.Native = []byte(`{"hook_event_name":"PreToolUse","x":{"y":["password=hunter2","https://a:hunter2@h/",1.50]},"api_key":"plain"}`)
+	observe(t, s, rec)
+	got, problems := read(t, dir)
+	const want = `{"hook_event_name":"PreToolUse","x":{"y":["password=***","https://a:***@h/",1.50]},"api_key":"***"}`
+	if len(got) != 1 || problems != nil || string(got[0].Input.Native) != want || got[0].Input.Kind != grapnel.ToolBefore || got[0].Input.Agent.Name != "claude-code" {
+		t.Errorf("Read = %+v, %v, want kind, agent and %s", got, problems, want)
 	}
 }
 
