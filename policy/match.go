@@ -252,6 +252,7 @@ func matchTool(globs []globPattern, t *grapnel.Tool) bool {
 // facts are what matchers ask of one event, worked out once however many ask.
 type facts struct {
 	ev       *grapnel.Event
+	gates    func() []shell.Gate // one per shell line
 	shell    func() *shell.Script
 	allTexts func() []string
 	paths    func() []realNames
@@ -267,12 +268,24 @@ func (c *factCache) of(ev *grapnel.Event) *facts {
 		return f
 	}
 	f := &facts{ev: ev}
+	f.gates = sync.OnceValue(func() []shell.Gate { return gates(ev) })
 	f.shell = sync.OnceValue(func() *shell.Script { return parseShell(ev) })
 	f.allTexts = sync.OnceValue(func() []string { return allTexts(ev) })
 	f.paths = sync.OnceValue(f.realPaths)
 	f.env = sync.OnceValue(func() map[string]any { return whenEnv(ev, nil) })
 	c.last.Store(f)
 	return f
+}
+
+func gates(ev *grapnel.Event) []shell.Gate {
+	if ev.Tool == nil {
+		return nil
+	}
+	var list []shell.Gate
+	for _, line := range ev.Tool.Commands {
+		list = append(list, shell.NewGate(line))
+	}
+	return list
 }
 
 // parseShell reads the shell lines of a call as one script.
@@ -297,14 +310,7 @@ func allTexts(ev *grapnel.Event) []string {
 
 // mayFit reports whether a command of the call could fit a pattern.
 func (f *facts) mayFit(p *shell.Pattern) bool {
-	if f.ev.Tool == nil {
-		return false
-	}
-	may := false
-	for _, line := range f.ev.Tool.Commands {
-		may = may || shell.MayContain(line, p.Program())
-	}
-	if !may {
+	if !slices.ContainsFunc(f.gates(), func(g shell.Gate) bool { return g.May(p.Program()) }) {
 		return false
 	}
 	answer, _ := p.Match(f.shell())

@@ -590,22 +590,36 @@ func among(names, name string) bool {
 // such lines: every pattern with this Program would answer No. An empty program
 // may always be there.
 func MayContain(line, program string) bool {
-	if program == "" {
-		return true
-	}
+	return NewGate(line).May(strings.ToLower(program))
+}
+
+// A Gate is what MayContain asks of a line, for callers who ask for many programs.
+// The zero Gate is that of an empty line.
+type Gate struct {
+	open bool   // any program may be there
+	line string // in lower case
+}
+
+// NewGate looks at a line once.
+func NewGate(line string) Gate {
 	upper := false
 	for i := 0; i < len(line); i++ {
 		if spells(line[i]) {
-			return true
+			return Gate{open: true}
 		}
 		upper = upper || line[i] >= 'A' && line[i] <= 'Z'
 	}
 	if upper {
 		line = strings.ToLower(line)
 	}
-	// The last two name programs by what they read.
-	return strings.Contains(line, strings.ToLower(program)) ||
-		strings.Contains(line, "xargs") || strings.Contains(line, "parallel")
+	// These name programs by what they read.
+	return Gate{open: strings.Contains(line, "xargs") || strings.Contains(line, "parallel"), line: line}
+}
+
+// May reports whether a program, in lower case as Pattern.Program gives it, may be
+// in the line.
+func (g Gate) May(program string) bool {
+	return g.open || program == "" || strings.Contains(g.line, program)
 }
 
 // spells reports the bytes with which a word can be written that does not contain
