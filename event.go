@@ -497,6 +497,16 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 	return ev.Set(FieldInput, input)
 }
 
+// Value returns a field decoded as encoding/json would decode it into an any, and
+// whether the event has it.
+func (ev *Event) Value(f Field) (any, bool) {
+	raw, ok := ev.Get(f)
+	if !ok {
+		return nil, false
+	}
+	return rawDecode(raw), true
+}
+
 // TextFields lists the fields of this event that hold text for people or models,
 // in a fixed order: what a rule over "any text" reads and rewrites.
 func (ev *Event) TextFields() []Field {

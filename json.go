@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -313,15 +314,136 @@ func rawString(raw json.RawMessage) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
-	inner := raw[1 : len(raw)-1]
-	if plain := bytes.IndexByte(inner, '"') < 0 && bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner); plain && raw[len(raw)-1] == '"' {
-		return string(inner), true
-	}
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	if raw[len(raw)-1] != '"' {
 		return "", false
 	}
-	return text, true
+	return unquote(raw[1 : len(raw)-1])
+}
+
+// unquote decodes the inside of a JSON string in one pass; encoding/json would look
+// at each byte of a large file three times. What is not UTF-8, and half a surrogate
+// pair, becomes U+FFFD, as there.
+func unquote(inner []byte) (string, bool) {
+	if bytes.IndexByte(inner, '\\') < 0 && bytes.IndexByte(inner, '"') < 0 && utf8.Valid(inner) && !hasControl(inner) {
+		return string(inner), true
+	}
+	var b strings.Builder
+	b.Grow(len(inner))
+	for len(inner) > 0 {
+		plain := 0
+		for plain < len(inner) && inner[plain] >= ' ' && inner[plain] < utf8.RuneSelf && inner[plain] != '\\' && inner[plain] != '"' {
+			plain++
+		}
+		b.Write(inner[:plain])
+		inner = inner[plain:]
+		switch {
+		case len(inner) == 0:
+		case inner[0] >= utf8.RuneSelf:
+			r, size := utf8.DecodeRune(inner)
+			b.WriteRune(r)
+			inner = inner[size:]
+		case inner[0] != '\\' || len(inner) < 2:
+			return "", false // a quote, a control character, or half an escape
+		case inner[1] == 'u':
+			r, size := unescapeRune(inner)
+			if size == 0 {
+				return "", false
+			}
+			b.WriteRune(r)
+			inner = inner[size:]
+		default:
+			at := strings.IndexByte(`"\/bfnrt`, inner[1])
+			if at < 0 {
+				return "", false
+			}
+			b.WriteByte("\"\\/\b\f\n\r\t"[at])
+			inner = inner[2:]
+		}
+	}
+	return b.String(), true
+}
+
+func hasControl(b []byte) bool {
+	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
+}
+
+// unescapeRune decodes \uXXXX, or two of them that are a surrogate pair. A size of 0
+// says that it is neither.
+func unescapeRune(b []byte) (r rune, size int) {
+	unit := func(b []byte) (rune, bool) {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0, false
+		}
+		v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		return rune(v), err == nil //nolint:gosec // G115: sixteen bits
+	}
+	first, ok := unit(b)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(first) {
+		if second, ok := unit(b[6:]); ok {
+			if pair := utf16.DecodeRune(first, second); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+		return utf8.RuneError, 6
+	}
+	return first, 6
+}
+
+// rawDecode decodes JSON into what encoding/json would decode it into: maps, lists,
+// text, float64, bool and nil. It wants valid JSON and takes one pass over it.
+func rawDecode(raw json.RawMessage) any {
+	v, _ := decodeAt(raw, skipSpace(raw, 0))
+	return v
+}
+
+// decodeAt decodes the value that begins at i and returns the index behind it.
+func decodeAt(b []byte, i int) (any, int) {
+	if i >= len(b) {
+		return nil, len(b)
+	}
+	switch b[i] {
+	case '{':
+		object := map[string]any{}
+		for i = skipSpace(b, i+1); i < len(b) && b[i] == '"'; {
+			var key, value any
+			key, i = decodeAt(b, i)
+			value, i = decodeAt(b, skipSpace(b, skipSpace(b, i)+1)) // behind the colon
+			name, _ := key.(string)
+			object[name] = value
+			if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+				i = skipSpace(b, i+1)
+			}
+		}
+		return object, i + 1
+	case '[':
+		list := []any{}
+		for i = skipSpace(b, i+1); i < len(b) && b[i] != ']'; {
+			var value any
+			value, i = decodeAt(b, i)
+			list = append(list, value)
+			if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+				i = skipSpace(b, i+1)
+			}
+		}
+		return list, i + 1
+	}
+	end := max(skipValue(b, i), i+1)
+	word := b[i:min(end, len(b))]
+	switch word[0] {
+	case '"':
+		text, _ := rawString(word)
+		return text, end
+	case 't', 'f':
+		return word[0] == 't', end
+	case 'n':
+		return nil, end
+	default:
+		number, _ := strconv.ParseFloat(string(word), 64)
+		return number, end
+	}
 }
 
 // rawEqual compares JSON values without regard to key order and white space.

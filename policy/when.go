@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -84,8 +83,7 @@ func whenEnv(ev *grapnel.Event, v *grapnel.Verdict) map[string]any {
 				tool[name], tool[name+"s"] = list[0], list
 			}
 		}
-		var input map[string]any
-		if json.Unmarshal(t.Input, &input) == nil && input != nil {
+		if input, ok := ev.Value(grapnel.FieldInput); ok {
 			tool["input"] = input
 		}
 	}

@@ -5,6 +5,7 @@
 package answer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,9 @@ func choose(named *dialect.Dialect, payload []byte, installed string) *dialect.D
 // readInput reads the payload up to the size that is judged. The rest is read too,
 // so that the agent does not meet a closed pipe, and thrown away.
 func readInput(stdin io.Reader) dialect.Input {
-	data, err := io.ReadAll(io.LimitReader(stdin, dialect.MaxPayload+1))
+	var b bytes.Buffer // grows in fewer steps than io.ReadAll
+	_, err := b.ReadFrom(io.LimitReader(stdin, dialect.MaxPayload+1))
+	data := b.Bytes()
 	if err == nil && len(data) > dialect.MaxPayload {
 		_, err = io.Copy(io.Discard, stdin)
 	}
