@@ -375,7 +375,7 @@ func unescapeRune(b []byte) (r rune, size int) {
 			return 0, false
 		}
 		v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-		return rune(v), err == nil //nolint:gosec // G115: sixteen bits
+		return rune(v), err == nil
 	}
 	first, ok := unit(b)
 	if !ok {

@@ -24,6 +24,7 @@ import "os"
 // A Level says how the network is kept away.
 type Level string
 
+// The levels, the better one first.
 const (
 	Namespace Level = "network namespace"
 	ProxyOnly Level = "closed proxy only"
