@@ -15,7 +15,7 @@ func TestLooksSecret(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "NPM_TOKEN", "CI_JOB_TOKEN", "AWS_SESSION_TOKEN", "githubtoken", "npm_config__authToken",
-		"npm_config_//registry.npmjs.org/:_authToken", "GITHUB_TOKENS", "SECRET", "AZURE_CLIENT_SECRET", "APP_SECRETS_JSON", "OPENAI_API_KEY",
+		"npm_config_//registry.example.org/:_authToken", "GITHUB_TOKENS", "SECRET", "AZURE_CLIENT_SECRET", "APP_SECRETS_JSON", "OPENAI_API_KEY",
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ENCRYPTION_KEY", "MYAPIKEY", "SSH_PRIVATE_KEY", "KEY", "PGPASSWORD", "DB_PASSWORD",
 		"DB_PASS", "MYSQL_PWD", "SVN_PASSWD", "GPG_PASSPHRASE", "GOOGLE_APPLICATION_CREDENTIALS", "AWS_CREDENTIAL_EXPIRATION", "ANTHROPIC_AUTH_TOKEN",
 		"TWILIO_AUTH", "BASIC_AUTH", "SESSION_COOKIE", "MY-API-KEY", "my.secret.value", "PRIVATE_DATA", "AZURE_DEVOPS_EXT_PAT", "SUPABASE_JWT",
