@@ -31,6 +31,9 @@ var ClaudeCode = &Dialect{
 	Speaks:       speaksClaude,
 	ReadEvent:    readClaude,
 	WriteVerdict: writeClaude,
+	WriteEvent:   writeClaudeEvent,
+	ReadOutcome:  readClaudeOutcome,
+	HookEnv:      claudeHookEnv,
 }
 
 // claudeEvents has all events of 2.1.329, in the order of a session.
@@ -234,7 +237,7 @@ var claudeTools = []ToolRow{
 	{Native: "ListMcpResourcesTool", Class: grapnel.ClassMCP},
 	{Native: "ReadMcpResourceTool", Class: grapnel.ClassMCP, Facts: []grapnel.Fact{urlAt("/uri")}},
 	{Native: "Agent", Class: grapnel.ClassTask},
-	{Native: "Task", Class: grapnel.ClassTask},
+	{Native: "Task", Class: grapnel.ClassTask, Like: "Agent"},
 	{Native: "SendMessage", Class: grapnel.ClassTask},
 	{Native: "TaskCreate", Class: grapnel.ClassTask},
 	{Native: "TaskUpdate", Class: grapnel.ClassTask},
@@ -534,6 +537,9 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		s.DisplayContent = claudeDisplay(&t)
 	case "PreToolUse", "PreModelSwitch":
 		writeClaudeDecision(s, row, ev, v, &t)
+		if more := member[string](v, claudeName, "additionalContext"); more != nil && s.AdditionalContext == "" && row.Native == "PreToolUse" {
+			s.AdditionalContext = *more // of a hook in this language; other agents add nothing before a call
+		}
 	case "PermissionRequest":
 		out.Continue, out.StopReason = nil, "" // interrupt says it
 		s.Decision = claudePermissionOf(ev, v, &t)

@@ -59,9 +59,18 @@ type Dialect struct {
 	// there is no such thing.
 	WriteEvent func(ev *grapnel.Event) ([]byte, error)
 
-	// ReadOutcome reads what such a program answered to ev.
+	// ReadOutcome reads what such a program answered to ev. The event is the one that
+	// was given to WriteEvent, not its translation.
 	ReadOutcome func(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
+
+	// HookEnv returns the variables, NAME=value, that such a program expects beside
+	// the event; nil = none.
+	HookEnv func(ev *grapnel.Event) []string
 }
+
+// ErrNoSuchEvent is why WriteEvent cannot write an event: the agent whose language
+// it writes never tells its hooks of such a thing.
+var ErrNoSuchEvent = errors.New("no such event")
 
 // EventRow is one event of an agent: its name there, what it is, and what the
 // agent can be told about it.
@@ -81,6 +90,15 @@ type ToolRow struct {
 	Native string
 	Class  grapnel.Class
 	Facts  []grapnel.Fact
+
+	// Like is what Claude Code calls the tool that does the same; empty = it has none,
+	// or calls it Native too. Tools of two agents that are like the same one are
+	// translated into each other.
+	Like string
+
+	// Members pairs names of further members of the input with those of the tool that
+	// this one is like; Facts pair the others.
+	Members [][2]string
 }
 
 // Input is what an agent wrote to the hook program.

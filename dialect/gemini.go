@@ -25,6 +25,9 @@ var GeminiCLI = &Dialect{
 	Speaks:       speaksGemini,
 	ReadEvent:    readGemini,
 	WriteVerdict: writeGemini,
+	WriteEvent:   writeGeminiEvent,
+	ReadOutcome:  readGeminiOutcome,
+	HookEnv:      geminiHookEnv,
 }
 
 // geminiEvents has all events of 0.61.0, in the order of a turn. There is no Allow:
@@ -94,28 +97,28 @@ var geminiEvents = []EventRow{
 // geminiTools has the built-in tools, with the input members of older versions
 // beside those of today. The classes are those of claudeTools.
 var geminiTools = []ToolRow{
-	{Native: "run_shell_command", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/dir_path"), readsAt("/directory")}},
+	{Native: "run_shell_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/dir_path"), readsAt("/directory")}, Members: [][2]string{{"is_background", "run_in_background"}}},
 	{Native: "list_background_processes", Class: grapnel.ClassOther},
-	{Native: "read_background_output", Class: grapnel.ClassOther},
-	{Native: "read_file", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), readsAt("/absolute_path")}},
+	{Native: "read_background_output", Like: "BashOutput", Class: grapnel.ClassOther},
+	{Native: "read_file", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), readsAt("/absolute_path")}},
 	{Native: "read_many_files", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/include/*"), readsAt("/paths/*")}},
-	{Native: "write_file", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
-	{Native: "replace", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}},
-	{Native: "glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
-	{Native: "grep_search", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
-	{Native: "search_file_content", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
-	{Native: "list_directory", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "write_file", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
+	{Native: "replace", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}, Members: [][2]string{{"allow_multiple", "replace_all"}}},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "grep_search", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "search_file_content", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
+	{Native: "list_directory", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/dir_path"), readsAt("/path")}},
 	// Usually its addresses stand in the prose of its prompt, where no fact can point:
 	// rules on any text of the call see them, rules on addresses do not.
-	{Native: "web_fetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
-	{Native: "google_web_search", Class: grapnel.ClassFetch},
-	{Native: "invoke_agent", Class: grapnel.ClassTask},
-	{Native: "write_todos", Class: grapnel.ClassTask},
+	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "google_web_search", Like: "WebSearch", Class: grapnel.ClassFetch},
+	{Native: "invoke_agent", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "write_todos", Like: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "save_memory", Class: grapnel.ClassOther, Facts: []grapnel.Fact{contentAt("/fact")}},
-	{Native: "activate_skill", Class: grapnel.ClassOther},
-	{Native: "ask_user", Class: grapnel.ClassOther},
-	{Native: "enter_plan_mode", Class: grapnel.ClassOther},
-	{Native: "exit_plan_mode", Class: grapnel.ClassOther},
+	{Native: "activate_skill", Like: "Skill", Class: grapnel.ClassOther},
+	{Native: "ask_user", Like: "AskUserQuestion", Class: grapnel.ClassOther},
+	{Native: "enter_plan_mode", Like: "EnterPlanMode", Class: grapnel.ClassOther},
+	{Native: "exit_plan_mode", Like: "ExitPlanMode", Class: grapnel.ClassOther},
 	{Native: "update_topic", Class: grapnel.ClassOther},
 }
 

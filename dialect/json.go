@@ -51,24 +51,31 @@ func split(raw []byte) map[string]json.RawMessage {
 		return nil
 	}
 	members := make(map[string]json.RawMessage, 16)
+	eachMember(raw, func(name string, value json.RawMessage) { members[name] = value })
+	return members
+}
+
+// eachMember calls yield with the members of an object, in their order, as far as
+// it can be read.
+func eachMember(raw []byte, yield func(name string, value json.RawMessage)) {
 	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
 		i = skipSpace(raw, i)
 		end := valueEnd(raw, i)
 		if end < 0 || raw[i] != '"' {
-			return members
+			return
 		}
 		key, ok := unquote(raw[i:end])
 		i = skipSpace(raw, end)
 		if !ok || i == len(raw) || raw[i] != ':' {
-			return members
+			return
 		}
 		i = skipSpace(raw, i+1)
 		if end = valueEnd(raw, i); end < 0 {
-			return members
+			return
 		}
-		members[key] = raw[i:end:end]
+		yield(key, raw[i:end:end])
 		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ',' {
-			return members
+			return
 		}
 	}
 }

@@ -1,0 +1,380 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// writeGeminiEvent writes an event for a hook program of Gemini CLI, likewise. The
+// time stamp is the event's own, and absent when it has none.
+func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
+	row, err := eventRow(geminiEvents, geminiName, ev)
+	if err != nil {
+		return nil, err
+	}
+	var m members
+	if ev.Agent.Name == geminiName && isObject(trim(ev.Native)) {
+		m = membersOf(ev.Native)
+		m.text("hook_event_name", row.Native)
+		geminiNow(&m, row, ev)
+		return m.line()
+	}
+	m.text("session_id", ev.Session.ID)
+	m.set("transcript_path", quote(ev.Session.Transcript))
+	m.set("cwd", quote(ev.Session.CWD))
+	m.text("hook_event_name", row.Native)
+	if !ev.Time.IsZero() {
+		m.text("timestamp", ev.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	}
+	if err := geminiParts(&m, row, ev); err != nil {
+		return nil, fmt.Errorf("cannot write %s for a hook of %s: %w", ev.Kind, geminiName, err)
+	}
+	return m.line()
+}
+
+// geminiNow lays the fields that can change over what the agent sent.
+func geminiNow(m *members, row *EventRow, ev *grapnel.Event) {
+	if ev.Prompt != nil && text(m.get("prompt")) != ev.Prompt.Text {
+		m.set("prompt", quote(ev.Prompt.Text))
+	}
+	if ev.Model != nil {
+		m.set("llm_request", ev.Model.Request)
+		m.set("llm_response", ev.Model.Response)
+	}
+	if t := ev.Tool; t != nil {
+		if t.Input != nil {
+			m.set("tool_input", inputAs(ev, t.Input))
+		}
+		if row.Native == "AfterTool" {
+			m.set("tool_response", t.Output)
+		}
+	}
+}
+
+// geminiParts writes the parts of another agent's event, or of one without payload.
+func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
+	switch row.Native {
+	case "SessionStart":
+		source := ev.Cause
+		if !slices.Contains([]string{"startup", "resume", "clear", ""}, source) {
+			source = "resume" // what goes on under another name, after a compaction or a fork
+		}
+		m.text("source", source)
+	case "SessionEnd":
+		reason := ev.Cause
+		if !slices.Contains([]string{"exit", "clear", "logout", "prompt_input_exit"}, reason) {
+			reason = "other"
+		}
+		m.text("reason", reason)
+	case "BeforeAgent":
+		m.set("prompt", quote(deref(ev.Prompt).Text))
+	case "AfterAgent":
+		stop := deref(ev.Stop)
+		m.set("prompt", quote(deref(ev.Prompt).Text))
+		m.set("prompt_response", quote(stop.LastMessage))
+		m.flag("stop_hook_active", stop.Active)
+	case "BeforeModel", "BeforeToolSelection":
+		m.set("llm_request", deref(ev.Model).Request)
+	case "AfterModel":
+		m.set("llm_request", deref(ev.Model).Request)
+		m.set("llm_response", deref(ev.Model).Response)
+	case "BeforeTool", "AfterTool":
+		return geminiTool(m, row, ev)
+	case "PreCompress":
+		m.set("trigger", quote(cmp.Or(ev.Cause, "auto")))
+	case "Notification":
+		n := deref(ev.Notification)
+		if n.Type == "permission_prompt" {
+			n.Type = "ToolPermission"
+		}
+		m.text("notification_type", n.Type)
+		m.set("message", quote(n.Message))
+		m.set("details", members{{"type", quote("info")}, {"title", quote(n.Title)}}.raw())
+	}
+	return nil
+}
+
+func geminiTool(m *members, row *EventRow, ev *grapnel.Event) error {
+	t := ev.Tool
+	if t == nil {
+		return errors.New("it has no tool")
+	}
+	r, err := render(ev, t, geminiName)
+	if err != nil {
+		return err
+	}
+	m.text("tool_name", r.name)
+	m.set("tool_input", r.input.raw())
+	if t.MCP != nil {
+		m.set("mcp_context", members{{"server_name", quote(t.MCP.Server)}, {"tool_name", quote(t.MCP.Tool)}}.raw())
+	}
+	if row.Native == "AfterTool" {
+		m.set("tool_response", geminiOutput(ev))
+	}
+	return nil
+}
+
+// geminiOutput writes another agent's output in Gemini CLI's shape, with the text of
+// it where there is one and the whole of it otherwise.
+func geminiOutput(ev *grapnel.Event) json.RawMessage {
+	output := ev.Tool.Output
+	if about := split(output); ev.Agent.Name == geminiName || about["llmContent"] != nil {
+		return output
+	}
+	text := cmp.Or(said(output), string(output))
+	m := members{{"llmContent", quote(text)}, {"returnDisplay", quote(text)}}
+	if ev.Tool.Failed || ev.Kind == grapnel.ToolFailed {
+		m.set("error", members{{"message", quote(text)}, {"type", quote(cmp.Or(ev.Cause, "execution_failed"))}}.raw())
+	}
+	return m.raw()
+}
+
+// geminiHookEnv gives what hooks find their project by. Gemini CLI itself sets the
+// variable of Claude Code too.
+func geminiHookEnv(ev *grapnel.Event) []string {
+	root := cmp.Or(ev.Session.Root, ev.Session.CWD)
+	return variables(
+		[2]string{"GEMINI_PROJECT_DIR", root},
+		[2]string{"GEMINI_CWD", ev.Session.CWD},
+		[2]string{"GEMINI_SESSION_ID", ev.Session.ID},
+		[2]string{"CLAUDE_PROJECT_DIR", root},
+	)
+}
+
+// readGeminiOutcome reads the answer of a hook program of Gemini CLI: what it wrote
+// to stdout or, when that is empty, to stderr. JSON counts whatever the exit code
+// is, also when it is encoded twice. Other text is a message beside exit code 0 and
+// 1, and the reason of a block beside any other.
+//
+// It is stricter than the agent in four things. Exit code 2 blocks, also silently
+// and beside an "allow". Exit code 1 with text, which is how interpreters end on an
+// uncaught exception, and the end by a signal are errors, as is any other code but
+// 0 without a word: the policy says what that counts as. And a decision that is no
+// word of the language, or a change that cannot be made, is an error.
+//
+// "allow" means no opinion; it skips no prompt.
+func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	var o grapnel.Outcome
+	row, err := eventRow(geminiEvents, geminiName, ev)
+	if err != nil {
+		return o, err
+	}
+	answer := trim(out.Stdout)
+	if len(answer) == 0 {
+		answer = trim(out.Stderr)
+	}
+	plain := string(answer)
+	isJSON := json.Valid(answer)
+	if inner, ok := unquote(answer); isJSON && ok {
+		answer = trim([]byte(inner))
+		plain, isJSON = inner, json.Valid(answer)
+	}
+	object := isJSON && isObject(answer)
+	if object {
+		err = geminiAnswer(&o, row, ev, split(answer))
+	}
+	contract := contractFor(ev)
+	blockable := contract != nil && contract.Blocks != grapnel.BlockNothing
+	switch {
+	case out.Exit == 2 && blockable:
+		if o.Decision != grapnel.Block {
+			o.Decision = grapnel.Block
+			if !isJSON {
+				o.Reason = plain
+			}
+		}
+		return o, err
+	case object, isJSON && len(answer) > 0 && answer[0] == '[':
+		return o, err
+	case isJSON && out.Exit == 0: // a number, a boolean, null
+		return o, nil
+	case isJSON || plain == "":
+		if out.Exit == 0 {
+			return o, nil
+		}
+		return o, failure(out)
+	case out.Exit == 0:
+		o.Message = plain
+		return o, nil
+	case out.Exit == 1:
+		o.Message = "Warning: " + plain
+		return o, failure(Output{Exit: 1})
+	case out.Exit == -1:
+		o.Message = plain
+		return o, failure(Output{Exit: -1})
+	case blockable:
+		o.Decision, o.Reason = grapnel.Block, plain
+		return o, nil
+	default:
+		return o, failure(Output{Exit: out.Exit, Stderr: []byte(plain)})
+	}
+}
+
+// geminiAnswer adds what an answer says to o.
+func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[string]json.RawMessage) error {
+	var errs []error
+	o.Message, o.Reason = text(top["systemMessage"]), text(top["reason"])
+	switch decision := present(top["decision"]); text(decision) {
+	case "block", "deny":
+		o.Decision = grapnel.Block
+	case "ask":
+		o.Decision = grapnel.Ask
+	case "allow", "approve":
+	default:
+		if decision != nil {
+			errs = append(errs, fmt.Errorf("its decision %s is none of allow, deny, block and ask", shorten(decision)))
+		}
+	}
+	if string(top["continue"]) == "false" {
+		o.Halt = cmp.Or(text(top["stopReason"]), o.Reason, "stopped by a hook")
+	}
+	if raw := top["suppressOutput"]; kindOf(raw) == "a boolean" {
+		native(o, geminiName, "suppressOutput", raw)
+	}
+	specific := present(top["hookSpecificOutput"])
+	if specific != nil && !isObject(specific) {
+		errs = append(errs, fmt.Errorf("its hookSpecificOutput is %s, not an object", kindOf(specific)))
+	}
+	s := split(specific)
+	if more := text(s["additionalContext"]); more != "" && row.Can.Context {
+		o.Context = []string{more} // on other events the agent takes no notice of it
+	}
+	errs = append(errs, geminiChanges(o, row, ev, s))
+	return errors.Join(errs...)
+}
+
+// geminiChanges adds what an answer changes.
+func geminiChanges(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, s map[string]json.RawMessage) error {
+	object := func(name string) (json.RawMessage, error) {
+		raw := present(s[name])
+		if raw != nil && !isObject(raw) {
+			return nil, fmt.Errorf("its %s is %s, not an object", name, kindOf(raw))
+		}
+		return raw, nil
+	}
+	switch row.Native {
+	case "BeforeTool":
+		input, err := object("tool_input")
+		if input == nil || err != nil {
+			return err
+		}
+		return changeOrAsk(o, ev, geminiName, input)
+	case "BeforeModel":
+		return geminiModel(o, ev, object)
+	case "AfterModel":
+		response, err := object("llm_response")
+		if response == nil || err != nil {
+			return err
+		}
+		if !hasParts(response) {
+			return errors.New("its llm_response has no candidates[0].content.parts")
+		}
+		set(o, grapnel.FieldResponse, response)
+	case "BeforeToolSelection":
+		config, err := object("toolConfig")
+		if config == nil || err != nil {
+			return err
+		}
+		return geminiChosen(o, split(config))
+	case "AfterTool":
+		next, err := object("tailToolCallRequest")
+		if next == nil || err != nil {
+			return err
+		}
+		return geminiTail(o, ev, split(next))
+	case "AfterAgent":
+		if flag(s["clearContext"]) {
+			set(o, grapnel.FieldClear, json.RawMessage("true"))
+		}
+	}
+	return nil
+}
+
+// geminiModel reads what becomes of a call of the model. A response is the answer in
+// its place when it stands beside a deny; then the deny means no more than that.
+func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (json.RawMessage, error)) error {
+	request, err := object("llm_request")
+	if err != nil {
+		return err
+	}
+	response, err := object("llm_response")
+	switch {
+	case err != nil:
+		return err
+	case response != nil && o.Decision != grapnel.Block:
+		return errors.New(`its llm_response counts only beside the decision "deny"`)
+	case response != nil:
+		o.Decision, o.Reason = grapnel.None, ""
+		set(o, grapnel.FieldResponse, response)
+	case request != nil && o.Decision != grapnel.Block:
+		now := membersOf(deref(ev.Model).Request) // members that are missing stay
+		for _, e := range membersOf(request) {
+			now.set(e.name, e.value)
+		}
+		set(o, grapnel.FieldRequest, now.raw())
+	}
+	return nil
+}
+
+func hasParts(response json.RawMessage) bool {
+	var shape struct {
+		Candidates []struct {
+			Content struct {
+				Parts []json.RawMessage `json:"parts"`
+			} `json:"content"`
+		} `json:"candidates"`
+	}
+	err := json.Unmarshal(response, &shape)
+	return err == nil && len(shape.Candidates) > 0 && len(shape.Candidates[0].Content.Parts) > 0
+}
+
+func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
+	mode := strings.ToLower(text(config["mode"]))
+	if mode != "" && mode != "auto" && mode != "any" && mode != "none" {
+		return fmt.Errorf("its toolConfig.mode %s is none of AUTO, ANY and NONE", shorten(config["mode"]))
+	}
+	names := present(config["allowedFunctionNames"])
+	var list []string
+	if names != nil && json.Unmarshal(names, &list) != nil {
+		return errors.New("its toolConfig.allowedFunctionNames is not a list of names")
+	}
+	if mode == "none" {
+		names = json.RawMessage("[]")
+	} else if len(list) == 0 {
+		names = nil // an empty list does not restrict
+	}
+	if mode != "" {
+		set(o, grapnel.FieldMode, quote(mode))
+	}
+	if names != nil {
+		set(o, grapnel.FieldTools, names)
+	}
+	return nil
+}
+
+// geminiTail reads the call that is to be made next, in the words of the agent that
+// shall make it.
+func geminiTail(o *grapnel.Outcome, ev *grapnel.Event, next map[string]json.RawMessage) error {
+	args := present(next["args"])
+	if args == nil {
+		args = json.RawMessage("{}")
+	}
+	if text(next["name"]) == "" || !isObject(args) {
+		return errors.New("its tailToolCallRequest must be {name, args}")
+	}
+	t := &grapnel.Tool{Name: text(next["name"]), Input: args}
+	t.Class, t.Facts = classify(geminiTools, t)
+	t.Derive()
+	r, err := render(&grapnel.Event{Agent: grapnel.Agent{Name: geminiName}}, t, cmp.Or(ev.Agent.Name, geminiName))
+	if err != nil {
+		return err
+	}
+	set(o, grapnel.FieldNext, members{{"name", quote(r.name)}, {"input", r.input.raw()}}.raw())
+	return nil
+}

@@ -1,0 +1,516 @@
+package dialect
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A hook program is written in one language and the event happened in another. What
+// follows translates between two tables of tools. The values stay; names of tools
+// and of members of their inputs change.
+
+// entry is one member of an object.
+type entry struct {
+	name  string
+	value json.RawMessage
+}
+
+// members is an object whose order counts.
+type members []entry
+
+// membersOf returns the members of an object, of equal names only the last value.
+func membersOf(raw json.RawMessage) members {
+	raw = trim(raw)
+	if !isObject(raw) {
+		return nil
+	}
+	var m members
+	at := make(map[string]int, 16) // an input may have a million members
+	eachMember(raw, func(name string, value json.RawMessage) {
+		if i, again := at[name]; again {
+			m[i].value = value
+			return
+		}
+		at[name] = len(m)
+		m = append(m, entry{name, value})
+	})
+	return m
+}
+
+// byName is the members for those who look up many.
+func (m members) byName() map[string]json.RawMessage {
+	values := make(map[string]json.RawMessage, len(m))
+	for _, e := range m {
+		values[e.name] = e.value
+	}
+	return values
+}
+
+func (m members) find(name string) int {
+	return slices.IndexFunc(m, func(e entry) bool { return e.name == name })
+}
+
+func (m members) get(name string) json.RawMessage {
+	if i := m.find(name); i >= 0 {
+		return m[i].value
+	}
+	return nil
+}
+
+// set replaces a member, or adds it; a nil value does nothing.
+func (m *members) set(name string, value json.RawMessage) {
+	if value == nil {
+		return
+	}
+	if i := m.find(name); i >= 0 {
+		(*m)[i].value = value
+		return
+	}
+	*m = append(*m, entry{name, value})
+}
+
+// text sets a member that is a string; an empty one does nothing.
+func (m *members) text(name, s string) {
+	if s != "" {
+		m.set(name, quote(s))
+	}
+}
+
+func (m *members) flag(name string, b bool) {
+	m.set(name, json.RawMessage(fmt.Sprint(b)))
+}
+
+func (m members) raw() json.RawMessage {
+	b := []byte{'{'}
+	for i, e := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, quote(e.name)...), ':')
+		b = append(b, e.value...)
+	}
+	return append(b, '}')
+}
+
+// line is the object as hook programs get it: on one line, with a newline.
+func (m members) line() ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, m.raw()); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// eventRow returns the row under which an agent tells its hooks of an event.
+func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, error) {
+	is := func(r *EventRow) bool { return r.Kind == ev.Kind || r.Failed != "" && r.Failed == ev.Kind }
+	if ev.Agent.Name == agent {
+		// Events that share a kind are told apart by the payload.
+		if row := rowNamed(rows, text(split(ev.Native)["hook_event_name"])); row != nil && is(row) {
+			return row, nil
+		}
+	}
+	for i := range rows {
+		if ev.Kind != "" && is(&rows[i]) {
+			return &rows[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s has none that is %s", ErrNoSuchEvent, agent, ev.Kind)
+}
+
+// contractFor returns the Contract of an event, which for a native one may be nil.
+func contractFor(ev *grapnel.Event) *grapnel.Contract {
+	if ev.Kind.Native() {
+		return ev.Contract
+	}
+	return grapnel.ContractOf(ev.Kind)
+}
+
+// toolsOf returns an agent's table of tools.
+func toolsOf(agent string) []ToolRow {
+	switch agent {
+	case claudeName:
+		return claudeTools
+	case geminiName:
+		return geminiTools
+	default:
+		return nil
+	}
+}
+
+func spellMCP(agent string, mcp *grapnel.MCP) string {
+	if agent == geminiName {
+		return "mcp_" + mcp.Server + "_" + mcp.Tool
+	}
+	return "mcp__" + mcp.Server + "__" + mcp.Tool
+}
+
+func toolNamed(rows []ToolRow, name string) *ToolRow {
+	for i := range rows {
+		if rows[i].Native == name {
+			return &rows[i]
+		}
+	}
+	return nil
+}
+
+func (r *ToolRow) like() string { return cmp.Or(r.Like, r.Native) }
+
+// counterpart returns the row in which an agent has a tool of another agent. own is
+// not nil when the tables name both as doing the same; otherwise the class and what
+// is known of the input decide, and there may be no counterpart at all.
+func counterpart(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
+	name := t.Name
+	if own = toolNamed(from, t.Name); own != nil {
+		name = own.like()
+	}
+	for i := range to {
+		if to[i].like() == name && to[i].Class == t.Class {
+			return &to[i], own
+		}
+	}
+	var known []grapnel.Field
+	for f, n := range map[grapnel.Field]int{
+		grapnel.FieldCommand: len(t.Commands), grapnel.FieldPath: len(t.Paths), grapnel.FieldURL: len(t.URLs), grapnel.FieldContent: len(t.Content),
+	} {
+		if n > 0 {
+			known = append(known, f)
+		}
+	}
+	if len(known) == 0 || t.Class == grapnel.ClassOther || t.Class == grapnel.ClassMCP {
+		return nil, nil // two tools of which nothing is known are not the same tool
+	}
+	for i := range to {
+		if to[i].Class != t.Class {
+			continue
+		}
+		covers := func(f grapnel.Field) bool {
+			return slices.ContainsFunc(to[i].Facts, func(fact grapnel.Fact) bool { return fact.Field == f })
+		}
+		if row == nil || !slices.ContainsFunc(known, func(f grapnel.Field) bool { return !covers(f) }) {
+			row = &to[i]
+			if !slices.ContainsFunc(known, func(f grapnel.Field) bool { return !covers(f) }) {
+				break
+			}
+		}
+	}
+	return row, nil
+}
+
+// A rendering is a call of a tool in the words of another agent.
+type rendering struct {
+	name  string
+	input members
+	same  bool     // the input is in no other words than the event's own
+	pairs []pair   // members that have another name there, those that are absent included
+	made  []string // members that only the rendering has: views of what stands deeper in the input
+}
+
+// pair is a member's name in the event and in the rendering.
+type pair struct{ own, there string }
+
+// render writes a call of ev as agent would have made it. A member that has no
+// counterpart keeps its own name. What a hook would look for in one place but
+// stands in several is an error: it would see a part and take it for all.
+func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error) {
+	r := &rendering{name: t.Name, input: membersOf(t.Input), same: true}
+	if ev.Agent.Name == agent {
+		return r, nil
+	}
+	if t.MCP != nil {
+		r.name = spellMCP(agent, t.MCP)
+		return r, nil
+	}
+	row, own := counterpart(t, toolsOf(ev.Agent.Name), toolsOf(agent))
+	if row == nil {
+		return r, nil
+	}
+	r.name, r.same = row.Native, false
+	if own != nil {
+		r.pairMembers(own.Members, row.Members)
+	}
+	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
+		if err := r.pairFacts(f, t, row); err != nil {
+			return nil, fmt.Errorf("tool %s as %s: %w", t.Name, row.Native, err)
+		}
+	}
+	renamed := slices.Clone(r.input)
+	taken := make(map[string]bool, len(renamed))
+	for i := range renamed {
+		name := r.there(renamed[i].name)
+		if taken[name] {
+			return nil, fmt.Errorf("tool %s as %s: %s stands in more than one member of the input", t.Name, row.Native, name)
+		}
+		renamed[i].name, taken[name] = name, true
+	}
+	// A name that is taken stands for what is there.
+	r.pairs = slices.DeleteFunc(r.pairs, func(p pair) bool { return r.input.find(p.own) < 0 && renamed.find(p.there) >= 0 })
+	r.input = renamed
+	return r, nil
+}
+
+// pairMembers joins two lists of pairs over the names that both tools are like.
+func (r *rendering) pairMembers(own, there [][2]string) {
+	at := func(list [][2]string, i int, name string) string {
+		for _, p := range list {
+			if p[i] == name {
+				return p[1-i]
+			}
+		}
+		return name
+	}
+	for _, p := range own {
+		r.pairs = append(r.pairs, pair{p[0], at(there, 1, p[1])})
+	}
+	for _, p := range there {
+		if name := at(own, 1, p[1]); !slices.ContainsFunc(r.pairs, func(q pair) bool { return q.own == name }) {
+			r.pairs = append(r.pairs, pair{name, p[0]})
+		}
+	}
+}
+
+// pairFacts pairs the members in which both tables know a field. Members that are
+// there come first: older versions of an agent call them otherwise.
+func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) error {
+	slots := topMembers(row.Facts, f)
+	if len(slots) == 0 {
+		return nil
+	}
+	own := topMembers(t.Facts, f)
+	slices.SortStableFunc(own, func(a, b string) int { return cmp.Compare(min(r.input.find(a), 0), min(r.input.find(b), 0)) * -1 })
+	values := viewOf(t, f)
+	if len(own) > 0 && r.input.find(own[0]) >= 0 || len(values) == 0 {
+		for i := range min(len(own), len(slots)) {
+			r.pairs = append(r.pairs, pair{own[i], slots[i]})
+		}
+		return nil
+	}
+	value := values[0]
+	if len(values) > 1 {
+		switch f {
+		case grapnel.FieldCommand: // lines that run one after the other
+			value = strings.Join(values, "\n")
+		default:
+			return fmt.Errorf("it has %d values for %s, which are one there", len(values), f)
+		}
+	}
+	if r.input.find(slots[0]) >= 0 {
+		return fmt.Errorf("%s stands in more than one member of the input", slots[0])
+	}
+	r.input = append(slices.Clone(r.input), entry{slots[0], quote(value)})
+	r.made = append(r.made, slots[0])
+	return nil
+}
+
+// topMembers lists the members of an input that hold a field by themselves.
+func topMembers(facts []grapnel.Fact, f grapnel.Field) []string {
+	var names []string
+	for _, fact := range facts {
+		if name, ok := strings.CutPrefix(fact.At, "/"); ok && fact.Field == f && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// viewOf lists what a call says of a field.
+func viewOf(t *grapnel.Tool, f grapnel.Field) []string {
+	switch f {
+	case grapnel.FieldCommand:
+		return t.Commands
+	case grapnel.FieldURL:
+		return t.URLs
+	case grapnel.FieldPath:
+		paths := make([]string, len(t.Paths))
+		for i, p := range t.Paths {
+			paths[i] = p.Path
+		}
+		return paths
+	case grapnel.FieldContent:
+		if t.Content != "" {
+			return []string{t.Content}
+		}
+	default: // no other field is a view of the input
+	}
+	return nil
+}
+
+func (r *rendering) there(own string) string {
+	for _, p := range r.pairs {
+		if p.own == own {
+			return p.there
+		}
+	}
+	return own
+}
+
+func (r *rendering) own(there string) (name string, paired bool) {
+	for _, p := range r.pairs {
+		if p.there == there {
+			return p.own, true
+		}
+	}
+	return there, false
+}
+
+// change adds to o what a hook that saw the event through agent's words made of the
+// tool's input. A whole new input is only taken over where the words are the
+// event's own. Otherwise each member that differs is a change of its own, a view
+// where the event has one: what the hook's language has no word for, such as the
+// directory of a command, was not in its hands and stays. A change without a
+// counterpart is an error.
+func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMessage) error {
+	if ev.Tool == nil {
+		return fmt.Errorf("it changes the input of a tool, and %s has none", ev.Kind)
+	}
+	r, err := render(ev, ev.Tool, agent)
+	if err != nil {
+		return err
+	}
+	if r.same {
+		set(o, grapnel.FieldInput, said)
+		return nil
+	}
+	now, before := membersOf(said), r.input.byName()
+	var patch members
+	for _, e := range now {
+		was := before[e.name]
+		if was != nil && sameJSON(was, e.value) || was == nil && present(e.value) == nil {
+			continue
+		}
+		own, paired := r.own(e.name)
+		switch {
+		case slices.Contains(r.made, e.name), was == nil && !paired:
+			return fmt.Errorf("it sets %s of %s, which %s of %s does not have", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
+		case isObject(e.value):
+			return fmt.Errorf("it sets %s of %s to an object, which cannot be told to %s of %s", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
+		}
+		if f := viewAt(ev.Tool, own); f != "" && e.value[0] == '"' {
+			set(o, f, e.value)
+			continue
+		}
+		patch = append(patch, entry{own, e.value}) // null removes it
+	}
+	after := now.byName()
+	for _, e := range r.input {
+		if after[e.name] != nil {
+			continue
+		}
+		if slices.Contains(r.made, e.name) {
+			return fmt.Errorf("it removes %s of %s, which %s of %s does not have", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
+		}
+		if own, paired := r.own(e.name); paired {
+			patch = append(patch, entry{own, json.RawMessage("null")})
+		}
+	}
+	if patch != nil {
+		o.Patch = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: patch.raw()}
+	}
+	return nil
+}
+
+// viewAt returns the field whose only place in the input is this member.
+func viewAt(t *grapnel.Tool, name string) grapnel.Field {
+	input := membersOf(t.Input)
+	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
+		names := topMembers(t.Facts, f)
+		names = slices.DeleteFunc(names, func(n string) bool { return input.find(n) < 0 })
+		deeper := slices.ContainsFunc(t.Facts, func(fact grapnel.Fact) bool {
+			return fact.Field == f && strings.Count(fact.At, "/") != 1
+		})
+		if !deeper && len(names) == 1 && names[0] == name {
+			return f
+		}
+	}
+	return ""
+}
+
+func set(o *grapnel.Outcome, f grapnel.Field, value json.RawMessage) {
+	if o.Set == nil {
+		o.Set = make(map[grapnel.Field]json.RawMessage)
+	}
+	o.Set[f] = value
+}
+
+func native(o *grapnel.Outcome, agent, name string, value json.RawMessage) {
+	if value == nil {
+		return
+	}
+	if o.Native == nil {
+		o.Native = make(map[string]json.RawMessage)
+	}
+	o.Native[agent+"."+name] = value
+}
+
+// sameJSON compares values without regard to key order and white space. Numbers
+// are compared as written.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	decode := func(raw json.RawMessage) (v any, err error) {
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber()
+		err = dec.Decode(&v)
+		return v, err
+	}
+	x, errX := decode(a)
+	y, errY := decode(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+// said returns the text of a tool's output in any agent's shape, or "".
+func said(output json.RawMessage) string {
+	if s, ok := unquote(output); ok {
+		return s
+	}
+	if len(output) > 0 && output[0] == '[' {
+		var parts []json.RawMessage
+		if json.Unmarshal(output, &parts) != nil {
+			return ""
+		}
+		var texts []string
+		for _, part := range parts {
+			if s := cmp.Or(text(part), text(split(part)["text"])); s != "" {
+				texts = append(texts, s)
+			}
+		}
+		return strings.Join(texts, "\n")
+	}
+	about := split(output)
+	for _, name := range []string{"llmContent", "stdout", "content", "text", "message"} {
+		if raw := about[name]; raw != nil && raw[0] != '{' {
+			if s := said(raw); s != "" {
+				return s
+			}
+		}
+	}
+	if failure := about["error"]; isObject(failure) {
+		return text(split(failure)["message"])
+	}
+	return text(about["error"])
+}
+
+// failure says how a hook program failed.
+func failure(out Output) error {
+	return fmt.Errorf("%s%s", exitText(out.Exit), quoteSaid(strings.TrimSpace(string(out.Stderr))))
+}
+
+// variables lists those that have a value.
+func variables(pairs ...[2]string) []string {
+	var vars []string
+	for _, p := range pairs {
+		if p[1] != "" {
+			vars = append(vars, p[0]+"="+p[1])
+		}
+	}
+	return vars
+}
