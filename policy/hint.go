@@ -8,6 +8,9 @@ import (
 // didYouMean returns a hint with the known word that is nearest to a mistyped one,
 // or "" when none is near.
 func didYouMean(word string, known []string) string {
+	if len(word) > 64 {
+		return "" // no slip of the finger, and slow to compare
+	}
 	best, distance := "", 1+len(word)/3
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d <= distance {

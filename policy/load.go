@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -100,7 +102,7 @@ func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
 	if errs[0].gone {
 		loaded.State = Gone
 	}
-	if digest := snaps.last(file.Path); digest != "" {
+	if digest := snaps.last(file.Path); digest != "" && req.Frozen[file.Path] == "" {
 		if old := snaps.read(digest); old != nil {
 			if specs, err := req.build(file, old, digest); err == nil {
 				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(old.Hooks), old.Strict
@@ -125,8 +127,10 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		}
 		return nil, "", []*Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
 	}
-	data, err := readFile(file.Path)
+	data, err := readFile(file.Path, yaml.MaxSize+1)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(file.Path):
+		return nil, "", []*Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
 	case errors.Is(err, fs.ErrNotExist) && !file.Must && snaps.last(file.Path) == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
@@ -163,17 +167,46 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 	return specs, nil
 }
 
-// readFile reads a policy file that is not absurdly large.
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+// Read reads and parses one policy file, and keeps nothing.
+func Read(file string) (*Policy, []*Error) {
+	data, err := readFile(file, yaml.MaxSize+1)
+	if err != nil {
+		return nil, []*Error{{File: file, Msg: reason(err)}}
+	}
+	return Parse(file, data)
+}
+
+var errNotRegular = errors.New("is not a regular file")
+
+// readFile reads the first bytes of a regular file. Of anything else it does not
+// wait for an end that may never come: of a pipe not even for somebody to open the
+// other side.
+func readFile(name string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, yaml.MaxSize+1))
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// isLink reports whether a name that cannot be opened is there all the same.
+func isLink(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }
 
 func reason(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "no such file"
+	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return "cannot be read: " + at.Err.Error()
 	}
@@ -236,7 +269,7 @@ func (s snapshots) last(path string) string {
 	if s.dir == "" {
 		return ""
 	}
-	data, err := os.ReadFile(s.lastFile(path))
+	data, err := readFile(s.lastFile(path), 64<<10)
 	digest, _, _ := strings.Cut(string(data), "\n")
 	if err != nil || len(digest) != 2*sha256.Size || strings.Trim(digest, "0123456789abcdef") != "" {
 		return ""
@@ -248,13 +281,18 @@ func (s snapshots) read(digest string) *Policy {
 	if s.dir == "" {
 		return nil
 	}
-	data, err := os.ReadFile(filepath.Join(s.dir, digest+".json"))
+	data, err := readFile(filepath.Join(s.dir, digest+".json"), 64*yaml.MaxSize)
 	if err != nil {
 		return nil
 	}
 	var snap snapshot
-	if json.Unmarshal(data, &snap) != nil || snap.Format != snapshotFormat {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields() // another version wrote it: what it says there, this one would not do
+	if dec.Decode(&snap) != nil || dec.More() || snap.Format != snapshotFormat {
 		return nil
+	}
+	if snap.Policy == nil || snap.Policy.Version != 1 {
+		return nil // no file says that
 	}
 	return snap.Policy
 }
@@ -275,11 +313,20 @@ func (s snapshots) write(path, digest string, policy *Policy) {
 	s.prune()
 }
 
-// prune drops the oldest contents.
+// prune drops the oldest contents, but none that is the last of its file: somebody
+// could push that out with many others.
 func (s snapshots) prune() {
 	names, _ := filepath.Glob(filepath.Join(s.dir, "*.json"))
-	if len(names) <= keepSnapshots {
+	surplus := len(names) - keepSnapshots
+	if surplus <= 0 {
 		return
+	}
+	lasts, _ := filepath.Glob(filepath.Join(s.dir, "last-*"))
+	for _, last := range lasts {
+		if data, err := readFile(last, 2*sha256.Size); err == nil {
+			kept := filepath.Join(s.dir, string(data)+".json")
+			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
+		}
 	}
 	age := map[string]int64{}
 	for _, name := range names {
@@ -288,7 +335,7 @@ func (s snapshots) prune() {
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return int(min(1, max(-1, age[a]-age[b]))) })
-	for _, name := range names[:len(names)-keepSnapshots] {
+	for _, name := range names[:min(surplus, len(names))] {
 		_ = os.Remove(name)
 	}
 }

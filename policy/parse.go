@@ -396,7 +396,11 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
 				}
 			},
-			"with": func(n *yaml.Node) { r.With = n.Text },
+			"with": func(n *yaml.Node) {
+				if r.With = n.Text; n.Kind == yaml.List || n.Kind == yaml.Map {
+					p.fail(n, "", "want text, not %s", n.Kind)
+				}
+			},
 		})
 		if r.Pattern == "" || item.Get("with") == nil {
 			p.fail(item, "", "replace wants `pattern` and `with`")

@@ -3,6 +3,7 @@ package policy
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,49 +14,83 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
 
-// realNames is a path that a call names, made real: relative to where the agent
-// works, symbolic links followed, dots cleaned, also when the file does not exist
-// yet. Otherwise a model could reach a guarded file through another name of it.
-type realNames struct {
-	name string   // as the call names it
-	root string   // the project's, real
-	real []string // its readings, see resolve
+// realName is one reading of a path that a call names: as the text says, relative to
+// where the agent works, or made real, with symbolic links followed. Both count,
+// also when the file does not exist yet. Otherwise a model could reach a guarded
+// file through another name of it, or a guard of a name that is itself a link, as
+// those in a home directory often are, would guard nothing.
+type realName struct {
+	name  string   // as the call names it
+	roots []string // the project's, as it is called and real
+	path  string   // this reading: absolute and clean
 }
 
 // match reports whether a pattern means this path. A relative pattern counts from
-// the project's root, one that begins with **/ also holds outside of it, and ~/ is
-// the home directory.
-func (p realNames) match(pattern string) bool {
-	if strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
-		pattern = realPattern(expandHome(pattern))
-		return slices.ContainsFunc(p.real, func(real string) bool { return matchGlob(pattern, real) })
+// the project's root, one that begins with **/ also holds outside of it, ~/ is the
+// home directory, and a slash at the end means all that is in the directory.
+func (p realName) match(pattern string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		pattern += "**"
 	}
-	return slices.ContainsFunc(p.real, func(real string) bool {
-		rel, err := filepath.Rel(p.root, real)
-		inside := err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-		return inside && matchGlob(pattern, rel) ||
-			strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(real, string(filepath.Separator)))
-	})
+	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
+		pattern = expandHome(pattern)
+		return slices.ContainsFunc(realPatterns(pattern), func(pattern string) bool { return matchGlob(pattern, p.path) })
+	}
+	for strings.HasPrefix(pattern, "./") {
+		pattern = strings.TrimLeft(pattern[1:], "/")
+	}
+	return slices.ContainsFunc(p.roots, func(root string) bool {
+		rel, err := filepath.Rel(root, p.path)
+		outside := rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator))
+		return err == nil && outside == strings.HasPrefix(pattern, "../") && matchGlob(pattern, rel)
+	}) || strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(p.path, string(filepath.Separator)))
 }
 
+// foldsCase: the file systems of these make no difference between .env and .ENV.
+const foldsCase = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
+
 func matchGlob(pattern, name string) bool {
+	if foldsCase {
+		pattern, name = strings.ToLower(pattern), strings.ToLower(name)
+	}
 	ok, _ := doublestar.Match(filepath.ToSlash(pattern), filepath.ToSlash(name))
 	return ok
 }
 
-// resolve makes a path real from where the agent works. Where a dot-dot follows a
-// symbolic link there are two readings: most agents clean the text first, the
-// system follows the link first. Both count.
+// maxPath is the length in bytes beyond which links are not followed: no system opens
+// a path of that length.
+const maxPath = 32 << 10
+
+// resolve lists the readings of a path. Where a dot-dot follows a symbolic link there
+// are two that are real: most agents clean the text first, the system follows the
+// link first.
 func resolve(name string, ev *grapnel.Event) []string {
+	if scheme := len("file:"); len(name) > scheme && strings.EqualFold(name[:scheme], "file:") {
+		name = unescape(name[scheme:])
+		if rest, ok := strings.CutPrefix(name, "//"); ok { // and a host, which is this one
+			if at := strings.IndexByte(rest, '/'); at >= 0 {
+				name = rest[at:]
+			}
+		}
+	}
 	name = expandHome(name)
 	if !filepath.IsAbs(name) {
 		name = ev.Session.CWD + string(filepath.Separator) + name
 	}
-	clean := realPath(filepath.Clean(name))
-	if !strings.Contains(name, "..") {
+	clean := filepath.Clean(name)
+	if len(clean) > maxPath {
 		return []string{clean}
 	}
-	return []string{clean, realPath(name)}
+	if !strings.Contains(name, "..") || len(name) > maxPath {
+		return distinct(clean, realPath(clean))
+	}
+	return distinct(clean, realPath(clean), realPath(name))
+}
+
+// distinct drops what is there twice.
+func distinct(words ...string) []string {
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // maxLinks is how many symbolic links are followed, as in Linux.
@@ -92,11 +127,14 @@ func realPath(name string) string {
 	return real
 }
 
-// realPattern follows symbolic links in the part of a pattern before its first
-// wildcard.
-func realPattern(pattern string) string {
+// realPatterns returns an absolute pattern as it stands, and with symbolic links
+// followed in the part before its first wildcard.
+func realPatterns(pattern string) []string {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
-	return realPath(filepath.FromSlash(base)) + "/" + rest
+	if !strings.ContainsAny(rest, `*?[{\`) {
+		return distinct(pattern, realPath(pattern))
+	}
+	return distinct(pattern, realPath(filepath.FromSlash(base))+"/"+rest)
 }
 
 // projectRoot is the root that the event names, else the nearest directory above

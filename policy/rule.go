@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -40,13 +39,14 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		spec.Mode = grapnel.Observe
 	}
 	if h.Match != nil || h.Except != nil || h.When != "" {
-		m := &matcher{every: h.Decide == "allow", facts: cache}
+		as := reading{allow: h.Decide == "allow"}
+		m := &matcher{allow: as.allow, facts: cache}
 		var err error
-		if m.match, err = compileMatch(h.Match); err != nil {
+		if m.match, err = compileMatch(h.Match, as); err != nil {
 			return spec, err
 		}
 		for i := range h.Except {
-			e, err := compileMatch(&h.Except[i])
+			e, err := compileMatch(&h.Except[i], as.not())
 			if err != nil {
 				return spec, err
 			}
@@ -142,18 +142,13 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}
-		f, err := os.Open(name)
+		data, err := readFile(name, maxContextFile+1)
 		if err != nil {
-			return grapnel.Outcome{}, fmt.Errorf("context: %w", err)
-		}
-		defer f.Close()
-		data, err := io.ReadAll(io.LimitReader(f, maxContextFile+1))
-		if err != nil {
-			return grapnel.Outcome{}, fmt.Errorf("context: %w", err)
+			return grapnel.Outcome{}, fmt.Errorf("context: %s: %w", name, err)
 		}
 		text = string(data)
 		if len(data) > maxContextFile {
-			text = text[:maxContextFile] + fmt.Sprintf("\n… [grapnel: only the first %d bytes of %s]", maxContextFile, c.what.File)
+			text = strings.ToValidUTF8(text[:maxContextFile], "") + fmt.Sprintf("\n… [grapnel: only the first %d bytes of %s]", maxContextFile, c.what.File)
 		}
 	}
 	return grapnel.Outcome{Context: []string{text}, Message: c.message}, nil

@@ -1,0 +1,179 @@
+package policy_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file that is there in some way, and says nothing valid, blocks.
+func TestLoadOfOddFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "big"), blockAll+strings.Repeat("# padding\n", 110_000))
+	put(t, filepath.Join(dir, "file"), "")
+	if err := os.Symlink(filepath.Join(dir, "none"), filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"big":      "more than 1048576",
+		"file":     "the file is empty",
+		"file/x":   "cannot be read",
+		"dangling": "is a link to a file that does not exist",
+	} {
+		set, e := load(t, filepath.Join(dir, name), "", false)
+		if v := e.Fire(context.Background(), sh("ls")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), want) {
+			t.Errorf("%s: %v %q, want a block that says %q", name, v.Decision, v.Reason(), want)
+		}
+		if got := set.Files[0].State; got != policy.Broken {
+			t.Errorf("%s: state %s, want broken", name, got)
+		}
+	}
+}
+
+func TestLoadOfForeignLineEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"crlf": strings.ReplaceAll(blockAll, "\n", "\r\n"), "bom": "\ufeff" + blockAll, "no end": strings.TrimSpace(blockAll),
+	} {
+		file := filepath.Join(dir, name)
+		put(t, file, text)
+		set, e := load(t, file, "", false)
+		if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block || v.Reason() != "no touching" {
+			t.Errorf("%s: %v %q (%v), want the rule's block", name, v.Decision, v.Reason(), set.Files[0].Errors)
+		}
+	}
+}
+
+// A snapshot that is torn, empty or of another version is no policy: the file is.
+func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(string) string{
+		"empty":              func(string) string { return "" },
+		"torn":               func(s string) string { return s[:len(s)/2] },
+		"no policy":          func(string) string { return `{"format":1,"file":"p"}` },
+		"a policy of naught": func(string) string { return `{"format":1,"file":"p","policy":{}}` },
+		"another format":     func(s string) string { return strings.Replace(s, `"format":1`, `"format":99`, 1) },
+		"a key of later":     func(s string) string { return strings.Replace(s, `"hooks":[`, `"use":["x"],"hookz":[`, 1) },
+		"a hook of later":    func(s string) string { return strings.Replace(s, `"decide":"block"`, `"limit":{}`, 1) },
+		"more behind":        func(s string) string { return s + `{}` },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
+			put(t, file, blockAll)
+			load(t, file, snaps, false)
+			kept, _ := filepath.Glob(filepath.Join(snaps, "*.json"))
+			if len(kept) != 1 {
+				t.Fatalf("%d snapshots, want 1", len(kept))
+			}
+			data, err := os.ReadFile(kept[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spoilt := spoil(string(data)); spoilt == string(data) {
+				t.Fatal("nothing was spoilt")
+			} else {
+				put(t, kept[0], spoilt)
+			}
+			_, e := load(t, file, snaps, false)
+			if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block || v.Reason() != "no touching" {
+				t.Errorf("%v %q, want the rule's block", v.Decision, v.Reason())
+			}
+		})
+	}
+}
+
+// What is frozen is that content or nothing: not what the file said last.
+func TestLoadFrozen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
+	put(t, file, blockAll)
+	set, _ := load(t, file, snaps, false)
+	old := set.Files[0].Digest
+	put(t, file, blockAll+"# changed\n")
+	load(t, file, snaps, false)
+	frozen := func() policy.Set {
+		return policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Snapshots: snaps, Frozen: map[string]string{file: old}})
+	}
+	if got := frozen(); got.Files[0].Digest != old || got.Specs[0].Source.Digest != old {
+		t.Errorf("digest %s, want %s", got.Files[0].Digest, old)
+	}
+	if err := os.Remove(filepath.Join(snaps, old+".json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range frozen().Specs {
+		if spec.Source.Name == file {
+			t.Errorf("hook %q of another content is loaded", spec.Name)
+		}
+	}
+}
+
+// Many other contents do not push out the one that protects against a typo.
+func TestPruneKeepsTheLastOfEachFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
+	put(t, file, blockAll)
+	load(t, file, snaps, false)
+	other := filepath.Join(dir, "other.yaml")
+	for i := range 50 {
+		put(t, other, "version: 1\n"+strings.Repeat("#\n", i))
+		load(t, other, snaps, false)
+	}
+	put(t, file, "version: 2\n")
+	_, e := load(t, file, snaps, false)
+	if v := e.Fire(context.Background(), sh("touch x")); v.Reason() != "no touching" {
+		t.Errorf("%v %q, want the last valid content in force", v.Decision, v.Reason())
+	}
+}
+
+// Programs that start at once share one directory, from the first moment on.
+func TestLoadAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "a", "b", "state")
+	put(t, file, blockAll)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			_, e := load(t, file, snaps, false)
+			if v := e.Fire(context.Background(), sh("touch x")); v.Reason() != "no touching" {
+				t.Errorf("%v %q, want the rule's block", v.Decision, v.Reason())
+			}
+		})
+	}
+	all.Wait()
+	left, _ := filepath.Glob(filepath.Join(snaps, ".new-*"))
+	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.json")); len(kept) != 1 || len(left) != 0 {
+		t.Errorf("%d snapshots and %d leftovers, want one and none", len(kept), len(left))
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "p.yaml"), blockAll)
+	if p, errs := policy.Read(filepath.Join(dir, "p.yaml")); errs != nil || len(p.Hooks) != 1 {
+		t.Errorf("Read = %v, %v", p, errs)
+	}
+	if _, errs := policy.Read(filepath.Join(dir, "none")); len(errs) != 1 || errs[0].Msg != "no such file" {
+		t.Errorf("Read of nothing says %v", errs)
+	}
+}
