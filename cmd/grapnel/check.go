@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +38,10 @@ func newCheck(c *console) *cobra.Command {
 			if len(files) == 0 {
 				files = []string{place.Policy}
 			} else {
-				installed = slices.Contains(files, place.Policy)
+				installed = slices.ContainsFunc(files, func(file string) bool {
+					abs, err := filepath.Abs(file)
+					return err == nil && abs == place.Policy
+				})
 			}
 			findings := []finding{}
 			bad := false
@@ -86,28 +91,74 @@ func (c *console) located(f finding, color string) string {
 }
 
 func checkFile(file string, place answer.Place, installed bool) (found []finding, hooks int) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		e := &policy.Error{File: file, Msg: err.Error()}
-		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			e.Msg = at.Err.Error()
-		}
-		if errors.Is(err, fs.ErrNotExist) && file == place.Policy {
+	p, errs := policy.Read(file)
+	for _, e := range errs {
+		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
 		}
-		return []finding{{e, "error"}}, 0
-	}
-	p, errs := policy.Parse(file, data)
-	for _, e := range errs {
 		found = append(found, finding{e, "error"})
 	}
 	if p == nil {
 		return found, 0
 	}
+	found = append(found, suspicious(file, p)...)
 	if installed {
 		found = append(found, uninstalled(file, p, place)...)
 	}
 	return found, len(p.Hooks)
+}
+
+// suspicious names what is valid and hardly what is meant.
+func suspicious(file string, p *policy.Policy) []finding {
+	var found []finding
+	warn := func(h *policy.Hook, hint, format string, args ...any) {
+		found = append(found, finding{&policy.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}, "warning"})
+	}
+	unknown := false
+	var guard *policy.Hook // of commands
+	for i := range p.Hooks {
+		h := &p.Hooks[i]
+		if h.Match == nil {
+			continue
+		}
+		for _, name := range h.Match.Tool {
+			if near := misspelt(name); near != "" {
+				warn(h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
+			}
+		}
+		unknown = unknown || len(h.Match.Shell) > 0
+		if len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask") && guard == nil {
+			guard = h
+		}
+	}
+	if guard != nil && !unknown {
+		warn(guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
+	}
+	return found
+}
+
+// misspelt returns the class or tool whose name a word is in another letter case.
+func misspelt(word string) string {
+	near := ""
+	for _, class := range grapnel.Classes {
+		if word == string(class) {
+			return ""
+		}
+		if strings.EqualFold(word, string(class)) {
+			near = string(class)
+		}
+	}
+	for _, d := range dialect.Dialects {
+		for _, t := range d.Tools {
+			if word == t.Native {
+				return ""
+			}
+			if near == "" && strings.EqualFold(word, t.Native) {
+				near = t.Native
+			}
+		}
+	}
+	return near
 }
 
 // uninstalled names the hooks on events that none of the installed agents sends.
@@ -150,11 +201,9 @@ func sendable(kind grapnel.Kind) bool {
 	return false
 }
 
-// installs lists the recorded installations of a place.
+// installs lists the recorded installations of a place that can be read; status
+// names the others.
 func installs(place answer.Place) []record.Record {
-	records, err := record.List(place.Installs())
-	if err != nil {
-		return nil
-	}
+	records, _ := record.List(place.Installs())
 	return records
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // printJSON writes one value, indented for people, without HTML escapes.
@@ -34,7 +35,21 @@ func (c *console) ask(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
+// plain keeps a text from steering the terminal: what agents and models write is
+// part of many lines.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.Is(unicode.C, r): // control characters, and those that turn the direction of text
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
 // indent puts a text below what it belongs to.
 func indent(text, by string) string {
-	return by + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+by)
+	return by + strings.ReplaceAll(strings.TrimRight(plain(text), "\n"), "\n", "\n"+by)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -176,7 +177,7 @@ func (c *console) printExplanation(x *explanation) {
 	for _, notice := range x.Notices {
 		fmt.Fprintln(c.out, c.paint(yellow, notice))
 	}
-	fmt.Fprintf(c.out, "%s %s %s (%s)\n", c.paint(bold, "event"), x.Event, x.tool, x.Agent)
+	fmt.Fprintf(c.out, "%s %s %s (%s)\n", c.paint(bold, "event"), plain(string(x.Event)), plain(x.tool), x.Agent)
 	if x.Error != "" {
 		fmt.Fprintf(c.out, "  %s\n", c.paint(red, x.Error))
 	}
@@ -187,7 +188,7 @@ func (c *console) printExplanation(x *explanation) {
 	for _, p := range x.Plan {
 		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, p.Hook, c.paint(dim, fmt.Sprintf("%s:%d", p.File, p.Line)))
 		if p.Matched != "" {
-			fmt.Fprintf(c.out, "            %s\n", p.Matched)
+			fmt.Fprintf(c.out, "            %s\n", plain(p.Matched))
 		}
 		if p.Error != "" {
 			fmt.Fprintf(c.out, "            %s\n", c.paint(red, p.Error))
@@ -200,8 +201,8 @@ func (c *console) printExplanation(x *explanation) {
 	for _, r := range x.Verdict.Reasons {
 		fmt.Fprintf(c.out, "  %s\n", indent(r.Text, "  ")[2:])
 	}
-	for field, value := range x.Verdict.Changes {
-		fmt.Fprintf(c.out, "  %s is now %s\n", field, value)
+	for _, field := range slices.Sorted(maps.Keys(x.Verdict.Changes)) {
+		fmt.Fprintf(c.out, "  %s is now %s\n", field, plain(string(x.Verdict.Changes[field])))
 	}
 	for _, text := range x.Verdict.Context {
 		fmt.Fprintf(c.out, "  context: %s\n", indent(text, "    ")[4:])
@@ -213,9 +214,9 @@ func (c *console) printExplanation(x *explanation) {
 		fmt.Fprintf(c.out, "  %s\n", c.paint(yellow, "lost: "+lost))
 	}
 	fmt.Fprintf(c.out, "%s exit %d\n", c.paint(bold, "reply"), x.Reply.Exit)
-	for name, text := range map[string]string{"stdout": x.Reply.Stdout, "stderr": x.Reply.Stderr} {
-		if text != "" {
-			fmt.Fprintf(c.out, "  %s: %s\n", name, indent(text, "    ")[4:])
+	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
+		if out.text != "" {
+			fmt.Fprintf(c.out, "  %s: %s\n", out.name, indent(out.text, "    ")[4:])
 		}
 	}
 	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {

@@ -36,7 +36,7 @@ func newLog(c *console) *cobra.Command {
 			}
 			if since != "" {
 				d, err := time.ParseDuration(since)
-				if err != nil {
+				if err != nil || d < 0 {
 					return usageError{withHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h")}
 				}
 				filter.Since = time.Now().Add(-d)
@@ -94,8 +94,10 @@ func (c *console) printEntry(e *spool.Entry) error {
 		return c.printLine(e)
 	}
 	var by []string
+	oneLine := func(text string) string { return plain(strings.Join(strings.Fields(text), " ")) }
 	for _, h := range e.Hooks {
-		text := h.Name
+		text := oneLine(h.Name)
+		h.Error = oneLine(h.Error)
 		switch {
 		case h.Error != "" && h.FailOpen:
 			text += c.paint(yellow, " failed open: "+h.Error)
@@ -116,9 +118,9 @@ func (c *console) printEntry(e *spool.Entry) error {
 		word = "change"
 	}
 	if e.Error != "" {
-		by = append(by, c.paint(red, e.Error))
+		by = append(by, c.paint(red, oneLine(e.Error)))
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %-11s %-17s %-18s %s  %6.1f ms  %s\n",
-		e.Time.Local().Format("01-02 15:04:05"), e.Agent, e.Event, e.Tool, c.decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
+		e.Time.Local().Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool), c.decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
 	return err
 }

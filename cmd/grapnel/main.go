@@ -22,6 +22,11 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
+// exitCode ends a command with a code after it has said all there is to say.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
 // errFailed ends a command with exit code 1 after it has said all there is to say.
 var errFailed = errors.New("failed")
 
@@ -41,7 +46,7 @@ func (e hintError) Unwrap() error { return e.error }
 func withHint(err error, hint string) error { return hintError{err, hint} }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "hook" {
+	if len(args) > 0 && args[0] == "hook" { // before cobra looks, which has a --help and a --version of its own
 		return answer.Main(args[1:], stdin, stdout, stderr)
 	}
 	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
@@ -52,6 +57,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errFailed):
 		return exitFailure
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
 	}
 	fmt.Fprintf(stderr, "grapnel: error: %v\n", err)
 	if hint, ok := errors.AsType[hintError](err); ok {
@@ -131,8 +139,10 @@ func newRoot(c *console) *cobra.Command {
 	root.AddCommand(&cobra.Command{
 		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
 		Short:              "Answer one event of an agent, as grapnel-hook does",
-		DisableFlagParsing: true, // main hands it over before cobra looks; this is its line in the help
-		Run:                func(*cobra.Command, []string) {},
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
+			return exitCode(answer.Main(args, c.in, c.out, c.err))
+		},
 	})
 	return root
 }

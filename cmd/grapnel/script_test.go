@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("XDG_CONFIG_HOME", "")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program of a -race test stays for a second
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
@@ -40,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"big":     big,
 			"lines":   lines,
 			"waitfor": waitFor,
+			"until":   until,
 		},
 	})
 }
@@ -81,6 +84,18 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 	if got := strconv.Itoa(bytes.Count(data, []byte("\n"))); got != args[1] {
 		ts.Fatalf("%s has %s lines, want %s", args[0], got, args[1])
 	}
+}
+
+// until wants a file to hold a text before long: until FILE REGEXP
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	re := regexp.MustCompile(args[1])
+	var data []byte
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if data, _ = os.ReadFile(ts.MkAbs(args[0])); re.Match(data) {
+			return
+		}
+	}
+	ts.Fatalf("%s does not come to hold %s:\n%s", args[0], args[1], data)
 }
 
 // waitfor wants a file to be there before long: waitfor FILE

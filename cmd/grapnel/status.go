@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
@@ -26,13 +28,12 @@ type statusReport struct {
 }
 
 type installState struct {
-	Agent    string    `json:"agent"`
-	Scope    string    `json:"scope"`
-	File     string    `json:"file"`
-	Events   int       `json:"events"`
-	Problem  string    `json:"problem,omitempty"`
-	Notes    []string  `json:"notes,omitempty"`
-	LastSeen time.Time `json:"last_seen,omitzero"`
+	Agent   string   `json:"agent"`
+	Scope   string   `json:"scope"`
+	File    string   `json:"file"`
+	Events  int      `json:"events"`
+	Problem string   `json:"problem,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 func newStatus(c *console) *cobra.Command {
@@ -72,15 +73,18 @@ func status(place answer.Place) (*statusReport, error) {
 			s.Warnings = append(s.Warnings, file.Notice)
 		}
 	}
-	for _, rec := range installs(place) {
+	recs, err := record.List(place.Installs())
+	if err != nil {
+		s.Warnings = append(s.Warnings, err.Error())
+	}
+	for _, rec := range recs {
 		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
-		state.inspect(rec.Program)
+		state.inspect(&rec)
 		s.Installs = append(s.Installs, state)
 		if state.Problem != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
 		}
 	}
-	var err error
 	if s.Day, err = spool.Summarize(place.Spool(), time.Now().Add(-24*time.Hour)); err != nil {
 		return nil, err
 	}
@@ -93,7 +97,7 @@ func status(place answer.Place) (*statusReport, error) {
 }
 
 // inspect says whether the agent's settings still hold what was installed.
-func (s *installState) inspect(program string) {
+func (s *installState) inspect(rec *record.Record) {
 	agent, err := install.Lookup(s.Agent)
 	if err != nil {
 		s.Problem = err.Error()
@@ -105,17 +109,27 @@ func (s *installState) inspect(program string) {
 		return
 	}
 	found, err := agent.Inspect(s.File, data)
-	switch {
-	case err != nil:
+	if err != nil {
 		s.Problem = err.Error()
-	case len(found.Entries) == 0:
-		s.Problem = "its settings do not name grapnel-hook any more: run \"grapnel install\" again"
-	default:
-		s.Notes = found.Notes
-		if _, err := os.Stat(program); err != nil {
-			s.Problem = fmt.Sprintf("%s is gone: run \"grapnel install\" again", program)
+		return
+	}
+	var missing []string
+	for _, event := range rec.Events {
+		if !slices.ContainsFunc(found.Entries, func(e install.Entry) bool { return e.Event == event }) {
+			missing = append(missing, event)
 		}
 	}
+	switch {
+	case len(found.Entries) == 0:
+		s.Problem = "its settings do not name grapnel-hook any more: run \"grapnel install\" again"
+	case len(missing) > 0:
+		s.Problem = fmt.Sprintf("its settings do not name grapnel-hook any more for %s: run \"grapnel install\" again", strings.Join(missing, ", "))
+	default:
+		if _, err := os.Stat(rec.Program); err != nil {
+			s.Problem = fmt.Sprintf("%s is gone: run \"grapnel install\" again", rec.Program)
+		}
+	}
+	s.Notes = found.Notes
 }
 
 func (c *console) printStatus(s *statusReport) {
@@ -142,10 +156,10 @@ func (c *console) printStatus(s *statusReport) {
 	}
 	fmt.Fprintf(c.out, ", %d failed open\n", s.Day.FailOpen)
 	for _, h := range s.Day.Hooks[:min(5, len(s.Day.Hooks))] {
-		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", h.Name, h.Runs, h.Errors, h.P95)
+		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", plain(h.Name), h.Runs, h.Errors, h.P95)
 	}
 	slices.Sort(s.Warnings)
 	for _, w := range s.Warnings {
-		fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), w)
+		fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), plain(w))
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -99,6 +98,13 @@ func parseArgs(args []string) (invocation, error) {
 	if inv.root != "" && inv.id != "" {
 		return inv, errors.New("--id and --root exclude each other")
 	}
+	if inv.root != "" {
+		abs, err := filepath.Abs(inv.root) // the drain runs elsewhere
+		if err != nil {
+			return inv, fmt.Errorf("--root %s: %w", inv.root, err)
+		}
+		inv.root = abs
+	}
 	switch len(words) {
 	case 2:
 		inv.event = words[1]
@@ -113,7 +119,13 @@ func parseArgs(args []string) (invocation, error) {
 }
 
 // Main runs grapnel-hook and returns its exit code.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
+	defer func() {
+		if r := recover(); r != nil { // not even lastResort could answer
+			fmt.Fprintf(stderr, "grapnel: error: internal error: %v\n", r)
+			exit = exitFailure
+		}
+	}()
 	inv, err := parseArgs(args)
 	switch {
 	case err != nil:
@@ -255,7 +267,7 @@ func Open(place Place, named []string, opts *Options) (*grapnel.Engine, policy.S
 // fail instead of running, so that on_error decides and the Record says so; they
 // are not left out, since a project can set the variable that counts.
 func runner(place Place) func(policy.Command) grapnel.Hook {
-	depth, _ := strconv.Atoi(os.Getenv("GRAPNEL_DEPTH"))
+	depth := process.Depth()
 	return func(c policy.Command) grapnel.Hook {
 		if depth >= maxDepth {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

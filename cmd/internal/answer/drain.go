@@ -75,7 +75,7 @@ func findPending(place Place, p spool.Pending) (grapnel.Spec, error) {
 		Frozen:    map[string]string{p.File: p.Digest},
 	})
 	for _, spec := range set.Specs {
-		if spec.Name == p.Hook && spec.Source.Name == p.Source {
+		if spec.Name == p.Hook && spec.Source.Name == p.Source && spec.Source.Digest == p.Digest {
 			return spec, nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/install/record"
@@ -28,16 +29,32 @@ func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }
 // Installs is the directory of the records of installations.
 func (p Place) Installs() string { return filepath.Join(p.State, "installs") }
 
-// Files lists the policy files: the user's, and those that the command line names.
+// Files lists the policy files: the user's, and those that the command line names,
+// each once.
 func (p Place) Files(named []string) []policy.File {
 	files := []policy.File{{Path: p.Policy, Scope: grapnel.ScopeUser}}
 	for _, name := range named {
 		if abs, err := filepath.Abs(name); err == nil {
 			name = abs
 		}
+		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name }); i >= 0 {
+			files[i].Must = true
+			continue
+		}
 		files = append(files, policy.File{Path: name, Scope: grapnel.ScopeSession, Must: true})
 	}
 	return files
+}
+
+// installed is the place that an installation recorded. One that names no policy
+// would guard nothing, and is broken.
+func installed(rec record.Record) (Place, error) {
+	for what, dir := range map[string]string{"policy": rec.Policy, "state directory": rec.State} {
+		if !filepath.IsAbs(dir) {
+			return Place{}, fmt.Errorf("installation %s: its record names no %s (%q), run \"grapnel install\" again", rec.ID, what, dir)
+		}
+	}
+	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path}, nil
 }
 
 // Locate finds the place of an invocation. With root, everything lies below that
@@ -62,7 +79,7 @@ func Locate(root, id string) (Place, error) {
 		if err != nil {
 			return Place{}, err
 		}
-		return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path}, nil
+		return installed(rec)
 	}
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(config) {
