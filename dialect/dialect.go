@@ -113,6 +113,7 @@ type Reply struct {
 	Stdout []byte
 	Stderr []byte
 	Exit   int
+	Silent bool // nothing may be added to stderr: the agent takes any output for an answer
 }
 
 // Output is what a hook program answered.
@@ -295,13 +296,17 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 // started when it is spent are errors of their hooks.
 func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
 	ev, row, err := d.read(in)
+	silent := row != nil && !row.Can.Message
 	if err == nil {
 		v := engine.Fire(ctx, ev)
-		return d.WriteVerdict(row, ev, &v)
+		reply := d.WriteVerdict(row, ev, &v)
+		reply.Silent = silent || reply.Exit != 0
+		return reply
 	}
 	v := engine.Fail(ctx, ev, err)
 	reply := d.WriteVerdict(row, ev, &v)
-	if len(reply.Stderr) > 0 || row != nil && !row.Can.Message {
+	reply.Silent = silent || len(reply.Stderr) > 0
+	if reply.Silent {
 		return reply
 	}
 	reply.Stderr = fmt.Appendf(nil, "grapnel: error: %v\n", err)

@@ -224,18 +224,25 @@ func noticeSpec(file File, text string) grapnel.Spec {
 
 // brokenSpec guards in place of a policy that cannot be read.
 func brokenSpec(file File, err *Error) grapnel.Spec {
-	text := fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err)
+	spec := lockSpec(file, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
+	spec.Name, spec.Line = "broken-policy", err.Line
+	return spec
+}
+
+// lockSpec blocks what a guard would have seen.
+func lockSpec(file File, text string) grapnel.Spec {
 	return grapnel.Spec{
-		Name: "broken-policy", Source: ownSource(file), Line: err.Line,
+		Name: "locked", Source: ownSource(file),
 		On:    []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore},
 		Phase: grapnel.PhaseRule, Hook: decide{Decision: grapnel.Block, Reason: text},
 	}
 }
 
-// Locked returns the hooks that stand in for a policy whose place is not even known.
+// Locked returns the hooks that stand in where Grapnel cannot do its work: its
+// policy cannot be found, or a strict one cannot be kept to.
 func Locked(why string) []grapnel.Spec {
 	file := File{Path: "grapnel"}
-	return []grapnel.Spec{brokenSpec(file, &Error{File: "installation", Msg: why}), noticeSpec(file, "grapnel: "+why)}
+	return []grapnel.Spec{lockSpec(file, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(file, "grapnel: "+why)}
 }
 
 // ownSource is the source of hooks that Grapnel itself puts in a file's place.

@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"use", "load", "limit", "notify", "http", "worker", "wasm", "speaks"}
+var later = []string{"use", "load", "limit", "notify", "http", "worker", "wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -133,6 +133,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		}
 	}
 	var async *yaml.Node
+	var speaks string
 	var env []string
 	p.keys(n, "a hook", map[string]func(*yaml.Node){
 		"name":     func(n *yaml.Node) { h.Name = p.name(n) },
@@ -154,6 +155,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"set":      func(n *yaml.Node) { actions = append(actions, "set"); h.Set = p.set(n) },
 		"run":      func(n *yaml.Node) { actions = append(actions, "run"); h.Run = p.command(n) },
 		"async":    func(n *yaml.Node) { async = n },
+		"speaks":   func(n *yaml.Node) { speaks = p.speaks(n) },
 		"env":      func(n *yaml.Node) { env = p.texts(n) },
 	})
 	if n.Kind != yaml.Map {
@@ -174,10 +176,12 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	}
 	switch {
 	case h.Run != nil:
-		h.Run.Name, h.Run.Env = h.Name, env
+		h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, env, speaks
 		h.Run.Async = async != nil && p.boolean(async)
 	case async != nil:
 		p.fail(async, "", "hook %q: `async` goes with `run`", h.Name)
+	case speaks != "":
+		p.fail(n, "", "hook %q: `speaks` goes with `run`", h.Name)
 	case env != nil:
 		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
 	}
@@ -474,6 +478,22 @@ func (p *fileParser) command(n *yaml.Node) *Command {
 		return &Command{Args: p.texts(n)}
 	}
 	return &Command{Line: p.text(n)}
+}
+
+// speaks reads whose hook a program is.
+func (p *fileParser) speaks(n *yaml.Node) string {
+	var known []string
+	for _, d := range dialect.Dialects {
+		if d.WriteEvent != nil {
+			known = append(known, d.Name)
+		}
+	}
+	d, ok := dialect.Find(n.Text)
+	if !ok || d.WriteEvent == nil {
+		p.fail(n, didYouMean(n.Text, known), "no hooks speak %q, only %s", n.Text, strings.Join(known, ", "))
+		return ""
+	}
+	return d.Name
 }
 
 func (p *fileParser) matches(n *yaml.Node) []Match {

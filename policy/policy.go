@@ -67,12 +67,14 @@ type Replacement struct {
 
 // Command is a program of a `run:`.
 type Command struct {
-	Name  string   `json:"name"` // of the hook
-	Line  string   `json:"line,omitempty"`
-	Args  []string `json:"args,omitempty"` // instead of Line: without a shell
-	Env   []string `json:"env,omitempty"`  // variables let through although they look like secrets
-	Async bool     `json:"async,omitempty"`
-	Dir   string   `json:"-"` // of the policy file
+	Name   string        `json:"name"` // of the hook
+	Line   string        `json:"line,omitempty"`
+	Args   []string      `json:"args,omitempty"` // instead of Line: without a shell
+	Env    []string      `json:"env,omitempty"`  // variables let through although they look like secrets
+	Async  bool          `json:"async,omitempty"`
+	Speaks string        `json:"speaks,omitempty"` // whose hook it is: the dialect of its input and answer; empty = plain
+	Dir    string        `json:"-"`                // of the policy file
+	Scope  grapnel.Scope `json:"-"`                // of the policy file
 }
 
 // Match says for which events a hook is meant. A list means any of, several keys

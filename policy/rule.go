@@ -76,7 +76,7 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, set{values: h.Set, message: h.Message}
 	case h.Run != nil:
 		cmd := *h.Run
-		cmd.Dir = dir
+		cmd.Dir, cmd.Scope = dir, source.Scope
 		spec.Hook = newCommand(cmd)
 		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, Duration(DefaultTimeout))
 		if spec.OnError == grapnel.OnErrorDefault {

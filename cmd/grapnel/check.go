@@ -172,7 +172,7 @@ func uninstalled(file string, p *policy.Policy, place answer.Place) []finding {
 		if d, ok := dialect.Find(rec.Agent); ok {
 			for _, name := range rec.Events {
 				if row := d.Row(name); row != nil {
-					sent[row.Kind] = true
+					sent[row.Kind], sent[row.Failed] = true, true
 				}
 			}
 		}

@@ -81,6 +81,9 @@ func newUninstall(c *console) *cobra.Command {
 		Short: "Take Grapnel out of the settings of agents",
 		Long:  "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
 		RunE: func(cmd *cobra.Command, agents []string) error {
+			if all && !flags.yes && !flags.dryRun && !terminal(c.in) {
+				return usageError{withHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents")}
+			}
 			if all == (len(agents) > 0) {
 				return usageError{withHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code")}
 			}
@@ -190,6 +193,12 @@ func hookProgram() (string, error) {
 	return program, nil
 }
 
+// installable reports whether an agent may be asked for an event at all.
+func installable(agent, event string) bool {
+	a, err := install.Lookup(agent)
+	return err == nil && slices.ContainsFunc(a.Events, func(ev install.Event) bool { return ev.Name == event && ev.Never == "" })
+}
+
 // policyEvents lists, per agent, the events that the policy listens to and that are
 // not installed anyway.
 func policyEvents(place answer.Place) map[string][]string {
@@ -203,7 +212,7 @@ func policyEvents(place answer.Place) map[string][]string {
 	for _, d := range dialect.Dialects {
 		for _, row := range d.Events {
 			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
-			if wanted && !row.Install {
+			if wanted && !row.Install && installable(d.Name, row.Native) {
 				events[d.Name] = append(events[d.Name], row.Native)
 			}
 		}

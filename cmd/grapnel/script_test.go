@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("HOOKS_DIR", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", "")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program of a -race test stays for a second
 			env.Setenv("CLAUDE_CONFIG_DIR", "")

@@ -5,13 +5,15 @@
 package answer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -189,9 +191,7 @@ func choose(named *dialect.Dialect, payload []byte, installed string) *dialect.D
 // readInput reads the payload up to the size that is judged. The rest is read too,
 // so that the agent does not meet a closed pipe, and thrown away.
 func readInput(stdin io.Reader) dialect.Input {
-	var b bytes.Buffer // grows in fewer steps than io.ReadAll
-	_, err := b.ReadFrom(io.LimitReader(stdin, dialect.MaxPayload+1))
-	data := b.Bytes()
+	data, err := readAll(io.LimitReader(stdin, dialect.MaxPayload+1))
 	if err == nil && len(data) > dialect.MaxPayload {
 		_, err = io.Copy(io.Discard, stdin)
 	}
@@ -199,6 +199,25 @@ func readInput(stdin io.Reader) dialect.Input {
 		err = fmt.Errorf("cannot read standard input: %w", err)
 	}
 	return dialect.Input{Payload: data, Err: err}
+}
+
+// readAll is io.ReadAll in few steps: what does not fit into 64 KiB goes on in
+// memory that costs nothing before it is touched.
+func readAll(r io.Reader) ([]byte, error) {
+	data := make([]byte, 0, 64<<10)
+	for {
+		if len(data) == cap(data) {
+			data = append(make([]byte, 0, max(4<<20, 4*cap(data))), data...)
+		}
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) {
+			return data, nil
+		}
+		if err != nil {
+			return data, err
+		}
+	}
 }
 
 // answer makes the reply. Whatever goes wrong on the way is answered as a failure
@@ -210,33 +229,43 @@ func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place
 		}
 	}()
 	if lost != nil {
-		engine, err := grapnel.New(policy.Locked(lost.Error()), nil)
-		if err != nil {
-			return lastResort(d, input, err), false
-		}
-		reply = dialect.Answer(context.Background(), engine, d, input)
-		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", lost)
-		return reply, false
+		return lastResort(d, input, lost), false
 	}
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return lastResort(d, input, err), false
 	}
+	programs := 0
+	run := runner(place)
 	engine, set, err := Open(place, inv.policies, &Options{
-		Command: runner(place), Observers: []grapnel.Observer{sp}, Background: sp,
+		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
+		Observers: []grapnel.Observer{sp}, Background: sp,
 	})
 	if err != nil {
 		return lastResort(d, input, err), false
 	}
-	reply = dialect.Answer(context.Background(), engine, d, input)
+	ctx := context.Background()
+	if programs > 0 { // an agent that ends us ends what we started
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+	}
+	reply = dialect.Answer(ctx, engine, d, input)
 	if err := sp.Err(); err != nil {
 		err = fmt.Errorf("no Record was kept: %w", err)
 		if set.Strict {
 			return lastResort(d, input, err), false
 		}
-		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", err)
+		warn(&reply, err)
 	}
 	return reply, sp.Queued()
+}
+
+// warn says on stderr what went wrong beside the answer, where that does no harm.
+func warn(reply *dialect.Reply, err error) {
+	if !reply.Silent {
+		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", err)
+	}
 }
 
 // lastResort answers when nothing can be judged: as if a guard that fails closed
@@ -246,7 +275,9 @@ func lastResort(d *dialect.Dialect, input dialect.Input, err error) dialect.Repl
 	if newErr != nil {
 		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", errors.Join(err, newErr)), Exit: exitFailure}
 	}
-	return dialect.Answer(context.Background(), engine, d, input)
+	reply := dialect.Answer(context.Background(), engine, d, input)
+	warn(&reply, err)
+	return reply
 }
 
 // Options are how [Open] makes an engine.
@@ -278,6 +309,12 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 		if place.Path != "" {
 			env = []string{"PATH=" + place.Path} // not what an agent's project settings say
 		}
-		return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env}
+		cmd := &process.Command{
+			Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env, Inherit: process.InheritFor(c.Scope),
+		}
+		if d, ok := dialect.Find(c.Speaks); ok {
+			cmd.Dialect, cmd.Vars = d, d.HookEnv
+		}
+		return cmd
 	}
 }
