@@ -384,13 +384,51 @@ func matchTool(globs []globPattern, t *grapnel.Tool) bool {
 // facts are what matchers ask of one event, worked out once however many ask.
 type facts struct {
 	ev        *grapnel.Event
-	calls     func() []*facts        // of a batch
-	gates     func() []shell.Gate    // one per shell line
-	scripts   func() []*shell.Script // likewise
-	allTexts  func() []string
-	pathNames func() []string
-	paths     func() []realName
-	env       func() map[string]any // of `when:`, without a Verdict
+	keptCalls lazy[[]*facts]
+	keptGates lazy[[]shell.Gate]
+	keptShell lazy[[]*shell.Script]
+	keptTexts lazy[[]string]
+	keptNames lazy[[]string]
+	keptPaths lazy[[]realName]
+	keptEnv   lazy[map[string]any]
+}
+
+// lazy is a value that is worked out when it is first asked for.
+type lazy[T any] struct {
+	once  sync.Once
+	value T
+}
+
+func (l *lazy[T]) get(work func() T) T {
+	l.once.Do(func() { l.value = work() })
+	return l.value
+}
+
+// calls are those of a batch.
+func (f *facts) calls() []*facts {
+	return f.keptCalls.get(func() []*facts { return newCalls(f.ev) })
+}
+
+// gates are one for each shell line, and scripts likewise.
+func (f *facts) gates() []shell.Gate {
+	return f.keptGates.get(func() []shell.Gate { return gates(f.ev) })
+}
+
+func (f *facts) scripts() []*shell.Script {
+	return f.keptShell.get(func() []*shell.Script { return parseShell(f.ev) })
+}
+
+func (f *facts) allTexts() []string {
+	return f.keptTexts.get(func() []string { return allTexts(f.ev) })
+}
+
+func (f *facts) pathNames() []string { return f.keptNames.get(f.findPaths) }
+
+func (f *facts) paths() []realName { return f.keptPaths.get(f.realPaths) }
+
+// env is that of `when:`, without a Verdict.
+func (f *facts) env() map[string]any {
+	return f.keptEnv.get(func() map[string]any { return whenEnv(f.ev, nil) })
 }
 
 // maxPaths bounds how many paths of one call are made real: each costs a system call
@@ -410,17 +448,7 @@ func (c *factCache) of(ev *grapnel.Event) *facts {
 	return f
 }
 
-func newFacts(ev *grapnel.Event) *facts {
-	f := &facts{ev: ev}
-	f.calls = sync.OnceValue(func() []*facts { return newCalls(ev) })
-	f.gates = sync.OnceValue(func() []shell.Gate { return gates(ev) })
-	f.scripts = sync.OnceValue(func() []*shell.Script { return parseShell(ev) })
-	f.allTexts = sync.OnceValue(func() []string { return allTexts(ev) })
-	f.pathNames = sync.OnceValue(f.findPaths)
-	f.paths = sync.OnceValue(f.realPaths)
-	f.env = sync.OnceValue(func() map[string]any { return whenEnv(ev, nil) })
-	return f
-}
+func newFacts(ev *grapnel.Event) *facts { return &facts{ev: ev} }
 
 // newCalls looks at each call of a batch as if it were the event's only one.
 func newCalls(ev *grapnel.Event) []*facts {
