@@ -24,7 +24,7 @@ func compileWhen(source string) (*vm.Program, error) {
 		return nil, fmt.Errorf("the expression has %d bytes, more than %d", len(source), MaxWhen)
 	}
 	loops := &noNestedLoops{}
-	options := []expr.Option{expr.Env(whenEnv(&grapnel.Event{}, nil)), expr.AsBool(), expr.DisableAllBuiltins(), expr.Patch(loops), expr.MaxNodes(1000)}
+	options := []expr.Option{expr.Env(whenEnv(&grapnel.Event{}, nil)), expr.AsBool(), expr.DisableAllBuiltins(), expr.Patch(loops), expr.Patch(lateInput{}), expr.MaxNodes(1000)}
 	for _, name := range whenFunctions {
 		options = append(options, expr.EnableBuiltin(name))
 	}
@@ -52,6 +52,26 @@ func (v *noNestedLoops) Visit(node *ast.Node) {
 	}
 }
 
+// lateInput makes tool.input and tool.output calls, so that an input of megabytes is
+// decoded only when an expression comes as far as to look at it.
+type lateInput struct{}
+
+// Visit is called for every node.
+func (lateInput) Visit(node *ast.Node) {
+	m, ok := (*node).(*ast.MemberNode)
+	if !ok {
+		return
+	}
+	of, isName := m.Node.(*ast.IdentifierNode)
+	field, isField := m.Property.(*ast.StringNode)
+	if isName && isField && of.Value == "tool" && lateFields[field.Value] != "" {
+		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: lateFields[field.Value]}})
+	}
+}
+
+// lateFields are the functions that stand for what is costly to decode.
+var lateFields = map[string]string{"input": "toolInput", "output": "toolOutput"}
+
 type findPredicate struct{ found bool }
 
 // Visit is called for every node.
@@ -66,11 +86,11 @@ func (v *findPredicate) Visit(node *ast.Node) {
 func whenEnv(ev *grapnel.Event, v *grapnel.Verdict) map[string]any {
 	tool := map[string]any{
 		"id": "", "name": "", "class": "", "command": "", "path": "", "url": "", "content": "", "failed": false, "server": "",
-		"commands": []string{}, "paths": []string{}, "urls": []string{}, "input": map[string]any{}, "output": "",
+		"commands": []string{}, "paths": []string{}, "urls": []string{},
 	}
 	if t := ev.Tool; t != nil {
 		tool["id"], tool["name"], tool["class"] = t.ID, t.Name, string(t.Class)
-		tool["content"], tool["failed"], tool["output"] = t.Content, t.Failed, string(t.Output)
+		tool["content"], tool["failed"] = t.Content, t.Failed
 		if t.MCP != nil {
 			tool["server"] = t.MCP.Server
 		}
@@ -82,9 +102,6 @@ func whenEnv(ev *grapnel.Event, v *grapnel.Verdict) map[string]any {
 			if len(list) > 0 {
 				tool[name], tool[name+"s"] = list[0], list
 			}
-		}
-		if input, ok := ev.Value(grapnel.FieldInput); ok {
-			tool["input"] = input
 		}
 	}
 	prompt, message := "", ""
@@ -109,6 +126,16 @@ func whenEnv(ev *grapnel.Event, v *grapnel.Verdict) map[string]any {
 			"turn": ev.Session.Turn, "user": ev.Session.User, "channel": ev.Session.Channel, "subagent": subagent,
 		},
 		"verdict": map[string]any{"decision": decision, "reason": reason},
+		"toolInput": sync.OnceValue(func() any {
+			if input, ok := ev.Value(grapnel.FieldInput); ok {
+				return input
+			}
+			return map[string]any{}
+		}),
+		"toolOutput": func() string {
+			output, _ := ev.Get(grapnel.FieldOutput)
+			return string(output)
+		},
 	}
 }
 
