@@ -94,14 +94,18 @@ func whenEnv(ev *grapnel.Event, v *grapnel.Verdict) map[string]any {
 		if t.MCP != nil {
 			tool["server"] = t.MCP.Server
 		}
-		var paths []string
-		for _, p := range t.Paths {
-			paths = append(paths, p.Path)
+		if len(t.Commands) > 0 {
+			tool["command"], tool["commands"] = t.Commands[0], t.Commands
 		}
-		for name, list := range map[string][]string{"command": t.Commands, "path": paths, "url": t.URLs} {
-			if len(list) > 0 {
-				tool[name], tool[name+"s"] = list[0], list
+		if len(t.Paths) > 0 {
+			paths := make([]string, len(t.Paths))
+			for i, p := range t.Paths {
+				paths[i] = p.Path
 			}
+			tool["path"], tool["paths"] = paths[0], paths
+		}
+		if len(t.URLs) > 0 {
+			tool["url"], tool["urls"] = t.URLs[0], t.URLs
 		}
 	}
 	prompt, message := "", ""
