@@ -1,11 +1,13 @@
 package install
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,9 +29,7 @@ func TestCommandInRealShell(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(program, []byte("#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			writeProgram(t, program, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n")
 			for _, a := range agents {
 				for _, h := range []Hook{{Program: program, ID: tokenA}, {Program: program, Root: dir}} {
 					command := h.Command(a, "SessionStart")
@@ -51,6 +51,18 @@ func TestCommandInRealShell(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// writeProgram writes a program that can be run at once. A process that is started
+// while the file is open would keep it open, and the system runs no file that
+// somebody may still write to.
+func writeProgram(t testing.TB, name, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := errors.Join(os.WriteFile(name, []byte(text), 0o755), os.Chmod(name, 0o755)); err != nil { // it may be there already
+		t.Fatal(err)
 	}
 }
 

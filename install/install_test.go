@@ -50,10 +50,10 @@ func newMachine(t testing.TB) *machine {
 // script makes a program.
 func (m *machine) script(name, body string) {
 	m.t.Helper()
-	m.write(name, "#!/bin/sh\n"+body+"\n")
-	if err := os.Chmod(name, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
+	writeProgram(m.t, name, "#!/bin/sh\n"+body+"\n")
 }
 
 // request is for the agents, with a version of Claude Code that knows all.
