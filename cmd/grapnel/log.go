@@ -105,7 +105,7 @@ func (c *console) printEntry(e *spool.Entry) error {
 			text += c.paint(red, " failed: "+h.Error)
 		case h.Observed && h.Decision > grapnel.None:
 			text += " would " + h.Decision.String()
-		case h.Decision == grapnel.None && !e.Late && len(e.Changed) == 0:
+		case h.Decision == grapnel.None && !e.Late && len(h.Changed) == 0:
 			continue
 		}
 		by = append(by, text)
