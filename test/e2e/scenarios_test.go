@@ -157,6 +157,32 @@ hooks:
 		file: "forbidden.txt", told: []string{"the script says no"},
 	},
 	{
+		name: "a program written for Claude Code blocks",
+		policy: `
+version: 1
+hooks:
+  - name: old-claude-hook
+    on: tool.before
+    run: 'case "$(cat)" in *Bash*forbidden.txt*) echo "the Claude hook says no" >&2; exit 2;; esac'
+    speaks: claude
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"the Claude hook says no"},
+	},
+	{
+		name: "a program written for Gemini CLI blocks",
+		policy: `
+version: 1
+hooks:
+  - name: old-gemini-hook
+    on: tool.before
+    run: 'case "$(cat)" in *run_shell_command*forbidden.txt*) printf "{\"decision\":\"deny\",\"reason\":\"the Gemini hook says no\"}";; esac'
+    speaks: gemini
+`,
+		call: shell("touch forbidden.txt"),
+		file: "forbidden.txt", told: []string{"the Gemini hook says no"},
+	},
+	{
 		name: "a program fails, open",
 		policy: `
 version: 1
