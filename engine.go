@@ -10,10 +10,11 @@ import (
 
 // Options are an engine's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	Observers    []Observer // told of every firing; none = no Record is made
-	Background   Background // runs observing hooks; nil = the engine does, in goroutines that Close waits for
-	ReasonLimit  int        // bytes of reasons in a Verdict, of messages, and of a halt; 0 = 4096
-	ContextLimit int        // bytes of context in a Verdict; 0 = 32768
+	Observers    []Observer  // told of every firing; none = no Record is made
+	Background   Background  // runs observing hooks; nil = the engine does, in goroutines that Close waits for
+	Stops        StopCounter // counts blocks of a stop in a row; nil = the engine does, in memory
+	ReasonLimit  int         // bytes of reasons in a Verdict, of messages, and of a halt; 0 = 4096
+	ContextLimit int         // bytes of context in a Verdict; 0 = 32768
 }
 
 // An Engine fires events through hooks. It is safe for concurrent use; adding or
@@ -32,6 +33,9 @@ func New(specs []Spec, opts *Options) (*Engine, error) {
 	if opts != nil {
 		e.opts = *opts
 		e.opts.Observers = slices.Clone(opts.Observers)
+	}
+	if e.opts.Stops == nil {
+		e.opts.Stops = &stopCounts{}
 	}
 	if e.opts.ReasonLimit <= 0 {
 		e.opts.ReasonLimit = 4096

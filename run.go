@@ -82,6 +82,7 @@ func (e *Engine) fire(ctx context.Context, l *lineup, ev *Event, unread error) V
 		f.run(ctx)
 	}
 	v := f.merge()
+	f.letStop(&v)
 	if f.record || len(l.observers) > 0 {
 		if err := f.tell(ctx, v, begun, unread); err != nil {
 			v.Messages = append(v.Messages, "grapnel: "+err.Error())

@@ -239,7 +239,7 @@ func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place
 	run := runner(place)
 	engine, set, err := Open(place, inv.policies, &Options{
 		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
-		Observers: []grapnel.Observer{sp}, Background: sp,
+		Observers: []grapnel.Observer{sp}, Background: sp, Stops: sp,
 	})
 	if err != nil {
 		return lastResort(d, input, err), false
@@ -285,12 +285,13 @@ type Options struct {
 	Command    func(policy.Command) grapnel.Hook // what becomes of a `run:`; nil = left out
 	Observers  []grapnel.Observer
 	Background grapnel.Background // who runs observing hooks
+	Stops      grapnel.StopCounter
 }
 
 // Open loads the policies of a place into an engine.
 func Open(place Place, named []string, opts *Options) (*grapnel.Engine, policy.Set, error) {
 	set := policy.Load(policy.Request{Files: place.Files(named), Snapshots: place.Snapshots(), Command: opts.Command})
-	engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background})
+	engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
 	return engine, set, err
 }
 
