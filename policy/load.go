@@ -229,11 +229,18 @@ func brokenSpec(file File, err *Error) grapnel.Spec {
 	return spec
 }
 
+// lockedKinds are the events at which nothing may happen unguarded. Prompts and
+// stops are not among them: the person must be able to mend what is wrong.
+var lockedKinds = []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore}
+
+// Locks reports whether the hooks of [Locked] block an event.
+func Locks(kind grapnel.Kind) bool { return slices.Contains(lockedKinds, kind) }
+
 // lockSpec blocks what a guard would have seen.
 func lockSpec(file File, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: "locked", Source: ownSource(file),
-		On:    []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore},
+		On:    lockedKinds,
 		Phase: grapnel.PhaseRule, Hook: decide{Decision: grapnel.Block, Reason: text},
 	}
 }
