@@ -70,8 +70,8 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-func BenchmarkMayContain(b *testing.B) {
+func BenchmarkGate(b *testing.B) {
 	for b.Loop() {
-		MayContain("cd /tmp && npm test 2>&1 | tee out.log | grep -v foo", "rm")
+		NewGate("cd /tmp && npm test 2>&1 | tee out.log | grep -v foo").May("rm")
 	}
 }

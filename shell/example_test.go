@@ -49,14 +49,14 @@ func ExampleParse() {
 	// unknown: [pipe into sh]
 }
 
-func ExampleMayContain() {
+func ExampleGate() {
 	p, err := shell.Compile("rm -rf /")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, line := range []string{"go test ./...", "sudo rm -rf /", `r\m -rf /`} {
-		fmt.Println(shell.MayContain(line, p.Program()))
+		fmt.Println(shell.NewGate(line).May(p.Program()))
 	}
 	// Output:
 	// false

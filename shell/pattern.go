@@ -112,7 +112,7 @@ func Compile(pattern string) (*Pattern, error) {
 // String returns the pattern as it was given to Compile.
 func (p *Pattern) String() string { return p.source }
 
-// Program returns the first word of the pattern, for MayContain, or "" if it is a
+// Program returns the first word of the pattern, for Gate.May, or "" if it is a
 // glob.
 func (p *Pattern) Program() string { return p.key }
 
@@ -584,17 +584,8 @@ func among(names, name string) bool {
 	return false
 }
 
-// MayContain reports whether a line may run a program at all. It is false only if
-// that is certain without parsing: nothing in the line could spell the program's
-// name in another way, and the name itself is not there. Callers skip Parse for
-// such lines: every pattern with this Program would answer No. An empty program
-// may always be there.
-func MayContain(line, program string) bool {
-	return NewGate(line).May(strings.ToLower(program))
-}
-
-// A Gate is what MayContain asks of a line, for callers who ask for many programs.
-// The zero Gate is that of an empty line.
+// A Gate tells cheaply, without parsing, which programs a line cannot run. The
+// zero Gate is that of an empty line.
 type Gate struct {
 	open bool   // any program may be there
 	line string // in lower case
@@ -616,8 +607,11 @@ func NewGate(line string) Gate {
 	return Gate{open: strings.Contains(line, "xargs") || strings.Contains(line, "parallel"), line: line}
 }
 
-// May reports whether a program, in lower case as Pattern.Program gives it, may be
-// in the line.
+// May reports whether the line may run a program, in lower case as Pattern.Program
+// gives it. It is false only if that is certain: nothing in the line could spell
+// the name in another way, and the name itself is not there. Callers skip Parse for
+// such lines: every pattern with this Program would answer No. An empty program may
+// always be there.
 func (g Gate) May(program string) bool {
 	return g.open || program == "" || strings.Contains(g.line, program)
 }

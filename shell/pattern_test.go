@@ -170,8 +170,8 @@ func TestMatch(t *testing.T) {
 					if (which == nil) != (got == No) {
 						t.Errorf("Match(%q, %q) = %v with command %v", c.pattern, line, got, which)
 					}
-					if got != No && !MayContain(line, p.Program()) {
-						t.Errorf("MayContain(%q, %q) = false, but Match says %v", line, p.Program(), got)
+					if got != No && !NewGate(line).May(p.Program()) {
+						t.Errorf("NewGate(%q).May(%q) = false, but Match says %v", line, p.Program(), got)
 					}
 				}
 			}
@@ -281,7 +281,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-func TestMayContain(t *testing.T) {
+func TestGate(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		line, program string
@@ -310,8 +310,8 @@ func TestMayContain(t *testing.T) {
 		{"", "rm", false},
 	}
 	for _, c := range tests {
-		if got := MayContain(c.line, c.program); got != c.want {
-			t.Errorf("MayContain(%q, %q) = %v, want %v", c.line, c.program, got, c.want)
+		if got := NewGate(c.line).May(c.program); got != c.want {
+			t.Errorf("NewGate(%q).May(%q) = %v, want %v", c.line, c.program, got, c.want)
 		}
 	}
 }
