@@ -31,7 +31,9 @@ const (
 	MergeChain     Merge = ""          // each sees what the one before left; the last wins
 	MergeJoin      Merge = "join"      // texts are joined with a newline
 	MergeIntersect Merge = "intersect" // lists are narrowed to what all allow
+	MergeUnion     Merge = "union"     // lists are widened to what any allows, in order of name
 	MergeOr        Merge = "or"        // true once anybody says true
+	MergeStrictest Merge = "strictest" // of none, any and auto, in this order
 )
 
 // Change is a field that an event permits to change, and how.
@@ -68,7 +70,7 @@ var Contracts = []Contract{
 	{Kind: AgentFailed, FailOpen: true},
 	{Kind: ModelBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldRequest}, {Field: FieldResponse}}},
 	{Kind: ModelAfter, Blocks: BlockFeedback, Changes: []Change{{Field: FieldResponse}}},
-	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: MergeIntersect}, {Field: FieldMode}}},
+	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: MergeIntersect}, {Field: FieldMode, Merge: MergeStrictest}}},
 	{Kind: ToolBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
 	{Kind: PermissionBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
 	{Kind: PermissionDenied, FailOpen: true},

@@ -29,7 +29,7 @@ var contractRows = []struct {
 	{"agent.failed", "", "", "open", ""},
 	{"model.before", "action", "request response", "on_error", ""},
 	{"model.after", "feedback", "response", "on_error", ""},
-	{"toolset.before", "", "tools/intersect mode", "on_error", ""},
+	{"toolset.before", "", "tools/intersect mode/strictest", "on_error", ""},
 	{"tool.before", "action", "tool.input", "on_error", ""},
 	{"permission.before", "action", "tool.input", "on_error", ""},
 	{"permission.denied", "", "", "open", ""},

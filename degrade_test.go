@@ -143,6 +143,13 @@ func TestDegrade(t *testing.T) {
 			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
 			[]string{"change of tool.input: told as block"},
 		},
+		"rewrite to what is no call": {
+			grapnel.ToolBefore,
+			grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldInput}},
+			set(grapnel.FieldInput, `[1]`), grapnel.Block, "",
+			`tool.input must be changed, and test cannot be told to do so. Use this instead: [1]`,
+			[]string{"change of tool.input: told as block"},
+		},
 		"rewrite to halt": {
 			grapnel.ToolBefore,
 			grapnel.Can{Halt: true},

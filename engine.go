@@ -13,6 +13,7 @@ type Options struct {
 	Observers    []Observer  // told of every firing; none = no Record is made
 	Background   Background  // runs observing hooks; nil = the engine does, in goroutines that Close waits for
 	Stops        StopCounter // counts blocks of a stop in a row; nil = the engine does, in memory
+	Preset       Preset      // how hooks run; the zero Preset is Grapnel's own way
 	ReasonLimit  int         // bytes of reasons in a Verdict, of messages, and of a halt; 0 = 4096
 	ContextLimit int         // bytes of context in a Verdict; 0 = 32768
 }
@@ -24,6 +25,8 @@ type Engine struct {
 	table atomic.Pointer[table]
 	mu    sync.Mutex // serialises writers of table
 	late  late
+
+	disabled atomic.Bool
 }
 
 // New returns an engine with these hooks. An error names the first Spec that is
@@ -43,7 +46,7 @@ func New(specs []Spec, opts *Options) (*Engine, error) {
 	if e.opts.ContextLimit <= 0 {
 		e.opts.ContextLimit = 32768
 	}
-	t, err := newTable(specs)
+	t, err := newTable(specs, &e.opts.Preset)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +61,23 @@ func (e *Engine) With(specs ...Spec) (*Engine, error) {
 	return New(slices.Concat(e.table.Load().specs, specs), &e.opts)
 }
 
-// Add adds hooks for events that are fired from now on.
+// Add adds hooks for events that are fired from now on. Where the Preset lets names
+// be replaced, a hook takes the place of one with its full name.
 func (e *Engine) Add(specs ...Spec) error {
 	return e.update(func(old []Spec) []Spec { return slices.Concat(old, specs) })
 }
 
 // Remove removes all hooks of a source and returns how many there were.
 func (e *Engine) Remove(source string) int {
+	return e.RemoveFunc(func(s *Spec) bool { return s.Source.Name == source })
+}
+
+// RemoveFunc removes the hooks for which drop returns true, and returns how many
+// there were. drop must not call the engine.
+func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 	removed := 0
 	_ = e.update(func(old []Spec) []Spec { // a subset of a valid table is valid
-		kept := slices.DeleteFunc(slices.Clone(old), func(s Spec) bool { return s.Source.Name == source })
+		kept := slices.DeleteFunc(slices.Clone(old), func(s Spec) bool { return drop(&s) })
 		removed = len(old) - len(kept)
 		return kept
 	})
@@ -77,13 +87,17 @@ func (e *Engine) Remove(source string) int {
 func (e *Engine) update(change func([]Spec) []Spec) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t, err := newTable(change(e.table.Load().specs))
+	t, err := newTable(change(e.table.Load().specs), &e.opts.Preset)
 	if err != nil {
 		return err
 	}
 	e.table.Store(t)
 	return nil
 }
+
+// Enable switches all hooks on or off; they are on in a new engine. Firings that
+// are under way are not disturbed.
+func (e *Engine) Enable(on bool) { e.disabled.Store(!on) }
 
 // Specs returns the hooks, in the order in which they were added.
 func (e *Engine) Specs() []Spec {
@@ -93,7 +107,7 @@ func (e *Engine) Specs() []Spec {
 // Plan returns who would run for ev, and in which step. No hook is called. During
 // a firing hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
-	return e.table.Load().lineup(ev.Kind).plan(ev)
+	return e.table.Load().lineup(ev.Kind).plan(ev, &e.opts.Preset)
 }
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never
@@ -105,10 +119,28 @@ func (e *Engine) Plan(ev *Event) Plan {
 // after Fire has returned: leave both as they are.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	l := e.table.Load().lineup(ev.Kind)
+	if e.disabled.Load() {
+		l = &lineup{contract: l.contract}
+	}
 	if l.size == 0 && len(e.opts.Observers) == 0 {
 		return Verdict{Event: ev}
 	}
 	return e.fire(ctx, l, ev, nil)
+}
+
+// Start fires ev in the background, also after ctx is cancelled; Close waits for
+// it. The Verdict comes on the channel, which may be ignored. After Close nothing is
+// fired, and the channel is closed without a Verdict.
+func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
+	verdict := make(chan Verdict, 1)
+	ctx = context.WithoutCancel(ctx)
+	if !e.late.hold(func() {
+		defer close(verdict)
+		verdict <- e.Fire(ctx, ev)
+	}) {
+		close(verdict)
+	}
+	return verdict
 }
 
 // Fail answers for an event that could not be read: every hook that listens to
@@ -136,7 +168,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.late.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		e.late.hooks.Wait()
+		e.late.running.Wait()
 		close(done)
 	}()
 	select {

@@ -245,7 +245,7 @@ func TestPlan(t *testing.T) {
 		{Step: 2, Phase: grapnel.PhaseRewrite, Hook: "rewrite 2", Source: "user", Matched: "event tool.before"},
 		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule", Source: "user", Matched: "event tool.before"},
 		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule 2", Source: "user", Matched: "event tool.before"},
-		{Step: 4, Hook: "broken", Source: "user", Matched: "event tool.before", Error: "bad pattern"},
+		{Step: 4, Hook: "broken", Source: "user", Matched: "event tool.before", Error: "cannot tell whether it listens: bad pattern"},
 		{Step: 4, Hook: "matched", Source: "user", File: "grapnel.yaml", Line: 12, Matched: "command x"},
 		{Step: 5, Hook: "shell", Source: "user", Matched: "tool bash"},
 		{Step: 6, Phase: grapnel.PhaseObserve, Hook: "observer", Source: "user", Matched: "event tool.before"},

@@ -435,9 +435,6 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Toolset = clone(ev.Toolset)
 		out.Toolset.Mode, err = decode[string](value)
 	case FieldInput:
-		if !isObject(value) {
-			return nil, fmt.Errorf("set %s: want a JSON object", f)
-		}
 		out.Tool = clone(ev.Tool)
 		out.Tool.Input = value
 		out.Tool.Derive()

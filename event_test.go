@@ -45,7 +45,6 @@ func TestSetRefuses(t *testing.T) {
 		"text as list":    {grapnel.FieldTools, `"bash"`, "set tools: want []string, got string"},
 		"list of numbers": {grapnel.FieldTools, `[1]`, "set tools: want []string, got number"},
 		"null as list":    {grapnel.FieldTools, `null`, "set tools: want []string, got null"},
-		"list as input":   {grapnel.FieldInput, `["ls"]`, "set tool.input: want a JSON object"},
 		"object as view":  {grapnel.FieldCommand, `{}`, "set tool.command: want a JSON string"},
 		"no such view":    {grapnel.FieldPath, `"x"`, "set tool.path: tool bash has 0 places for it, want exactly one"},
 		"no such field":   {"weather", `"x"`, "set weather: no such field"},

@@ -133,6 +133,10 @@ func (s Scope) String() string {
 	return scopeNames[s-ScopeManaged]
 }
 
+// mayAllow reports whether an Allow from there counts. A project or a plugin comes
+// with the work an agent is given, and must not answer for the person.
+func (s Scope) mayAllow() bool { return s != ScopeProject && s != ScopePlugin }
+
 // MarshalText writes the scope's name.
 func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -162,6 +166,13 @@ type Spec struct {
 	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
 	OnError  OnError
 	Mode     Mode
+
+	// Sequential: when it listens, the hooks that would run together with it run one
+	// after the other.
+	Sequential bool
+	// Key tells hooks that do the same: under a Preset with Once only one of them
+	// runs. Empty = it is like no other.
+	Key string
 }
 
 // FullName is the Spec's name with its source, unique in an engine.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -476,6 +477,17 @@ func decode[T any](raw json.RawMessage) (value T, err error) {
 		return value, fmt.Errorf("want %T, got null", value)
 	}
 	return value, err
+}
+
+// overlayObject lays the members of one object over those of another. What is not
+// an object takes the place of what was there.
+func overlayObject(old, value json.RawMessage) json.RawMessage {
+	var under, over map[string]json.RawMessage
+	if !isObject(old) || !isObject(value) || json.Unmarshal(old, &under) != nil || json.Unmarshal(value, &over) != nil {
+		return value
+	}
+	maps.Copy(under, over)
+	return encode(under)
 }
 
 func isObject(raw json.RawMessage) bool {

@@ -401,10 +401,10 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		"context":           {grapnel.ToolBefore, grapnel.Outcome{Context: []string{"c"}}, "context on tool.before"},
 		"field":             {grapnel.ToolBefore, set(grapnel.FieldPrompt, `"p"`), "a change of prompt on tool.before"},
 		"broken JSON":       {grapnel.ToolBefore, set(grapnel.FieldInput, `{`), "set tool.input: not valid JSON on tool.before"},
-		"wrong type":        {grapnel.ToolBefore, set(grapnel.FieldInput, `7`), "set tool.input: want a JSON object on tool.before"},
+		"wrong type":        {grapnel.PromptBefore, set(grapnel.FieldPrompt, `7`), "set prompt: want string, got number on prompt.before"},
 		"patch of a field":  {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldOutput: json.RawMessage(`{}`)}}, "a change of tool.output on tool.before"},
 		"patch, no JSON":    {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a"}`)}}, "patch: not valid JSON on tool.before"},
-		"patched to a text": {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`"a"`)}}, "set tool.input: want a JSON object on tool.before"},
+		"patched to a list": {grapnel.PromptBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldPrompt: json.RawMessage(`["a"]`)}}, "set prompt: want string, got array on prompt.before"},
 		"an unknown event":  {"weather.changed", grapnel.Outcome{Context: []string{"c"}}, "context on weather.changed"},
 	}
 	for name, tt := range tests {

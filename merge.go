@@ -47,6 +47,19 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
 			value = encode(slices.DeleteFunc(old, func(t string) bool { return !slices.Contains(now, t) }))
 		}
+	case MergeUnion:
+		var old, now []string
+		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
+			old = append(old, now...)
+			slices.Sort(old)
+			value = encode(slices.Compact(old))
+		}
+	case MergeStrictest:
+		if old, ok := rawString(current); ok {
+			if now, ok := rawString(value); ok && strictness(old) > strictness(now) {
+				value = current
+			}
+		}
 	case MergeOr:
 		if has && string(current) == "true" {
 			value = current
@@ -55,6 +68,9 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 	}
 	return ev.Set(field, value)
 }
+
+// strictness ranks the modes of a toolset, laxest first.
+func strictness(mode string) int { return slices.Index([]string{"auto", "any", "none"}, mode) }
 
 // changes reports whether an answer changed the event.
 func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == Enforce }
@@ -86,7 +102,7 @@ func (f *firing) merge() Verdict {
 		if a.out.Halt != "" {
 			halts = appendReason(halts, a, a.out.Halt, CauseDecision)
 		}
-		if v.Decision > None && a.enforced() == v.Decision {
+		if f.gives(a, &v) {
 			v.Reasons = appendReason(v.Reasons, a, a.reason(), a.cause())
 		}
 		for _, text := range a.out.Context {
@@ -111,6 +127,19 @@ func (f *firing) merge() Verdict {
 	v.Messages = capTexts(v.Messages, f.engine.opts.ReasonLimit)
 	v.Context = capTexts(v.Context, f.engine.opts.ContextLimit)
 	return v
+}
+
+// gives reports whether a hook's reason is one of the Verdict's.
+func (f *firing) gives(a *answer, v *Verdict) bool {
+	decisive := v.Decision > None && a.enforced() == v.Decision
+	switch f.engine.opts.Preset.Reasons {
+	case ReasonsFirst:
+		return decisive && len(v.Reasons) == 0
+	case ReasonsAll:
+		return decisive || a.out.Reason != ""
+	default:
+		return decisive
+	}
 }
 
 // native passes on what only this agent understands.
@@ -146,7 +175,8 @@ func (f *firing) changes(v *Verdict) {
 }
 
 // expireAllows drops every Allow for another input than the one that will run,
-// and all of them once a guard failed open: nobody knows what it would have said.
+// those of sources that may not skip the person's consent, and all of them once a
+// guard failed open: nobody knows what it would have said.
 func (f *firing) expireAllows() {
 	failed := false
 	for i := range f.answers {
@@ -154,7 +184,7 @@ func (f *firing) expireAllows() {
 	}
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.decision == Allow && (failed || f.differs(a.left)) {
+		if a.decision == Allow && (failed || f.differs(a.left) || !a.spec.Source.Scope.mayAllow()) {
 			a.expired = true
 		}
 	}
@@ -217,8 +247,8 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	approved := true // what runs is what an Allow approved
 	tellable := can.Beside == None || v.Decision == can.Beside || can.Beside == Block && v.Halt != ""
 	for _, field := range sortedFields(v.Changes) {
-		if tellable && slices.Contains(can.Change, field) {
-			continue
+		if tellable && slices.Contains(can.Change, field) && (field != FieldInput || isObject(v.Changes[field])) {
+			continue // an agent that is told to call a tool with something else calls it as it was
 		}
 		text, ok := rawString(v.Changes[field])
 		if !ok {

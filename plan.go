@@ -1,7 +1,6 @@
 package grapnel
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -45,31 +44,20 @@ type table struct {
 }
 
 // newTable validates and orders Specs.
-func newTable(specs []Spec) (*table, error) {
-	specs = cloneSpecs(specs)
+func newTable(specs []Spec, preset *Preset) (*table, error) {
+	specs, err := preset.named(cloneSpecs(specs))
+	if err != nil {
+		return nil, err
+	}
 	t := &table{
 		specs: specs, byKind: make(map[Kind]*lineup), other: &lineup{},
 		unknown: &lineup{contract: &Contract{Blocks: BlockAction}},
 	}
-	seen := make(map[string]bool, len(specs))
-	for i := range specs {
-		s := &specs[i]
-		if err := s.check(); err != nil {
-			return nil, err
-		}
-		if seen[s.FullName()] {
-			return nil, fmt.Errorf("two hooks are named %q in source %q: names are unique in a source", s.Name, s.Source.Name)
-		}
-		seen[s.FullName()] = true
-	}
-
 	ordered := make([]*Spec, len(specs))
 	for i := range specs {
 		ordered[i] = &specs[i]
 	}
-	slices.SortStableFunc(ordered, func(a, b *Spec) int {
-		return cmp.Or(cmp.Compare(a.priority(), b.priority()), cmp.Compare(a.Source.Scope, b.Source.Scope))
-	})
+	slices.SortStableFunc(ordered, preset.compare)
 	for i := range Contracts {
 		t.byKind[Contracts[i].Kind] = &lineup{contract: &Contracts[i]}
 	}
@@ -82,14 +70,14 @@ func newTable(specs []Spec) (*table, error) {
 	}
 	for _, s := range ordered {
 		if len(s.On) == 0 {
-			t.other.add(s)
+			t.other.add(s, preset)
 		}
 		if len(s.On) == 0 || slices.ContainsFunc(s.On, stoppable) {
-			t.unknown.add(s)
+			t.unknown.add(s, preset)
 		}
 		for k, l := range t.byKind {
 			if len(s.On) == 0 || slices.Contains(s.On, k) {
-				l.add(s)
+				l.add(s, preset)
 			}
 		}
 	}
@@ -116,10 +104,14 @@ func stoppable(k Kind) bool {
 }
 
 // add appends a Spec; the caller adds in plan order.
-func (l *lineup) add(s *Spec) {
+func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
 	l.matchers = l.matchers || s.Match != nil
-	switch s.Phase {
+	phase := s.Phase
+	if preset.InChain && phase != PhaseObserve {
+		phase = PhaseStep
+	}
+	switch phase {
 	case PhaseRewrite:
 		l.rewrites = append(l.rewrites, s)
 	case PhaseRule:
@@ -127,7 +119,7 @@ func (l *lineup) add(s *Spec) {
 	case PhaseObserve:
 		l.observers = append(l.observers, s)
 	case PhaseStep:
-		if n := len(l.steps); n > 0 && l.steps[n-1][0].priority() == s.priority() {
+		if n := len(l.steps); n > 0 && preset.together(l.steps[n-1][0], s) {
 			l.steps[n-1] = append(l.steps[n-1], s)
 		} else {
 			l.steps = append(l.steps, []*Spec{s})
@@ -151,32 +143,57 @@ func (l *lineup) groups() [][]*Spec {
 	return append(groups, l.observers)
 }
 
-func (l *lineup) plan(ev *Event) Plan {
+func (l *lineup) plan(ev *Event, preset *Preset) Plan {
 	p := Plan{Event: ev.Kind, Entries: []Planned{}}
 	ev = clone(ev) // as in a firing
+	var all []answer
 	step := 0
 	for _, group := range l.groups() {
-		begun := false
-		for _, s := range group {
-			ok, err := s.listens(ev, nil)
-			if !ok && err == nil {
-				continue
-			}
-			if !begun {
-				begun = true
+		asked := len(all)
+		all = listening(all, group, ev, preset)
+		for i := range all[asked:] {
+			a := &all[asked+i]
+			if i == 0 || inTurn(all[asked:]) {
 				step++
 			}
+			s := a.spec
 			entry := Planned{
 				Step: step, Phase: s.Phase, Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
 				Matched: s.explain(ev),
 			}
-			if err != nil {
-				entry.Error = err.Error()
+			if a.err != nil {
+				entry.Error = a.err.Error()
 			}
 			p.Entries = append(p.Entries, entry)
 		}
 	}
 	return p
+}
+
+// listening appends an answer, yet to be given, for each of the hooks that listens
+// and for each that cannot tell.
+func listening(all []answer, hooks []*Spec, ev *Event, preset *Preset) []answer {
+	before := len(all)
+	for _, s := range hooks {
+		ok, err := s.listens(ev, nil)
+		if !ok && err == nil {
+			continue
+		}
+		a := newAnswer(s, ev)
+		if err != nil {
+			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
+		}
+		if all == nil {
+			all = make([]answer, 0, min(len(hooks), 16))
+		}
+		all = append(all, a)
+	}
+	return all[:before+len(preset.once(all[before:], all[:before]))]
+}
+
+// inTurn reports whether hooks that would run together run one after the other.
+func inTurn(answers []answer) bool {
+	return slices.ContainsFunc(answers, func(a answer) bool { return a.spec.Sequential })
 }
 
 // explain says why a Spec that listens does.

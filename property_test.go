@@ -144,7 +144,7 @@ func TestOrderWithinAStepDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Nobody undoes a block: no hook, in no place, of no scope.
+// Nobody undoes a block: no hook, in no place, of no scope, run as no system runs it.
 func TestBlockSurvivesEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -152,7 +152,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 		specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true, timeout: true})
 		blocker := drawSpec(t, "blocker", &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.Block}, change: true, fail: true, timeout: true})
 		specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), blocker)
-		engine := mustNew(t, nil, specs)
+		engine := mustNew(t, &grapnel.Options{Preset: rapid.SampledFrom(grapnel.Presets).Draw(t, "preset")}, specs)
 		v := engine.Fire(t.Context(), toolEvent("x"))
 		if v.Decision != grapnel.Block || v.Reason() == "" || v.Changes != nil {
 			t.Fatalf("Verdict %+v after %+v, want a block with a reason and without changes", v, c.list)
@@ -175,7 +175,7 @@ func TestAllowIsForWhatRuns(t *testing.T) {
 		v := mustNew(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, specs).Fire(t.Context(), toolEvent("x"))
 		final := v.Event.Tool.Commands[0]
 		approved := slices.ContainsFunc(c.list, func(one call) bool {
-			return one.decision == grapnel.Allow && one.left == final && !one.observing
+			return one.decision == grapnel.Allow && one.left == final && !one.observing && one.scope != grapnel.ScopeProject && one.scope != grapnel.ScopePlugin
 		})
 		open := slices.ContainsFunc(k.rec.Hooks, func(r grapnel.HookRun) bool { return r.FailOpen })
 		if v.Decision == grapnel.Allow && (!approved || open) {
@@ -273,6 +273,80 @@ func TestObserversAlwaysHear(t *testing.T) {
 		}
 		if got := <-heard; got != v.Decision || k.rec.Decision != v.Decision {
 			t.Fatalf("they heard %v and %v, the Verdict is %v", got, k.rec.Decision, v.Decision)
+		}
+	})
+}
+
+// What a weaker scope adds never makes the answer milder, nor answers for the
+// person.
+func TestWeakerScopesNeverWeaken(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		split := rapid.SampledFrom([]grapnel.Scope{grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopePlugin}).Draw(t, "weaker")
+		var strong, all []grapnel.Spec
+		var c calls
+		for _, s := range drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true}) {
+			if s.Source.Scope < split {
+				strong = append(strong, s)
+			}
+			all = append(all, s)
+		}
+		alone := mustNew(t, nil, strong).Fire(t.Context(), toolEvent("x"))
+		v := mustNew(t, nil, all).Fire(t.Context(), toolEvent("x"))
+		if alone.Decision >= grapnel.Ask && v.Decision < alone.Decision {
+			t.Fatalf("%v without the weaker scopes, %v with them: %+v", alone.Decision, v.Decision, c.list)
+		}
+		granted := slices.ContainsFunc(all, func(s grapnel.Spec) bool {
+			return s.Source.Scope != grapnel.ScopeProject && s.Source.Scope != grapnel.ScopePlugin
+		})
+		if v.Decision == grapnel.Allow && !granted {
+			t.Fatalf("allowed by nobody who may: %+v", c.list)
+		}
+	})
+}
+
+// No weaker scope, in no place, slips a command past a gate that forbids it.
+func TestGatesSeeWhatRuns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.None, grapnel.Allow}, change: true, fail: true, observe: true})
+		gate := drawSpec(t, "gate", &c, drawn{phases: []grapnel.Phase{grapnel.PhaseRule, grapnel.PhaseStep}, decisions: []grapnel.Decision{grapnel.None}})
+		gate.Source = grapnel.Source{Name: "managed", Scope: grapnel.ScopeManaged}
+		forbidden := rapid.SampledFrom([]string{"x", "0", "1", "2", "3"}).Draw(t, "forbidden")
+		gate.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			if strings.HasSuffix(ev.Tool.Commands[0], forbidden) {
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: "forbidden"}, nil
+			}
+			return grapnel.Outcome{}, nil
+		})
+		specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), gate)
+		weaker := !slices.ContainsFunc(specs, func(s grapnel.Spec) bool { return s.Name != "gate" && s.Source.Scope == grapnel.ScopeManaged })
+		v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))
+		if final := v.Event.Tool.Commands[0]; weaker && v.Decision != grapnel.Block && strings.HasSuffix(final, forbidden) {
+			t.Fatalf("%q runs, which a managed gate forbids: %+v", final, c.list)
+		}
+	})
+}
+
+// Rewrites chain: each sees what the one before left, and what the last left runs.
+func TestRewritesChain(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var c calls
+		specs := drawSpecs(t, &c, drawn{phases: []grapnel.Phase{grapnel.PhaseRewrite}, decisions: []grapnel.Decision{grapnel.None}, change: true, observe: true})
+		v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))
+		now := "x"
+		for _, one := range c.list {
+			if one.saw != now {
+				t.Fatalf("%s saw %q, the one before left %q: %+v", one.hook, one.saw, now, c.list)
+			}
+			if !one.observing {
+				now = one.left
+			}
+		}
+		if got := v.Event.Tool.Commands[0]; got != now || len(c.list) != len(specs) {
+			t.Fatalf("%q runs, the last of %d rewrites left %q: %+v", got, len(specs), now, c.list)
 		}
 	})
 }

@@ -40,7 +40,7 @@ type HookRun struct {
 	Error    string   `json:"error,omitempty"`
 	Changed  []Field  `json:"changed,omitempty"`   // what it set or patched, or in observe mode would have
 	FailOpen bool     `json:"fail_open,omitempty"` // it failed, and the action went on all the same
-	Expired  bool     `json:"expired,omitempty"`   // its Allow was for another input
+	Expired  bool     `json:"expired,omitempty"`   // its Allow does not count: it was for another input, or not its to give
 	Observed bool     `json:"observed,omitempty"`  // Decision is what it would have said
 	Round    int      `json:"round,omitempty"`     // 2 = it was asked again
 	Async    bool     `json:"async,omitempty"`     // it runs after the answer

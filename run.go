@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,6 +27,7 @@ type firing struct {
 	contract  *Contract
 	first     *Event // as it came
 	ev        *Event // as the hooks so far have left it
+	shown     *Event // what the next step sees, where that is not ev
 	answers   []answer
 	conflicts []string
 	blocked   bool // nobody else is asked
@@ -51,8 +53,8 @@ type answer struct {
 // noOpinion is what hooks say most of the time. Nobody changes it.
 var noOpinion Outcome
 
-func newAnswer(s *Spec, ev *Event, round uint8) answer {
-	return answer{spec: s, out: &noOpinion, saw: ev, left: ev, round: round}
+func newAnswer(s *Spec, ev *Event) answer {
+	return answer{spec: s, out: &noOpinion, saw: ev, left: ev}
 }
 
 // silent reports whether a hook answered and had no opinion.
@@ -162,31 +164,48 @@ func (f *firing) differs(was *Event) bool {
 	return len(changedFields(was, f.ev, f.contract.Changes)) > 0
 }
 
-// together runs those of the hooks that listen on the same event and lays their
-// changes over each other in plan order.
+// together runs those of the hooks that listen on the same event, or in turn if one
+// of them wants that.
 func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
-	if f.blocked {
+	if f.blocked || len(specs) == 0 {
 		return
 	}
 	asked := len(f.answers)
-	for _, s := range specs {
-		ok, err := s.listens(f.ev, nil)
-		if !ok && err == nil {
-			continue
-		}
-		a := newAnswer(s, f.ev, round)
-		if err != nil {
-			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
-		}
-		if f.answers == nil {
-			f.answers = make([]answer, 0, min(f.lineup.size, 16))
-		}
-		f.answers = append(f.answers, a)
-	}
+	f.answers = listening(f.answers, specs, f.sees(), &f.engine.opts.Preset)
 	answers := f.answers[asked:]
+	if !inTurn(answers) {
+		f.ask(ctx, answers, round)
+		return
+	}
+	for i := range answers {
+		if f.blocked {
+			f.answers = f.answers[:asked+i]
+			return
+		}
+		a := &answers[i]
+		a.saw, a.left = f.sees(), f.sees()
+		f.ask(ctx, answers[i:i+1], round)
+	}
+}
+
+// sees is the event as the next step shall see it.
+func (f *firing) sees() *Event {
+	switch f.engine.opts.Preset.Changes {
+	case ChangesLastWins:
+		return f.first
+	case ChangesOverlay:
+		return cmp.Or(f.shown, f.first)
+	default:
+		return f.ev
+	}
+}
+
+// ask runs hooks at once and lays their changes over each other in plan order.
+func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 	var waits []func()
 	for i := range answers {
 		a := &answers[i]
+		a.round = round
 		switch {
 		case a.err != nil:
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
@@ -306,7 +325,10 @@ func (f *firing) settle(a *answer) {
 	if a.err != nil {
 		f.failed(a)
 	}
-	if a.spec.Mode == Enforce && (a.decision == Block || f.haltBlocks(a)) {
+	if f.engine.opts.Preset.Changes == ChangesOverlay && a.spec.Mode == Enforce {
+		f.show(a)
+	}
+	if a.spec.Mode == Enforce && (a.decision == Block || f.haltBlocks(a)) && !f.engine.opts.Preset.RunAll {
 		f.blocked = true
 	}
 }
@@ -391,8 +413,35 @@ func (f *firing) overlay(a *answer, now *Event, field Field, value json.RawMessa
 	if err != nil || now == a.left {
 		return left, left, err
 	}
+	if whole := f.engine.opts.Preset.Changes; merge == MergeChain && (whole == ChangesLastWins || whole == ChangesOverlay) {
+		field, patch = field.stored(), false
+		value, _ = left.Get(field)
+	}
 	laid, err = mergeField(now, field, value, patch, merge)
 	return left, laid, err
+}
+
+// show lays an answer over what the next step sees, where that is not the event as
+// it would now be: objects member by member, context below the prompt.
+func (f *firing) show(a *answer) {
+	shown := f.sees()
+	for _, field := range a.changed {
+		field = field.stored()
+		value, _ := a.left.Get(field)
+		if old, ok := shown.Get(field); ok {
+			value = overlayObject(old, value)
+		}
+		if next, err := shown.Set(field, value); err == nil {
+			shown = next
+		}
+	}
+	if len(a.out.Context) > 0 && shown.Kind == PromptBefore && shown.Prompt != nil {
+		text := strings.Join(append([]string{shown.Prompt.Text}, a.out.Context...), "\n\n")
+		if next, err := shown.Set(FieldPrompt, quote(text)); err == nil {
+			shown = next
+		}
+	}
+	f.shown = shown
 }
 
 // merging is how a hook's change of a field is merged, if it may change it at all.
@@ -401,11 +450,14 @@ func (f *firing) merging(a *answer, field Field) (Merge, error) {
 	switch {
 	case a.spec.Phase == PhaseRule: // it would change what the other rules judged
 		return "", fmt.Errorf("a rule's change of %s", field)
-	case !permitted:
+	case !permitted, f.engine.opts.Preset.Changes == ChangesNone:
 		return "", fmt.Errorf("a change of %s", field)
 	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // what it replaces must not stay
 		return MergeChain, nil
 	default:
+		if merge, ok := f.engine.opts.Preset.Merges[ch.Field]; ok {
+			return merge, nil
+		}
 		return ch.Merge, nil
 	}
 }
@@ -444,7 +496,7 @@ func (f *firing) fail(err error) {
 	groups := f.lineup.groups()
 	for _, group := range groups[:len(groups)-1] { // observers are no guards
 		for _, s := range group {
-			a := newAnswer(s, f.ev, 1)
+			a := newAnswer(s, f.ev)
 			a.err = err
 			f.settle(&a)
 			f.answers = append(f.answers, a)
@@ -508,11 +560,22 @@ func (e *Engine) start(ctx context.Context, ev *Event, hooks []Spec) (err error)
 	return e.late.run(ctx, ev, hooks)
 }
 
-// late runs observing hooks beyond the life of their firing.
+// late runs what outlives its firing, or its caller.
 type late struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	hooks  sync.WaitGroup
+
+	running sync.WaitGroup
+}
+
+// hold runs a function in a goroutine that Close waits for, unless it is too late.
+func (l *late) hold(run func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.running.Go(run)
+	}
+	return !l.closed
 }
 
 func (l *late) run(ctx context.Context, ev *Event, hooks []Spec) error {
@@ -523,10 +586,10 @@ func (l *late) run(ctx context.Context, ev *Event, hooks []Spec) error {
 	}
 	for _, s := range hooks {
 		timeout := cmp.Or(s.Timeout, lateTimeout)
-		l.hooks.Go(func() {
+		l.running.Go(func() {
 			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
 			defer cancel()
-			a := newAnswer(&s, ev, 1)
+			a := newAnswer(&s, ev)
 			a.ask(ctx) // what an observer answers changes nothing
 		})
 	}

@@ -1,0 +1,335 @@
+package grapnel_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// under fires one event through hooks that run as a system runs them.
+func under(t *testing.T, preset grapnel.Preset, ev *grapnel.Event, specs ...grapnel.Spec) grapnel.Verdict {
+	t.Helper()
+	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.Fire(t.Context(), ev)
+}
+
+func preset(t *testing.T, name string) grapnel.Preset {
+	t.Helper()
+	p, ok := grapnel.FindPreset(name)
+	if !ok {
+		t.Fatalf("no preset %q", name)
+	}
+	return p
+}
+
+// adds notes the command it saw and adds to it.
+func adds(d *diary, name string) grapnel.Spec {
+	return grapnel.Spec{Name: name, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		d.write(name + " " + ev.Tool.Commands[0])
+		return setCommand(ev.Tool.Commands[0] + name), nil
+	})}
+}
+
+// What three hooks that all change the same command see, in which order, and what
+// comes of it, is what tells the systems apart.
+func TestPresetChanges(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		log  []string // sorted where hooks run at once
+		want string
+	}{
+		"grapnel":  {[]string{"c x", "a xc", "b xc"}, "xcb"},
+		"claude":   {[]string{"a x", "b x", "c x"}, "xc"},
+		"gemini":   {[]string{"a x", "b x", "c x"}, "xc"},
+		"ironclaw": {[]string{"c x", "a xc", "b xca"}, "xcab"},
+		"openclaw": {[]string{"c x", "a x", "b x"}, "xb"},
+		"miniclaw": {[]string{"a x", "b x", "c x"}, "xc"},
+		"flyto":    {[]string{"a x", "b x", "c x"}, "x"},
+	}
+	for _, p := range grapnel.Presets {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			tt, ok := tests[p.Name]
+			if !ok {
+				t.Fatal("no expectation for this preset")
+			}
+			var d diary
+			first := 1
+			c := adds(&d, "c")
+			c.Priority = &first
+			v := under(t, p, toolEvent("x"), adds(&d, "a"), adds(&d, "b"), c)
+			if log := d.read(); !slices.Equal(log, tt.log) {
+				t.Errorf("hooks saw %q, want %q", log, tt.log)
+			}
+			if got := v.Event.Tool.Commands[0]; got != tt.want {
+				t.Errorf("the command became %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPresetAfterABlock(t *testing.T) {
+	t.Parallel()
+	stops := map[string]bool{"grapnel": true, "ironclaw": true, "miniclaw": true}
+	for _, p := range grapnel.Presets {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			var d diary
+			no := grapnel.Spec{Name: "no", Hook: decides(grapnel.Block, "no")}
+			never := grapnel.Spec{Name: "never", Hook: decides(grapnel.Block, "never")}
+			late, later := adds(&d, "late"), 200
+			late.Priority = &later
+			v := under(t, p, toolEvent("x"), no, never, late)
+			if ran := len(d.read()) > 0; ran == stops[p.Name] {
+				t.Errorf("the hook after the block ran: %t", ran)
+			}
+			if v.Decision != grapnel.Block || len(v.Changes) > 0 {
+				t.Errorf("verdict %v with changes %v, want a block and none", v.Decision, v.Changes)
+			}
+			want := "no"
+			if p.Reasons != grapnel.ReasonsFirst {
+				want = "no\nnever"
+			}
+			if v.Reason() != want {
+				t.Errorf("reason %q, want %q", v.Reason(), want)
+			}
+		})
+	}
+}
+
+// In Gemini CLI one sequential definition makes the whole plan sequential: a hook
+// is shown the members that others set, but what runs is the last object alone.
+func TestPresetGeminiSequential(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	sets := func(name, value string) grapnel.Spec {
+		return grapnel.Spec{Name: name, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			seen = append(seen, string(ev.Tool.Input))
+			return set(grapnel.FieldInput, value), nil
+		})}
+	}
+	a, b := sets("a", `{"dir":"/"}`), sets("b", `{"command":"y"}`)
+	b.Sequential = true
+	c := grapnel.Spec{Name: "c", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		seen = append(seen, string(ev.Tool.Input))
+		return grapnel.Outcome{Reason: "fine"}, nil
+	})}
+	v := under(t, preset(t, "gemini"), toolEvent("x"), a, b, c)
+	if want := []string{`{"command":"x"}`, `{"command":"x","dir":"/"}`, `{"command":"y","dir":"/"}`}; !slices.Equal(seen, want) {
+		t.Errorf("hooks saw %q, want %q", seen, want)
+	}
+	if got := string(v.Event.Tool.Input); got != `{"command":"y"}` {
+		t.Errorf("what runs is %s", got)
+	}
+	if v.Reason() != "fine" {
+		t.Errorf("reason %q, want that of every hook that gives one", v.Reason())
+	}
+}
+
+// Under Grapnel's own law a sequential hook makes its step a chain.
+func TestSequential(t *testing.T) {
+	t.Parallel()
+	var d diary
+	a, b, c := adds(&d, "a"), adds(&d, "b"), adds(&d, "c")
+	b.Sequential = true
+	v := under(t, grapnel.Preset{}, toolEvent("x"), a, b, c)
+	if log := d.read(); !slices.Equal(log, []string{"a x", "b xa", "c xab"}) || v.Event.Tool.Commands[0] != "xabc" {
+		t.Errorf("hooks saw %q, the command became %q", log, v.Event.Tool.Commands[0])
+	}
+	engine, err := grapnel.New([]grapnel.Spec{a, b, c}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range engine.Plan(toolEvent("x")).Entries {
+		if e.Step != i+1 {
+			t.Errorf("hook %s is in step %d of the plan, want %d", e.Hook, e.Step, i+1)
+		}
+	}
+
+	block := grapnel.Spec{Name: "no", Hook: decides(grapnel.Block, "no"), Sequential: true}
+	d = diary{}
+	v = under(t, grapnel.Preset{}, toolEvent("x"), block, adds(&d, "late"))
+	if v.Decision != grapnel.Block || len(d.read()) != 0 {
+		t.Errorf("after a block in turn: %v, %q ran", v.Decision, d.read())
+	}
+}
+
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	for once, want := range map[grapnel.Once]string{grapnel.OnceNot: "a b c d e", grapnel.OnceFirst: "a b d", grapnel.OnceLast: "c d e"} {
+		var specs []grapnel.Spec
+		var d diary
+		for _, s := range []struct{ name, key string }{{"a", "k"}, {"b", "l"}, {"c", "k"}, {"d", ""}, {"e", "l"}} {
+			specs = append(specs, grapnel.Spec{Name: s.name, Key: s.key, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				d.write(s.name)
+				return grapnel.Outcome{}, nil
+			})})
+		}
+		p := grapnel.Preset{Order: grapnel.ByRegistration, Once: once}
+		under(t, p, toolEvent("x"), specs...)
+		if got := strings.Join(d.read(), " "); got != want {
+			t.Errorf("once %d: %q ran, want %q", once, got, want)
+		}
+		engine, err := grapnel.New(specs, &grapnel.Options{Preset: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var planned []string
+		for _, e := range engine.Plan(toolEvent("x")).Entries {
+			planned = append(planned, e.Hook)
+		}
+		if got := strings.Join(planned, " "); got != want {
+			t.Errorf("once %d: the plan is %q, want %q", once, got, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	var d diary
+	first, other, again := adds(&d, "a"), adds(&d, "b"), adds(&d, "c")
+	again.Name = "a"
+	for name, want := range map[string][]string{
+		"ironclaw": {"c x", "b xc"}, // in the place of the first
+		"miniclaw": {"a x", "b x", "c x"},
+	} {
+		d = diary{}
+		under(t, preset(t, name), toolEvent("x"), first, other, again)
+		if log := d.read(); !slices.Equal(log, want) {
+			t.Errorf("%s: %q ran, want %q", name, log, want)
+		}
+	}
+	if _, err := grapnel.New([]grapnel.Spec{first, again}, nil); err == nil || !strings.Contains(err.Error(), "names are unique") {
+		t.Errorf("Grapnel took two hooks of one name: %v", err)
+	}
+}
+
+func TestReversed(t *testing.T) {
+	t.Parallel()
+	var d diary
+	low, high := adds(&d, "low"), adds(&d, "high")
+	one, two := 1, 2
+	low.Priority, high.Priority = &one, &two
+	under(t, grapnel.Preset{Order: grapnel.Reversed}, toolEvent("x"), low, high)
+	if log := d.read(); !slices.Equal(log, []string{"high x", "low xhigh"}) {
+		t.Errorf("ran %q", log)
+	}
+}
+
+// Gemini CLI widens the tools to what any hook names; Grapnel narrows them to what
+// all name. The strictest mode holds in both.
+func TestToolsetMerges(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"grapnel": `["a"]`, "gemini": `["a","b","c"]`} {
+		hook := func(name, tools, mode string) grapnel.Spec {
+			return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
+				grapnel.FieldTools: json.RawMessage(tools), grapnel.FieldMode: json.RawMessage(mode),
+			}})}
+		}
+		ev := &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{}}
+		v := under(t, preset(t, name), ev, hook("1", `["b","a"]`, `"any"`), hook("2", `["c","a"]`, `"none"`), hook("3", `["a"]`, `"auto"`))
+		if got := string(v.Changes[grapnel.FieldTools]); got != want {
+			t.Errorf("%s: tools %s, want %s", name, got, want)
+		}
+		if got := string(v.Changes[grapnel.FieldMode]); got != `"none"` {
+			t.Errorf("%s: mode %s, want none", name, got)
+		}
+	}
+}
+
+func TestPresetDefaults(t *testing.T) {
+	t.Parallel()
+	p := preset(t, "ironclaw")
+	for given, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, time.Minute: 30 * time.Second} {
+		if got := p.Defaults(grapnel.Spec{Timeout: given}); got.Timeout != want || got.OnError != grapnel.OnErrorOpen {
+			t.Errorf("timeout %v became %v (on_error %v), want %v", given, got.Timeout, got.OnError, want)
+		}
+	}
+	if got := p.Defaults(grapnel.Spec{OnError: grapnel.OnErrorClosed}); got.OnError != grapnel.OnErrorClosed {
+		t.Errorf("on_error closed became %v", got.OnError)
+	}
+	if _, ok := grapnel.FindPreset("homeclaw"); ok {
+		t.Error("found a preset nobody wrote")
+	}
+}
+
+// A project comes with the work; it must not answer for the person.
+func TestAllowOfAProjectDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[grapnel.Scope]grapnel.Decision{
+		grapnel.ScopeManaged: grapnel.Allow, grapnel.ScopeUser: grapnel.Allow, grapnel.ScopeSession: grapnel.Allow,
+		grapnel.ScopeProject: grapnel.None, grapnel.ScopePlugin: grapnel.None,
+	} {
+		s := grapnel.Spec{Name: "yes", Source: grapnel.Source{Name: "s", Scope: scope}, Hook: decides(grapnel.Allow, "fine")}
+		v, rec := fire(t, toolEvent("x"), s)
+		if v.Decision != want {
+			t.Errorf("an allow of scope %v gives %v, want %v", scope, v.Decision, want)
+		}
+		if r := run(t, rec, "yes"); r.Decision != grapnel.Allow || r.Expired != (want == grapnel.None) {
+			t.Errorf("scope %v: its run is recorded as %+v", scope, r)
+		}
+	}
+}
+
+func TestEnableAndRemoveFunc(t *testing.T) {
+	t.Parallel()
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "a")}, {Name: "b", Hook: decides(grapnel.Block, "b")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, want grapnel.Decision, reason string) {
+		t.Helper()
+		if v := engine.Fire(t.Context(), toolEvent("x")); v.Decision != want || v.Reason() != reason {
+			t.Errorf("%s: %v %q, want %v %q", when, v.Decision, v.Reason(), want, reason)
+		}
+	}
+	engine.Enable(false)
+	check("switched off", grapnel.None, "")
+	engine.Enable(true)
+	check("switched on", grapnel.Block, "a\nb")
+	if n := engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == "a" }); n != 1 {
+		t.Errorf("removed %d hooks, want 1", n)
+	}
+	check("a removed", grapnel.Block, "b")
+}
+
+// What is started in the background outlives its caller, and Close waits for it.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := grapnel.Spec{Name: "slow", Hook: grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+			select {
+			case <-time.After(time.Second):
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: "late"}, nil
+			case <-ctx.Done():
+				return grapnel.Outcome{}, fmt.Errorf("given up: %w", context.Cause(ctx))
+			}
+		})}
+		engine, err := grapnel.New([]grapnel.Spec{slow}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		verdict := engine.Start(ctx, toolEvent("x"))
+		cancel()
+		if err := engine.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := <-verdict; !ok || v.Reason() != "late" {
+			t.Errorf("verdict %v %q, %t", v.Decision, v.Reason(), ok)
+		}
+		if _, ok := <-engine.Start(t.Context(), toolEvent("x")); ok {
+			t.Error("a closed engine started something")
+		}
+	})
+}
