@@ -14,14 +14,15 @@ type Plan struct {
 
 // Planned is one hook of a Plan.
 type Planned struct {
-	Step    int    `json:"step"` // hooks of one step see the same event
-	Phase   Phase  `json:"phase"`
-	Hook    string `json:"hook"`
-	Source  string `json:"source"`
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Matched string `json:"matched"`         // what made it listen
-	Error   string `json:"error,omitempty"` // it could not tell whether it listens; that counts as its failure
+	Step       int    `json:"step"` // hooks of one step see the same event
+	Phase      Phase  `json:"phase"`
+	Hook       string `json:"hook"`
+	Source     string `json:"source"`
+	File       string `json:"file,omitempty"`
+	Line       int    `json:"line,omitempty"`
+	Matched    string `json:"matched"`              // what made it listen
+	Sequential bool   `json:"sequential,omitempty"` // because of it the hooks of its step run one after the other
+	Error      string `json:"error,omitempty"`      // it could not tell whether it listens; that counts as its failure
 }
 
 // lineup is who could run for one kind of event, in plan order.
@@ -159,7 +160,7 @@ func (l *lineup) plan(ev *Event, preset *Preset) Plan {
 			s := a.spec
 			entry := Planned{
 				Step: step, Phase: s.Phase, Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
-				Matched: s.explain(ev),
+				Matched: s.explain(ev), Sequential: s.Sequential,
 			}
 			if a.err != nil {
 				entry.Error = a.err.Error()

@@ -13,16 +13,17 @@ import (
 //
 // No row undoes a block: where a system lets a later hook do so, Grapnel does not.
 type Preset struct {
-	Name    string
-	Order   Order
-	Chain   bool            // each hook is a step of its own; otherwise hooks of equal rank run together
-	InChain bool            // rewrites and rules stand among the steps, where their rank puts them, instead of before them
-	RunAll  bool            // a block does not keep the other hooks from running
-	Changes Changes         // what becomes of the changes of several hooks
-	Merges  map[Field]Merge // fields whose changes merge otherwise than their Contract says
-	Reasons Reasons
-	Names   Names // what a second hook of the same name is
-	Once    Once  // which one runs of several that have the same Spec.Key
+	Name     string
+	Order    Order
+	Chain    bool            // each hook is a step of its own; otherwise hooks of equal rank run together
+	InChain  bool            // rewrites and rules stand among the steps, where their rank puts them, instead of before them
+	RunAll   bool            // a block does not keep the other hooks from running
+	Changes  Changes         // what becomes of the changes of several hooks
+	Merges   map[Field]Merge // fields whose changes merge otherwise than their Contract says
+	Reasons  Reasons
+	Names    Names // what a second hook of the same name is
+	Once     Once  // which one runs of several that have the same Spec.Key
+	DropLate bool  // what a hook said counts for nothing if its time was up
 
 	// What a Spec gets that does not say it itself; see Defaults.
 	Timeout    time.Duration
@@ -91,7 +92,7 @@ var Presets = []Preset{
 	},
 	{
 		Name: "gemini", Order: ByRegistration, RunAll: true, Changes: ChangesOverlay, Merges: map[Field]Merge{FieldTools: MergeUnion},
-		Reasons: ReasonsAll, Names: NamesRepeat, Once: OnceFirst, Timeout: 60 * time.Second, OnError: OnErrorOpen,
+		Reasons: ReasonsAll, Names: NamesRepeat, Once: OnceFirst, Timeout: 60 * time.Second, OnError: OnErrorOpen, DropLate: true,
 	},
 	{
 		Name: "ironclaw", Chain: true, InChain: true, Reasons: ReasonsFirst, Names: NamesReplace,

@@ -3,6 +3,7 @@ package grapnel_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -332,4 +333,31 @@ func TestStart(t *testing.T) {
 			t.Error("a closed engine started something")
 		}
 	})
+}
+
+// A patch counts for the event as it came, what a failed hook changed is not shown
+// to the next, and what a hook said before its time was up counts for nothing.
+func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
+	t.Parallel()
+	shown := ""
+	patch := grapnel.Spec{Name: "patch", Sequential: true, Hook: says(grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{
+		grapnel.FieldInput: json.RawMessage(`{"dir":"/"}`),
+	}})}
+	failed := grapnel.Spec{Name: "failed", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		return set(grapnel.FieldInput, `{"command":"failed"}`), errors.New("exit 1")
+	})}
+	late := grapnel.Spec{Name: "late", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: "late"}, grapnel.ErrTimeout
+	})}
+	last := grapnel.Spec{Name: "last", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		shown = string(ev.Tool.Input)
+		return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"last":true}`)}}, nil
+	})}
+	v := under(t, preset(t, "gemini"), toolEvent("x"), patch, failed, late, last)
+	if want := `{"command":"x","dir":"/"}`; shown != want {
+		t.Errorf("the last hook saw %s, want %s", shown, want)
+	}
+	if got, want := string(v.Event.Tool.Input), `{"command":"x","last":true}`; got != want || v.Decision != grapnel.None {
+		t.Errorf("what runs is %s (%v), want %s", got, v.Decision, want)
+	}
 }

@@ -307,6 +307,9 @@ func lateError(cause, err error) error {
 // settle turns what a hook said into what that counts as, and applies its changes.
 func (f *firing) settle(a *answer) {
 	blocks := f.contract.Blocks
+	if f.engine.opts.Preset.DropLate && causeOf(a.err) == CauseTimeout {
+		a.out = &noOpinion
+	}
 	a.decision = a.out.Decision
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:
@@ -325,7 +328,7 @@ func (f *firing) settle(a *answer) {
 	if a.err != nil {
 		f.failed(a)
 	}
-	if f.engine.opts.Preset.Changes == ChangesOverlay && a.spec.Mode == Enforce {
+	if f.engine.opts.Preset.Changes == ChangesOverlay && a.spec.Mode == Enforce && a.err == nil {
 		f.show(a)
 	}
 	if a.spec.Mode == Enforce && (a.decision == Block || f.haltBlocks(a)) && !f.engine.opts.Preset.RunAll {
@@ -380,18 +383,18 @@ func causeOf(err error) Cause {
 // change applies a hook's changes to the event, in a fixed order of fields: whole
 // replacements, then patches, views of a field after the field itself.
 func (f *firing) change(a *answer) {
-	now := f.ev
+	now, own := f.ev, f.first
 	for _, part := range []struct {
 		values map[Field]json.RawMessage
 		patch  bool
 	}{{a.out.Set, false}, {a.out.Patch, true}} {
 		for _, field := range slices.SortedFunc(maps.Keys(part.values), fieldOrder) {
-			left, laid, err := f.overlay(a, now, field, part.values[field], part.patch)
+			left, laid, alone, err := f.overlay(a, now, own, field, part.values[field], part.patch)
 			if err != nil {
 				f.illegal(a, err.Error())
 				continue
 			}
-			a.left, now = left, laid
+			a.left, now, own = left, laid, alone
 			if !slices.Contains(a.changed, field) {
 				a.changed = append(a.changed, field)
 			}
@@ -403,22 +406,26 @@ func (f *firing) change(a *answer) {
 }
 
 // overlay applies one change to what the hook saw, and to the event as the hooks
-// of the same step before it have left it.
-func (f *firing) overlay(a *answer, now *Event, field Field, value json.RawMessage, patch bool) (left, laid *Event, err error) {
+// of the same step before it have left it. Where the last hook wins, the event gets
+// what the hook's changes alone would have made of own, the event as it came.
+func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.RawMessage, patch bool) (left, laid, alone *Event, err error) {
 	merge, err := f.merging(a, field)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	left, err = mergeField(a.left, field, value, patch, merge)
 	if err != nil || now == a.left {
-		return left, left, err
+		return left, left, left, err
 	}
-	if whole := f.engine.opts.Preset.Changes; merge == MergeChain && (whole == ChangesLastWins || whole == ChangesOverlay) {
+	if rule := f.engine.opts.Preset.Changes; merge == MergeChain && (rule == ChangesLastWins || rule == ChangesOverlay) {
+		if own, err = mergeField(own, field, value, patch, merge); err != nil {
+			return nil, nil, nil, err
+		}
 		field, patch = field.stored(), false
-		value, _ = left.Get(field)
+		value, _ = own.Get(field)
 	}
 	laid, err = mergeField(now, field, value, patch, merge)
-	return left, laid, err
+	return left, laid, own, err
 }
 
 // show lays an answer over what the next step sees, where that is not the event as
@@ -426,9 +433,10 @@ func (f *firing) overlay(a *answer, now *Event, field Field, value json.RawMessa
 func (f *firing) show(a *answer) {
 	shown := f.sees()
 	for _, field := range a.changed {
+		_, whole := a.out.Set[field]
 		field = field.stored()
 		value, _ := a.left.Get(field)
-		if old, ok := shown.Get(field); ok {
+		if old, ok := shown.Get(field); ok && whole {
 			value = overlayObject(old, value)
 		}
 		if next, err := shown.Set(field, value); err == nil {
