@@ -99,7 +99,7 @@ func (f *firing) merge() Verdict {
 		if a.silent() || a.spec.Mode == Observe {
 			continue
 		}
-		if a.out.Halt != "" {
+		if a.out.Halt != "" && (len(halts) == 0 || f.engine.opts.Preset.Reasons != ReasonsFirst) {
 			halts = appendReason(halts, a, a.out.Halt, CauseDecision)
 		}
 		if f.gives(a, &v) {

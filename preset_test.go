@@ -361,3 +361,30 @@ func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
 		t.Errorf("what runs is %s (%v), want %s", got, v.Decision, want)
 	}
 }
+
+// In IronClaw a block ends the chain also at a notice, where it blocks nothing.
+func TestPresetChainEndsAtANotice(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]grapnel.Spec{
+		"a block":        {Name: "no", Hook: decides(grapnel.Block, "no")},
+		"a closed guard": {Name: "no", Hook: fails(errors.New("broken")), OnError: grapnel.OnErrorClosed},
+	} {
+		ran := false
+		later := grapnel.Spec{Name: "later", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			ran = true
+			return grapnel.Outcome{}, nil
+		})}
+		v := under(t, preset(t, "ironclaw"), &grapnel.Event{Kind: grapnel.SessionStart}, hook, later)
+		if v.Decision != grapnel.None || ran {
+			t.Errorf("after %s at session.start: %v, the next hook ran: %t", name, v.Decision, ran)
+		}
+	}
+}
+
+func TestPresetGivesTheFirstHalt(t *testing.T) {
+	t.Parallel()
+	halt := func(name string) grapnel.Spec { return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Halt: name})} }
+	if v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.AgentAfter}, halt("one"), halt("two")); v.Halt != "one" {
+		t.Errorf("halt %q, want that of the first", v.Halt)
+	}
+}

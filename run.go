@@ -307,10 +307,14 @@ func lateError(cause, err error) error {
 // settle turns what a hook said into what that counts as, and applies its changes.
 func (f *firing) settle(a *answer) {
 	blocks := f.contract.Blocks
-	if f.engine.opts.Preset.DropLate && causeOf(a.err) == CauseTimeout {
+	preset := &f.engine.opts.Preset
+	if preset.DropLate && causeOf(a.err) == CauseTimeout {
 		a.out = &noOpinion
 	}
 	a.decision = a.out.Decision
+	// In a chain of another system what a hook said ends it, also where it counts for
+	// nothing.
+	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:
 		f.illegal(a, "decision "+d.String())
@@ -328,10 +332,10 @@ func (f *firing) settle(a *answer) {
 	if a.err != nil {
 		f.failed(a)
 	}
-	if f.engine.opts.Preset.Changes == ChangesOverlay && a.spec.Mode == Enforce && a.err == nil {
+	if preset.Changes == ChangesOverlay && a.spec.Mode == Enforce && a.err == nil {
 		f.show(a)
 	}
-	if a.spec.Mode == Enforce && (a.decision == Block || f.haltBlocks(a)) && !f.engine.opts.Preset.RunAll {
+	if a.spec.Mode == Enforce && (ends || a.decision == Block || f.haltBlocks(a)) && !preset.RunAll {
 		f.blocked = true
 	}
 }
