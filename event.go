@@ -509,6 +509,9 @@ func (ev *Event) Value(f Field) (any, bool) {
 func (ev *Event) TextFields() []Field {
 	var fields []Field
 	for _, f := range []Field{FieldPrompt, FieldSystem, FieldInput, FieldOutput, FieldText, FieldMessage, FieldRequest, FieldResponse, FieldSummary, FieldAnswer} {
+		if f == FieldRequest && ev.Kind == ModelAfter {
+			continue // it was looked at before the model was called, and repeats the whole conversation
+		}
 		if _, ok := ev.Get(f); ok {
 			fields = append(fields, f)
 		}

@@ -389,6 +389,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 		a := &f.answers[i]
 		run := HookRun{
 			Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
+			Halt:    a.out.Halt != "",
 			Expired: a.expired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
 		}
 		switch {

@@ -383,7 +383,9 @@ func TestPresetChainEndsAtANotice(t *testing.T) {
 
 func TestPresetGivesTheFirstHalt(t *testing.T) {
 	t.Parallel()
-	halt := func(name string) grapnel.Spec { return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Halt: name})} }
+	halt := func(name string) grapnel.Spec {
+		return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Halt: name})}
+	}
 	if v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.AgentAfter}, halt("one"), halt("two")); v.Halt != "one" {
 		t.Errorf("halt %q, want that of the first", v.Halt)
 	}

@@ -38,6 +38,7 @@ type HookRun struct {
 	Decision Decision `json:"decision"`
 	Cause    Cause    `json:"cause,omitempty"`
 	Error    string   `json:"error,omitempty"`
+	Halt     bool     `json:"halt,omitempty"`      // it wants the turn to end
 	Changed  []Field  `json:"changed,omitempty"`   // what it set or patched, or in observe mode would have
 	FailOpen bool     `json:"fail_open,omitempty"` // it failed, and the action went on all the same
 	Expired  bool     `json:"expired,omitempty"`   // its Allow does not count: it was for another input, or not its to give

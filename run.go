@@ -272,8 +272,11 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 		defer func() { done <- r }()
 		r.ask(ctx)
 		r.took = time.Since(begun)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			r.err = lateError(context.Cause(ctx), r.err)
+		case r.took > r.spec.Timeout: // on a busy machine a hook can be back before the timer is
+			r.err = lateError(fmt.Errorf("%w of %v", ErrTimeout, r.spec.Timeout), r.err)
 		}
 	}()
 	return func() {

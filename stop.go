@@ -21,14 +21,18 @@ func (f *firing) letStop(v *Verdict) {
 	}
 	inARow, err := f.engine.opts.Stops.Blocked(f.first)
 	again := f.first.Stop != nil && f.first.Stop.Active
+	why := ""
 	switch {
 	case err != nil && again:
-		v.Messages = append(v.Messages, fmt.Sprintf("grapnel: the agent may stop, since nobody knows how often it was kept from it: %v", err))
+		why = fmt.Sprintf("the agent may stop, since nobody knows how often it was kept from it: %v", err)
+		v.Messages = append(v.Messages, "grapnel: "+why)
 	case err == nil && inARow > f.contract.MaxStops:
-		v.Messages = append(v.Messages, fmt.Sprintf("grapnel: the agent was kept from stopping %d times in a row and may stop now: %s", f.contract.MaxStops, v.Reason()))
+		why = fmt.Sprintf("the agent was kept from stopping %d times in a row and may stop now", f.contract.MaxStops)
+		v.Messages = append(v.Messages, "grapnel: "+why+": "+v.Reason())
 	default:
 		return
 	}
+	v.Lost = append(v.Lost, "block: not told, "+why)
 	v.Decision, v.Reasons, v.Changes = None, nil, nil
 }
 

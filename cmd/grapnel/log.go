@@ -28,7 +28,7 @@ func newLog(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter := spool.Filter{Session: session, Hook: hook}
 			if agent != "" {
-				d, ok := dialect.Find(agent)
+				d, ok := dialect.FindAgent(agent)
 				if !ok {
 					return usageError{withHint(fmt.Errorf("unknown agent %q", agent), "known are "+strings.Join(dialect.Names(), ", "))}
 				}
@@ -105,7 +105,7 @@ func (c *console) printEntry(e *spool.Entry) error {
 			text += c.paint(red, " failed: "+h.Error)
 		case h.Observed && h.Decision > grapnel.None:
 			text += " would " + h.Decision.String()
-		case h.Decision == grapnel.None && !e.Late && len(h.Changed) == 0:
+		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:
 			continue
 		}
 		by = append(by, text)
@@ -114,8 +114,18 @@ func (c *console) printEntry(e *spool.Entry) error {
 	switch {
 	case e.Late:
 		word = "late"
+	case e.Halt != "":
+		word = "halt"
 	case e.Decision == grapnel.None && len(e.Changed) > 0:
 		word = "change"
+	}
+	for _, lost := range e.Lost {
+		by = append(by, c.paint(yellow, "lost "+oneLine(lost)))
+	}
+	if strings.HasPrefix(string(e.Event), pauseEvents) {
+		for _, r := range e.Reasons {
+			by = append(by, c.paint(yellow, oneLine(r.Text)))
+		}
 	}
 	if e.Error != "" {
 		by = append(by, c.paint(red, oneLine(e.Error)))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -111,7 +112,7 @@ const (
 )
 
 func (c *console) decision(word string) string {
-	return c.paint(map[string]string{"block": red, "ask": yellow, "allow": green}[word], word)
+	return c.paint(map[string]string{"block": red, "halt": red, "ask": yellow, "allow": green}[strings.TrimSpace(word)], word)
 }
 
 func newRoot(c *console) *cobra.Command {
@@ -132,7 +133,7 @@ func newRoot(c *console) *cobra.Command {
 		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
 	for _, cmd := range []func(*console) *cobra.Command{
-		newInit, newInstall, newUninstall, newCheck, newExplain, newLog, newStatus, newUntrust, newVersion,
+		newInit, newInstall, newUninstall, newCheck, newExplain, newLog, newStatus, newPause, newTrust, newUntrust, newVersion,
 	} {
 		root.AddCommand(cmd(c))
 	}
