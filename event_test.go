@@ -165,6 +165,10 @@ func TestTexts(t *testing.T) {
 	if got := ev.TextFields(); !slices.Equal(got, want) {
 		t.Errorf("TextFields = %q, want %q", got, want)
 	}
+	ev.Kind = grapnel.ModelAfter // the request was judged when it was made
+	if got := ev.TextFields(); slices.Contains(got, grapnel.FieldRequest) || !slices.Contains(got, grapnel.FieldResponse) {
+		t.Errorf("at model.after TextFields = %q", got)
+	}
 	var texts []string
 	ev.Texts(grapnel.FieldInput, func(text string) bool { texts = append(texts, text); return true })
 	if !slices.Equal(texts, []string{"sk-1", "sk-2"}) {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,11 @@ func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 	w := agents.NewWorld(t, a)
 	g := guarded{w, filepath.Join(w.Root, "kit")}
 	g.WriteFile(t, filepath.Join(g.kit, "grapnel.yaml"), policy)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("grapnel log --json:\n%s", g.grapnel(t, "log", "--json"))
+		}
+	})
 	return g
 }
 
@@ -49,12 +55,14 @@ func (g guarded) grapnel(t *testing.T, args ...string) string {
 
 // A record is a line of "grapnel log --json", as far as the scenarios look.
 type record struct {
-	ID       string `json:"id"`
-	Agent    string `json:"agent"`
-	Session  string `json:"session"`
-	Event    string `json:"event"`
-	Tool     string `json:"tool"`
-	Decision string `json:"decision"`
+	ID       string   `json:"id"`
+	Agent    string   `json:"agent"`
+	Session  string   `json:"session"`
+	Event    string   `json:"event"`
+	Tool     string   `json:"tool"`
+	Decision string   `json:"decision"`
+	Halt     string   `json:"halt"`
+	Lost     []string `json:"lost"`
 	Hooks    []struct {
 		Name     string `json:"name"`
 		Decision string `json:"decision"`
@@ -62,10 +70,27 @@ type record struct {
 	} `json:"hooks"`
 }
 
+// A records is a log, oldest first.
+type records []record
+
+// of returns the records of one event.
+func (l records) of(event string) records {
+	return slices.DeleteFunc(slices.Clone(l), func(r record) bool { return r.Event != event })
+}
+
+// decisions returns what was decided, in order.
+func (l records) decisions() []string {
+	out := make([]string, len(l))
+	for i, r := range l {
+		out[i] = r.Decision
+	}
+	return out
+}
+
 // records returns the log of this world, oldest first.
-func (g guarded) records(t *testing.T) []record {
+func (g guarded) records(t *testing.T) records {
 	t.Helper()
-	var out []record
+	var out records
 	for line := range strings.Lines(g.grapnel(t, "log", "--json")) {
 		var r record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {

@@ -469,7 +469,7 @@ func withoutCache(t *testing.T, l model.Log) model.Log {
 
 // wantJudged checks that Grapnel was asked about so many tool calls: what it let
 // through says nothing when it was not there.
-func wantJudged(t *testing.T, log []record, calls int) {
+func wantJudged(t *testing.T, log records, calls int) {
 	t.Helper()
 	n := 0
 	for _, r := range log {
@@ -483,7 +483,7 @@ func wantJudged(t *testing.T, log []record, calls int) {
 }
 
 // failed reports whether the log says that this hook did not answer.
-func failed(log []record, hook string) bool {
+func failed(log records, hook string) bool {
 	for _, r := range log {
 		for _, h := range r.Hooks {
 			if h.Name == hook && h.Error != "" {
@@ -634,7 +634,7 @@ func TestRecords(t *testing.T) {
 
 		log := g.records(t)
 		count, ids := map[string]int{}, map[string]bool{}
-		var blocked []record
+		var blocked records
 		for _, r := range log {
 			count[r.Event]++
 			ids[r.ID] = true
@@ -759,7 +759,7 @@ func TestNoOpinionIsNotAllow(t *testing.T) {
 			g.Cautious = true
 			g.WriteFile(t, "there.txt", "before\n")
 			res := g.Run(t, "Do as planned.",
-				model.Do(model.Call{Tool: "Read", Input: map[string]any{"file_path": filepath.Join(g.Project, "there.txt")}}),
+				model.Do(g.Read("there.txt")),
 				model.Do(g.Shell(tc.command)),
 				model.Say("all done"),
 			)
@@ -772,31 +772,5 @@ func TestNoOpinionIsNotAllow(t *testing.T) {
 			}
 			wantJudged(t, g.records(t), 2)
 		})
-	}
-}
-
-// What a sub-agent does is guarded as well.
-func TestSubagent(t *testing.T) {
-	t.Parallel()
-	g := guard(t, agents.ClaudeCode, noTouching)
-	inner := model.Prompt("You help.",
-		model.Do(g.Shell("touch forbidden.txt")),
-		model.Do(g.Shell("echo free > free.txt")),
-		model.Say("helped"),
-	)
-	res := g.Run(t, "Do as planned.",
-		model.Do(model.Call{Tool: "Agent", Input: map[string]any{
-			"description": "help", "prompt": inner, "subagent_type": "general-purpose", "run_in_background": false,
-		}}),
-		model.Say("all done"),
-	)
-	wantFile(t, res, "forbidden.txt", "")
-	wantFile(t, res, "free.txt", "free\n")
-	told := false
-	for _, r := range res.Requests.ToolResults() {
-		told = told || r.IsError && strings.Contains(r.Text, "that file belongs to somebody else")
-	}
-	if !told {
-		t.Errorf("the sub-agent was not told the reason: %+v", res.Requests.ToolResults())
 	}
 }

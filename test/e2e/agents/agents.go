@@ -15,7 +15,6 @@
 package agents
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -45,8 +44,12 @@ type Agent struct {
 	args  func(w *World, prompt string) []string
 	shell func(command string) model.Call
 	write func(path, content string) model.Call
+	read  func(path string) model.Call
 	// answer finds the agent's final words in its standard output.
 	answer func(stdout string) string
+	// shown leaves out of its standard output what no person gets to see; nil means
+	// that all of it is for people.
+	shown func(stdout string) string
 }
 
 // ClaudeCode is Anthropic's agent, a native binary that npm fetches for the
@@ -74,7 +77,7 @@ var ClaudeCode = &Agent{
 		if !w.Cautious {
 			args = append(args, "--allowedTools=Bash,Write,Read,Agent")
 		}
-		return append(args, "--", prompt)
+		return append(append(args, w.Flags...), "--", prompt)
 	},
 	shell: func(command string) model.Call {
 		return model.Call{Tool: "Bash", Input: map[string]any{"command": command, "description": "as planned"}}
@@ -82,21 +85,43 @@ var ClaudeCode = &Agent{
 	write: func(path, content string) model.Call {
 		return model.Call{Tool: "Write", Input: map[string]any{"file_path": path, "content": content}}
 	},
+	read: func(path string) model.Call {
+		return model.Call{Tool: "Read", Input: map[string]any{"file_path": path}}
+	},
 	answer: func(stdout string) string {
 		result := ""
-		lines := bufio.NewScanner(strings.NewReader(stdout))
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			var line struct {
-				Type   string `json:"type"`
-				Result string `json:"result"`
-			}
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Type == "result" {
+		for text := range strings.Lines(stdout) {
+			if line := readClaudeLine(text); line.Type == "result" {
 				result = line.Result
 			}
 		}
 		return result
 	},
+	// The stream tells a test what each hook said, word for word.
+	shown: func(stdout string) string {
+		var b strings.Builder
+		for text := range strings.Lines(stdout) {
+			if line := readClaudeLine(text); !strings.HasPrefix(line.Subtype, "hook_") {
+				b.WriteString(text)
+			}
+		}
+		return b.String()
+	},
+}
+
+// A claudeLine is a line of Claude Code's output, as far as anybody here looks.
+type claudeLine struct {
+	Type    string `json:"type"`
+	Subtype string `json:"subtype"`
+	Result  string `json:"result"`
+}
+
+// readClaudeLine returns the zero line for one that is no JSON.
+func readClaudeLine(text string) (line claudeLine) {
+	if json.Unmarshal([]byte(text), &line) != nil {
+		return claudeLine{}
+	}
+	return line
 }
 
 // GeminiCLI is Google's agent, a JavaScript bundle.
@@ -130,13 +155,17 @@ var GeminiCLI = &Agent{
 			mode = "default"
 		}
 		// Naming the model keeps its router from asking which one to take.
-		return []string{"-m", "gemini-2.5-flash", "--approval-mode", mode, "-o", "json", "-p", prompt}
+		args := []string{"-m", "gemini-2.5-flash", "--approval-mode", mode, "-o", "json"}
+		return append(append(args, w.Flags...), "-p", prompt)
 	},
 	shell: func(command string) model.Call {
 		return model.Call{Tool: "run_shell_command", Input: map[string]any{"command": command, "description": "as planned"}}
 	},
 	write: func(path, content string) model.Call {
 		return model.Call{Tool: "write_file", Input: map[string]any{"file_path": path, "content": content}}
+	},
+	read: func(path string) model.Call {
+		return model.Call{Tool: "read_file", Input: map[string]any{"file_path": path}}
 	},
 	answer: func(stdout string) string {
 		var out struct {

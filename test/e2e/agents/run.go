@@ -32,6 +32,7 @@ type Result struct {
 	Took   time.Duration
 
 	Answer   string            // the agent's final words, "" when it had none
+	Shown    string            // all that it printed for a person
 	Requests model.Log         // what reached the model during this run
 	Files    map[string]string // the project after the run: slash-separated name to content
 }
@@ -84,8 +85,13 @@ func (w *World) Run(t testing.TB, prompt string, steps ...model.Step) Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	shown := r.output.Stdout
+	if w.Agent.shown != nil {
+		shown = w.Agent.shown(shown)
+	}
 	return Result{
-		Exit: r.output.Exit, Stdout: r.output.Stdout, Stderr: r.output.Stderr, Took: r.took,
+		Shown: shown + r.output.Stderr,
+		Exit:  r.output.Exit, Stdout: r.output.Stdout, Stderr: r.output.Stderr, Took: r.took,
 		Answer: w.Agent.answer(r.output.Stdout), Requests: r.requests, Files: files,
 	}
 }
@@ -94,7 +100,7 @@ func (w *World) Run(t testing.TB, prompt string, steps ...model.Step) Result {
 // the test when the program does not start or end; the exit status is returned.
 func (w *World) Exec(t testing.TB, program string, args ...string) Output {
 	t.Helper()
-	r := w.run(t.Context(), Deadline, append([]string{program}, args...))
+	r := w.run(context.WithoutCancel(t.Context()), Deadline, append([]string{program}, args...)) // also while t cleans up
 	w.runs = append(w.runs, r)
 	if r.err != nil {
 		t.Fatalf("run %s: %v", strings.Join(r.argv, " "), r.err)
@@ -146,7 +152,7 @@ func (w *World) report() string {
 			fmt.Fprintf(&b, ": %v", r.err)
 		}
 		for _, part := range []struct{ name, text string }{
-			{"requests", r.requests.String()},
+			{"requests", r.requests.Transcript()},
 			{"end of stdout", lastLines(r.output.Stdout, 3)},
 			{"end of stderr", lastLines(r.output.Stderr, 20)},
 		} {

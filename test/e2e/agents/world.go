@@ -31,6 +31,8 @@ type World struct {
 	// nobody to ask: Claude Code then refuses a tool unless a hook allows it,
 	// and Gemini CLI does not offer it to the model in the first place.
 	Cautious bool
+	// Flags are further arguments of the agent.
+	Flags []string
 
 	runs []ran // for the report of a failed test
 }
@@ -172,6 +174,11 @@ func (w *World) Shell(command string) model.Call { return w.Agent.shell(command)
 // detours in it, such as "a/../b", reaches the agent as it is.
 func (w *World) Write(name, content string) model.Call {
 	return w.Agent.write(w.Project+string(filepath.Separator)+filepath.FromSlash(name), content)
+}
+
+// Read is the call by which the agent reads a file of the project.
+func (w *World) Read(name string) model.Call {
+	return w.Agent.read(w.Project + string(filepath.Separator) + filepath.FromSlash(name))
 }
 
 // Env returns the environment of every program in this world. It is built from

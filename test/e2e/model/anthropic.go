@@ -63,14 +63,19 @@ func readAnthropic(body []byte) (*conversation, error) {
 			case block.Type == "tool_use":
 				called = true
 				calls[block.ID] = block
+				conv.heard(msg.Role, fmt.Sprintf("call of %s %s", block.Name, block.Input))
 			case block.Type == "tool_result":
 				call := calls[block.ToolUseID]
 				conv.result(ToolResult{
 					ID: block.ToolUseID, Tool: call.Name, Input: string(call.Input),
 					Text: block.Content.text(), IsError: block.IsError,
 				})
-			case block.Type == "text" && msg.Role == "user":
-				conv.prompt(block.Text)
+				conv.heard(msg.Role, fmt.Sprintf("result of %s %s", call.Name, block.Content.text()))
+			case block.Type == "text":
+				if msg.Role == "user" {
+					conv.prompt(block.Text)
+				}
+				conv.heard(msg.Role, block.Text)
 			}
 		}
 		if msg.Role == "assistant" && !called {

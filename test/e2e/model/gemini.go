@@ -22,6 +22,7 @@ type (
 		Text         string `json:"text"`
 		FunctionCall *struct {
 			ID   string          `json:"id"`
+			Name string          `json:"name"`
 			Args json.RawMessage `json:"args"`
 		} `json:"functionCall"`
 		FunctionResponse *struct {
@@ -50,12 +51,17 @@ func readGemini(body []byte) (*conversation, error) {
 			case part.FunctionCall != nil:
 				called = true
 				inputs[part.FunctionCall.ID] = part.FunctionCall.Args
+				conv.heard(content.Role, fmt.Sprintf("call of %s %s", part.FunctionCall.Name, part.FunctionCall.Args))
 			case part.FunctionResponse != nil:
 				res := part.FunctionResponse
 				text, failed := geminiResult(res.Response)
 				conv.result(ToolResult{ID: res.ID, Tool: res.Name, Input: string(inputs[res.ID]), Text: text, IsError: failed})
-			case content.Role == "user":
-				conv.prompt(part.Text)
+				conv.heard(content.Role, fmt.Sprintf("result of %s %s", res.Name, text))
+			default:
+				if content.Role == "user" {
+					conv.prompt(part.Text)
+				}
+				conv.heard(content.Role, part.Text)
 			}
 		}
 		if content.Role == "model" && !called {
@@ -91,7 +97,11 @@ func sayGemini(s *Server, conv *conversation, step Step) answer {
 		for _, call := range step.Calls {
 			parts = append(parts, map[string]any{"functionCall": map[string]any{"id": s.newID("call"), "name": call.Tool, "args": call.input()}})
 		}
-		turns = append(turns, parts)
+		if step.Text != "" && step.Chunks == 0 {
+			turns[0] = append(turns[0], parts...)
+		} else {
+			turns = append(turns, parts)
+		}
 	}
 	if !conv.stream {
 		return plainJSON(geminiResponse(slices.Concat(turns...), true))

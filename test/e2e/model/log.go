@@ -17,6 +17,7 @@ type Request struct {
 	Step    int          // the step of the plan it was answered with, -1 if none
 	Roles   []string     // the roles of its messages, in order
 	Results []ToolResult // every tool result in its history, in order
+	Texts   []string     // its messages part by part, each as "role: text", calls and results included
 
 	// Problem says why the server had no answer: an unknown path, an
 	// unreadable body, a request meant for another host. "" means answered.
@@ -129,11 +130,30 @@ func textWith(v any, marker string) (text string, ok bool) {
 	return "", false
 }
 
-// String describes the log, one request per line.
-func (l Log) String() string {
-	lines := make([]string, len(l))
-	for i, r := range l {
-		lines[i] = r.String()
+// Transcript tells what was said, for the report of a failed test: a line for each
+// request, and below it the texts that the main request before did not have yet.
+func (l Log) Transcript() string {
+	const width = 400
+	var (
+		lines  []string
+		before []string
+	)
+	for _, r := range l {
+		lines = append(lines, r.String())
+		if !r.Main {
+			continue
+		}
+		known := 0
+		for known < min(len(before), len(r.Texts)) && before[known] == r.Texts[known] {
+			known++
+		}
+		for _, text := range r.Texts[known:] {
+			if len(text) > width {
+				text = strings.ToValidUTF8(text[:width], "") + "..."
+			}
+			lines = append(lines, "\t"+strings.ReplaceAll(text, "\n", "\n\t"))
+		}
+		before = r.Texts
 	}
 	return strings.Join(lines, "\n")
 }

@@ -11,7 +11,7 @@ import (
 // calls, or both. A step without calls ends the agent's turn.
 type Step struct {
 	Text   string `json:"text,omitempty"`
-	Chunks int    `json:"chunks,omitempty"` // in how many pieces Text is streamed; 0 means one
+	Chunks int    `json:"chunks,omitempty"` // in how many pieces Text is streamed; 0 means one, which to Gemini CLI also has the calls
 	Calls  []Call `json:"calls,omitempty"`
 }
 

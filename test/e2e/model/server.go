@@ -148,6 +148,7 @@ type conversation struct {
 	stream  bool   // the answer is wanted as server-sent events
 	model   string // as named in the request
 	roles   []string
+	texts   []string
 	results []ToolResult
 
 	plan    []Step // of the last prompt that holds one; nil when none does
@@ -167,6 +168,9 @@ func (c *conversation) result(r ToolResult) {
 	c.results = append(c.results, r)
 	c.since++
 }
+
+// heard takes note of what a message says, for those who read the log.
+func (c *conversation) heard(role, text string) { c.texts = append(c.texts, role+": "+text) }
 
 // next returns the step to play and its index in the plan, -1 when the plan has
 // none left. Beyond its end the last text is said again, so that an agent made
@@ -221,7 +225,7 @@ func (s *Server) answer(req *Request) (answer, error) {
 	if verb != "" {
 		conv.stream = verb == "streamGenerateContent"
 	}
-	req.Main, req.Roles, req.Results = conv.tools, conv.roles, conv.results
+	req.Main, req.Roles, req.Texts, req.Results = conv.tools, conv.roles, conv.texts, conv.results
 	step := side
 	if conv.tools {
 		step, req.Step = conv.next()

@@ -39,7 +39,8 @@ type agent interface {
 
 type said struct {
 	Text   string
-	Chunks int
+	Chunks int // of the text
+	Pieces int // of all of it, where the protocol has such
 	Calls  []calledTool
 }
 
@@ -147,6 +148,39 @@ func TestStreamsInChunks(t *testing.T) {
 }
 
 // A retried request gets the same step again: the server does not count.
+// Text and calls come in one piece unless the step says in how many: to Gemini CLI a
+// piece is what its hooks judge.
+func TestCallsBesideText(t *testing.T) {
+	t.Parallel()
+	for chunks, want := range map[int]int{0: 1, 1: 2, 2: 3} {
+		a := &geminiAgent{}
+		a.user(Prompt("Go on.", Step{Text: "now both", Calls: []Call{{Tool: "read"}}, Chunks: chunks}))
+		if got := a.turn(t, start(t), true); got.Pieces != want || got.Text != "now both" || len(got.Calls) != 1 {
+			t.Errorf("Chunks %d came as %+v, want text and call in %d pieces", chunks, got, want)
+		}
+	}
+}
+
+// The report of a failed test tells each message once.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
+		prompt := Prompt("Go on.", Do(Call{Tool: "shell", Input: map[string]any{"command": "ls"}}), Say("all done"))
+		a.user(prompt)
+		a.results(turn().answers("no files"), false)
+		turn()
+		l := s.Log()
+		own := l[1].Roles[1]
+		want := []string{
+			l[0].String(), "\tuser: " + prompt,
+			l[1].String(), "\t" + own + `: call of shell {"command":"ls"}`, "\tuser: result of shell no files",
+		}
+		if diff := cmp.Diff(strings.Join(want, "\n"), l.Transcript()); diff != "" {
+			t.Errorf("transcript (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestRetriesDoNotAdvance(t *testing.T) {
 	t.Parallel()
 	for name, newAgent := range protocols {
@@ -526,6 +560,7 @@ func (a *geminiAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 	if stream {
 		chunks = events(t, body)
 	}
+	out.Pieces = len(chunks)
 	var content []any
 	for i, chunk := range chunks {
 		got := decode[struct {
