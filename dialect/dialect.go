@@ -5,7 +5,7 @@
 // Most callers need one function, [Answer]: it reads what an agent wrote, fires the
 // engine, and returns the bytes and the exit code that the agent shall get.
 //
-//	d, _ := dialect.Find("claude-code")
+//	d, _ := dialect.FindAgent("claude-code")
 //	reply := dialect.Answer(ctx, engine, d, dialect.Input{Payload: stdin})
 //
 // A dialect is a file: a table of events, a table of tools, four functions. The
@@ -34,7 +34,8 @@ const MaxPayload = 32 << 20
 // below the 60 seconds after which agents are told to give up.
 const DefaultBudget = 55 * time.Second
 
-// A Dialect is one agent's language.
+// A Dialect is one agent's language. One that only hook programs speak has no
+// ReadEvent and no WriteVerdict, and cannot be given to [Answer].
 type Dialect struct {
 	Name    string   // the agent's id: claude-code, gemini-cli, ...
 	Aliases []string // short forms for the command line
@@ -56,7 +57,7 @@ type Dialect struct {
 	WriteVerdict func(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply
 
 	// WriteEvent writes an event for a hook program that speaks this language; nil =
-	// there is no such thing.
+	// there is no such thing. No byte at all is the event of a program that reads none.
 	WriteEvent func(ev *grapnel.Event) ([]byte, error)
 
 	// ReadOutcome reads what such a program answered to ev. The event is the one that
@@ -66,6 +67,10 @@ type Dialect struct {
 	// HookEnv returns the variables, NAME=value, that such a program expects beside
 	// the event; nil = none.
 	HookEnv func(ev *grapnel.Event) []string
+
+	// OnError is what a failure of such a program counts as when its policy does not
+	// say; the zero value is what any program's counts as.
+	OnError grapnel.OnError
 }
 
 // ErrNoSuchEvent is why WriteEvent cannot write an event: the agent whose language
@@ -123,13 +128,25 @@ type Output struct {
 	Stderr []byte
 }
 
-// Dialects lists every language, in the order in which they are tried on a
-// payload of an unknown agent.
+// Dialects lists every language of an agent, in the order in which they are tried on
+// a payload of an unknown agent.
 var Dialects = []*Dialect{ClaudeCode, GeminiCLI, Plain}
 
-// Find returns the dialect with this name or alias.
+// HookOnly lists the languages that only hook programs speak: no agent that fires
+// events in them is known.
+var HookOnly = []*Dialect{Flyto, Miniclaw}
+
+// Find returns the dialect with this name or alias, of those that only hooks speak
+// too.
 func Find(name string) (*Dialect, bool) {
-	for _, d := range Dialects {
+	return find(slices.Concat(Dialects, HookOnly), name)
+}
+
+// FindAgent is Find among the languages of agents.
+func FindAgent(name string) (*Dialect, bool) { return find(Dialects, name) }
+
+func find(dialects []*Dialect, name string) (*Dialect, bool) {
+	for _, d := range dialects {
 		if d.Name == name || slices.Contains(d.Aliases, name) {
 			return d, true
 		}
@@ -137,7 +154,7 @@ func Find(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Names lists the names of all dialects.
+// Names lists the names of all agents' dialects.
 func Names() []string {
 	names := make([]string, len(Dialects))
 	for i, d := range Dialects {
@@ -159,13 +176,13 @@ func Detect(payload []byte) *Dialect {
 }
 
 // Kinds returns what a name in a policy stands for: a canonical event, or any
-// agent's own name of one or more events. It is nil for a name nobody knows.
+// dialect's own name of one or more events. It is nil for a name nobody knows.
 func Kinds(name string) []grapnel.Kind {
 	if grapnel.ContractOf(grapnel.Kind(name)) != nil || grapnel.Kind(name).Native() {
 		return []grapnel.Kind{grapnel.Kind(name)}
 	}
 	var kinds []grapnel.Kind
-	for _, d := range Dialects {
+	for _, d := range slices.Concat(Dialects, HookOnly) {
 		row := d.Row(name)
 		if row == nil {
 			continue
@@ -295,21 +312,41 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 // that it is Grapnel that answers and not the agent's killer. Steps that have not
 // started when it is spent are errors of their hooks.
 func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
+	return Receive(d, in).Answer(ctx, engine)
+}
+
+// Received is what an agent wrote, read once. It is the first half of [Answer], for
+// programs that choose their engine by the event.
+type Received struct {
+	Event *grapnel.Event // what could be made out of it; never nil
+	Err   error          // why it could not be read; nil = it could
+
+	dialect *Dialect
+	row     *EventRow
+}
+
+// Receive reads what an agent wrote.
+func Receive(d *Dialect, in Input) Received {
 	ev, row, err := d.read(in)
-	silent := row != nil && !row.Can.Message
-	if err == nil {
-		v := engine.Fire(ctx, ev)
-		reply := d.WriteVerdict(row, ev, &v)
+	return Received{Event: ev, Err: err, dialect: d, row: row}
+}
+
+// Answer is the second half of the function [Answer].
+func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
+	silent := r.row != nil && !r.row.Can.Message
+	if r.Err == nil {
+		v := engine.Fire(ctx, r.Event)
+		reply := r.dialect.WriteVerdict(r.row, r.Event, &v)
 		reply.Silent = silent || reply.Exit != 0
 		return reply
 	}
-	v := engine.Fail(ctx, ev, err)
-	reply := d.WriteVerdict(row, ev, &v)
+	v := engine.Fail(ctx, r.Event, r.Err)
+	reply := r.dialect.WriteVerdict(r.row, r.Event, &v)
 	reply.Silent = silent || len(reply.Stderr) > 0
 	if reply.Silent {
 		return reply
 	}
-	reply.Stderr = fmt.Appendf(nil, "grapnel: error: %v\n", err)
+	reply.Stderr = fmt.Appendf(nil, "grapnel: error: %v\n", r.Err)
 	if len(reply.Stdout) == 0 {
 		reply.Exit = 1
 	}

@@ -66,6 +66,17 @@ func TestFind(t *testing.T) {
 		if got, ok := dialect.Find(name); got != want || ok != (want != nil) {
 			t.Errorf("Find(%q) = %v, %v", name, got, ok)
 		}
+		if got, ok := dialect.FindAgent(name); got != want || ok != (want != nil) {
+			t.Errorf("FindAgent(%q) = %v, %v", name, got, ok)
+		}
+	}
+	for _, d := range dialect.HookOnly { // these are no agents
+		if got, ok := dialect.Find(d.Name); got != d || !ok {
+			t.Errorf("Find(%q) = %v, %v", d.Name, got, ok)
+		}
+		if got, ok := dialect.FindAgent(d.Name); ok || slices.Contains(dialect.Names(), d.Name) {
+			t.Errorf("FindAgent(%q) = %v, %v; names %v", d.Name, got, ok, dialect.Names())
+		}
 	}
 }
 
@@ -297,7 +308,7 @@ func TestImports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "slices", "strings", "time", "unicode/utf8", "github.com/grapnel-dev/grapnel"}
+	allowed := []string{"bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strings", "time", "unicode/utf8", "github.com/grapnel-dev/grapnel"}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue

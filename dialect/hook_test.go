@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ var agents = []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI}
 // -update writes hook.json, environ, outcome.json, error and reply.
 func TestHookConversations(t *testing.T) {
 	t.Parallel()
-	for _, d := range agents {
+	for _, d := range slices.Concat(agents, dialect.HookOnly) {
 		files, err := filepath.Glob(filepath.Join("testdata", "hooks", d.Name, "*.txtar"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no conversations with hooks of %s: %v", d.Name, err)
@@ -96,7 +97,11 @@ func playHook(t *testing.T, d *dialect.Dialect, file string) {
 
 	add("stdin.json", part("stdin.json"))
 	add("hook.json", written)
-	add("environ", []byte(strings.Join(d.HookEnv(ev), "\n")+"\n"))
+	if d.HookEnv != nil {
+		environ := strings.Join(d.HookEnv(ev), "\n") + "\n"
+		machine := strings.NewReplacer("PLATFORM="+runtime.GOOS+"\n", "PLATFORM=(this)\n", "ARCH="+runtime.GOARCH+"\n", "ARCH=(this)\n")
+		add("environ", []byte(machine.Replace(environ)))
+	}
 	add("stdout", part("stdout"))
 	add("stderr", part("stderr"))
 	add("exit", part("exit"))

@@ -62,7 +62,8 @@ const (
 // one variable of 128 KiB would make every start fail.
 //
 // It runs in the event's working directory. If that is gone, it runs in the
-// session's root, in Dir, or in the home directory, whichever is there first.
+// session's root, in Dir, or in the home directory, whichever is there first. With
+// InDir it runs in Dir or not at all.
 type Command struct {
 	Name string   // the hook's name: GRAPNEL_HOOK
 	Line string   // a line for /bin/sh -c, on Windows for cmd /C
@@ -72,10 +73,12 @@ type Command struct {
 	Dialect *dialect.Dialect
 
 	// Vars returns further variables of an event, NAME=value, that programs of
-	// this dialect expect. They are cut as ours are. nil = none.
+	// this dialect expect. They are cut too, but only at what systems bear: hooks that
+	// know no standard input judge by them. nil = none.
 	Vars func(ev *grapnel.Event) []string
 
 	Dir       string   // the working directory when the event names none that is there
+	InDir     bool     // Dir is the working directory, wherever the agent works
 	Env       []string // further variables, NAME=value
 	Inherit   Inherit  // what the program sees of our own environment
 	Allow     []string // names that InheritAll lets through although they look like secrets
@@ -98,7 +101,7 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	if err != nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w %s: cannot write the event for it: %w", ErrStart, c.title(), err)
 	}
-	if !bytes.HasSuffix(payload, []byte("\n")) {
+	if len(payload) > 0 && !bytes.HasSuffix(payload, []byte("\n")) {
 		payload = append(payload, '\n')
 	}
 	end, err := c.run(ctx, ev, payload)

@@ -589,6 +589,27 @@ func TestWorkingDirectory(t *testing.T) {
 	}
 }
 
+// A program that belongs into a directory runs there or nowhere, and is told of the
+// same file as everywhere else.
+func TestInDir(t *testing.T) {
+	t.Parallel()
+	dir, there := t.TempDir(), t.TempDir()
+	for path, want := range map[string]string{"a/b": filepath.Join(there, "a/b"), "-x": filepath.Join(there, "-x"), "/a": "/a", "": ""} {
+		ev := event(t)
+		ev.Session.CWD = there
+		ev.Tool.Paths = []grapnel.Path{{Path: path}}
+		out, err := handle(t, &process.Command{Line: `printf '{"reason":"%s %s"}' "$(pwd -P)" "$GRAPNEL_PATH"`, Dir: dir, InDir: true}, ev)
+		real, linkErr := filepath.EvalSymlinks(dir)
+		if err != nil || linkErr != nil || out.Reason != real+" "+want {
+			t.Errorf("path %q: ran in %q, %v, want %q", path, out.Reason, err, real+" "+want)
+		}
+	}
+	gone := filepath.Join(dir, "gone")
+	if _, err := handle(t, &process.Command{Line: "true", Dir: gone, InDir: true}, event(t)); !errors.Is(err, process.ErrStart) {
+		t.Errorf("in %s: %v, want it not to run", gone, err)
+	}
+}
+
 // A model that writes a lot must not be able to switch a hook off: a variable of
 // 128 KiB, or one with a NUL byte, makes a start fail.
 func TestHugeEvent(t *testing.T) {

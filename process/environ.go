@@ -48,10 +48,18 @@ const (
 	maxVar  = 8 << 10
 	maxVars = 64 << 10
 
+	// maxForeignVars bounds all variables of another system's hooks; see
+	// maxForeignVar.
+	maxForeignVars = 192 << 10
+
 	cutMark = "… [grapnel: %d more bytes cut]"
 
 	depthVar = "GRAPNEL_DEPTH"
 )
+
+// maxForeignVar bounds one variable of another system's hooks at what the system
+// bears: such a hook may have no other input, and does not judge what is cut.
+var maxForeignVar = map[bool]int{false: 120 << 10, true: 30 << 10}[runtime.GOOS == "windows"]
 
 // Depth is how many hooks we run inside of: 0 unless a hook's program has started
 // the agent that fired this event.
@@ -70,11 +78,10 @@ func (c *Command) environ(ev *grapnel.Event, dir string) []string {
 	for _, v := range c.Env {
 		env = append(env, strings.ReplaceAll(v, "\x00", ""))
 	}
-	vars := c.variables(ev)
 	if c.Vars != nil {
-		vars = append(vars, c.Vars(ev)...)
+		env = append(env, bounded(c.Vars(ev), maxForeignVar, maxForeignVars)...)
 	}
-	return append(env, bounded(vars)...) // of two equal names os/exec takes the last
+	return append(env, bounded(c.variables(ev), maxVar, maxVars)...) // of two equal names os/exec takes the last
 }
 
 // variables are those of every event. All are always set, for scripts that run
@@ -90,7 +97,10 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 	}
 	path := ""
 	if len(tool.Paths) > 0 {
-		path = tool.Paths[0].Path
+		path = strings.ReplaceAll(tool.Paths[0].Path, "\x00", "") // as bounded does: "\x00-rf" must not become an option
+	}
+	if c.InDir && path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(ev.Session.CWD, path) // where the program runs it would be another file
 	}
 	if strings.HasPrefix(path, "-") {
 		// The same file, but no option of the program that gets "$GRAPNEL_PATH".
@@ -114,8 +124,8 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 // bounded makes variables harmless to the start of a program, whatever they hold:
 // without NUL bytes, none too long, and not too much in all. Of two equal names
 // the first counts.
-func bounded(vars []string) []string {
-	left := maxVars
+func bounded(vars []string, each, all int) []string {
+	left := all
 	seen := make(map[string]bool, len(vars))
 	var out []string
 	for _, v := range vars {
@@ -124,7 +134,7 @@ func bounded(vars []string) []string {
 			continue
 		}
 		seen[name] = true
-		value = strings.ReplaceAll(cut(value, min(maxVar, max(0, left))), "\x00", "")
+		value = strings.ReplaceAll(cut(value, min(each, max(0, left))), "\x00", "")
 		left -= len(name) + len(value) + 2
 		out = append(out, name+"="+value)
 	}
@@ -225,6 +235,9 @@ func looksSecret(name string) bool {
 // dir is the first directory, of those that could be meant, in which a program
 // can run.
 func (c *Command) dir(ev *grapnel.Event) string {
+	if c.InDir {
+		return c.Dir
+	}
 	home, _ := os.UserHomeDir()
 	for _, dir := range []string{ev.Session.CWD, ev.Session.Root, c.Dir, home} {
 		if usable(dir) {

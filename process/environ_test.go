@@ -78,7 +78,7 @@ func TestBounded(t *testing.T) {
 		vars = append(vars, fmt.Sprintf("V%d=%s", i, strings.Repeat("é\x00", 20000)))
 	}
 	vars = append(vars, "V1=again", "SHORT=s", "noequals", "=noname")
-	got := bounded(vars)
+	got := bounded(vars, maxVar, maxVars)
 	if len(got) != 41 || got[40] == "SHORT=s" && len(got[39]) > 100 {
 		t.Errorf("bounded returned %d variables, want the 41 with different names", len(got))
 	}

@@ -1,0 +1,376 @@
+package dialect
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+const flytoName = "flyto"
+
+// Flyto is the language of hook programs that were written for a Flyto agent. Only
+// hooks speak it.
+//
+// Such a program finds the event in its environment; see [FlytoEnv]. Whoever runs it
+// cuts what is too long for a variable, since a program does not start with a
+// variable of 128 KiB and what it would hold is up to the model. A program that
+// has to see all of a large input finds the whole event on standard input, in the
+// plain dialect.
+//
+// Tools have the names that Claude Code gives them.
+var Flyto = &Dialect{
+	Name:        flytoName,
+	Events:      flytoEvents,
+	WriteEvent:  writeFlytoEvent,
+	ReadOutcome: readFlytoOutcome,
+	HookEnv:     flytoHookEnv,
+}
+
+var flytoEvents = []EventRow{
+	{Native: "session_start", Kind: grapnel.SessionStart},
+	{Native: "session_end", Kind: grapnel.SessionEnd},
+	{Native: "pre_sampling", Kind: grapnel.ModelBefore},
+	{Native: "post_sampling", Kind: grapnel.ModelAfter},
+	{Native: "pre_tool_use", Kind: grapnel.ToolBefore},
+	{Native: "permission_request", Kind: grapnel.PermissionBefore},
+	{Native: "permission_denied", Kind: grapnel.PermissionDenied},
+	{Native: "post_tool_use", Kind: grapnel.ToolAfter},
+	{Native: "post_tool_use_failure", Kind: grapnel.ToolFailed},
+	{Native: "stop", Kind: grapnel.AgentAfter},
+	{Native: "post_compact", Kind: grapnel.CompactAfter},
+	{Native: "task_created", Kind: grapnel.TaskBefore},
+	{Native: "task_completed", Kind: grapnel.TaskAfter},
+	{Native: "config_change", Kind: grapnel.ConfigBefore},
+	{Native: "notification", Kind: grapnel.NotificationSent},
+}
+
+// A flytoVar is a variable and the argument that it holds.
+type flytoVar struct{ name, arg string }
+
+var (
+	flytoTool       = []flytoVar{{"TOOL_NAME", "tool_name"}, {"TOOL_INPUT", "input"}}
+	flytoToolDone   = slices.Concat(flytoTool, []flytoVar{{"TOOL_OUTPUT", "output"}, {"TOOL_IS_ERROR", "is_error"}})
+	flytoSession    = []flytoVar{{"SESSION_ID", "session_id"}}
+	flytoPermission = []flytoVar{{"TOOL_NAME", "tool_name"}, {"PERMISSION_REASON", "reason"}}
+	flytoTask       = []flytoVar{{"TASK_ID", "task_id"}, {"TASK_DESCRIPTION", "description"}}
+
+	// flytoVars lists the variables of each event beside those of all. The names of a
+	// notification's and a task's are ours: Flyto's are not documented.
+	flytoVars = map[string][]flytoVar{
+		"session_start":         flytoSession,
+		"session_end":           flytoSession,
+		"pre_sampling":          {{"MODEL", "model"}, {"TURN", "turn"}, {"MESSAGE_COUNT", "message_count"}},
+		"post_sampling":         {{"MODEL", "model"}, {"TURN", "turn"}, {"INPUT_TOKENS", "input_tokens"}, {"OUTPUT_TOKENS", "output_tokens"}, {"STOP_REASON", "stop_reason"}, {"RESPONSE_PREVIEW", "response"}},
+		"pre_tool_use":          flytoTool,
+		"permission_request":    flytoPermission,
+		"permission_denied":     flytoPermission,
+		"post_tool_use":         flytoToolDone,
+		"post_tool_use_failure": flytoToolDone,
+		"task_created":          flytoTask,
+		"task_completed":        flytoTask,
+		"notification":          {{"NOTIFICATION_MESSAGE", "message"}, {"NOTIFICATION_LEVEL", "level"}},
+	}
+)
+
+// maxFlytoPreview is how many bytes of the model's answer RESPONSE_PREVIEW holds.
+const maxFlytoPreview = 500
+
+// FlytoEnv returns the variables, NAME=value, of one Flyto event. hookType is
+// Flyto's own name of it, such as pre_tool_use.
+//
+// Every event has HOOK_TYPE, PROJECT_ROOT (from the argument project_root), PLATFORM,
+// ARCH, CWD (cwd) and, if there is a plugin_dir, FLYTO_PLUGIN_ROOT. The others come
+// from tool_name, input, output, is_error, session_id, reason, model, turn,
+// message_count, input_tokens, output_tokens, stop_reason, response, message, level,
+// task_id and description. A text is its value, anything else is compact JSON, as is
+// input in any case. A variable of the event whose argument is missing is empty, for
+// scripts that run with "set -u". Nothing else is cut than the response.
+func FlytoEnv(hookType string, args map[string]json.RawMessage) []string {
+	env := []string{
+		"HOOK_TYPE=" + hookType,
+		"PROJECT_ROOT=" + flytoText(args["project_root"]),
+		"PLATFORM=" + runtime.GOOS,
+		"ARCH=" + runtime.GOARCH,
+		"CWD=" + flytoText(args["cwd"]),
+	}
+	env = append(env, variables([2]string{"FLYTO_PLUGIN_ROOT", flytoText(args["plugin_dir"])})...)
+	for _, v := range flytoVars[hookType] {
+		value := flytoText(args[v.arg])
+		switch v.name {
+		case "TOOL_INPUT":
+			value = compactText(args[v.arg])
+		case "RESPONSE_PREVIEW":
+			value = firstBytes(value, maxFlytoPreview)
+		}
+		env = append(env, v.name+"="+value)
+	}
+	return env
+}
+
+func flytoText(raw json.RawMessage) string {
+	if s, ok := unquote(raw); ok {
+		return s
+	}
+	return compactText(raw)
+}
+
+func compactText(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// firstBytes cuts a text to a limit, between characters.
+func firstBytes(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// writeFlytoEvent writes what such a program may read: ours, and the whole of what
+// its variables hold.
+func writeFlytoEvent(ev *grapnel.Event) ([]byte, error) {
+	if _, err := eventRow(flytoEvents, flytoName, ev); err != nil {
+		return nil, err
+	}
+	if _, _, err := flytoCall(ev); err != nil {
+		return nil, err
+	}
+	return writePlainEvent(ev)
+}
+
+// flytoCall is the tool's name and input in the words of Flyto's hooks.
+func flytoCall(ev *grapnel.Event) (name string, input json.RawMessage, err error) {
+	switch {
+	case ev.Tool == nil:
+		return "", nil, nil
+	case ev.Agent.Name == flytoName:
+		return ev.Tool.Name, ev.Tool.Input, nil
+	}
+	r, err := render(ev, ev.Tool, claudeName)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case r.same:
+		return r.name, ev.Tool.Input, nil
+	}
+	return r.name, r.input.raw(), nil
+}
+
+// flytoHookEnv gives the variables of an event. What the neutral event has no place
+// for is taken from the payload of a Flyto agent, where it stands under the names of
+// FlytoEnv.
+func flytoHookEnv(ev *grapnel.Event) []string {
+	row, err := eventRow(flytoEvents, flytoName, ev)
+	if err != nil {
+		return nil
+	}
+	args := map[string]json.RawMessage{}
+	if own := split(ev.Native); ev.Agent.Name == flytoName && own != nil {
+		args = own
+	}
+	set := func(name, value string) {
+		if value != "" {
+			args[name] = quote(value)
+		}
+	}
+	set("project_root", cmp.Or(ev.Session.Root, ev.Session.CWD))
+	set("cwd", ev.Session.CWD)
+	set("session_id", ev.Session.ID)
+	set("reason", ev.Cause)
+	set("message", deref(ev.Notification).Message)
+	set("level", deref(ev.Notification).Type)
+	set("task_id", deref(ev.Task).ID)
+	set("description", cmp.Or(deref(ev.Task).Description, deref(ev.Task).Subject))
+	if strings.Trim(ev.Session.Turn, "0123456789") == "" { // others give a turn an identifier
+		set("turn", ev.Session.Turn)
+	}
+	if t := ev.Tool; t != nil {
+		name, input, _ := flytoCall(ev) // an error has kept the program from being started
+		set("tool_name", name)
+		args["input"] = input
+		args["output"] = t.Output
+		if ev.Agent.Name != flytoName { // whose outputs are in shapes of their own
+			set("output", said(t.Output))
+		}
+		args["is_error"] = json.RawMessage("false")
+		if t.Failed || ev.Kind == grapnel.ToolFailed {
+			args["is_error"] = json.RawMessage("true")
+		}
+	}
+	flytoModel(ev, set, args)
+	return FlytoEnv(row.Native, args)
+}
+
+// flytoModel adds what a call of the model says of itself, in the shapes of the
+// providers that agents hand on.
+func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string]json.RawMessage) {
+	m := deref(ev.Model)
+	request, response := split(m.Request), split(m.Response)
+	set("model", cmp.Or(ev.Session.Model, text(request["model"])))
+	for _, name := range []string{"messages", "contents"} {
+		if list := listOf(request[name]); list != nil {
+			args["message_count"] = fmt.Append(nil, len(list))
+		}
+	}
+	first := func(name string, values ...json.RawMessage) {
+		if i := slices.IndexFunc(values, func(v json.RawMessage) bool { return present(v) != nil }); i >= 0 {
+			args[name] = values[i]
+		}
+	}
+	usage, metadata := split(response["usage"]), split(response["usageMetadata"])
+	first("input_tokens", usage["input_tokens"], metadata["promptTokenCount"])
+	first("output_tokens", usage["output_tokens"], metadata["candidatesTokenCount"])
+	candidates := append(listOf(response["candidates"]), nil)
+	first("stop_reason", response["stop_reason"], split(candidates[0])["finishReason"])
+	set("response", said(m.Response))
+}
+
+// listOf returns the elements of an array; anything else has none.
+func listOf(raw json.RawMessage) []json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// readFlytoOutcome reads the answer of a hook program of Flyto: exit code 0 is no
+// opinion, 2 a block, and any other an error. JSON on stdout counts whatever the exit
+// code is, and the stricter of both wins; a word it does not know is no decision.
+// Text on stdout means nothing, but where it stands beside an object it is an error:
+// half an answer must not decide.
+//
+// Some events differ. An allow counts for a permission_request only. At stop every
+// exit code but 0 ends the turn, and a decision means nothing. What is said after
+// post_sampling changes nothing any more. Text of post_compact goes into the summary.
+func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	var o grapnel.Outcome
+	row, err := eventRow(flytoEvents, flytoName, ev)
+	if err != nil {
+		return o, err
+	}
+	if row.Native == "post_compact" {
+		if out.Exit != 0 {
+			return o, failure(out)
+		}
+		if summary := (FlytoResults{{Output: out}}).Summary(); summary != "" {
+			set(&o, grapnel.FieldSummary, quote(summary))
+		}
+		return o, nil
+	}
+	answer, err := flytoAnswer(out.Stdout)
+	reason := strings.ToValidUTF8(cmp.Or(text(answer["reason"]), strings.TrimSpace(string(out.Stderr))), "\ufffd")
+	switch {
+	case row.Native == "stop" && out.Exit > 0:
+		o.Halt = cmp.Or(reason, "stopped by a hook")
+		if out.Exit == 126 || out.Exit == 127 { // what the shell says of a program that is not there
+			err = errors.Join(failure(out), err)
+		}
+		return o, err
+	case out.Exit == 2 && row.Native != "post_sampling":
+		o.Decision = grapnel.Block
+	case out.Exit != 0:
+		err = errors.Join(failure(out), err)
+	}
+	switch decision := text(answer["decision"]); {
+	case row.Native == "stop" || row.Native == "post_sampling":
+	case decision == "block" || decision == "deny":
+		o.Decision = grapnel.Block
+	case (decision == "allow" || decision == "approve") && row.Native == "permission_request" && err == nil:
+		o.Decision = max(o.Decision, grapnel.Allow)
+	}
+	if o.Decision == grapnel.Block {
+		o.Reason = reason
+	} else if o.Decision == grapnel.Allow {
+		o.Reason = text(answer["reason"])
+	}
+	return o, err
+}
+
+// flytoAnswer reads the object on stdout, if there is one.
+func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
+	stdout = trim(stdout)
+	switch {
+	case json.Valid(stdout):
+		answer := split(stdout) // of other values there are no members
+		for _, name := range []string{"decision", "reason"} {
+			if value := present(answer[name]); value != nil && value[0] != '"' {
+				return answer, fmt.Errorf("cannot heed its answer: %s is %s, want text", name, value)
+			}
+		}
+		return answer, nil
+	case isObject(stdout):
+		return nil, errors.New("cannot heed its answer: it begins like a JSON object and is none (nothing else may stand on stdout)")
+	}
+	if _, rest, ok := bytes.Cut(stdout, []byte("\n{")); ok && json.Valid(append([]byte{'{'}, rest...)) {
+		return nil, errors.New("cannot heed its answer: other text stands before the JSON object (a greeting of the shell's profile?)")
+	}
+	return nil, nil
+}
+
+// A FlytoResult is what one hook came to, as Flyto's own helpers look at it.
+type FlytoResult struct {
+	Output
+	JSON map[string]json.RawMessage // the members of the object on stdout; nil = there is none
+	Err  error                      // it could not be started, or was too slow
+}
+
+// NewFlytoResult reads the JSON of an output.
+func NewFlytoResult(out Output, err error) FlytoResult {
+	answer, _ := flytoAnswer(out.Stdout)
+	return FlytoResult{Output: out, JSON: answer, Err: err}
+}
+
+// Success reports whether the hook ended with exit code 0. A block is no success.
+func (r FlytoResult) Success() bool { return r.Exit == 0 && r.Err == nil }
+
+// FlytoResults are those of all hooks of one event, in the order in which they ran.
+type FlytoResults []FlytoResult
+
+// FindJSON returns a member of the first answer that has it.
+func (rs FlytoResults) FindJSON(name string) (json.RawMessage, bool) {
+	for _, r := range rs {
+		if value, ok := r.JSON[name]; ok {
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// FirstError returns the index of the first result that is no success, or -1.
+func (rs FlytoResults) FirstError() int {
+	return slices.IndexFunc(rs, func(r FlytoResult) bool { return !r.Success() })
+}
+
+// HasErrors reports whether any result is no success.
+func (rs FlytoResults) HasErrors() bool { return rs.FirstError() >= 0 }
+
+// flytoSummaryMark says in a summary where a part of it comes from.
+const flytoSummaryMark = "[hook: post_compact]"
+
+// Summary is what hooks of post_compact add to a summary, each part with a mark of
+// where it comes from. A hook that failed or said nothing adds nothing.
+func (rs FlytoResults) Summary() string {
+	var parts []string
+	for _, r := range rs {
+		if said := strings.ToValidUTF8(string(trim(r.Stdout)), "\ufffd"); r.Success() && said != "" {
+			parts = append(parts, flytoSummaryMark+"\n"+said)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
