@@ -49,7 +49,7 @@ type Changes uint8
 const (
 	ChangesChain    Changes = iota // each step sees what the one before left
 	ChangesLastWins                // all see the event as it came; the last to replace a field wins
-	ChangesOverlay                 // each step sees objects laid over each other, member by member; the last object wins whole
+	ChangesOverlay                 // each step sees tool inputs and requests laid over each other, member by member; the last object wins whole
 	ChangesNone                    // a change is illegal
 )
 

@@ -390,3 +390,20 @@ func TestPresetGivesTheFirstHalt(t *testing.T) {
 		t.Errorf("halt %q, want that of the first", v.Halt)
 	}
 }
+
+func TestPresetGeminiShowsNoResponses(t *testing.T) {
+	t.Parallel()
+	saw := "none"
+	answers := grapnel.Spec{Name: "answers", Sequential: true, Hook: says(set(grapnel.FieldResponse, `{"text":"hi"}`))}
+	next := grapnel.Spec{Name: "next", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		if raw, ok := ev.Get(grapnel.FieldResponse); ok {
+			saw = string(raw)
+		}
+		return grapnel.Outcome{}, nil
+	})}
+	ev := &grapnel.Event{Kind: grapnel.ModelBefore, Model: &grapnel.Model{Request: json.RawMessage(`{}`)}}
+	v := under(t, preset(t, "gemini"), ev, answers, next)
+	if saw != "none" || string(v.Changes[grapnel.FieldResponse]) != `{"text":"hi"}` {
+		t.Errorf("the next hook saw %s, the verdict has %s", saw, v.Changes[grapnel.FieldResponse])
+	}
+}

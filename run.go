@@ -442,6 +442,9 @@ func (f *firing) show(a *answer) {
 	for _, field := range a.changed {
 		_, whole := a.out.Set[field]
 		field = field.stored()
+		if field != FieldInput && field != FieldRequest {
+			continue // what is about to happen is shown, not what comes of it
+		}
 		value, _ := a.left.Get(field)
 		if old, ok := shown.Get(field); ok && whole {
 			value = overlayObject(old, value)
