@@ -190,9 +190,17 @@ type Fact struct {
 // Derive reads Commands, Paths, URLs and Content from Input.
 func (t *Tool) Derive() {
 	t.Commands, t.Paths, t.URLs, t.Content = nil, nil, nil, ""
+	if len(t.Facts) == 0 {
+		return
+	}
 	var content []string
+	members, object := rawMembers(t.Input) // once: it may hold a file of megabytes
 	for _, fact := range t.Facts {
-		for _, raw := range rawFind(t.Input, fact.At) {
+		found := []json.RawMessage{t.Input}
+		if fact.At != "" {
+			found = findIn(members, object, fact.At)
+		}
+		for _, raw := range found {
 			text, ok := rawString(raw)
 			if !ok {
 				continue

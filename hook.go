@@ -233,15 +233,20 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// listens reports whether the Spec wants this event.
+// listens reports whether the Spec wants this event. A Matcher that panics cannot
+// tell.
 func (s *Spec) listens(ev *Event, v *Verdict) (ok bool, err error) {
+	defer caught(&err)
+	return s.matches(ev, v)
+}
+
+func (s *Spec) matches(ev *Event, v *Verdict) (bool, error) {
 	if len(s.Tools) > 0 && !MatchTool(s.Tools, ev.Tool) {
 		return false, nil
 	}
 	if s.Match == nil {
 		return true, nil
 	}
-	defer caught(&err)
 	return s.Match.Match(ev, v)
 }
 

@@ -138,21 +138,15 @@ func skipValue(b []byte, i int) int {
 
 // skipString returns the index behind the string that begins at i.
 func skipString(b []byte, i int) int {
-	for from := i + 1; ; {
-		n := bytes.IndexByte(b[from:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		end := from + n
-		escapes := 0
-		for b[end-1-escapes] == '\\' { // stops at the opening quote at the latest
-			escapes++
-		}
-		from = end + 1
-		if escapes%2 == 0 {
-			return from
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
 		}
 	}
+	return len(b)
 }
 
 // nextString returns where the next string that is a value, not a key, begins and
@@ -178,8 +172,13 @@ func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 	if pointer == "" {
 		return []json.RawMessage{raw}
 	}
-	key, rest := splitPointer(pointer)
 	members, object := rawMembers(raw)
+	return findIn(members, object, pointer)
+}
+
+// findIn is rawFind in what is split already; the pointer is not empty.
+func findIn(members []member, object bool, pointer string) []json.RawMessage {
+	key, rest := splitPointer(pointer)
 	if object {
 		for _, m := range slices.Backward(members) {
 			if m.key == key {
@@ -353,15 +352,34 @@ func unquote(inner []byte) (string, bool) {
 			b.WriteRune(r)
 			inner = inner[size:]
 		default:
-			at := strings.IndexByte(`"\/bfnrt`, inner[1])
-			if at < 0 {
+			c := unescapeByte(inner[1])
+			if c == 0 {
 				return "", false
 			}
-			b.WriteByte("\"\\/\b\f\n\r\t"[at])
+			b.WriteByte(c)
 			inner = inner[2:]
 		}
 	}
 	return b.String(), true
+}
+
+// unescapeByte decodes an escape of one letter; 0 is none.
+func unescapeByte(c byte) byte {
+	switch c {
+	case '"', '\\', '/':
+		return c
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return 0
 }
 
 func hasControl(b []byte) bool {

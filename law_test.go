@@ -248,6 +248,23 @@ func (m matchCommand) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error)
 	return ev.Tool != nil && slices.Contains(ev.Tool.Commands, string(m)), nil
 }
 
+// A project does not put back what the user's policy took out, whatever priority it
+// gives itself.
+func TestRewritesOfTheStrongestLast(t *testing.T) {
+	t.Parallel()
+	user := rewrite("user", says(setCommand("terraform plan")))
+	user.Match = matchCommand("terraform apply")
+	project := rewrite("project", says(setCommand("terraform apply")))
+	project.Source = grapnel.Source{Name: "project", Scope: grapnel.ScopeProject}
+	for _, priority := range []int{1, 100, 1000} {
+		project.Priority = &priority
+		v, _ := fire(t, toolEvent("terraform apply"), user, project)
+		if got := v.Event.Tool.Commands[0]; got != "terraform plan" {
+			t.Errorf("with priority %d a project made the command %q", priority, got)
+		}
+	}
+}
+
 // What a gate changes in the second round meets the rewrites of its own scope and
 // all rules, and no weaker scope has a word after it.
 func TestSecondRoundStrongestLast(t *testing.T) {
@@ -264,8 +281,8 @@ func TestSecondRoundStrongestLast(t *testing.T) {
 		scoped("u", grapnel.ScopeUser, 20, d.logged("u", appends("u"))),
 		scoped("p", grapnel.ScopeProject, 30, d.logged("p", appends("p"))))
 	want := []string{
-		"managed rewrite saw -", "project rewrite saw -", "rule saw -", "m saw -", "u saw -m", "p saw -mu",
-		"managed rewrite saw -mup", "project rewrite saw -mup", "rule saw -mup",
+		"project rewrite saw -", "managed rewrite saw -", "rule saw -", "m saw -", "u saw -m", "p saw -mu",
+		"project rewrite saw -mup", "managed rewrite saw -mup", "rule saw -mup",
 		"u saw -mup", "m saw -mupu", "managed rewrite saw -mupum", "rule saw -mupum",
 	}
 	if diff := cmp.Diff(want, d.read()); diff != "" {

@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -82,7 +83,18 @@ func newTable(specs []Spec, preset *Preset) (*table, error) {
 			}
 		}
 	}
+	t.other.lastWord()
+	t.unknown.lastWord()
+	for _, l := range t.byKind {
+		l.lastWord()
+	}
 	return t, nil
+}
+
+// lastWord lets the rewrites of each scope run after those of the weaker ones: a
+// project must not put back what the user's policy took out.
+func (l *lineup) lastWord() {
+	slices.SortStableFunc(l.rewrites, func(a, b *Spec) int { return cmp.Compare(b.Source.Scope, a.Source.Scope) })
 }
 
 // cloneSpecs copies Specs with all that a caller could change in them.
@@ -175,21 +187,35 @@ func (l *lineup) plan(ev *Event, preset *Preset) Plan {
 // and for each that cannot tell.
 func listening(all []answer, hooks []*Spec, ev *Event, preset *Preset) []answer {
 	before := len(all)
-	for _, s := range hooks {
-		ok, err := s.listens(ev, nil)
+	for len(hooks) > 0 {
+		asked, ok, err := nextListening(hooks, ev)
+		s := hooks[asked-1]
+		hooks = hooks[asked:]
 		if !ok && err == nil {
-			continue
+			break
 		}
 		a := newAnswer(s, ev)
 		if err != nil {
 			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
 		}
 		if all == nil {
-			all = make([]answer, 0, min(len(hooks), 16))
+			all = make([]answer, 0, min(len(hooks)+1, 16))
 		}
 		all = append(all, a)
 	}
 	return all[:before+len(preset.once(all[before:], all[:before]))]
+}
+
+// nextListening asks hooks until one listens or cannot tell, and says how many it
+// asked. It contains panics of all of them at once: to contain each of a hundred by
+// itself costs as much as most take to say no.
+func nextListening(hooks []*Spec, ev *Event) (asked int, ok bool, err error) {
+	defer caught(&err)
+	for asked < len(hooks) && !ok && err == nil {
+		asked++
+		ok, err = hooks[asked-1].matches(ev, nil)
+	}
+	return asked, ok, err
 }
 
 // inTurn reports whether hooks that would run together run one after the other.

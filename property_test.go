@@ -163,6 +163,34 @@ func TestBlockSurvivesEverything(t *testing.T) {
 	})
 }
 
+// Nor under the row of any system, also of those in which a later hook could.
+func TestBlockSurvivesEveryPreset(t *testing.T) {
+	t.Parallel()
+	for _, preset := range grapnel.Presets {
+		t.Run(preset.Name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				var c calls
+				specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true, timeout: true})
+				for i := range specs {
+					specs[i].Sequential = rapid.Bool().Draw(t, "sequential")
+					specs[i].Key = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
+				}
+				blocker := drawSpec(t, "blocker", &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.Block}, change: true, fail: true, timeout: true})
+				specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), blocker)
+				engine := mustNew(t, &grapnel.Options{Preset: preset}, specs)
+				v := engine.Fire(t.Context(), toolEvent("x"))
+				if v.Decision != grapnel.Block || v.Reason() == "" || v.Changes != nil {
+					t.Fatalf("Verdict %+v after %+v, want a block with a reason and without changes", v, c.list)
+				}
+				if err := engine.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // An Allow stands only if a hook gave it for exactly what runs.
 func TestAllowIsForWhatRuns(t *testing.T) {
 	t.Parallel()
@@ -330,6 +358,7 @@ func TestGatesSeeWhatRuns(t *testing.T) {
 }
 
 // Rewrites chain: each sees what the one before left, and what the last left runs.
+// No scope has a word after a stronger one.
 func TestRewritesChain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -337,7 +366,10 @@ func TestRewritesChain(t *testing.T) {
 		specs := drawSpecs(t, &c, drawn{phases: []grapnel.Phase{grapnel.PhaseRewrite}, decisions: []grapnel.Decision{grapnel.None}, change: true, observe: true})
 		v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))
 		now := "x"
-		for _, one := range c.list {
+		for i, one := range c.list {
+			if i > 0 && one.scope > c.list[i-1].scope {
+				t.Fatalf("%s of scope %v runs after scope %v: %+v", one.hook, one.scope, c.list[i-1].scope, c.list)
+			}
 			if one.saw != now {
 				t.Fatalf("%s saw %q, the one before left %q: %+v", one.hook, one.saw, now, c.list)
 			}
