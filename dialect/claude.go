@@ -108,6 +108,8 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
+		// It starts whatever a hook says: by exit code, decision, continue or as a
+		// permission (seen live). The tool Agent can be blocked.
 		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true,
 		Can: grapnel.Can{Context: true, Message: true},
 	},

@@ -56,14 +56,17 @@ var geminiEvents = []EventRow{
 	},
 	{
 		// Everything but toolConfig is dropped, and any output at all, {} included,
-		// rewrites the tool configuration (seen live).
+		// rewrites the tool configuration. It is a word to the model: the agent runs what
+		// the model calls all the same (seen live).
 		Native: "BeforeToolSelection", Kind: grapnel.ToolsetBefore,
 		Can: grapnel.Can{Change: []grapnel.Field{grapnel.FieldTools, grapnel.FieldMode}},
 		Why: "any answer rewrites the tool configuration of the call",
 	},
 	{
 		// A deny still delivers the response and runs its tool calls (seen live), so
-		// there is no Block: it is told as Halt, which does protect.
+		// there is no Block: it is told as Halt, which does protect. A new response takes
+		// the place of one piece, whose calls are then lost; the agent's memory keeps the
+		// original (seen live).
 		Native: "AfterModel", Kind: grapnel.ModelAfter,
 		Can: grapnel.Can{Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
 		Why: "would start a process for every chunk of a response",
@@ -267,6 +270,10 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		s.ToolConfig = geminiChoice(&t)
 	case "BeforeModel":
 		if t.block {
+			// The answer of a hook that did not deny, beside one that did.
+			if answer := v.Native[geminiName+".llm_response"]; hasParts(answer) {
+				s.LLMResponse = answer
+			}
 			break
 		}
 		s.LLMRequest = t.change(grapnel.FieldRequest)
@@ -327,20 +334,12 @@ func geminiChoice(t *told) *geminiToolConfig {
 // ignored, and the text that it was meant to replace would be shown.
 func geminiResponse(raw json.RawMessage) json.RawMessage {
 	said, plain := unquote(raw)
-	if !plain {
-		var shape struct {
-			Text       string `json:"text"`
-			Candidates []struct {
-				Content struct {
-					Parts []json.RawMessage `json:"parts"`
-				} `json:"content"`
-			} `json:"candidates"`
-		}
-		err := json.Unmarshal(raw, &shape)
-		if err == nil && len(shape.Candidates) > 0 && len(shape.Candidates[0].Content.Parts) > 0 {
-			return raw
-		}
-		said = shape.Text
+	switch {
+	case plain:
+	case hasParts(raw):
+		return raw
+	default:
+		said = text(split(raw)["text"])
 	}
 	part := quote(said)
 	var b []byte

@@ -61,17 +61,9 @@ func geminiNow(m *members, row *EventRow, ev *grapnel.Event) {
 func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	switch row.Native {
 	case "SessionStart":
-		source := ev.Cause
-		if !slices.Contains([]string{"startup", "resume", "clear", ""}, source) {
-			source = "resume" // what goes on under another name, after a compaction or a fork
-		}
-		m.text("source", source)
+		m.text("source", geminiCause(row, ev))
 	case "SessionEnd":
-		reason := ev.Cause
-		if !slices.Contains([]string{"exit", "clear", "logout", "prompt_input_exit"}, reason) {
-			reason = "other"
-		}
-		m.text("reason", reason)
+		m.text("reason", geminiCause(row, ev))
 	case "BeforeAgent":
 		m.set("prompt", quote(deref(ev.Prompt).Text))
 	case "AfterAgent":
@@ -87,7 +79,7 @@ func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "BeforeTool", "AfterTool":
 		return geminiTool(m, row, ev)
 	case "PreCompress":
-		m.set("trigger", quote(cmp.Or(ev.Cause, "auto")))
+		m.set("trigger", quote(geminiCause(row, ev)))
 	case "Notification":
 		n := deref(ev.Notification)
 		if n.Type == "permission_prompt" {
@@ -98,6 +90,58 @@ func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 		m.set("details", members{{"type", quote("info")}, {"title", quote(n.Title)}}.raw())
 	}
 	return nil
+}
+
+// geminiCause is why something happens, in Gemini CLI's words.
+func geminiCause(row *EventRow, ev *grapnel.Event) string {
+	cause := ev.Cause
+	if ev.Agent.Name == geminiName {
+		return cause
+	}
+	switch row.Native {
+	case "SessionStart":
+		if !slices.Contains([]string{"startup", "resume", "clear", ""}, cause) {
+			return "resume" // what goes on under another name, after a compaction or a fork
+		}
+	case "SessionEnd":
+		if !slices.Contains([]string{"exit", "clear", "logout", "prompt_input_exit"}, cause) {
+			return "other"
+		}
+	case "PreCompress":
+		return cmp.Or(cause, "auto")
+	}
+	return cause
+}
+
+// GeminiSubject returns what Gemini CLI compares the matchers of its hooks with at
+// an event of any agent: the tool's name, as those hooks are told it, or why a
+// session begins, why it ends, or what asked for a compaction. It is empty where
+// there is nothing to compare with, and matchers mean nothing.
+func GeminiSubject(ev *grapnel.Event) string {
+	row, err := eventRow(geminiEvents, geminiName, ev)
+	if err != nil {
+		return ""
+	}
+	switch row.Native {
+	case "SessionStart", "SessionEnd", "PreCompress":
+		return geminiCause(row, ev)
+	case "BeforeTool", "AfterTool":
+		t := ev.Tool
+		switch {
+		case t == nil:
+			return ""
+		case ev.Agent.Name == geminiName:
+			return t.Name
+		case t.MCP != nil:
+			return spellMCP(geminiName, t.MCP)
+		}
+		if there, _ := counterpart(t, toolsOf(ev.Agent.Name), geminiTools); there != nil {
+			return there.Native
+		}
+		return t.Name
+	default:
+		return ""
+	}
 }
 
 func geminiTool(m *members, row *EventRow, ev *grapnel.Event) error {
@@ -155,8 +199,9 @@ func geminiHookEnv(ev *grapnel.Event) []string {
 // It is stricter than the agent in four things. Exit code 2 blocks, also silently
 // and beside an "allow". Exit code 1 with text, which is how interpreters end on an
 // uncaught exception, and the end by a signal are errors, as is any other code but
-// 0 without a word: the policy says what that counts as. And a decision that is no
-// word of the language, or a change that cannot be made, is an error.
+// 0 that is no block: the policy says what that counts as, and what JSON says beside
+// it counts too. And a decision that is no word of the language, or a change that
+// cannot be made, is an error.
 //
 // "allow" means no opinion; it skips no prompt.
 func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
@@ -170,29 +215,32 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		answer = trim(out.Stderr)
 	}
 	plain := string(answer)
-	isJSON := json.Valid(answer)
-	if inner, ok := unquote(answer); isJSON && ok {
+	if inner, ok := unquote(answer); ok && json.Valid(answer) {
 		answer = trim([]byte(inner))
-		plain, isJSON = inner, json.Valid(answer)
 	}
-	object := isJSON && isObject(answer)
-	if object {
+	isJSON := json.Valid(answer)
+	if isJSON && isObject(answer) {
 		err = geminiAnswer(&o, row, ev, split(answer))
 	}
 	contract := contractFor(ev)
 	blockable := contract != nil && contract.Blocks != grapnel.BlockNothing
 	switch {
 	case out.Exit == 2 && blockable:
-		if o.Decision != grapnel.Block {
-			o.Decision = grapnel.Block
-			if !isJSON {
-				o.Reason = plain
-			}
+		if row.Native == "BeforeModel" && o.Set[grapnel.FieldResponse] != nil {
+			return o, err // the answer in the model's place is the block
+		}
+		if o.Decision != grapnel.Block && !isJSON {
+			o.Reason = plain
+		}
+		o.Decision, o.Patch = grapnel.Block, nil // what is blocked is not changed
+		delete(o.Set, grapnel.FieldInput)
+		return o, err
+	case isJSON && (answer[0] == '{' || answer[0] == '['):
+		if out.Exit != 0 && o.Decision != grapnel.Block {
+			err = errors.Join(err, failure(Output{Exit: out.Exit}))
 		}
 		return o, err
-	case object, isJSON && len(answer) > 0 && answer[0] == '[':
-		return o, err
-	case isJSON && out.Exit == 0: // a number, a boolean, null
+	case isJSON && out.Exit == 0: // a number, a boolean, null, text
 		return o, nil
 	case isJSON || plain == "":
 		if out.Exit == 0 {
@@ -299,29 +347,52 @@ func geminiChanges(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, s map[s
 // geminiModel reads what becomes of a call of the model. A response is the answer in
 // its place when it stands beside a deny; then the deny means no more than that.
 func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (json.RawMessage, error)) error {
-	request, err := object("llm_request")
-	if err != nil {
-		return err
-	}
+	request, errRequest := object("llm_request")
 	response, err := object("llm_response")
+	if response != nil && o.Decision != grapnel.Block {
+		native(o, geminiName, "llm_response", response) // another hook may deny
+		response, err = nil, errors.New(`its llm_response counts only beside the decision "deny"`)
+	}
 	switch {
-	case err != nil:
-		return err
-	case response != nil && o.Decision != grapnel.Block:
-		return errors.New(`its llm_response counts only beside the decision "deny"`)
 	case response != nil:
 		o.Decision, o.Reason = grapnel.None, ""
 		set(o, grapnel.FieldResponse, response)
 	case request != nil && o.Decision != grapnel.Block:
-		now := membersOf(deref(ev.Model).Request) // members that are missing stay
-		for _, e := range membersOf(request) {
-			now.set(e.name, e.value)
-		}
-		set(o, grapnel.FieldRequest, now.raw())
+		o.Patch = map[grapnel.Field]json.RawMessage{grapnel.FieldRequest: geminiRequest(request, deref(ev.Model).Request)}
 	}
-	return nil
+	return errors.Join(errRequest, err)
 }
 
+// geminiRequest is what an llm_request changes, as a merge patch: members that are
+// missing stay, the others are replaced whole. What a config leaves out of the four
+// settings that there are is taken out of the request (seen live).
+func geminiRequest(said, seen json.RawMessage) json.RawMessage {
+	was, patch := split(seen), membersOf(said)
+	for i, e := range patch {
+		if !isObject(e.value) {
+			continue
+		}
+		now, gone := membersOf(e.value), membersOf(was[e.name])
+		if e.name == "config" {
+			for _, name := range geminiSettings {
+				gone.set(name, json.RawMessage("null"))
+			}
+		}
+		for _, old := range gone {
+			if now.find(old.name) < 0 {
+				now.set(old.name, json.RawMessage("null"))
+			}
+		}
+		patch[i].value = now.raw()
+	}
+	return patch.raw()
+}
+
+var geminiSettings = []string{"temperature", "maxOutputTokens", "topP", "topK"}
+
+// hasParts reports whether a response is one that Gemini CLI can take. One without
+// parts it ignores; one in which a candidate has none makes it stumble, and then a
+// deny beside it is lost.
 func hasParts(response json.RawMessage) bool {
 	var shape struct {
 		Candidates []struct {
@@ -330,32 +401,43 @@ func hasParts(response json.RawMessage) bool {
 			} `json:"content"`
 		} `json:"candidates"`
 	}
-	err := json.Unmarshal(response, &shape)
-	return err == nil && len(shape.Candidates) > 0 && len(shape.Candidates[0].Content.Parts) > 0
+	if json.Unmarshal(response, &shape) != nil || len(shape.Candidates) == 0 || len(shape.Candidates[0].Content.Parts) == 0 {
+		return false
+	}
+	for _, c := range shape.Candidates {
+		if c.Content.Parts == nil {
+			return false
+		}
+	}
+	return true
 }
 
+// geminiChosen reads the choice of tools. The names count also beside a mode that
+// nobody knows, as they do for the agent.
 func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
-	mode := strings.ToLower(text(config["mode"]))
-	if mode != "" && mode != "auto" && mode != "any" && mode != "none" {
-		return fmt.Errorf("its toolConfig.mode %s is none of AUTO, ANY and NONE", shorten(config["mode"]))
+	var err error
+	mode := text(config["mode"])
+	if present(config["mode"]) != nil && mode != "AUTO" && mode != "ANY" && mode != "NONE" {
+		err = fmt.Errorf("its toolConfig.mode %s is none of AUTO, ANY and NONE", shorten(config["mode"]))
+		mode = ""
 	}
 	names := present(config["allowedFunctionNames"])
 	var list []string
 	if names != nil && json.Unmarshal(names, &list) != nil {
-		return errors.New("its toolConfig.allowedFunctionNames is not a list of names")
+		err = errors.Join(err, errors.New("its toolConfig.allowedFunctionNames is not a list of names"))
 	}
-	if mode == "none" {
+	if mode == "NONE" {
 		names = json.RawMessage("[]")
 	} else if len(list) == 0 {
 		names = nil // an empty list does not restrict
 	}
 	if mode != "" {
-		set(o, grapnel.FieldMode, quote(mode))
+		set(o, grapnel.FieldMode, quote(strings.ToLower(mode)))
 	}
 	if names != nil {
 		set(o, grapnel.FieldTools, names)
 	}
-	return nil
+	return err
 }
 
 // geminiTail reads the call that is to be made next, in the words of the agent that

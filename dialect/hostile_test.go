@@ -60,6 +60,7 @@ func TestUnreadable(t *testing.T) {
 		"tool_name a number":    {payload: `{"hook_event_name":"%E","tool_name":5,"tool_input":{}}`, event: "%E", says: "tool_name is not a string"},
 		"tool_name absent":      {payload: `{"hook_event_name":"%E","Tool_Name":"Bash","tool_input":{}}`, event: "%E", says: "does not name its tool"},
 		"tool_name null":        {payload: `{"hook_event_name":"%E","tool_name":null}`, event: "%E", says: "does not name its tool"},
+		"tool_name empty":       {payload: `{"hook_event_name":"%E","tool_name":"","tool_input":{}}`, event: "%E", says: "does not name its tool"},
 		"tool_input an array":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":["rm"]}`, event: "%E", says: "tool_input is an array"},
 		"tool_input a number":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":1e400}`, event: "%E", says: "tool_input is a number"},
 		"tool_input a boolean":  {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":true}`, event: "%E", says: "tool_input is a boolean"},

@@ -21,15 +21,173 @@ func topLevel(payload []byte) (map[string]json.RawMessage, error) {
 		return nil, errors.New("the payload is empty")
 	case payload[0] != '{':
 		return nil, errors.New("the payload is not a JSON object")
-	case !json.Valid(payload):
-		var raw json.RawMessage
-		err := json.Unmarshal(payload, &raw)
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return nil, fmt.Errorf("the payload is not valid JSON at byte %d: %w", syntax.Offset, err)
-		}
-		return nil, fmt.Errorf("the payload is not valid JSON: %w", err)
 	}
-	return split(payload), nil
+	if members, ok := splitValid(payload); ok {
+		return members, nil
+	}
+	var raw json.RawMessage
+	err := json.Unmarshal(payload, &raw) // which says what is wrong
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return nil, fmt.Errorf("the payload is not valid JSON at byte %d: %w", syntax.Offset, err)
+	}
+	return nil, fmt.Errorf("the payload is not valid JSON: %w", err)
+}
+
+// maxNesting is how deep encoding/json reads.
+const maxNesting = 10_000
+
+// splitValid returns the members of an object, if it is valid JSON to its end as
+// json.Valid sees it, in one pass: most of a large payload is a file that is
+// written, and json.Valid alone would take longer than all that is done with it.
+func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
+	members = make(map[string]json.RawMessage, 16)
+	var open []byte          // what closes the objects and arrays that are open
+	name, begin := "", 0     // of the member that is being read
+	key := func(i int) int { // returns where the value of the key at i begins, or -1
+		end := validString(raw, i)
+		if end < 0 {
+			return -1
+		}
+		if len(open) == 1 {
+			name, _ = unquote(raw[i:end])
+		}
+		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ':' {
+			return -1
+		}
+		return skipSpace(raw, i+1)
+	}
+	for i := 0; i >= 0 && i < len(raw); {
+		if len(open) == 1 {
+			begin = i
+		}
+		switch c := raw[i]; c {
+		case '{', '[':
+			if len(open) == maxNesting {
+				return nil, false
+			}
+			open = append(open, c+2) // two later in ASCII
+			if i = skipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
+				if c == '{' {
+					i = key(i)
+				}
+				continue
+			}
+		default:
+			if i = validScalar(raw, i); i < 0 {
+				return nil, false
+			}
+			if len(open) == 1 {
+				members[name] = raw[begin:i:i]
+			}
+		}
+		for i = skipSpace(raw, i); i < len(raw) && raw[i] == open[len(open)-1]; i = skipSpace(raw, i) {
+			i++
+			switch open = open[:len(open)-1]; len(open) {
+			case 0:
+				return members, i == len(raw)
+			case 1:
+				members[name] = raw[begin:i:i]
+			}
+		}
+		if i == len(raw) || raw[i] != ',' {
+			return nil, false
+		}
+		if i = skipSpace(raw, i+1); open[len(open)-1] == '}' {
+			i = key(i)
+		}
+	}
+	return nil, false
+}
+
+// validScalar returns the index behind the valid string, number or word at i, or -1.
+func validScalar(raw []byte, i int) int {
+	switch raw[i] {
+	case '"':
+		return validString(raw, i)
+	case 't':
+		return validWord(raw, i, "true")
+	case 'f':
+		return validWord(raw, i, "false")
+	case 'n':
+		return validWord(raw, i, "null")
+	case '-':
+		i++
+	}
+	digits := func(i int) int { // returns the index behind at least one, or -1
+		begin := i
+		for i < len(raw) && raw[i] >= '0' && raw[i] <= '9' {
+			i++
+		}
+		if i == begin {
+			return -1
+		}
+		return i
+	}
+	begin := i
+	if i = digits(i); i < 0 || raw[begin] == '0' && i > begin+1 {
+		return -1
+	}
+	if i < len(raw) && raw[i] == '.' {
+		if i = digits(i + 1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(raw) && (raw[i] == 'e' || raw[i] == 'E') {
+		if i++; i < len(raw) && (raw[i] == '+' || raw[i] == '-') {
+			i++
+		}
+		return digits(i)
+	}
+	return i
+}
+
+func validWord(raw []byte, i int, word string) int {
+	if !bytes.HasPrefix(raw[i:], []byte(word)) {
+		return -1
+	}
+	return i + len(word)
+}
+
+// validString returns the index behind the valid string that begins at i, or -1.
+func validString(raw []byte, i int) int {
+	if i >= len(raw) || raw[i] != '"' {
+		return -1
+	}
+	for i++; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			return i + 1
+		case c < ' ':
+			return -1
+		case c == '\\':
+			size := validEscape(raw[i+1:])
+			if size == 0 {
+				return -1
+			}
+			i += size
+		}
+	}
+	return -1
+}
+
+// validEscape returns how many bytes behind a backslash belong to it; 0 is none.
+func validEscape(raw []byte) int {
+	if len(raw) == 0 {
+		return 0
+	}
+	switch raw[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 1
+	case 'u':
+		if len(raw) > 4 && isHex(raw[1]) && isHex(raw[2]) && isHex(raw[3]) && isHex(raw[4]) {
+			return 5
+		}
+	}
+	return 0
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 // trim takes white space and a byte order mark off; a mark changes nothing of
@@ -127,23 +285,17 @@ func valueEnd(raw []byte, i int) int {
 	return -1
 }
 
-// stringEnd returns the index behind the string whose opening quote is at i.
+// stringEnd returns the index behind the string whose opening quote is at i, or -1.
 func stringEnd(raw []byte, i int) int {
-	begin := i + 1
-	for i = begin; ; i++ {
-		k := bytes.IndexByte(raw[i:], '"')
-		if k < 0 {
-			return -1
-		}
-		i += k
-		escapes := 0
-		for escapes < i-begin && raw[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
+	for i++; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
 			return i + 1
+		case '\\':
+			i++
 		}
 	}
+	return -1
 }
 
 // unquote decodes a JSON string.

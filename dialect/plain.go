@@ -1,10 +1,13 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -28,7 +31,7 @@ var Plain = &Dialect{
 	ReadOutcome:  readPlainOutcome,
 }
 
-// plainEvent is an Event on the wire.
+// plainEvent is an Event on the wire, as it is written.
 type plainEvent struct {
 	Version int `json:"grapnel"`
 	*grapnel.Event
@@ -41,15 +44,19 @@ type plainVerdict struct {
 	*grapnel.Verdict
 }
 
-func readPlainEvent(_ *EventRow, _ map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
-	wire := plainEvent{Event: &grapnel.Event{}}
-	if err := json.Unmarshal(trim(in.Payload), &wire); err != nil {
+func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
+	version, ev := 0, &grapnel.Event{}
+	if raw := top["grapnel"]; raw != nil {
+		if err := json.Unmarshal(raw, &version); err != nil {
+			return nil, err
+		}
+	}
+	if err := json.Unmarshal(exact(trim(in.Payload), reflect.TypeFor[grapnel.Event]()), ev); err != nil {
 		return nil, err
 	}
-	ev := wire.Event
 	switch {
-	case wire.Version > PlainVersion:
-		return nil, fmt.Errorf("version %d of the plain dialect is newer than %d: update grapnel", wire.Version, PlainVersion)
+	case version > PlainVersion:
+		return nil, fmt.Errorf("version %d of the plain dialect is newer than %d: update grapnel", version, PlainVersion)
 	case ev.Kind == "" && in.Event == "":
 		return nil, errors.New("the event has no kind")
 	case ev.Kind == "":
@@ -62,6 +69,37 @@ func readPlainEvent(_ *EventRow, _ map[string]json.RawMessage, in Input) (*grapn
 		ev.Tool.Derive()
 	}
 	return ev, nil
+}
+
+// exact leaves of valid JSON only the members that a type names, letter by letter, and
+// of equal ones the last. encoding/json would take them in any letter case, and merge
+// an object that comes twice.
+func exact(raw json.RawMessage, t reflect.Type) json.RawMessage {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var parts [][]byte
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // a time, or what stays raw
+		return raw
+	case t.Kind() == reflect.Slice && len(raw) > 0 && raw[0] == '[':
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items) // it is valid
+		for _, item := range items {
+			parts = append(parts, exact(item, t.Elem()))
+		}
+		return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
+	case t.Kind() == reflect.Struct && isObject(raw):
+		members := split(raw)
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if value, ok := members[name]; ok {
+				parts = append(parts, slices.Concat(quote(name), []byte(":"), exact(value, t.Field(i).Type)))
+			}
+		}
+		return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
+	}
+	return raw
 }
 
 // salvagePlain makes out what it can of an event that cannot be read: its kind, so
@@ -92,7 +130,11 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	var bad error
 	if strings.HasPrefix(stdout, "{") {
-		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+		raw := json.RawMessage(stdout)
+		if json.Valid(raw) {
+			raw = exact(raw, reflect.TypeFor[grapnel.Outcome]())
+		}
+		if err := json.Unmarshal(raw, &o); err != nil {
 			o, bad = grapnel.Outcome{}, fmt.Errorf("cannot read its answer: %w", err)
 		}
 	}

@@ -52,7 +52,7 @@ var unknownFacts = []struct {
 func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP) (*grapnel.Tool, error) {
 	name, ok := unquote(call["tool_name"])
 	switch {
-	case present(call["tool_name"]) == nil:
+	case present(call["tool_name"]) == nil, ok && name == "":
 		return nil, errors.New("it does not name its tool (tool_name)")
 	case !ok:
 		return nil, errors.New("tool_name is not a string")
