@@ -603,8 +603,13 @@ func NewGate(line string) Gate {
 	if upper {
 		line = strings.ToLower(line)
 	}
-	// These name programs by what they read.
-	return Gate{open: strings.Contains(line, "xargs") || strings.Contains(line, "parallel"), line: line}
+	// These name programs by what they read or find.
+	for _, name := range []string{"xargs", "parallel", "fd"} {
+		if strings.Contains(line, name) {
+			return Gate{open: true}
+		}
+	}
+	return Gate{line: line}
 }
 
 // May reports whether the line may run a program, in lower case as Pattern.Program

@@ -306,6 +306,7 @@ func TestGate(t *testing.T) {
 		{"ſudo x", "sudo", true},
 		{"ls | xargs -I% % x", "rm", true},
 		{"ls | parallel", "rm", true},
+		{"fd -x nice", "rm", true}, // runs what it finds
 		{"ls", "", true},
 		{"", "rm", false},
 	}

@@ -23,6 +23,7 @@ func Mask(text string) string { return maskWith(everything(), text) }
 type secret struct {
 	words []string                               // what comes before it
 	fold  bool                                   // in upper or lower case; words are lower
+	near  []string                               // one of these has to be there too, in upper or lower case; nil = nothing
 	start bool                                   // words are not the end of a longer one
 	tail  string                                 // what follows the word; its group is the secret
 	check func(text string, begin, end int) bool // what else must hold; nil = nothing
@@ -68,7 +69,7 @@ var secrets = [...]secret{
 	{words: []string{"secret"}, fold: true, tail: `(?i:[_-]?(?:access[_-]?)?key)?` + value, check: assignedRandom},
 	{words: []string{"api", "access", "private"}, fold: true, tail: `(?i:[_-]?key)` + value, check: assignedRandom},
 	{words: []string{"credential"}, fold: true, tail: `(?i:s?)` + value, check: assignedRandom},
-	{words: []string{"--"}, start: true, tail: `(?i:[a-z-]*(?:password|passwd|passphrase|token|secret|api-?key))[ \t]+["']?([^\s"'&;,<>(){}|` + "`" + `]{3,})`, check: flag},
+	{words: []string{"--"}, near: []string{"pass", "token", "secret", "key"}, start: true, tail: `(?i:[a-z-]*(?:password|passwd|passphrase|token|secret|api-?key))[ \t]+["']?([^\s"'&;,<>(){}|` + "`" + `]{3,})`, check: flag},
 }
 
 // secretNames are the ends of names whose values are secrets, whatever they look
@@ -117,6 +118,9 @@ func secretsIn(text string) (found []*secret, names bool) {
 }
 
 func (s *secret) in(text, lower string) bool {
+	if s.near != nil && !containsAny(lower, s.near) {
+		return false
+	}
 	if s.fold {
 		return containsAny(lower, s.words)
 	}

@@ -37,6 +37,7 @@ type Pending struct {
 	Source  string         `json:"source,omitempty"`
 	Digest  string         `json:"digest,omitempty"` // of the source as it was
 	File    string         `json:"file,omitempty"`   // the source's
+	Scope   string         `json:"scope,omitempty"`  // the source's
 	EventAt string         `json:"event_at,omitempty"`
 	Event   *grapnel.Event `json:"event,omitempty"` // with its Verdict
 }
@@ -85,7 +86,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := encode(Pending{ID: newID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File})
+		head, err := encode(Pending{ID: newID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()})
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) er
 // returns without an error, neither what was taken nor a note about it is left: a
 // note that stayed would belong to the wrong file.
 func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) error) error {
-	f, err := os.Open(s.path(takenFile))
+	f, err := openRegular(s.path(takenFile), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return removeAll(s.path(takenDone))
 	}
@@ -195,7 +196,7 @@ func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) err
 		return err
 	}
 	defer f.Close()
-	note, err := os.OpenFile(s.path(takenDone), os.O_RDWR|os.O_CREATE|openNoFollow, 0o600)
+	note, err := openRegular(s.path(takenDone), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -310,6 +311,9 @@ func (s *Spool) decodePending(line []byte) (Pending, error) {
 	var p Pending
 	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
 		return Pending{ID: newID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
+	}
+	if p.ID == "" {
+		p.ID = newID(time.Now()) // how it ended is told all the same
 	}
 	if p.EventAt != "" {
 		p.Event = new(grapnel.Event)

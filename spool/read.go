@@ -160,7 +160,7 @@ func (t *tail) refresh() error {
 // track returns the file of this name, opening it if it is new, or nil if there is
 // none.
 func (t *tail) track(name string) (*tracked, error) {
-	file, err := os.Open(filepath.Join(t.dir, name))
+	file, err := openRegular(filepath.Join(t.dir, name), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

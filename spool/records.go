@@ -106,7 +106,7 @@ func (s *Spool) rotate() error {
 		return err
 	}
 	defer lock.Close()
-	f, err := os.Open(s.path(recordsFile))
+	f, err := openRegular(s.path(recordsFile), os.O_RDONLY)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
@@ -235,7 +235,7 @@ func (s *Spool) sweep() error {
 	}
 	oldest := time.Now()
 	for _, name := range append(names, recordsFile, pendingFile, takenFile) {
-		f, err := os.Open(s.path(name))
+		f, err := openRegular(s.path(name), os.O_RDONLY)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

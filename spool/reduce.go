@@ -336,20 +336,13 @@ func skipSpace(b []byte, i int) int {
 
 // stringEnd returns the index behind the string that begins at i.
 func stringEnd(b []byte, i int) int {
-	for from := i + 1; from < len(b); {
-		next := bytes.IndexByte(b[from:], '"')
-		if next < 0 {
-			break
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
 		}
-		end := from + next
-		escapes := 0
-		for escapes < end-i-1 && b[end-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return end + 1
-		}
-		from = end + 1
 	}
 	return len(b)
 }

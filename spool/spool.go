@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -191,41 +192,10 @@ type Entry struct {
 	InputAt string `json:"input_at,omitempty"`
 }
 
-// meta is an Entry without the event. It is a type of its own because the first
-// encoding of a Record would prepare all the types of an Event too, and that takes
-// a program that answers one event longer than everything else here.
-type meta struct {
-	ID        string            `json:"id"`
-	Time      time.Time         `json:"time"`
-	Agent     string            `json:"agent"`
-	Session   string            `json:"session"`
-	Event     grapnel.Kind      `json:"event"`
-	Tool      string            `json:"tool,omitempty"`
-	Decision  grapnel.Decision  `json:"decision"`
-	Would     grapnel.Decision  `json:"would,omitempty"`
-	Hooks     []grapnel.HookRun `json:"hooks"`
-	Reasons   []grapnel.Reason  `json:"reasons,omitempty"`
-	Halt      string            `json:"halt,omitempty"`
-	Changed   []grapnel.Field   `json:"changed,omitempty"`
-	Conflicts []string          `json:"conflicts,omitempty"`
-	Lost      []string          `json:"lost,omitempty"`
-	Error     string            `json:"error,omitempty"`
-	MS        float64           `json:"ms"`
-	Late      bool              `json:"late,omitempty"`
-}
-
-func metaOf(e Entry) meta {
-	return meta{
-		ID: e.ID, Time: e.Time, Agent: e.Agent, Session: e.Session, Event: e.Event, Tool: e.Tool, Decision: e.Decision, Would: e.Would,
-		Hooks: e.Hooks, Reasons: e.Reasons, Halt: e.Halt, Changed: e.Changed, Conflicts: e.Conflicts, Lost: e.Lost, Error: e.Error,
-		MS: e.MS, Late: e.Late,
-	}
-}
-
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
 	ev := e.Input
-	meta, err := encode(metaOf(e))
+	meta, err := e.meta()
 	if err != nil {
 		return err
 	}
@@ -344,7 +314,13 @@ func ready(dir string) error {
 
 // openAppend opens a file for appending, and for reading its last byte.
 func openAppend(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|openNoFollow, 0o600)
+	return openRegular(name, os.O_RDWR|os.O_APPEND|os.O_CREATE)
+}
+
+// openRegular opens a file that is one: a pipe in its place would keep an agent
+// waiting until it goes on without its guards, and a link would lead elsewhere.
+func openRegular(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, flag|openNoFollow|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,8 @@ func (s *Spool) Blocked(ev *grapnel.Event) (inARow int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		inARow, _ = strconv.Atoi(string(text)) // a new or a broken file begins anew
+		inARow, _ = strconv.Atoi(string(text))
+		inARow = max(inARow, 0) // a new or a broken file begins anew
 	} else {
 		sweepStops(dir)
 	}

@@ -26,7 +26,7 @@ var errLocked = errors.New("locked by another process")
 // tryLock locks a file of this name, or returns errLocked. The lock ends when the
 // file is closed, also by the end of the process.
 func tryLock(name string, kind lockKind) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|openNoFollow, 0o600)
+	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,131 @@
+package spool
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// meta writes an Entry without the event, as encoding/json would. To let that prepare
+// the types takes a program that answers one event longer than all else that is done
+// to keep a Record of it.
+func (e *Entry) meta() ([]byte, error) {
+	at, err := e.Time.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	b := append(make([]byte, 0, 1<<10), '{')
+	b = addText(b, "id", e.ID)
+	b = append(addName(b, "time"), at...)
+	b = addText(b, "agent", e.Agent)
+	b = addText(b, "session", e.Session)
+	b = addText(b, "event", string(e.Event))
+	b = addSome(b, "tool", e.Tool)
+	b = addText(b, "decision", e.Decision.String())
+	if e.Would != grapnel.None {
+		b = addText(b, "would", e.Would.String())
+	}
+	b = addList(b, "hooks", e.Hooks, addRun)
+	if len(e.Reasons) > 0 {
+		b = addList(b, "reasons", e.Reasons, addReason)
+	}
+	b = addSome(b, "halt", e.Halt)
+	b = addTexts(b, "changed", e.Changed)
+	b = addTexts(b, "conflicts", e.Conflicts)
+	b = addTexts(b, "lost", e.Lost)
+	b = addSome(b, "error", e.Error)
+	b = addNumber(b, "ms", e.MS)
+	b = addFlag(b, "late", e.Late)
+	return append(b, '}'), nil
+}
+
+func addRun(b []byte, run grapnel.HookRun) []byte {
+	b = append(b, '{')
+	b = addText(b, "name", run.Name)
+	b = addText(b, "source", run.Source)
+	if run.Line != 0 {
+		b = addNumber(b, "line", float64(run.Line))
+	}
+	b = addText(b, "decision", run.Decision.String())
+	b = addSome(b, "cause", string(run.Cause))
+	b = addSome(b, "error", run.Error)
+	b = addFlag(b, "halt", run.Halt)
+	b = addTexts(b, "changed", run.Changed)
+	b = addFlag(b, "fail_open", run.FailOpen)
+	b = addFlag(b, "expired", run.Expired)
+	b = addFlag(b, "observed", run.Observed)
+	if run.Round != 0 {
+		b = addNumber(b, "round", float64(run.Round))
+	}
+	b = addFlag(b, "async", run.Async)
+	b = addNumber(b, "ms", run.MS)
+	return append(b, '}')
+}
+
+func addReason(b []byte, r grapnel.Reason) []byte {
+	b = addText(append(b, '{'), "hook", r.Hook)
+	b = addText(b, "text", r.Text)
+	return append(addText(b, "cause", string(r.Cause)), '}')
+}
+
+// addName begins a member of the object that b ends in.
+func addName(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(append(append(b, '"'), name...), `":`...)
+}
+
+func addText(b []byte, name, text string) []byte { return addQuoted(addName(b, name), text) }
+
+// addSome adds a text that is not empty.
+func addSome(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return addText(b, name, text)
+}
+
+func addTexts[T ~string](b []byte, name string, texts []T) []byte {
+	if len(texts) == 0 {
+		return b
+	}
+	return addList(b, name, texts, func(b []byte, text T) []byte { return addQuoted(b, string(text)) })
+}
+
+func addList[T any](b []byte, name string, list []T, add func([]byte, T) []byte) []byte {
+	b = addName(b, name)
+	if list == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = add(b, v)
+	}
+	return append(b, ']')
+}
+
+func addNumber(b []byte, name string, x float64) []byte {
+	return strconv.AppendFloat(addName(b, name), x, 'f', -1, 64)
+}
+
+// addFlag adds what is true.
+func addFlag(b []byte, name string, flag bool) []byte {
+	if !flag {
+		return b
+	}
+	return append(addName(b, name), "true"...)
+}
+
+func addQuoted(b []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return append(b, quote(text)...)
+		}
+	}
+	return append(append(append(b, '"'), text...), '"')
+}

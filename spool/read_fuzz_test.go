@@ -1,0 +1,189 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// put makes a file of a spool.
+func put(t *testing.T, dir, name string, data []byte) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FuzzRead: whatever the log holds, it is read to its end, and a Record that is
+// written behind it is whole.
+func FuzzRead(f *testing.F) {
+	whole := []byte(`{"id":"0192","time":"2026-03-04T05:06:07Z","decision":"block","hooks":[],"input":{"kind":"tool.before","native":{"hook_event_name":"PreToolUse"}}}` + "\n")
+	f.Add(whole)
+	f.Add(whole[:60])
+	f.Add(append(whole[:90:90], whole...))
+	f.Add([]byte("\n\n{}\nnull\n[]\n\x00\xff\n"))
+	f.Add([]byte(`{"id":"a","time":"2026-03-04T05:06:07Z","input_at":"../../../etc/passwd"}`))
+	f.Add([]byte(`{"id":"a","time":"2026-03-04T05:06:07Z","late":true,"hooks":[{"name":"x","ms":1e9,"error":"no"}],"input":7}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, log []byte) {
+		put(t, dir, recordsFile, log)
+		before, problems := read(t, dir)
+		for _, err := range problems {
+			if errors.Is(err, os.ErrNotExist) {
+				continue // a side file
+			}
+			if err.Error() == "" {
+				t.Errorf("an error that says nothing")
+			}
+		}
+		if lines := bytes.Count(log, []byte("\n")) + 1; len(before) > lines {
+			t.Errorf("%d Records in %d lines", len(before), lines)
+		}
+		if _, err := Summarize(dir, time.Time{}); err != nil {
+			t.Errorf("Summarize: %v", err)
+		}
+
+		s, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		observe(t, s, record("behind"))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := read(t, dir)
+		if len(after) != len(before)+1 || after[len(after)-1].ID != "behind" {
+			t.Fatalf("behind %q a Record is not found: %d Records, before it %d", log, len(after), len(before))
+		}
+		// The file that was put aside, should the log have been too old, is in the way
+		// of the next try only.
+		names, _ := asideFiles(dir)
+		for _, name := range names {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	})
+}
+
+// FuzzDrain: whatever is said to wait, the drain comes to an end, takes all of it
+// away, and tells of each line that it could not run.
+func FuzzDrain(f *testing.F) {
+	one := []byte(`{"id":"0192","time":"2026-03-04T05:06:07Z","hook":"h","event":{"kind":"tool.before","tool":{"name":"Bash"}}}` + "\n")
+	f.Add(one, one, []byte("00000000000000000007\n"))
+	f.Add(one[:40], append(one[:50:50], one...), []byte("99999999999999999999\n"))
+	f.Add([]byte(`{"id":"a","hook":"h","event_at":"/etc/passwd"}`), []byte("null\n{\"hook\":\"x\",\"event\":null}"), []byte("-1"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, taken, pending, note []byte) {
+		put(t, dir, takenFile, taken)
+		put(t, dir, pendingFile, pending)
+		put(t, dir, takenDone, note)
+		_ = os.Remove(filepath.Join(dir, recordsFile))
+		s, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := 0
+		if err := s.Drain(t.Context(), func(_ context.Context, p Pending) error {
+			if ran++; p.Hook == "" || p.Event == nil {
+				t.Errorf("runs %+v", p)
+			}
+			return nil
+		}); err != nil {
+			t.Fatalf("Drain: %v", err)
+		}
+		if s.waiting() {
+			t.Error("something still waits")
+		}
+		if err := errors.Join(s.Err(), s.Close()); err != nil {
+			t.Errorf("what became of the hooks is not kept: %v", err)
+		}
+		told, problems := read(t, dir)
+		if len(told) < ran || len(problems) > 0 {
+			t.Errorf("%d hooks ran, %d are told of: %v", ran, len(told), problems)
+		}
+	})
+}
+
+// FuzzBlocked: a count that is damaged ends a loop of blocked stops too early at
+// worst, and never not at all.
+func FuzzBlocked(f *testing.F) {
+	for _, text := range []string{"", "7", "-3", "1e9", "99999999999999999999", "\x00", " 8", "8\n", "٣"} {
+		f.Add([]byte(text), "s1", true)
+	}
+	f.Add([]byte("3"), "../../../etc/passwd\x00", false)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, count []byte, session string, active bool) {
+		s, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
+		if _, err := s.Blocked(ev); err != nil { // makes the file
+			t.Fatal(err)
+		}
+		files, err := os.ReadDir(filepath.Join(dir, stopsDir))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("session %q has the files %v, %v", session, files, err)
+		}
+		name := filepath.Join(dir, stopsDir, files[0].Name())
+		defer os.Remove(name)
+		if err := os.WriteFile(name, count, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		first, err := s.Blocked(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev.Stop.Active = true
+		second, err := s.Blocked(ev)
+		if err != nil || first < 1 || second != first+1 && second <= grapnel.MaxStops {
+			t.Errorf("with the count %q: %d, then %d, %v", count, first, second, err)
+		}
+		if !active && first != 1 {
+			t.Errorf("with the count %q a new turn begins with %d", count, first)
+		}
+	})
+}
+
+// Found by FuzzDrain: how it ended stood in the log under no id, which no reader takes
+// for a Record.
+func TestPendingWithoutID(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	put(t, dir, pendingFile, []byte(`{"hook":"h","event":{"kind":"tool.before"}}`))
+	if err := s.Drain(t.Context(), func(context.Context, Pending) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if told, problems := read(t, dir); len(told) != 1 || told[0].ID == "" || len(problems) > 0 {
+		t.Errorf("%+v, %v, want one Record", told, problems)
+	}
+}
+
+// Found by FuzzBlocked: a negative count would have kept an agent from stopping for as
+// long as it takes to count up to zero.
+func TestBlockedBelowZero(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	ev := &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: "s"}, Stop: &grapnel.Stop{}}
+	if _, err := s.Blocked(ev); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, stopsDir))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v, want one count", files, err)
+	}
+	put(t, filepath.Join(dir, stopsDir), files[0].Name(), []byte("-9999999"))
+	ev.Stop.Active = true
+	if n, err := s.Blocked(ev); n != 1 || err != nil {
+		t.Errorf("Blocked = %d, %v, want 1", n, err)
+	}
+}
