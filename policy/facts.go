@@ -14,13 +14,14 @@ import (
 // facts are what matchers ask of one event, worked out once however many ask.
 type facts struct {
 	ev        *grapnel.Event
+	programs  []string // those that the policy's rules are about
 	keptCalls lazy[[]*facts]
-	keptGates lazy[[]shell.Gate]
+	keptGate  lazy[[]bool]
 	keptShell lazy[[]*shell.Script]
 	keptTexts lazy[[]string]
 	keptNames lazy[[]string]
 	keptPaths lazy[[]realName]
-	keptEnv   lazy[map[string]any]
+	keptInput lazy[any]
 }
 
 // lazy is a value that is worked out when it is first asked for.
@@ -36,12 +37,13 @@ func (l *lazy[T]) get(work func() T) T {
 
 // calls are those of a batch.
 func (f *facts) calls() []*facts {
-	return f.keptCalls.get(func() []*facts { return newCalls(f.ev) })
+	return f.keptCalls.get(f.eachCall)
 }
 
-// gates are one for each shell line, and scripts likewise.
-func (f *facts) gates() []shell.Gate {
-	return f.keptGates.get(func() []shell.Gate { return gates(f.ev) })
+// gate tells for each of the programs whether a shell line may run it: one pass for
+// all rules, most of which are about other programs. scripts are one for each line.
+func (f *facts) gate() []bool {
+	return f.keptGate.get(func() []bool { return gate(f.ev, f.programs) })
 }
 
 func (f *facts) scripts() []*shell.Script {
@@ -56,50 +58,87 @@ func (f *facts) pathNames() []string { return f.keptNames.get(f.findPaths) }
 
 func (f *facts) paths() []realName { return f.keptPaths.get(f.realPaths) }
 
-// env is that of `when:`, without a Verdict.
-func (f *facts) env() map[string]any {
-	return f.keptEnv.get(func() map[string]any { return whenEnv(f.ev, nil) })
+// input is a tool's input, decoded; output is as it came.
+func (f *facts) input() any {
+	return f.keptInput.get(func() any {
+		if input, ok := f.ev.Value(grapnel.FieldInput); ok {
+			return input
+		}
+		return map[string]any{}
+	})
+}
+
+func (f *facts) output() string {
+	output, _ := f.ev.Get(grapnel.FieldOutput)
+	return string(output)
 }
 
 // maxPaths bounds how many paths of one call are made real: each costs a system call
 // for each of its parts, and an agent does not wait for ever.
 const maxPaths = 4096
 
-// factCache keeps the facts of the event that is being judged. An engine gives each
-// firing its own *Event, so the pointer tells events apart.
-type factCache struct{ last atomic.Pointer[facts] }
+// factCache keeps the facts of the events that are being judged by rules that were
+// loaded together. An engine gives each firing its own *Event, so the pointer tells events
+// apart.
+type factCache struct {
+	programs []string // that the rules are about, each once; complete before the first event
+
+	// The youngest, and some before it: of events that are judged at once none should
+	// push out what another still needs a hundred times.
+	last  atomic.Pointer[facts]
+	other [8]atomic.Pointer[facts]
+	next  atomic.Uint32 // in other
+}
 
 func (c *factCache) of(ev *grapnel.Event) *facts {
 	if f := c.last.Load(); f != nil && f.ev == ev {
 		return f
 	}
-	f := newFacts(ev)
+	return c.older(ev)
+}
+
+func (c *factCache) older(ev *grapnel.Event) *facts {
+	for i := range c.other {
+		if f := c.other[i].Load(); f != nil && f.ev == ev {
+			return f
+		}
+	}
+	f := &facts{ev: ev, programs: c.programs}
+	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
 }
 
-func newFacts(ev *grapnel.Event) *facts { return &facts{ev: ev} }
+// program returns the index of a program.
+func (c *factCache) program(name string) int {
+	i := slices.Index(c.programs, name)
+	if i < 0 {
+		i = len(c.programs)
+		c.programs = append(c.programs, name)
+	}
+	return i
+}
 
-// newCalls looks at each call of a batch as if it were the event's only one.
-func newCalls(ev *grapnel.Event) []*facts {
+// eachCall looks at each call of a batch as if it were the event's only one.
+func (f *facts) eachCall() []*facts {
 	var calls []*facts
-	for i := range ev.Calls {
-		one := *ev
-		one.Tool, one.Calls = &ev.Calls[i], nil
-		calls = append(calls, newFacts(&one))
+	for i := range f.ev.Calls {
+		one := *f.ev
+		one.Tool, one.Calls = &f.ev.Calls[i], nil
+		calls = append(calls, &facts{ev: &one, programs: f.programs})
 	}
 	return calls
 }
 
-func gates(ev *grapnel.Event) []shell.Gate {
-	if ev.Tool == nil {
-		return nil
+func gate(ev *grapnel.Event, programs []string) []bool {
+	may := make([]bool, len(programs))
+	for _, line := range part(ev.Tool).Commands {
+		g := shell.NewGate(line)
+		for i, program := range programs {
+			may[i] = may[i] || g.May(program)
+		}
 	}
-	var list []shell.Gate
-	for _, line := range ev.Tool.Commands {
-		list = append(list, shell.NewGate(line))
-	}
-	return list
+	return may
 }
 
 // parseShell reads the shell lines of a call, each by itself: an open quote in one
@@ -136,15 +175,9 @@ func allTexts(ev *grapnel.Event) []string {
 	return texts
 }
 
-// mayFit reports whether a command of the call could fit a pattern.
-func (f *facts) mayFit(p *shell.Pattern, least shell.Answer) bool {
-	_, found := f.find(p, least)
-	return found
-}
-
-// find returns the first command that fits a pattern.
-func (f *facts) find(p *shell.Pattern, least shell.Answer) (*shell.Command, bool) {
-	if !slices.ContainsFunc(f.gates(), func(g shell.Gate) bool { return g.May(p.Program()) }) {
+// find returns the first command of the call that fits a pattern.
+func (f *facts) find(p command, least shell.Answer) (*shell.Command, bool) {
+	if !f.gate()[p.program] {
 		return nil, false
 	}
 	for _, script := range f.scripts() {

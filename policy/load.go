@@ -24,14 +24,19 @@ type File struct {
 	Path  string
 	Scope grapnel.Scope
 	Must  bool // somebody named it: that it does not exist is an error
+	Trust bool // it comes with a project: only what a person trusted of it is loaded
 }
 
 // Request says what to load.
 type Request struct {
 	Files     []File
+	Packs     fs.FS                      // NAME.yaml of each pack that `use:` may name; nil = none
 	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
+	Trusts    Trusts                     // what was trusted of files that want it; empty = nothing
 	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
 	Frozen    map[string]string          // path -> digest: load this content from its snapshot, whatever the file says now
+
+	facts *factCache // of all that is loaded: a shell line is read once, however many packs look at it
 }
 
 // State is what became of a file.
@@ -43,6 +48,10 @@ const (
 	Absent State = "absent" // it does not exist and never did
 	Broken State = "broken" // what it says is not valid
 	Gone   State = "gone"   // it was in force and does not exist any more
+
+	Trusted   State = "trusted"   // it is what was trusted
+	Changed   State = "changed"   // it is not what was trusted, and that stays in force
+	Untrusted State = "untrusted" // nobody trusted it, and nothing of it is in force
 )
 
 // Loaded is one file after loading.
@@ -51,11 +60,14 @@ type Loaded struct {
 	Scope  string   `json:"scope"`
 	State  State    `json:"state"`
 	Digest string   `json:"digest,omitempty"` // of the content in force
-	Hooks  int      `json:"hooks"`
+	Hooks  int      `json:"hooks"`            // in force, those of its packs included
 	Errors []*Error `json:"errors,omitempty"`
 	Notice string   `json:"notice,omitempty"` // what the person should be told
 	strict bool
 }
+
+// OfProject reports whether the file came with a project.
+func (l Loaded) OfProject() bool { return l.Scope == grapnel.ScopeProject.String() }
 
 // Set is what is in force.
 type Set struct {
@@ -70,19 +82,33 @@ type Set struct {
 // since nobody knows what it forbids; prompts and stops are never locked.
 func Load(req Request) Set {
 	var set Set
+	req.facts = &factCache{}
+	if !isLink(string(req.Trusts)) {
+		req.Trusts = "" // nobody ever trusted anything
+	}
 	for _, file := range req.Files {
 		specs, loaded := req.load(file)
+		if file.Trust && loaded.State == Absent {
+			continue // most directories of a project have none
+		}
 		set.Strict = set.Strict || loaded.strict
 		set.Specs = append(set.Specs, specs...)
 		set.Files = append(set.Files, loaded)
 		if loaded.Notice != "" {
-			set.Specs = append(set.Specs, noticeSpec(file, loaded.Notice))
+			notice := noticeSpec(file, loaded.Notice)
+			if loaded.State == Untrusted {
+				notice.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
+			}
+			set.Specs = append(set.Specs, notice)
 		}
 	}
 	return set
 }
 
 func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
+	if file.Trust {
+		return req.loadTrusted(file)
+	}
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Valid}
 	snaps := snapshots{dir: req.Snapshots}
 	policy, digest, errs := req.read(file, snaps)
@@ -93,7 +119,7 @@ func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
 	case errs == nil:
 		specs, err := req.build(file, policy, digest)
 		if err == nil {
-			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(policy.Hooks), policy.Strict
+			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), policy.Strict
 			return specs, loaded
 		}
 		errs = []*Error{err}
@@ -105,7 +131,7 @@ func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
 	if digest := snaps.last(file.Path); digest != "" && req.Frozen[file.Path] == "" {
 		if old := snaps.read(digest); old != nil {
 			if specs, err := req.build(file, old, digest); err == nil {
-				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(old.Hooks), old.Strict
+				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), old.Strict
 				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays in force. Run \"grapnel check\".", errs[0])
 				if loaded.State == Gone {
 					loaded.Notice = fmt.Sprintf("grapnel: %s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", file.Path, file.Path)
@@ -138,8 +164,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	case err != nil:
 		return nil, "", []*Error{{File: file.Path, Msg: reason(err)}}
 	}
-	sum := sha256.Sum256(data)
-	digest := hex.EncodeToString(sum[:])
+	digest := digestOf(data)
 	known := snaps.last(file.Path) == digest
 	if known {
 		if policy := snaps.read(digest); policy != nil {
@@ -147,6 +172,9 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		}
 	}
 	policy, errs := Parse(file.Path, data)
+	if len(errs) == 0 {
+		_, errs = policy.packs(file.Path, req.Packs, snaps)
+	}
 	if len(errs) > 0 {
 		return nil, "", errs
 	}
@@ -156,7 +184,12 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 
 func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
 	source := grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path, Digest: digest}
-	specs, err := policy.Build(source, req.Command)
+	specs, err := req.buildPacks(file, policy)
+	if err == nil {
+		var own []grapnel.Spec
+		own, err = policy.build(source, req.facts, req.Command)
+		specs = append(specs, own...)
+	}
 	if err != nil {
 		var at *Error
 		if !errors.As(err, &at) {
@@ -194,7 +227,10 @@ func readFile(name string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	return io.ReadAll(io.LimitReader(f, limit))
+	// In one read, and one that finds the end.
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(f, limit))
+	return data.Bytes(), err
 }
 
 // isLink reports whether a name that cannot be opened is there all the same.
@@ -217,7 +253,7 @@ func reason(err error) string {
 // file is not what it should be.
 func noticeSpec(file File, text string) grapnel.Spec {
 	return grapnel.Spec{
-		Name: "policy-notice", Source: ownSource(file), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
+		Name: noticeName, Source: ownSource(file), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
 		Phase: grapnel.PhaseRule, Hook: decide{Message: text}, OnError: grapnel.OnErrorOpen,
 	}
 }
@@ -252,9 +288,14 @@ func Locked(why string) []grapnel.Spec {
 	return []grapnel.Spec{lockSpec(file, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(file, "grapnel: "+why)}
 }
 
+const (
+	noticeName = "policy-notice"
+	ownPrefix  = "grapnel:"
+)
+
 // ownSource is the source of hooks that Grapnel itself puts in a file's place.
 func ownSource(file File) grapnel.Source {
-	return grapnel.Source{Name: "grapnel:" + file.Path, Scope: file.Scope, File: file.Path}
+	return grapnel.Source{Name: ownPrefix + file.Path, Scope: file.Scope, File: file.Path}
 }
 
 // snapshots keeps the valid content of policy files in compiled form: one file per
@@ -278,6 +319,8 @@ func (s snapshots) lastFile(path string) string {
 	return filepath.Join(s.dir, "last-"+hex.EncodeToString(sum[:8]))
 }
 
+func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+".json") }
+
 // last returns the digest of the last valid content of a file, or "".
 func (s snapshots) last(path string) string {
 	if s.dir == "" {
@@ -295,7 +338,7 @@ func (s snapshots) read(digest string) *Policy {
 	if s.dir == "" {
 		return nil
 	}
-	data, err := readFile(filepath.Join(s.dir, digest+".json"), 64*yaml.MaxSize)
+	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
 	if err != nil {
 		return nil
 	}
@@ -311,20 +354,26 @@ func (s snapshots) read(digest string) *Policy {
 	return snap.Policy
 }
 
-// write keeps a content. A state directory that cannot be written to costs speed
-// and the protection against later breakage, not this answer.
+// write keeps a content as the last valid one of a file. A state directory that
+// cannot be written to costs speed and the protection against later breakage, not
+// this answer.
 func (s snapshots) write(path, digest string, policy *Policy) {
-	if s.dir == "" {
-		return
-	}
-	data, err := json.Marshal(snapshot{Format: snapshotFormat, File: path, Policy: policy})
-	if err != nil || os.MkdirAll(s.dir, 0o700) != nil {
-		return
-	}
-	if writeFile(filepath.Join(s.dir, digest+".json"), data) == nil {
+	if s.keep(path, digest, policy) {
 		_ = writeFile(s.lastFile(path), []byte(digest+"\n"+path+"\n"))
 	}
 	s.prune()
+}
+
+// keep keeps a content, and reports whether it could.
+func (s snapshots) keep(path, digest string, policy *Policy) bool {
+	if s.dir == "" {
+		return false
+	}
+	data, err := json.Marshal(snapshot{Format: snapshotFormat, File: path, Policy: policy})
+	if err != nil || os.MkdirAll(s.dir, 0o700) != nil {
+		return false
+	}
+	return writeFile(s.file(digest), data) == nil
 }
 
 // prune drops the oldest contents, but none that is the last of its file: somebody

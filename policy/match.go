@@ -17,6 +17,7 @@ type matcher struct {
 	except []*compiled
 	when   *when
 	allow  bool // it is an `allow`, see reading
+	paths  bool // it makes paths real
 	facts  *factCache
 }
 
@@ -43,79 +44,83 @@ func (r reading) not() reading { return reading{r.allow, !r.negated} }
 
 // compiled is a Match ready to be asked.
 type compiled struct {
-	tests []func(*facts) bool // of what an event has once; all must hold
+	// Of what an event has once, all must hold.
+	tool  []globPattern
+	words []wordTest
+	texts []textTest
+	shell bool // something of a shell line cannot be told
+	not   *compiled
 
 	// Of what an event may have several of, one must fit.
-	command   []*shell.Pattern
+	command   []command
 	path      []string
 	url, host []globPattern
+	sorts     int // how many of commands, paths, addresses it speaks of
 
 	reading reading
 	said    *Match // as the file says it, for explanations
 }
 
-func compileMatch(m *Match, r reading) (*compiled, error) {
+// command is a pattern of commands.
+type command struct {
+	*shell.Pattern
+	program int // its index in the factCache
+}
+
+// wordTest is a test of one word of the event.
+type wordTest struct {
+	of    func(*grapnel.Event) string
+	globs []globPattern
+}
+
+// textTest is a test of pieces of text.
+type textTest struct {
+	of       func(*facts) []string
+	patterns []textPattern
+}
+
+func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 	if m == nil {
 		return nil, nil
 	}
-	c := &compiled{path: m.Path, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m}
+	c := &compiled{
+		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0,
+		path: m.Path, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
+	}
 	for _, source := range m.Command {
 		p, err := shell.Compile(source)
 		if err != nil {
 			return nil, err
 		}
-		c.command = append(c.command, p)
+		c.command = append(c.command, command{p, cache.program(p.Program())})
 	}
-	c.word(m.Tool, nil, func(globs []globPattern, f *facts) bool { return matchTool(globs, f.ev.Tool) })
-	c.word(agentNames(m.Agent), func(ev *grapnel.Event) string { return ev.Agent.Name }, nil)
-	c.word(m.Mode, func(ev *grapnel.Event) string { return ev.Session.Mode }, nil)
-	c.word(m.MCP, func(ev *grapnel.Event) string {
-		if ev.Tool == nil || ev.Tool.MCP == nil {
-			return ""
+	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.url)+len(c.host) > 0} {
+		if has {
+			c.sorts++
 		}
-		return ev.Tool.MCP.Server
-	}, nil)
-	c.word(m.Subagent, func(ev *grapnel.Event) string {
-		if ev.Session.Subagent == nil {
-			return ""
-		}
-		return ev.Session.Subagent.Type
-	}, nil)
+	}
+	c.word(agentNames(m.Agent), func(ev *grapnel.Event) string { return ev.Agent.Name })
+	c.word(m.Mode, func(ev *grapnel.Event) string { return ev.Session.Mode })
+	c.word(m.MCP, func(ev *grapnel.Event) string { return part(part(ev.Tool).MCP).Server })
+	c.word(m.Subagent, func(ev *grapnel.Event) string { return part(ev.Session.Subagent).Type })
 	c.text(m.Content, (*facts).content)
 	c.text(m.Prompt, (*facts).prompt)
-	c.text(m.Text, func(f *facts) []string { return f.allTexts() })
-	if len(m.Shell) > 0 {
-		c.tests = append(c.tests, func(f *facts) bool { return len(f.unknown()) > 0 })
-	}
-	if m.Not != nil {
-		not, err := compileMatch(m.Not, r.not())
-		if err != nil {
-			return nil, err
-		}
-		c.tests = append(c.tests, func(f *facts) bool { return !not.whole(f) || not.items() && !not.fits(f, nil) })
-	}
-	return c, nil
+	c.text(m.Text, (*facts).allTexts)
+	var err error
+	c.not, err = cache.compile(m.Not, r.not())
+	return c, err
 }
 
-// word adds a test of one word of the event, or another one over globs.
-func (c *compiled) word(sources []string, of func(*grapnel.Event) string, test func([]globPattern, *facts) bool) {
-	if len(sources) == 0 {
-		return
+func (c *compiled) word(sources []string, of func(*grapnel.Event) string) {
+	if len(sources) > 0 {
+		c.words = append(c.words, wordTest{of, newGlobs(sources)})
 	}
-	globs := newGlobs(sources)
-	if test == nil {
-		test = func(globs []globPattern, f *facts) bool { return anyGlob(globs, of(f.ev)) }
-	}
-	c.tests = append(c.tests, func(f *facts) bool { return test(globs, f) })
 }
 
-// text adds a test of pieces of text.
 func (c *compiled) text(sources []Pattern, of func(*facts) []string) {
-	if len(sources) == 0 {
-		return
+	if len(sources) > 0 {
+		c.texts = append(c.texts, textTest{of, newTextPatterns(sources)})
 	}
-	patterns := newTextPatterns(sources)
-	c.tests = append(c.tests, func(f *facts) bool { return anyText(patterns, of(f)) })
 }
 
 // agentNames turns short forms of agents into their names.
@@ -131,27 +136,28 @@ func agentNames(names []string) []string {
 }
 
 // items reports whether the match speaks of single commands, paths or addresses.
-func (c *compiled) items() bool { return c.sorts() > 0 }
+func (c *compiled) items() bool { return c.sorts > 0 }
 
-// sorts counts what the match speaks of: commands, paths, addresses.
-func (c *compiled) sorts() int {
-	n := 0
-	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.url)+len(c.host) > 0} {
-		if has {
-			n++
-		}
-	}
-	return n
-}
-
-// whole looks at what an event has once.
+// whole looks at what an event has once, the cheapest first: most rules are about
+// other tools.
 func (c *compiled) whole(f *facts) bool {
-	for _, holds := range c.tests {
-		if !holds(f) {
+	if len(c.tool) > 0 && !matchTool(c.tool, f.ev.Tool) {
+		return false
+	}
+	for i := range c.words {
+		if t := &c.words[i]; !anyGlob(t.globs, t.of(f.ev)) {
 			return false
 		}
 	}
-	return true
+	for i := range c.texts {
+		if t := &c.texts[i]; !anyText(t.patterns, t.of(f)) {
+			return false
+		}
+	}
+	if c.shell && len(f.unknown()) == 0 {
+		return false
+	}
+	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
 }
 
 // Match reports whether the hook listens. Of a batch of calls it looks at each.
@@ -169,7 +175,7 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 }
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
-	if m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths) {
+	if m.paths {
 		if n := len(f.pathNames()); n > maxPaths {
 			return false, fmt.Errorf("the call names %d paths, more than %d", n, maxPaths)
 		}
@@ -180,7 +186,7 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 		case !e.whole(f):
 		case !e.items():
 			return false, nil
-		case e.sorts() == 1 && m.match != nil && m.match.items():
+		case e.sorts == 1 && m.match != nil && m.match.items():
 			exceptions = append(exceptions, e)
 		case e.fits(f, nil):
 			return false, nil
@@ -194,23 +200,12 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 	if m.when == nil {
 		return true, nil
 	}
-	if v == nil {
-		return m.when.holds(f.env())
-	}
-	return m.when.holds(whenEnv(f.ev, v))
+	return m.when.holds(f, v)
 }
 
 // looksAtPaths reports whether a match has to make paths real.
 func (c *compiled) looksAtPaths() bool {
-	if c == nil {
-		return false
-	}
-	for m := c.said; m != nil; m = m.Not {
-		if len(m.Path) > 0 {
-			return true
-		}
-	}
-	return false
+	return c != nil && (len(c.path) > 0 || c.not.looksAtPaths())
 }
 
 // fits looks at the commands, paths and addresses of a call: one that fits and that
@@ -251,7 +246,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 	if least == shell.Unknown && len(f.unknown()) > 0 {
 		return true
 	}
-	if !slices.ContainsFunc(c.command, func(p *shell.Pattern) bool { return f.mayFit(p, least) }) {
+	if !slices.ContainsFunc(c.command, func(p command) bool { _, found := f.find(p, least); return found }) {
 		return false
 	}
 	type place struct {
@@ -268,7 +263,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 		}
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool {
-		return slices.ContainsFunc(c.command, func(p *shell.Pattern) bool {
+		return slices.ContainsFunc(c.command, func(p command) bool {
 			return p.MatchCommand(at.script, at.i) >= c.reading.least()
 		})
 	}, c)
@@ -361,7 +356,12 @@ func unescape(text string) string {
 }
 
 func anyGlob(globs []globPattern, word string) bool {
-	return slices.ContainsFunc(globs, func(g globPattern) bool { return g.match(word) })
+	for i := range globs {
+		if globs[i].match(word) {
+			return true
+		}
+	}
+	return false
 }
 
 func anyText(patterns []textPattern, texts []string) bool {
@@ -373,9 +373,12 @@ func matchTool(globs []globPattern, t *grapnel.Tool) bool {
 	if t == nil {
 		return false
 	}
-	return slices.ContainsFunc(globs, func(g globPattern) bool {
-		return g.source == string(t.Class) || g.match(t.Name) || t.MCP != nil && g.match(t.CanonicalName())
-	})
+	for i := range globs {
+		if g := &globs[i]; g.source == string(t.Class) || g.match(t.Name) || t.MCP != nil && g.match(t.CanonicalName()) {
+			return true
+		}
+	}
+	return false
 }
 
 // Explain says in a few words what matched.
@@ -431,7 +434,7 @@ func (m *matcher) explain(f *facts) string {
 	for key, part := range map[string]struct {
 		patterns []Pattern
 		texts    func(*facts) []string
-	}{"content": {c.said.Content, (*facts).content}, "prompt": {c.said.Prompt, (*facts).prompt}, "text": {c.said.Text, func(f *facts) []string { return f.allTexts() }}} {
+	}{"content": {c.said.Content, (*facts).content}, "prompt": {c.said.Prompt, (*facts).prompt}, "text": {c.said.Text, (*facts).allTexts}} {
 		for _, p := range newTextPatterns(part.patterns) {
 			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))

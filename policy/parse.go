@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"use", "load", "limit", "notify", "http", "worker", "wasm"}
+var later = []string{"load", "limit", "notify", "http", "worker", "wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -76,7 +76,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 		p.fail(n, "write `version: 1` and a list of `hooks:`, or run \"grapnel init\"", "the file is empty")
 		return policy
 	}
-	var hooks *yaml.Node
+	var hooks, pack *yaml.Node
 	p.keys(n, "the policy", map[string]func(*yaml.Node){
 		"version": func(n *yaml.Node) {
 			if n.Text != "1" {
@@ -84,6 +84,8 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 			}
 			policy.Version = 1
 		},
+		"pack":   func(n *yaml.Node) { pack, policy.Pack = n, p.packInfo(n) },
+		"use":    func(n *yaml.Node) { policy.Use = p.uses(n) },
 		"strict": func(n *yaml.Node) { policy.Strict = p.boolean(n) },
 		"defaults": func(n *yaml.Node) {
 			p.keys(n, "defaults", map[string]func(*yaml.Node){
@@ -95,6 +97,9 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
+	}
+	if pack != nil {
+		p.plainPack(n)
 	}
 	if hooks == nil || hooks.Kind == yaml.Null {
 		return policy
@@ -111,6 +116,9 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 		}
 		lines[h.Name] = h.Line
 		policy.Hooks = append(policy.Hooks, h)
+		if pack != nil {
+			p.plainPackHook(item)
+		}
 	}
 	return policy
 }
@@ -195,10 +203,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 
 // events reads `on:` and checks that the event permits what the hook does.
 func (p *fileParser) events(h *Hook, n *yaml.Node) {
-	items := []*yaml.Node{n}
-	if n.Kind == yaml.List {
-		items = n.Items
-	}
+	items := itemsOf(n)
 	if len(items) == 0 {
 		p.fail(n, "", "hook %q: `on` is empty", h.Name)
 	}
@@ -225,7 +230,7 @@ func eventNames() []string {
 	for _, c := range grapnel.Contracts {
 		names = append(names, string(c.Kind))
 	}
-	for _, d := range dialect.Dialects {
+	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
 		for _, row := range d.Events {
 			names = append(names, row.Native)
 		}
@@ -327,6 +332,14 @@ func (p *fileParser) texts(n *yaml.Node) []string {
 	return texts
 }
 
+// itemsOf lists what stands alone or in a list.
+func itemsOf(n *yaml.Node) []*yaml.Node {
+	if n.Kind == yaml.List {
+		return n.Items
+	}
+	return []*yaml.Node{n}
+}
+
 func (p *fileParser) boolean(n *yaml.Node) bool {
 	if n.Kind != yaml.Bool {
 		p.fail(n, "", "want true or false, not %q", n.Text)
@@ -362,7 +375,7 @@ func (p *fileParser) duration(n *yaml.Node) Duration {
 
 func (p *fileParser) when(n *yaml.Node) string {
 	source := p.text(n)
-	if _, err := compileWhen(source); err != nil {
+	if _, _, err := compileWhen(source); err != nil {
 		p.fail(n, "", "%v", err)
 	}
 	return source
@@ -387,6 +400,9 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 	if n.Kind != yaml.List {
 		p.fail(n, "for example [{pattern: 'sk-[a-z]+', with: sk-***}]", "replace must be a list, not %s", n.Kind)
 		return nil
+	}
+	if len(n.Items) == 0 {
+		p.fail(n, "", "the list is empty: it would replace nothing")
 	}
 	var out []Replacement
 	for _, item := range n.Items {
@@ -450,12 +466,8 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 }
 
 func (p *fileParser) fields(n *yaml.Node) []grapnel.Field {
-	items := []*yaml.Node{n}
-	if n.Kind == yaml.List {
-		items = n.Items
-	}
 	fields := []grapnel.Field{}
-	for _, item := range items {
+	for _, item := range itemsOf(n) {
 		fields = append(fields, p.field(item))
 	}
 	return fields
@@ -483,7 +495,7 @@ func (p *fileParser) command(n *yaml.Node) *Command {
 // speaks reads whose hook a program is.
 func (p *fileParser) speaks(n *yaml.Node) string {
 	var known []string
-	for _, d := range dialect.Dialects {
+	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
 		if d.WriteEvent != nil {
 			known = append(known, d.Name)
 		}
@@ -552,11 +564,7 @@ func (p *fileParser) each(n *yaml.Node, check func(*yaml.Node)) []string {
 	if len(p.errs) > before {
 		return nil
 	}
-	items := []*yaml.Node{n}
-	if n.Kind == yaml.List {
-		items = n.Items
-	}
-	for _, item := range items {
+	for _, item := range itemsOf(n) {
 		check(item)
 	}
 	return texts
@@ -589,7 +597,7 @@ func (p *fileParser) commandPattern(n *yaml.Node) {
 }
 
 func (p *fileParser) agent(n *yaml.Node) {
-	if _, ok := dialect.Find(n.Text); !ok && !strings.ContainsAny(n.Text, "*?[") {
+	if _, ok := dialect.FindAgent(n.Text); !ok && !strings.ContainsAny(n.Text, "*?[") {
 		p.fail(n, didYouMean(n.Text, dialect.Names()), "unknown agent %q", n.Text)
 	}
 }

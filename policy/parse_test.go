@@ -7,61 +7,81 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
+// hook is a policy of one hook, with more lines of it.
+func hook(lines string) string {
+	return "version: 1\nhooks:\n  - name: x\n    on: tool.before\n" + lines
+}
+
+// parseErrors lists policies and what is said of them.
+var parseErrors = map[string]struct{ in, want string }{
+	"empty":                        {"", `p.yaml:1:1: the file is empty`},
+	"not YAML":                     {"version: 1\n\thooks: []\n", "p.yaml:2:"},
+	"not a mapping":                {"- a\n", "p.yaml:1:1: the policy must be a mapping, not a list"},
+	"no version":                   {"hooks: []\n", "p.yaml:1:1: the version is missing"},
+	"wrong version":                {"version: 2\n", "p.yaml:1:10: version 2 is not known"},
+	"unknown key":                  {"version: 1\nhoks: []\n", `p.yaml:2:1: unknown key "hoks" in the policy (did you mean "hooks"?)`},
+	"key of a later version":       {"version: 1\nload: [claude-code]\n", `p.yaml:2:1: "load" is not supported by this version`},
+	"hooks no list":                {"version: 1\nhooks: {a: b}\n", "p.yaml:2:9: hooks must be a list, not a mapping"},
+	"no name":                      {"version: 1\nhooks:\n  - on: tool.before\n    block: no\n", "p.yaml:3:5: the hook has no name"},
+	"twice":                        {hook("    block: a\n  - name: x\n    on: tool.before\n    block: b\n"), `p.yaml:6:5: hook "x" stands twice, first in line 3`},
+	"no event":                     {"version: 1\nhooks:\n  - name: x\n    block: a\n", `does not say ` + "`on`"},
+	"unknown event":                {"version: 1\nhooks:\n  - name: x\n    on: tool.befor\n    block: a\n", `p.yaml:4:9: unknown event "tool.befor" (did you mean "tool.before"?)`},
+	"native event, mistyped":       {"version: 1\nhooks:\n  - name: x\n    on: PreTolUse\n    block: a\n", `did you mean "PreToolUse"?`},
+	"no action":                    {hook(""), `hook "x" does nothing`},
+	"two actions":                  {hook("    block: a\n    run: b\n"), `hook "x" does several things: block, run`},
+	"misspelt action":              {hook("    blok: a\n"), `p.yaml:5:5: unknown key "blok" in a hook (did you mean "block"?)`},
+	"block a notice":               {"version: 1\nhooks:\n  - name: x\n    on: session.start\n    block: a\n", "p.yaml:4:9: hook \"x\": session.start cannot be blocked"},
+	"ask too late":                 {"version: 1\nhooks:\n  - name: x\n    on: tool.after\n    ask: a\n", "nothing can be asked on tool.after"},
+	"allow where no prompt":        {"version: 1\nhooks:\n  - name: x\n    on: prompt.before\n    allow: true\n", "no permission prompt"},
+	"set what may not":             {"version: 1\nhooks:\n  - name: x\n    on: prompt.before\n    set: {tool.input: {}}\n", "prompt.before permits no change of tool.input, only of prompt"},
+	"unknown field":                {hook("    set: {tool.comand: x}\n"), `p.yaml:5:11: unknown field "tool.comand" (did you mean "tool.command"?)`},
+	"context where none":           {"version: 1\nhooks:\n  - name: x\n    on: model.before\n    context: a\n", "no context can be added on model.before"},
+	"context file and text":        {"version: 1\nhooks:\n  - name: x\n    on: session.start\n    context: {file: a, text: b}\n", "context wants a text or a file"},
+	"unknown match key":            {hook("    block: a\n    match: {comand: rm}\n"), `p.yaml:6:13: unknown key "comand" in match (did you mean "command"?)`},
+	"empty match":                  {hook("    block: a\n    match: {}\n"), "the match is empty"},
+	"empty list":                   {hook("    block: a\n    match: {tool: []}\n"), "the list is empty"},
+	"bad glob":                     {hook("    block: a\n    match: {tool: '[a'}\n"), `p.yaml:6:19: "[a" is no glob`},
+	"bad path pattern":             {hook("    block: a\n    match: {path: 'a/{b'}\n"), "is no path pattern"},
+	"bad regexp":                   {hook("    block: a\n    match: {text: '/a(/'}\n"), "p.yaml:6:19: error parsing regexp"},
+	"bad command":                  {hook("    block: a\n    match: {command: '--force'}\n"), "p.yaml:6:22:"},
+	"unknown agent":                {hook("    block: a\n    match: {agent: clade}\n"), `unknown agent "clade"`},
+	"bad when":                     {hook("    block: a\n    when: tool.name ==\n"), "p.yaml:6:11: when:"},
+	"when no bool":                 {hook("    block: a\n    when: kind\n"), "p.yaml:6:11: when:"},
+	"when unknown name":            {hook("    block: a\n    when: tol.name == 'x'\n"), "unknown name tol"},
+	"when nested loops":            {hook("    block: a\n    when: any(tool.commands, any(tool.paths, true))\n"), "a loop inside a loop"},
+	"when too long":                {hook("    block: a\n    when: " + strings.Repeat("true && ", 600) + "true\n"), "more than 4096"},
+	"duration without unit":        {hook("    run: a\n    timeout: 5\n"), `p.yaml:6:14: "5" is no duration (write a number with a unit`},
+	"timeout of nothing":           {hook("    run: a\n    timeout: 0s\n"), "longer than nothing"},
+	"bad on_error":                 {hook("    run: a\n    on_error: close\n"), `want one of open, closed, ask, not "close" (did you mean "closed"?)`},
+	"priority no number":           {hook("    run: a\n    priority: high\n"), "want a whole number"},
+	"async without run":            {hook("    block: a\n    async: true\n"), "`async` goes with `run`"},
+	"replace no list":              {hook("    replace: a\n"), "replace must be a list"},
+	"replace of an empty list":     {hook("    replace: []\n"), "p.yaml:5:14: the list is empty"},
+	"replace without with":         {hook("    replace: [{pattern: a}]\n"), "replace wants `pattern` and `with`"},
+	"replace of nothing":           {hook("    replace: [{pattern: 'a*', with: b}]\n"), "matches the empty text"},
+	"name with separator":          {"version: 1\nhooks:\n  - name: a::b\n    on: tool.before\n    block: a\n", "is no name for a hook"},
+	"speaks an unknown language":   {hook("    run: a\n    speaks: claud\n"), `no hooks speak "claud"`},
+	"speaks without run":           {hook("    block: a\n    speaks: claude\n"), "`speaks` goes with `run`"},
+	"later action":                 {hook("    notify: {url: x}\n"), `"notify" is not supported by this version`},
+	"use no list":                  {"version: 1\nuse: destructive\n", "p.yaml:2:6: use must be a list of packs, not text"},
+	"use of nothing":               {"version: 1\nuse: ['']\n", "p.yaml:2:7: want text"},
+	"use without a pack":           {"version: 1\nuse: [{mode: observe}]\n", "p.yaml:2:8: the entry names no `pack`"},
+	"use with an unknown key":      {"version: 1\nuse: [{pack: a, exept: [b]}]\n", `p.yaml:2:17: unknown key "exept" in use (did you mean "except"?)`},
+	"use with a wrong mode":        {"version: 1\nuse: [{pack: a, mode: observed}]\n", `want one of enforce, observe, not "observed" (did you mean "observe"?)`},
+	"use with empty exceptions":    {"version: 1\nuse: [{pack: a, except: []}]\n", "the list is empty"},
+	"pack used twice":              {"version: 1\nuse:\n  - a\n  - {pack: a, mode: observe}\n", `p.yaml:4:6: pack "a" is used twice, first in line 3`},
+	"pack without version":         {"version: 1\npack: {}\n", "the pack has no version"},
+	"pack with a version of words": {"version: 1\npack: {version: two}\n", "want a whole number"},
+	"pack that uses":               {"version: 1\npack: {version: 1}\nuse: [a]\n", "p.yaml:3:6: a pack has no `use`"},
+	"pack with defaults":           {"version: 1\npack: {version: 1}\nstrict: true\n", "p.yaml:3:9: a pack has no `strict`"},
+	"pack that runs":               {"version: 1\npack: {version: 1}\nhooks: [{name: x, on: tool.before, run: [a]}]\n", "p.yaml:3:41: a pack runs no programs"},
+	"pack with a file":             {"version: 1\npack: {version: 1}\nhooks: [{name: x, on: session.start, context: {file: a}}]\n", "a pack has no files beside it"},
+	"pack that loads":              {"version: 1\npack: {version: 1}\nload: [a]\n", `"load" is not supported`},
+}
+
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
-	hook := func(lines string) string {
-		return "version: 1\nhooks:\n  - name: x\n    on: tool.before\n" + lines
-	}
-	for name, tt := range map[string]struct{ in, want string }{
-		"empty":                      {"", `p.yaml:1:1: the file is empty`},
-		"not YAML":                   {"version: 1\n\thooks: []\n", "p.yaml:2:"},
-		"not a mapping":              {"- a\n", "p.yaml:1:1: the policy must be a mapping, not a list"},
-		"no version":                 {"hooks: []\n", "p.yaml:1:1: the version is missing"},
-		"wrong version":              {"version: 2\n", "p.yaml:1:10: version 2 is not known"},
-		"unknown key":                {"version: 1\nhoks: []\n", `p.yaml:2:1: unknown key "hoks" in the policy (did you mean "hooks"?)`},
-		"key of a later version":     {"version: 1\nuse: [destructive]\n", `p.yaml:2:1: "use" is not supported by this version`},
-		"hooks no list":              {"version: 1\nhooks: {a: b}\n", "p.yaml:2:9: hooks must be a list, not a mapping"},
-		"no name":                    {"version: 1\nhooks:\n  - on: tool.before\n    block: no\n", "p.yaml:3:5: the hook has no name"},
-		"twice":                      {hook("    block: a\n  - name: x\n    on: tool.before\n    block: b\n"), `p.yaml:6:5: hook "x" stands twice, first in line 3`},
-		"no event":                   {"version: 1\nhooks:\n  - name: x\n    block: a\n", `does not say ` + "`on`"},
-		"unknown event":              {"version: 1\nhooks:\n  - name: x\n    on: tool.befor\n    block: a\n", `p.yaml:4:9: unknown event "tool.befor" (did you mean "tool.before"?)`},
-		"native event, mistyped":     {"version: 1\nhooks:\n  - name: x\n    on: PreTolUse\n    block: a\n", `did you mean "PreToolUse"?`},
-		"no action":                  {hook(""), `hook "x" does nothing`},
-		"two actions":                {hook("    block: a\n    run: b\n"), `hook "x" does several things: block, run`},
-		"misspelt action":            {hook("    blok: a\n"), `p.yaml:5:5: unknown key "blok" in a hook (did you mean "block"?)`},
-		"block a notice":             {"version: 1\nhooks:\n  - name: x\n    on: session.start\n    block: a\n", "p.yaml:4:9: hook \"x\": session.start cannot be blocked"},
-		"ask too late":               {"version: 1\nhooks:\n  - name: x\n    on: tool.after\n    ask: a\n", "nothing can be asked on tool.after"},
-		"allow where no prompt":      {"version: 1\nhooks:\n  - name: x\n    on: prompt.before\n    allow: true\n", "no permission prompt"},
-		"set what may not":           {"version: 1\nhooks:\n  - name: x\n    on: prompt.before\n    set: {tool.input: {}}\n", "prompt.before permits no change of tool.input, only of prompt"},
-		"unknown field":              {hook("    set: {tool.comand: x}\n"), `p.yaml:5:11: unknown field "tool.comand" (did you mean "tool.command"?)`},
-		"context where none":         {"version: 1\nhooks:\n  - name: x\n    on: model.before\n    context: a\n", "no context can be added on model.before"},
-		"context file and text":      {"version: 1\nhooks:\n  - name: x\n    on: session.start\n    context: {file: a, text: b}\n", "context wants a text or a file"},
-		"unknown match key":          {hook("    block: a\n    match: {comand: rm}\n"), `p.yaml:6:13: unknown key "comand" in match (did you mean "command"?)`},
-		"empty match":                {hook("    block: a\n    match: {}\n"), "the match is empty"},
-		"empty list":                 {hook("    block: a\n    match: {tool: []}\n"), "the list is empty"},
-		"bad glob":                   {hook("    block: a\n    match: {tool: '[a'}\n"), `p.yaml:6:19: "[a" is no glob`},
-		"bad path pattern":           {hook("    block: a\n    match: {path: 'a/{b'}\n"), "is no path pattern"},
-		"bad regexp":                 {hook("    block: a\n    match: {text: '/a(/'}\n"), "p.yaml:6:19: error parsing regexp"},
-		"bad command":                {hook("    block: a\n    match: {command: '--force'}\n"), "p.yaml:6:22:"},
-		"unknown agent":              {hook("    block: a\n    match: {agent: clade}\n"), `unknown agent "clade"`},
-		"bad when":                   {hook("    block: a\n    when: tool.name ==\n"), "p.yaml:6:11: when:"},
-		"when no bool":               {hook("    block: a\n    when: kind\n"), "p.yaml:6:11: when:"},
-		"when unknown name":          {hook("    block: a\n    when: tol.name == 'x'\n"), "unknown name tol"},
-		"when nested loops":          {hook("    block: a\n    when: any(tool.commands, any(tool.paths, true))\n"), "a loop inside a loop"},
-		"when too long":              {hook("    block: a\n    when: " + strings.Repeat("true && ", 600) + "true\n"), "more than 4096"},
-		"duration without unit":      {hook("    run: a\n    timeout: 5\n"), `p.yaml:6:14: "5" is no duration (write a number with a unit`},
-		"timeout of nothing":         {hook("    run: a\n    timeout: 0s\n"), "longer than nothing"},
-		"bad on_error":               {hook("    run: a\n    on_error: close\n"), `want one of open, closed, ask, not "close" (did you mean "closed"?)`},
-		"priority no number":         {hook("    run: a\n    priority: high\n"), "want a whole number"},
-		"async without run":          {hook("    block: a\n    async: true\n"), "`async` goes with `run`"},
-		"replace no list":            {hook("    replace: a\n"), "replace must be a list"},
-		"replace without with":       {hook("    replace: [{pattern: a}]\n"), "replace wants `pattern` and `with`"},
-		"replace of nothing":         {hook("    replace: [{pattern: 'a*', with: b}]\n"), "matches the empty text"},
-		"name with separator":        {"version: 1\nhooks:\n  - name: a::b\n    on: tool.before\n    block: a\n", "is no name for a hook"},
-		"speaks an unknown language": {hook("    run: a\n    speaks: claud\n"), `no hooks speak "claud"`},
-		"speaks without run":         {hook("    block: a\n    speaks: claude\n"), "`speaks` goes with `run`"},
-		"later action":               {hook("    notify: {url: x}\n"), `"notify" is not supported by this version`},
-	} {
+	for name, tt := range parseErrors {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, errs := policy.Parse("p.yaml", []byte(tt.in))
@@ -86,9 +106,17 @@ func TestParseCollectsAll(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("version: 1\nhooks:\n  - name: x\n    on: [tool.before]\n    match: {command: rm -rf, not: {tool: a}}\n    except: [{path: b}]\n    block: c\n"))
 	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: Stop, when: \"kind == ''\", run: [a, b], timeout: 1s}\n"))
+	f.Add([]byte("version: 1\nuse: [a, {pack: b, except: c, mode: observe}]\ndefaults: {timeout: 1s}\n"))
+	f.Add([]byte("version: 1\npack: {version: 2}\nhooks:\n  - {name: x, on: tool.after, replace: [{pattern: a, with: ~}], fields: tool.output}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, errs := policy.Parse("p.yaml", data)
 		if len(errs) > 0 {
+			return
+		}
+		if err := checkSchema(t, string(data)); err != nil && !strings.Contains(err.Error(), "cannot unmarshal number") {
+			t.Errorf("Parse accepts %q and the schema does not: %v", data, err)
+		}
+		if len(p.Use) > 0 {
 			return
 		}
 		if _, err := p.Build(source("p.yaml"), noCommand); err != nil {

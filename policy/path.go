@@ -1,12 +1,16 @@
 package policy
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -75,7 +79,7 @@ func resolve(name string, ev *grapnel.Event) []string {
 	}
 	name = expandHome(name)
 	if !filepath.IsAbs(name) {
-		name = ev.Session.CWD + string(filepath.Separator) + name
+		name = workDir(ev) + string(filepath.Separator) + name
 	}
 	clean := filepath.Clean(name)
 	if len(clean) > maxPath {
@@ -98,33 +102,52 @@ const maxLinks = 40
 
 // realPath follows the symbolic links of an absolute path. What does not exist yet
 // is kept as it is, and so is the target of a link that does not exist yet.
+//
+// It takes time in proportion to what exists: a model may write many and long paths,
+// and an agent that waits too long goes on without its guards.
 func realPath(name string) string {
-	const sep = string(filepath.Separator)
+	if len(name) > maxPath {
+		return filepath.Clean(name)
+	}
+	const sep = filepath.Separator
 	volume := filepath.VolumeName(name)
-	real, todo := volume+sep, strings.Split(name[len(volume):], sep)
-	for links := 0; len(todo) > 0; {
-		part := todo[0]
-		todo = todo[1:]
+	real, todo := []byte(volume), name[len(volume):]
+	absent := 0 // so many parts at the end of real are not there, or cannot be reached
+	for links := 0; todo != ""; {
+		var part string
+		part, todo, _ = strings.Cut(todo, string(sep))
 		switch part {
 		case "", ".":
 			continue
 		case "..":
-			real = filepath.Dir(real)
+			real = real[:max(len(volume), bytes.LastIndexByte(real, sep))]
+			absent = max(absent-1, 0)
 			continue
 		}
-		next := filepath.Join(real, part)
-		target, err := os.Readlink(next)
-		if err != nil || links == maxLinks { // not a link, or not there
-			real = next
+		parent := len(real)
+		real = append(append(real, sep), part...)
+		if absent > 0 || links == maxLinks {
+			absent++
+			continue
+		}
+		target, err := os.Readlink(string(real))
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+			absent = 1
+			continue
+		case err != nil: // not a link
 			continue
 		}
 		links++
-		if filepath.IsAbs(target) {
-			real = volume + sep
+		if real = real[:parent]; filepath.IsAbs(target) {
+			real = real[:len(volume)]
 		}
-		todo = append(strings.Split(target, sep), todo...)
+		todo = target + string(sep) + todo
 	}
-	return real
+	if len(real) == len(volume) {
+		real = append(real, sep)
+	}
+	return string(real)
 }
 
 // realPatterns returns an absolute pattern as it stands, and with symbolic links
@@ -143,7 +166,7 @@ func projectRoot(ev *grapnel.Event) string {
 	if ev.Session.Root != "" {
 		return ev.Session.Root
 	}
-	for dir := ev.Session.CWD; dir != ""; dir = filepath.Dir(dir) {
+	for dir := workDir(ev); dir != ""; dir = filepath.Dir(dir) {
 		for _, mark := range []string{".git", ".hg", ".jj", "grapnel.yaml"} {
 			if _, err := os.Lstat(filepath.Join(dir, mark)); err == nil {
 				return dir
@@ -152,6 +175,15 @@ func projectRoot(ev *grapnel.Event) string {
 		if dir == filepath.Dir(dir) {
 			break
 		}
+	}
+	return workDir(ev)
+}
+
+// workDir is where the agent works. A name that no system could open is not walked
+// up, once for each path of a call.
+func workDir(ev *grapnel.Event) string {
+	if len(ev.Session.CWD) > maxPath {
+		return string(filepath.Separator)
 	}
 	return ev.Session.CWD
 }

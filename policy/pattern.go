@@ -122,7 +122,7 @@ func newGlobs(sources []string) []globPattern {
 	return out
 }
 
-func (g globPattern) match(word string) bool {
+func (g *globPattern) match(word string) bool {
 	switch {
 	case g.re != nil:
 		return g.re.match(word)

@@ -20,9 +20,11 @@ import (
 
 // Policy is one file of hooks as plain data: what it says, with nothing compiled.
 type Policy struct {
-	Version  int    `json:"version"`
-	Strict   bool   `json:"strict,omitempty"` // programs fail closed unless they say otherwise
-	Hooks    []Hook `json:"hooks,omitempty"`
+	Version  int       `json:"version"`
+	Pack     *PackInfo `json:"pack,omitempty"`   // the file is a pack
+	Use      []Use     `json:"use,omitempty"`    // packs, beside the hooks
+	Strict   bool      `json:"strict,omitempty"` // programs fail closed unless they say otherwise
+	Hooks    []Hook    `json:"hooks,omitempty"`
 	Defaults struct {
 		Timeout Duration `json:"timeout,omitempty"`
 		OnError string   `json:"on_error,omitempty"`
@@ -73,6 +75,7 @@ type Command struct {
 	Env    []string      `json:"env,omitempty"`  // variables let through although they look like secrets
 	Async  bool          `json:"async,omitempty"`
 	Speaks string        `json:"speaks,omitempty"` // whose hook it is: the dialect of its input and answer; empty = plain
+	Vars   []string      `json:"-"`                // further variables, NAME=value, of a hook that was loaded from an agent's configuration
 	Dir    string        `json:"-"`                // of the policy file
 	Scope  grapnel.Scope `json:"-"`                // of the policy file
 }

@@ -25,6 +25,9 @@ func engine(t testing.TB, file, text string) *grapnel.Engine {
 	if len(errs) > 0 {
 		t.Fatalf("Parse(%s): %v", text, errs)
 	}
+	if err := checkSchema(t, text); err != nil {
+		t.Errorf("Parse accepts a policy and the schema does not: %v\n%s", err, text)
+	}
 	// What runs is what comes out of a snapshot.
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -10,13 +10,22 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // Build turns a policy into Specs of one source. newCommand makes the hook behind a
-// `run:`; nil leaves programs out.
+// `run:`; nil leaves programs out. A policy that uses packs has more than one
+// source: only [Load] builds it.
 func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
+	if len(p.Use) > 0 {
+		at := p.Use[0].Pack
+		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only Load can look up", at.Text)}
+	}
+	return p.build(source, &factCache{}, newCommand)
+}
+
+func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	var specs []grapnel.Spec
-	cache := &factCache{}
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Run != nil && newCommand == nil {
@@ -42,18 +51,19 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		as := reading{allow: h.Decide == "allow"}
 		m := &matcher{allow: as.allow, facts: cache}
 		var err error
-		if m.match, err = compileMatch(h.Match, as); err != nil {
+		if m.match, err = cache.compile(h.Match, as); err != nil {
 			return spec, err
 		}
 		for i := range h.Except {
-			e, err := compileMatch(&h.Except[i], as.not())
+			e, err := cache.compile(&h.Except[i], as.not())
 			if err != nil {
 				return spec, err
 			}
 			m.except = append(m.except, e)
 		}
+		m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
 		if h.When != "" {
-			m.when = &when{source: h.When}
+			m.when = newWhen(h.When)
 		}
 		spec.Match = m
 	}
@@ -84,6 +94,9 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		}
 		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
 			spec.OnError = grapnel.OnErrorClosed
+		}
+		if d, ok := dialect.Find(cmd.Speaks); ok && spec.OnError == grapnel.OnErrorDefault {
+			spec.OnError = d.OnError
 		}
 		if cmd.Async {
 			spec.Phase = grapnel.PhaseObserve

@@ -1,0 +1,225 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// commands notes the programs that a loader makes hooks of.
+type commands []policy.Command
+
+func (c *commands) hook(cmd policy.Command) grapnel.Hook {
+	*c = append(*c, cmd)
+	return noCommand(cmd)
+}
+
+// loaded is a Spec in words.
+func loaded(s grapnel.Spec) string {
+	line := fmt.Sprintf("%s on %v key %q", s.FullName(), s.On, s.Key)
+	if s.Timeout > 0 {
+		line += " timeout " + s.Timeout.String()
+	}
+	if s.Sequential {
+		line += " sequential"
+	}
+	return line
+}
+
+func TestLoadGemini(t *testing.T) {
+	t.Parallel()
+	settings := policy.GeminiHooks{
+		Source: grapnel.Source{Name: "settings.json", File: "/home/dev/.gemini/settings.json"},
+		Hooks: json.RawMessage(`{
+			"enabled": true,
+			"BeforeTool": [
+				{"matcher": "write_file|replace", "sequential": true, "hooks": [
+					{"type": "command", "command": "check.sh", "name": "check", "timeout": 2500, "env": {"B": "2", "A": "1"}},
+					{"type": "command", "command": "check.sh"}
+				]},
+				{"sequential": "true", "hooks": [
+					{"type": "command", "command": "other.sh", "name": "check"},
+					{"type": "command", "command": "off.sh", "name": "off"},
+					{"type": "command", "command": "bare-off.sh"},
+					{"type": "command", "command": "slow.sh", "timeout": 0},
+					{"type": "command", "command": "odd.sh", "timeout": "5000", "env": ["A=1"]},
+					{"type": "http", "url": "https://hooks.example.com"},
+					{"type": "command"},
+					{"type": "plugin", "name": "p"},
+					{"type": "runtime", "name": "r", "command": "x"},
+					{"type": "runtime"},
+					{"type": "command", "command": ["a"]},
+					null
+				]},
+				{"hooks": "a"}, null, 5
+			],
+			"AfterTool": [{"hooks": [{"type": "command", "command": "after.sh"}]}],
+			"SessionStart": {"hooks": []},
+			"BeforeAll": []
+		}`),
+	}
+	extension := policy.GeminiHooks{
+		Source:    grapnel.Source{Name: "guard", Scope: grapnel.ScopePlugin, File: "guard/hooks/hooks.json"},
+		Hooks:     json.RawMessage(`{"BeforeTool": [{"hooks": [{"type": "command", "command": "check.sh", "name": "check"}]}]}`),
+		Extension: true,
+	}
+	var made commands
+	req := policy.GeminiRequest{Files: []policy.GeminiHooks{settings, extension}, Disabled: []string{"off", "bare-off.sh", "check.sh of nobody"}, Command: made.hook}
+	specs, warnings := policy.LoadGemini(req)
+
+	var got []string
+	for _, s := range specs {
+		got = append(got, loaded(s))
+	}
+	want := []string{
+		`settings.json::check on [tool.before] key "check:check.sh" timeout 2.5s sequential`,
+		`settings.json::check.sh on [tool.before] key ":check.sh" sequential`,
+		`settings.json::check #2 on [tool.before] key "check:other.sh"`,
+		`settings.json::slow.sh on [tool.before] key ":slow.sh"`,
+		`settings.json::odd.sh on [tool.before] key ":odd.sh"`,
+		`settings.json::p on [tool.before] key "p:"`,
+		`settings.json::r on [tool.before] key "r:"`,
+		`settings.json::after.sh on [tool.after tool.failed] key ":after.sh"`,
+		`guard::check on [tool.before] key "check:check.sh"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("specs (-want +got):\n%s", diff)
+	}
+	var said []string
+	for _, w := range warnings {
+		said = append(said, strings.TrimPrefix(w.Error(), "/home/dev/.gemini/settings.json: hooks."))
+	}
+	want = []string{
+		`SessionStart is not a list of definitions and is left out`,
+		`BeforeTool[1].hooks[3].timeout is 0, no sensible number of milliseconds, and does not count`,
+		`BeforeTool[1].hooks[4].timeout is "5000", no sensible number of milliseconds, and does not count`,
+		`BeforeTool[1].hooks[4].env is no object of texts and does not count`,
+		`BeforeTool[1].hooks[5] is left out: its type is "http", and only hooks of the type "command" run`,
+		`BeforeTool[1].hooks[6] is left out: it has no command`,
+		`BeforeTool[1].hooks[7] fails each time: it has no command that can run`,
+		`BeforeTool[1].hooks[8] fails each time: it has no command that can run`,
+		`BeforeTool[1].hooks[9] is left out: it has no command`,
+		`BeforeTool[1].hooks[10] is left out: json: cannot unmarshal array into Go struct field geminiHook.command of type string`,
+		`BeforeTool[1].hooks[11] is left out: its type is "", and only hooks of the type "command" run`,
+		`BeforeTool[2] has no list of hooks and is left out`,
+		`BeforeTool[3] has no list of hooks and is left out`,
+		`BeforeTool[4] has no list of hooks and is left out`,
+		`BeforeAll is no event of Gemini CLI and is left out`,
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if runtime.GOOS != "windows" {
+		first := policy.Command{Name: "check", Args: []string{"bash", "-c", "check.sh"}, Vars: []string{"A=1", "B=2"}, Speaks: "gemini-cli"}
+		if diff := cmp.Diff(first, made[0]); diff != "" {
+			t.Errorf("the first program (-want +got):\n%s", diff)
+		}
+	}
+	if last := made[len(made)-1]; last.Scope != grapnel.ScopePlugin {
+		t.Errorf("the program of an extension is of scope %v", last.Scope)
+	}
+
+	req.Untrusted = true
+	if specs, warnings = policy.LoadGemini(req); len(specs) != 1 || specs[0].Source.Name != "guard" || warnings != nil {
+		t.Errorf("in a folder that is not trusted: %d hooks, warnings %v; want that of the extension alone", len(specs), warnings)
+	}
+	req.Command = nil
+	if specs, _ = policy.LoadGemini(req); specs != nil {
+		t.Errorf("without programs there are %d hooks", len(specs))
+	}
+	req = policy.GeminiRequest{Files: []policy.GeminiHooks{{Hooks: json.RawMessage(`[]`)}, {}}, Command: made.hook}
+	if _, warnings = policy.LoadGemini(req); len(warnings) != 1 {
+		t.Errorf("a list in place of events: %v", warnings)
+	}
+}
+
+// geminiEngine runs one hook, behind a matcher, as Gemini CLI would.
+func geminiEngine(t *testing.T, native, matcher string, onError grapnel.OnError, observers ...grapnel.Observer) *grapnel.Engine {
+	t.Helper()
+	definition, err := json.Marshal(map[string]any{native: []any{map[string]any{"matcher": matcher, "hooks": []any{map[string]any{"type": "command", "command": "x"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs, _ := policy.LoadGemini(policy.GeminiRequest{Files: []policy.GeminiHooks{{Hooks: definition}}, Command: noCommand})
+	preset, _ := grapnel.FindPreset("gemini")
+	for i := range specs {
+		specs[i].OnError = onError
+		if specs[i] = preset.Defaults(specs[i]); specs[i].Timeout != time.Minute {
+			t.Errorf("timeout %v", specs[i].Timeout)
+		}
+	}
+	e, err := grapnel.New(specs, &grapnel.Options{Preset: preset, Observers: observers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A matcher means what it meant in Gemini CLI, also when the event is another agent's.
+func TestGeminiMatcherOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		native, matcher string
+		payload         string
+		want            bool
+	}{
+		"a shell":         {"BeforeTool", "^run_shell_command$", `"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}`, true},
+		"not its name":    {"BeforeTool", "Bash", `"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}`, false},
+		"an edit":         {"AfterTool", "replace|write_file", `"hook_event_name":"PostToolUse","tool_name":"Edit","tool_input":{"file_path":"/a","old_string":"x","new_string":"y"},"tool_response":{}`, true},
+		"a failed tool":   {"AfterTool", "shell", `"hook_event_name":"PostToolUseFailure","tool_name":"Bash","tool_input":{"command":"ls"},"error":"no"`, true},
+		"mcp":             {"BeforeTool", "^mcp_github_", `"hook_event_name":"PreToolUse","tool_name":"mcp__github__search","tool_input":{}`, true},
+		"own tool":        {"BeforeTool", "^Skill$", `"hook_event_name":"PreToolUse","tool_name":"OnlyClaude","tool_input":{}`, false},
+		"start":           {"SessionStart", "startup", `"hook_event_name":"SessionStart","source":"startup"`, true},
+		"goes on":         {"SessionStart", "resume", `"hook_event_name":"SessionStart","source":"compact"`, true},
+		"no expression":   {"SessionStart", "start.*", `"hook_event_name":"SessionStart","source":"startup"`, false},
+		"end":             {"SessionEnd", "other", `"hook_event_name":"SessionEnd","reason":"bypass_permissions_disabled"`, true},
+		"compaction":      {"PreCompress", "manual", `"hook_event_name":"PreCompact","trigger":"manual","custom_instructions":""`, true},
+		"no subject":      {"BeforeAgent", "whatever", `"hook_event_name":"UserPromptSubmit","prompt":"hi"`, true},
+		"of notification": {"Notification", "whatever", `"hook_event_name":"Notification","message":"hi"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/","transcript_path":"/t",` + tt.payload + `}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned := geminiEngine(t, tt.native, tt.matcher, grapnel.OnErrorDefault).Plan(ev).Entries
+			if got := len(planned) == 1; got != tt.want {
+				t.Errorf("%q at %s of %s: planned %v, want %v", tt.matcher, tt.native, tt.payload, got, tt.want)
+			}
+			if tt.want && planned[0].Matched != fmt.Sprintf("matcher %q", tt.matcher) {
+				t.Errorf("matched %q", planned[0].Matched)
+			}
+		})
+	}
+}
+
+// A matcher that Grapnel cannot follow is no matcher that never matches: a guard
+// behind it fails, and its on_error decides.
+func TestGeminiMatcherBeyondRE2(t *testing.T) {
+	t.Parallel()
+	ev := tool(grapnel.ToolBefore, "write_file", grapnel.ClassWrite, nil)
+	ev.Agent.Name = dialect.GeminiCLI.Name
+	for onError, want := range map[grapnel.OnError]grapnel.Decision{grapnel.OnErrorOpen: grapnel.None, grapnel.OnErrorClosed: grapnel.Block} {
+		var rec *grapnel.Record
+		e := geminiEngine(t, "BeforeTool", "^(?!mcp_)", onError, grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }))
+		v := e.Fire(t.Context(), ev)
+		if v.Decision != want {
+			t.Errorf("on_error %v: decision %v, want %v", onError, v.Decision, want)
+		}
+		const why = `the matcher "^(?!mcp_)" cannot be told to RE2: a look-ahead`
+		if len(rec.Hooks) != 1 || !strings.Contains(rec.Hooks[0].Error, why) {
+			t.Errorf("on_error %v: Record %+v, want an error with %q", onError, rec.Hooks, why)
+		}
+	}
+}

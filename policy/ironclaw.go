@@ -1,0 +1,296 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// An IronClawRule is a rule of IronClaw's hook bundles, as its JSON says it. What a
+// bundle says of when it runs (name, points, priority, failure_mode, timeout_ms) is a
+// Spec's business. [IronClawRule.Hook] gives what it does:
+//
+//	var rule policy.IronClawRule
+//	err := json.Unmarshal(entry, &rule)
+//	hook, err := rule.Hook()
+//
+// A rule reads and writes the one text that an event is about: the prompt, the
+// message, the response, or the tool's input as compact JSON with its keys in order
+// and nothing escaped that JSON lets stand. Where a response is no JSON string, it is
+// read like an input. Of a session's start and end it reads the session's ID and
+// changes nothing. It has no opinion of other events.
+//
+// Patterns are RE2 as Go has it, not the syntax of Rust. Both run in linear time, and
+// what they share means the same but for one thing: \d, \w, \s and \b know ASCII only.
+type IronClawRule struct {
+	WhenRegex    string                `json:"when_regex,omitempty"`    // a search; without a match the rule does nothing. Empty = it always does
+	RejectReason *string               `json:"reject_reason,omitempty"` // blocks, and nothing is rewritten; nil = it does not
+	Replacements []IronClawReplacement `json:"replacements,omitempty"`  // in order, each for all matches; then
+	Prepend      string                `json:"prepend,omitempty"`       // is put before it, and
+	Append       string                `json:"append,omitempty"`        // behind it
+}
+
+// IronClawReplacement puts a text in the place of all matches of a pattern. In the
+// text $1, ${1}, $name and ${name} stand for groups, those that the pattern does not
+// have for nothing, and $$ for a dollar.
+type IronClawReplacement struct {
+	Pattern     string `json:"pattern"`
+	Replacement string `json:"replacement"`
+}
+
+// Hook compiles the rule. A pattern that Go does not understand, or would understand
+// otherwise than Rust does, is an error.
+func (r IronClawRule) Hook() (grapnel.Hook, error) {
+	h := &ironClaw{reject: r.RejectReason, prepend: r.Prepend, append: r.Append}
+	var err error
+	if r.WhenRegex != "" {
+		if h.when, err = rustRegexp(r.WhenRegex); err != nil {
+			return nil, fmt.Errorf("when_regex %q: %w", r.WhenRegex, err)
+		}
+	}
+	for i, part := range r.Replacements {
+		re, err := rustRegexp(part.Pattern)
+		if err != nil {
+			return nil, fmt.Errorf("replacements[%d].pattern %q: %w", i, part.Pattern, err)
+		}
+		h.replace = append(h.replace, ironClawReplace{re, goTemplate(re, part.Replacement)})
+	}
+	return h, nil
+}
+
+type ironClaw struct {
+	when            *regexp.Regexp
+	reject          *string
+	replace         []ironClawReplace
+	prepend, append string
+}
+
+type ironClawReplace struct {
+	re       *regexp.Regexp
+	template string
+}
+
+// Handle blocks or rewrites. A rewritten tool input that is not JSON is an illegal
+// change, and the error.
+func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	var out grapnel.Outcome
+	field, text, isJSON, err := primary(ev)
+	if field == "" || err != nil || h.when != nil && !h.when.MatchString(text) {
+		return out, err
+	}
+	if h.reject != nil {
+		out.Decision, out.Reason = grapnel.Block, *h.reject
+		return out, nil
+	}
+	now := text
+	for _, part := range h.replace {
+		now = part.re.ReplaceAllString(now, part.template)
+	}
+	now = h.prepend + now + h.append
+	switch value := json.RawMessage(now); {
+	case now == text || field == sessionID:
+		return out, nil
+	case isJSON && !json.Valid(value):
+		return out, fmt.Errorf("%w: %s is not JSON any more: %s", grapnel.ErrIllegal, field, short(now))
+	case isJSON:
+		out.Set = map[grapnel.Field]json.RawMessage{field: value}
+	default:
+		out.Set = map[grapnel.Field]json.RawMessage{field: appendQuoted(nil, now)}
+	}
+	return out, nil
+}
+
+// sessionID stands for the text of an event that nobody can change.
+const sessionID grapnel.Field = "session.id"
+
+// primary is the text that an event is about. An empty field means that rules do not
+// listen to such an event.
+func primary(ev *grapnel.Event) (field grapnel.Field, text string, isJSON bool, err error) {
+	switch ev.Kind {
+	case grapnel.SessionStart, grapnel.SessionEnd:
+		return sessionID, ev.Session.ID, false, nil
+	case grapnel.PromptBefore:
+		field = grapnel.FieldPrompt
+	case grapnel.MessageBefore:
+		field = grapnel.FieldText
+	case grapnel.ResponseBefore:
+		field = grapnel.FieldResponse
+	case grapnel.ToolBefore:
+		field = grapnel.FieldInput
+	default:
+		return "", "", false, nil
+	}
+	raw, ok := ev.Get(field)
+	if !ok {
+		raw = json.RawMessage("null")
+		if field != grapnel.FieldInput {
+			raw = json.RawMessage(`""`)
+		}
+	}
+	if field != grapnel.FieldInput && json.Unmarshal(raw, &text) == nil {
+		return field, text, false, nil
+	}
+	text, err = sortedJSON(raw)
+	return field, text, true, err
+}
+
+// sortedJSON writes JSON without white space, the keys of each object in the order of
+// their bytes, numbers as they are spelt, and only what must be escaped escaped.
+func sortedJSON(raw []byte) (string, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var value any
+	err := dec.Decode(&value)
+	if err == nil {
+		if _, err = dec.Token(); err == io.EOF {
+			return string(appendSorted(nil, value)), nil
+		}
+	}
+	return "", fmt.Errorf("the input is not JSON: %w", err)
+}
+
+// appendSorted recurses as deep as the decoder has, which is bounded.
+func appendSorted(b []byte, value any) []byte {
+	switch v := value.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for i, key := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendSorted(append(appendQuoted(b, key), ':'), v[key])
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for i, item := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendSorted(b, item)
+		}
+		return append(b, ']')
+	case string:
+		return appendQuoted(b, v)
+	default: // a number, true, false, null
+		word, _ := json.Marshal(v)
+		return append(b, word...)
+	}
+}
+
+// appendQuoted writes a JSON string. encoding/json would escape the line separators
+// U+2028 and U+2029 too, and a rule would not find them.
+func appendQuoted(b []byte, s string) []byte {
+	const special = "\b\f\n\r\t\"\\"
+	b = append(b, '"')
+	for _, r := range s {
+		switch i := strings.IndexRune(special, r); {
+		case i >= 0:
+			b = append(b, '\\', `bfnrt"\`[i])
+		case r < ' ':
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return append(b, '"')
+}
+
+// rustRegexp compiles a pattern that was written for Rust. Operations on classes have
+// another meaning in Go, and would make a guard that looks at something else.
+func rustRegexp(pattern string) (*regexp.Regexp, error) {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			var op string
+			if i, op = classEnd(pattern, i+1); op != "" {
+				return nil, fmt.Errorf("%s inside of a class [...] is an operation in Rust and none here: list the characters", op)
+			}
+		}
+	}
+	return regexp.Compile(pattern)
+}
+
+// classEnd returns where the class that begins before i ends, or the first operation
+// in it.
+func classEnd(pattern string, i int) (end int, op string) {
+	if strings.HasPrefix(pattern[i:], "^") {
+		i++
+	}
+	if strings.HasPrefix(pattern[i:], "]") { // the first one is a character
+		i++
+	}
+	for ; i < len(pattern); i++ {
+		rest := pattern[i:]
+		switch {
+		case rest[0] == ']':
+			return i, ""
+		case rest[0] == '\\':
+			i++
+		case strings.HasPrefix(rest, "[:"): // [:alpha:]
+			if n := strings.Index(rest, ":]"); n > 0 {
+				i += n + 1
+			}
+		case rest[0] == '[':
+			return i, "["
+		case strings.HasPrefix(rest, "&&"), strings.HasPrefix(rest, "--"), strings.HasPrefix(rest, "~~"):
+			return i, rest[:2]
+		}
+	}
+	return i, ""
+}
+
+// goTemplate writes a replacement in Go's syntax. The two differ in what a name is,
+// and in what becomes of a group that is not there.
+func goTemplate(re *regexp.Regexp, replacement string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(replacement, "$")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(strings.TrimPrefix(rest, "{"), "}")
+		if !strings.HasPrefix(rest, "{") {
+			after = strings.TrimLeft(rest, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+			name = rest[:len(rest)-len(after)]
+			closed = name != ""
+		}
+		switch {
+		case strings.HasPrefix(rest, "$"):
+			b.WriteString("$$")
+			after = rest[1:]
+		case !closed: // a dollar that stands for itself
+			b.WriteString("$$")
+			after = rest
+		default:
+			if group := groupOf(re, name); group >= 0 {
+				fmt.Fprintf(&b, "${%d}", group)
+			}
+		}
+		replacement = after
+	}
+}
+
+// groupOf returns the number of a group, or -1 when the pattern does not have it.
+func groupOf(re *regexp.Regexp, name string) int {
+	n, err := strconv.ParseUint(name, 10, 31)
+	switch {
+	case err != nil:
+		return re.SubexpIndex(name)
+	case int(n) > re.NumSubexp():
+		return -1
+	}
+	return int(n)
+}

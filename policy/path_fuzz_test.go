@@ -1,0 +1,117 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// links is a directory with files, directories and symbolic links of every sort.
+func links(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"a/b/c", "d"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{
+		"l": "a/b", "m": "../" + filepath.Base(dir) + "/d", "a/n": "../none/../d", "o": "o", "p": "q/x", "q": "p", "r": filepath.Join(dir, "a"), "s": "a/f", "d/up": "..",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Skipf("no symbolic links here: %v", err)
+		}
+	}
+	return dir
+}
+
+// slowRealPath asks about every part, as the system would.
+func slowRealPath(name string) string {
+	const sep = string(filepath.Separator)
+	volume := filepath.VolumeName(name)
+	real, todo := volume+sep, strings.Split(name[len(volume):], sep)
+	for n := 0; len(todo) > 0; {
+		part := todo[0]
+		todo = todo[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			real = filepath.Dir(real)
+			continue
+		}
+		next := filepath.Join(real, part)
+		target, err := os.Readlink(next)
+		if err != nil || n == maxLinks {
+			real = next
+			continue
+		}
+		n++
+		if filepath.IsAbs(target) {
+			real = volume + sep
+		}
+		todo = append(strings.Split(target, sep), todo...)
+	}
+	return real
+}
+
+// FuzzRealPath: what is not asked of the system makes no difference.
+func FuzzRealPath(f *testing.F) {
+	for _, name := range []string{
+		"", "a/b/../../d/./x", "l/../..", "l/c/none/../../f", "m/new", "a/n/x", "o/x", "p/../q", "r/b/c", "s/x/../y", "s/..", "none/l", "none/../l", "../../..", "d/up/d/up/l",
+		strings.Repeat("d/up/", 50) + "l", strings.Repeat("x", 300) + "/../l", "a\x00b/../l", "d//up///a",
+	} {
+		f.Add(name)
+	}
+	dir := links(f)
+	f.Fuzz(func(t *testing.T, name string) {
+		name = dir + string(filepath.Separator) + name
+		if len(name) > 4096 {
+			return
+		}
+		if got, want := realPath(name), slowRealPath(name); got != want {
+			t.Errorf("realPath(%q) = %q, want %q", name, got, want)
+		}
+		ev := &grapnel.Event{Session: grapnel.Session{CWD: dir}}
+		for _, path := range resolve(name, ev) {
+			if !filepath.IsAbs(path) || path != filepath.Clean(path) {
+				t.Errorf("a reading of %q is %q", name, path)
+			}
+		}
+	})
+}
+
+// Paths that a model writes are judged before the agent stops waiting: a hundred names
+// of 32 KiB took half a minute, and a working directory of megabytes for ever.
+func TestManyLongPathsAreQuick(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cwd, path string
+		n         int
+	}{
+		"long":     {"/p", strings.Repeat("/a", maxPath/2-1), 100},
+		"loop":     {links(t), strings.Repeat("o/", maxPath/4), 100},
+		"too long": {"/p", strings.Repeat("a/", maxPath), 20},
+		"far away": {strings.Repeat("/a", 1<<20), "x", 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := &grapnel.Event{Session: grapnel.Session{CWD: tt.cwd}, Tool: &grapnel.Tool{}}
+			for range tt.n {
+				ev.Tool.Paths = append(ev.Tool.Paths, grapnel.Path{Path: tt.path})
+			}
+			begun := time.Now()
+			real := (&facts{ev: ev}).paths()
+			if took := time.Since(begun); took > 15*time.Second || len(real) < tt.n {
+				t.Errorf("%d paths of %d bytes are made real in %v, want 15s at most (%d readings)", tt.n, len(tt.path), took, len(real))
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package policy_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func TestPauseLength(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for length, ok := range map[time.Duration]bool{
+		-time.Hour: false, 0: false, time.Millisecond: false, time.Second: true, 24 * time.Hour: true, 24*time.Hour + 1: false,
+	} {
+		pause, err := policy.NewPause(now, length)
+		if (err == nil) != ok || ok && pause.Until.After(now.Add(length)) {
+			t.Errorf("NewPause(%v) = %v, %v", length, pause, err)
+		}
+	}
+}
+
+// A pause holds from when it was written to its end, and never again after a moment
+// at which it did not hold: whatever clocks do, not for longer than a day.
+func TestPauseAndTheClock(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
+	for _, tt := range []struct {
+		at   time.Duration // since it was written
+		want bool
+	}{
+		{0, true},
+		{time.Minute, true},
+		{10*time.Minute - time.Second, true},
+		{10 * time.Minute, false},
+		{time.Hour, false},
+		{40_000 * time.Hour, false},
+		{-time.Minute, false},
+		{-25 * time.Hour, false},
+	} {
+		name := filepath.Join(t.TempDir(), "state", "pause.json")
+		pause, err := policy.NewPause(now, 10*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pause.Write(name); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := policy.ReadPause(name, now.Add(tt.at))
+		if ok != tt.want || ok && !got.Until.Equal(pause.Until) {
+			t.Errorf("after %v ReadPause = %v, %v, want %v", tt.at, got, ok, tt.want)
+		}
+		if _, ok := policy.ReadPause(name, now.Add(time.Minute)); ok != tt.want {
+			t.Errorf("once read after %v it holds a minute after it was written: %v, want %v", tt.at, ok, tt.want)
+		}
+	}
+}
+
+func TestPauseFile(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	name := filepath.Join(t.TempDir(), "pause.json")
+	if _, ok := policy.ReadPause(name, now); ok {
+		t.Error("a file that is not there is a pause")
+	}
+	for _, length := range []time.Duration{time.Hour, time.Minute} { // the second replaces the first
+		pause, err := policy.NewPause(now, length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pause.Write(name); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := policy.ReadPause(name, now); !ok || got != pause {
+			t.Errorf("ReadPause = %v, %v, want %v", got, ok, pause)
+		}
+	}
+	info, err := os.Stat(name)
+	if err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("the file is %v, %v, want -rw-------", info.Mode(), err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(name)); err != nil || len(left) != 1 {
+		t.Errorf("beside it there is more: %v, %v", left, err)
+	}
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range [][]byte{nil, good[:len(good)/2], []byte("true"), []byte("{}"), []byte(`{"since":"x"}`), append(slices.Clone(good), good...), []byte(`{"until":"2100-01-01T00:00:00Z"}`)} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := policy.ReadPause(name, now); ok {
+			t.Errorf("ReadPause of %q = %v", content, got)
+		}
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q does not hold and is still there: %v", content, err)
+		}
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := policy.ReadPause(name, now); ok {
+		t.Errorf("ReadPause of a directory = %v", got)
+	}
+}
+
+// While there is a pause hooks observe, but for managed ones and for what Grapnel
+// itself tells the person.
+func TestPauseApply(t *testing.T) {
+	t.Parallel()
+	pause, err := policy.NewPause(time.Now(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(name string, scope grapnel.Scope) grapnel.Spec {
+		return grapnel.Spec{Name: name, Source: grapnel.Source{Name: name, Scope: scope}}
+	}
+	var specs []grapnel.Spec
+	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+		specs = append(specs, spec(scope.String(), scope))
+	}
+	specs = append(specs, spec("policy-notice", grapnel.ScopeUser)) // of that name, but not Grapnel's
+	specs = append(specs, policy.Locked("a test")...)
+	enforced := []string{"managed::managed", "grapnel:grapnel::policy-notice", "grapnel:pause::policy-notice"}
+	var got []string
+	for _, s := range pause.Apply(specs) {
+		if s.Mode == grapnel.Enforce {
+			got = append(got, s.FullName())
+		}
+	}
+	if !slices.Equal(got, enforced) {
+		t.Errorf("Apply leaves %q, want %q", got, enforced)
+	}
+}
+
+// No content makes a pause that is longer than a day, or holds when it should not.
+func FuzzPause(f *testing.F) {
+	f.Add([]byte(`{"since":"2026-11-21T12:00:00Z","until":"2026-11-21T12:10:00Z"}`), int64(1795262400))
+	f.Add([]byte(`{"since":"0001-01-01T00:00:00Z","until":"9999-12-31T23:59:59+14:00"}`), int64(0))
+	f.Fuzz(func(t *testing.T, data []byte, unix int64) {
+		name := filepath.Join(t.TempDir(), "pause.json")
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Unix(unix, 0)
+		pause, ok := policy.ReadPause(name, now)
+		if ok && (now.Before(pause.Since) || !now.Before(pause.Until) || pause.Until.After(now.Add(policy.MaxPause))) {
+			t.Errorf("%s holds at %v", data, now)
+		}
+		if _, err := os.Lstat(name); ok != (err == nil) {
+			t.Errorf("%s holds: %v, and its file: %v", data, ok, err)
+		}
+	})
+}

@@ -1,0 +1,275 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the lists of names in policy.schema.json")
+
+var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal([]byte(policy.Schema), &s); err != nil {
+		return nil, err
+	}
+	return s.Resolve(nil)
+})
+
+// checkSchema says what the schema has against the text of a policy, which is YAML.
+func checkSchema(t testing.TB, text string) error {
+	t.Helper()
+	s, err := resolvedSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := yaml.Parse([]byte(text))
+	if err != nil {
+		return err
+	}
+	var v any
+	if err := json.Unmarshal(tree.JSON(), &v); err != nil {
+		return err // 1e400
+	}
+	return s.Validate(v)
+}
+
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// What Parse accepts, the schema accepts: every policy in the documentation, in
+// scripts, and those that are shipped.
+func TestSchemaAcceptsPolicies(t *testing.T) {
+	t.Parallel()
+	found := map[string]int{} // by the end of the name
+	look := func(name, text string) {
+		if _, errs := policy.Parse(name, []byte(text)); len(errs) > 0 {
+			return // see TestSchemaRefuses
+		}
+		found[filepath.Ext(name)]++
+		if err := checkSchema(t, text); err != nil {
+			t.Errorf("%s: Parse accepts a policy and the schema does not: %v\n%s", name, err, text)
+		}
+	}
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if d != nil && name != ".." && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		ext := filepath.Ext(name)
+		if ext != ".md" && ext != ".txtar" && ext != ".yaml" {
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		switch ext {
+		case ".md":
+			for _, block := range yamlBlock.FindAllSubmatch(data, -1) {
+				look(name, string(block[1]))
+			}
+		case ".txtar":
+			for _, file := range txtar.Parse(data).Files {
+				if filepath.Ext(file.Name) == ".yaml" {
+					look(name, string(file.Data))
+				}
+			}
+		case ".yaml":
+			look(name, string(data))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found[".md"] < 8 || found[".txtar"] < 10 || found[".yaml"] < 3 {
+		t.Errorf("only these policies are found: %v", found)
+	}
+}
+
+// beyondSchema lists the mistakes of parseErrors that a schema cannot find: it
+// knows no patterns, no expressions, and not what an event permits.
+var beyondSchema = []string{
+	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
+	"bad glob", "bad path pattern", "bad regexp", "bad command", "bad when", "when no bool", "when unknown name", "when nested loops",
+	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a file", "pack with defaults",
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	for _, name := range beyondSchema {
+		if _, ok := parseErrors[name]; !ok {
+			t.Errorf("parseErrors has no %q", name)
+		}
+	}
+	for name, tt := range parseErrors {
+		if err := checkSchema(t, tt.in); (err == nil) != slices.Contains(beyondSchema, name) {
+			t.Errorf("%s: the schema says %v, and beyondSchema otherwise\n%s", name, err, tt.in)
+		}
+	}
+}
+
+// The keys that the parser has a handler for are those of the schema.
+func TestSchemaHasEveryKey(t *testing.T) {
+	t.Parallel()
+	type mapping struct {
+		Properties map[string]map[string]any
+	}
+	var s struct {
+		mapping
+		Defs map[string]mapping `json:"$defs"`
+	}
+	if err := json.Unmarshal([]byte(policy.Schema), &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Defs[""] = s.mapping
+	defs := map[string]string{ // what a message calls the mapping -> its definition
+		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
+		"match": "match", "context": "context", "replace": "replacement",
+	}
+	known := parserKeys(t)
+	for what, keys := range known {
+		def, ok := s.Defs[defs[what]]
+		if !ok || defs[what] == "" && what != "the policy" {
+			t.Errorf("the schema has no definition for %s", what)
+			continue
+		}
+		if diff := cmp.Diff(keys, slices.Sorted(maps.Keys(def.Properties))); diff != "" {
+			t.Errorf("%s: the keys differ (-parser +schema):\n%s", what, diff)
+		}
+		for key, words := range def.Properties {
+			if words["description"] == nil && words["$ref"] == nil {
+				t.Errorf("%s: the schema does not describe %q", what, key)
+			}
+		}
+	}
+	for what := range defs {
+		if known[what] == nil {
+			t.Errorf("the parser knows no keys of %s", what)
+		}
+	}
+}
+
+// parserKeys reads the calls of fileParser.keys in the source.
+func parserKeys(t *testing.T) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string][]string{}
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 3 {
+				return true
+			}
+			fn, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || fn.Sel.Name != "keys" {
+				return true
+			}
+			what := literal(t, call.Args[1])
+			for _, e := range call.Args[2].(*ast.CompositeLit).Elts {
+				keys[what] = append(keys[what], literal(t, e.(*ast.KeyValueExpr).Key))
+			}
+			slices.Sort(keys[what])
+			return true
+		})
+	}
+	return keys
+}
+
+func literal(t *testing.T, e ast.Expr) string {
+	t.Helper()
+	text, err := strconv.Unquote(e.(*ast.BasicLit).Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The lists of names in the schema are those of the code.
+func TestSchemaNames(t *testing.T) {
+	t.Parallel()
+	names := map[string][]string{"kind": nil, "agentEvent": nil, "agentName": nil, "language": nil, "field": nil}
+	add := func(def string, words ...string) {
+		for _, word := range words {
+			if !slices.Contains(names[def], word) {
+				names[def] = append(names[def], word)
+			}
+		}
+	}
+	for _, c := range grapnel.Contracts {
+		add("kind", string(c.Kind))
+		for _, change := range c.Changes {
+			add("field", string(change.Field))
+		}
+	}
+	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
+		add("field", string(f))
+	}
+	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		called := append([]string{d.Name}, d.Aliases...)
+		if _, ok := dialect.FindAgent(d.Name); ok {
+			add("agentName", called...)
+		}
+		if d.WriteEvent != nil {
+			add("language", called...)
+		}
+		for _, row := range d.Events {
+			add("agentEvent", row.Native)
+		}
+	}
+	fresh := policy.Schema
+	for def, words := range names {
+		words = slices.DeleteFunc(words, func(word string) bool { return def == "agentEvent" && slices.Contains(names["kind"], word) })
+		var list strings.Builder
+		for i, word := range words {
+			if i > 0 {
+				list.WriteString(",")
+			}
+			list.WriteString("\n        " + strconv.Quote(word))
+		}
+		enum := regexp.MustCompile(`(?s)("` + def + `": \{[^{}]*"enum": \[)[^\]]*\]`)
+		if !enum.MatchString(fresh) {
+			t.Fatalf("the schema has no list %q", def)
+		}
+		fresh = enum.ReplaceAllString(fresh, "${1}"+list.String()+"\n      ]")
+	}
+	if fresh == policy.Schema {
+		return
+	}
+	if !*update {
+		t.Fatalf("policy.schema.json is not what the code says (-schema +code, go test ./policy -update rewrites):\n%s", cmp.Diff(policy.Schema, fresh))
+	}
+	if err := os.WriteFile("policy.schema.json", []byte(fresh), 0o600); err != nil {
+		t.Error(err)
+	}
+}

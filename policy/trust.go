@@ -1,0 +1,551 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// Trust is a person's word for a project's policy: for its content, and for that of
+// the project files which its command lines name. What those load in turn is not
+// part of it.
+type Trust struct {
+	File   string    `json:"file"`
+	SHA256 string    `json:"sha256"` // of the policy file
+	Pins   []Pin     `json:"pins"`   // of other files, by path
+	Time   time.Time `json:"time"`   // when the person said so
+}
+
+// Pin is a file that a command line names.
+type Pin struct {
+	Path   string   `json:"path"`
+	SHA256 string   `json:"sha256,omitempty"` // empty = no file is there
+	Hooks  []string `json:"hooks"`            // that name it
+}
+
+// Digest is one number for all that is trusted: sha256:HEX. It is the same wherever
+// the project lies.
+func (t *Trust) Digest() string {
+	dir := filepath.Dir(t.File)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", t.SHA256, filepath.Base(t.File))
+	for _, pin := range t.Pins {
+		name, err := filepath.Rel(dir, pin.Path)
+		if err != nil {
+			name = pin.Path
+		}
+		fmt.Fprintf(&b, "%s  %s\n", pin.SHA256, filepath.ToSlash(name))
+	}
+	return "sha256:" + digestOf([]byte(b.String()))
+}
+
+// Changed says what is not as it was trusted: the pinned files, not the policy.
+func (t *Trust) Changed() []error {
+	var errs []error
+	for _, pin := range t.Pins {
+		if err := pin.check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// maxPinned is the size in bytes of the largest file that can be pinned. It is read
+// each time before a hook that names it runs.
+const maxPinned = 16 << 20
+
+func (p Pin) check() error {
+	if p.SHA256 == "" {
+		if info, err := os.Stat(p.Path); err == nil && !info.IsDir() { // also one that can be run and not read
+			return fmt.Errorf("%s was not there when the policy was trusted", p.Path)
+		}
+		return nil
+	}
+	data, err := readFile(p.Path, maxPinned+1)
+	if err != nil {
+		return fmt.Errorf("%s was trusted, and now it %s", p.Path, unreadable(err))
+	}
+	if digestOf(data) != p.SHA256 {
+		return fmt.Errorf("%s is not what was trusted", p.Path)
+	}
+	return nil
+}
+
+// unreadable says why a file cannot be read, behind its name.
+func unreadable(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return goneNow
+	}
+	return reason(err)
+}
+
+const goneNow = "is gone"
+
+// Examined is a project's policy as it is now, and what a person should know before
+// trusting it.
+type Examined struct {
+	Trust
+	Policy   *Policy
+	Unpinned []string // what hooks may read or run beside the pins, a sentence each
+
+	contents map[string][]byte // of all files, by digest
+}
+
+// maxPins bounds the files of one policy.
+const maxPins = 256
+
+// Examine reads a project's policy, and the files below root that its command lines
+// name, as they are now. The errors are about the policy; whoever gets any trusts
+// nothing.
+func Examine(file, root string, packs fs.FS) (*Examined, []*Error) {
+	fail := func(err error) []*Error { return []*Error{{File: file, Msg: reason(err)}} }
+	data, err := readFile(file, yaml.MaxSize+1)
+	if err != nil {
+		return nil, fail(err)
+	}
+	policy, errs := Parse(file, data)
+	if len(errs) == 0 {
+		_, errs = policy.Packs(file, packs)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	x := &Examined{Trust: Trust{File: file, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
+	x.contents[x.SHA256] = data
+	for i := range policy.Hooks {
+		h := &policy.Hooks[i]
+		if h.Context != nil && h.Context.File != "" {
+			x.unpinned(h, "reads %s for the model, as it then is", h.Context.File)
+		}
+		if h.Run == nil {
+			continue
+		}
+		if err := x.pin(h, root); err != nil {
+			return nil, []*Error{{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+		}
+	}
+	slices.SortFunc(x.Pins, func(a, b Pin) int { return strings.Compare(a.Path, b.Path) })
+	return x, nil
+}
+
+func (x *Examined) unpinned(h *Hook, format string, args ...any) {
+	x.Unpinned = append(x.Unpinned, fmt.Sprintf("hook %q ", h.Name)+fmt.Sprintf(format, args...))
+}
+
+// Content is that of the policy or of a pinned file, by its digest.
+func (x *Examined) Content(digest string) []byte { return x.contents[digest] }
+
+// pin pins the files that the command line of a hook names.
+func (x *Examined) pin(h *Hook, root string) error {
+	words, unclear := h.Run.words()
+	for _, text := range unclear {
+		x.unpinned(h, "%s", text)
+	}
+	bases := []string{filepath.Dir(x.File)}
+	for i := 0; i+1 < len(words); i++ {
+		if words[i].program && words[i].text == "cd" && !words[i+1].program {
+			bases = append(bases, absolute(words[i+1].text, bases[0]))
+			words = slices.Delete(words, i, i+2)
+		}
+	}
+	for _, word := range words {
+		for _, name := range word.names() {
+			for _, base := range bases {
+				path := absolute(name, base)
+				if !below(root, path) || path == x.File {
+					continue
+				}
+				if err := x.pinFile(h, name, path); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pinFile pins what has this name now: the content of a file, or that there is none,
+// where the word looks like a file's name. Otherwise a script that is not there yet
+// would run later with nobody having seen it.
+func (x *Examined) pinFile(h *Hook, name, path string) error {
+	if i := slices.IndexFunc(x.Pins, func(p Pin) bool { return p.Path == path }); i >= 0 {
+		if !slices.Contains(x.Pins[i].Hooks, h.Name) {
+			x.Pins[i].Hooks = append(x.Pins[i].Hooks, h.Name)
+		}
+		return nil
+	}
+	pin := Pin{Path: path, Hooks: []string{h.Name}}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		if filepath.Clean(name) != "." {
+			x.unpinned(h, "names %s, a directory", name)
+		}
+		return nil
+	case err != nil && strings.ContainsAny(name, "*?["):
+		x.unpinned(h, "names %s, which stands for files that are only known when it runs", name)
+		return nil
+	case err != nil && (!strings.ContainsAny(name, "/.") || strings.ContainsAny(name, " \t|&;$(){}<>'\"`\\")):
+		return nil
+	case err != nil: // not there, or no name that any file could have
+	default:
+		data, err := readFile(path, maxPinned+1)
+		if err == nil && len(data) > maxPinned {
+			err = fmt.Errorf("is larger than %d MiB", maxPinned>>20)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: keep it outside of the project, or do not name it", path, reason(err))
+		}
+		pin.SHA256 = digestOf(data)
+		x.contents[pin.SHA256] = data
+	}
+	if len(x.Pins) == maxPins {
+		return fmt.Errorf("the policy names more than %d files", maxPins)
+	}
+	x.Pins = append(x.Pins, pin)
+	return nil
+}
+
+// commandWord is a word of a command line whose value is known.
+type commandWord struct {
+	text    string
+	program bool // it stands where a program does
+}
+
+// names are the files that a word could mean: the word, and what an option holds.
+func (w commandWord) names() []string {
+	text := w.text
+	switch {
+	case text == "" || strings.Contains(text, "://") || strings.ContainsAny(text, "\n\x00") || len(text) > maxPath:
+		return nil
+	case w.program && !strings.ContainsRune(text, '/') && !strings.ContainsRune(text, filepath.Separator):
+		return nil // looked for on PATH
+	}
+	var names []string
+	if !strings.HasPrefix(text, "-") {
+		names = append(names, text)
+	}
+	if _, value, ok := strings.Cut(text, "="); ok && value != "" {
+		names = append(names, value)
+	}
+	return names
+}
+
+// words lists the words of a command line that are known, and says what is not.
+func (c *Command) words() (words []commandWord, unclear []string) {
+	if c.Args != nil {
+		for i, arg := range c.Args {
+			words = append(words, commandWord{text: arg, program: i == 0})
+		}
+		return words, nil
+	}
+	script := shell.Parse(c.Line)
+	for _, cmd := range script.Commands {
+		if cmd.Name != "" {
+			words = append(words, commandWord{text: cmd.Path, program: true})
+		}
+		for _, arg := range cmd.Args {
+			if arg.Literal {
+				words = append(words, commandWord{text: arg.Text})
+			} else if strings.Contains(arg.Text, "/") {
+				unclear = append(unclear, fmt.Sprintf("names %s, which is only known when it runs", arg.Text))
+			}
+		}
+	}
+	for _, name := range script.Reads {
+		words = append(words, commandWord{text: name})
+	}
+	for _, why := range script.Unknown {
+		unclear = append(unclear, "hides what it runs: "+why)
+	}
+	return words, unclear
+}
+
+func absolute(name, dir string) string {
+	name = expandHome(name)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	return filepath.Clean(name)
+}
+
+// below reports whether a path lies in a directory, by its name.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel) && rel != "."
+}
+
+// Trusts keeps what was trusted below a directory: a file per policy, named by its
+// path, and each content, named by its SHA-256.
+type Trusts string
+
+func (s Trusts) name(file string) string {
+	return filepath.Join(string(s), digestOf([]byte(file))[:32]+".json")
+}
+
+// Of returns what was trusted of a policy file, or nil. An error means that
+// something was, and what is not known any more.
+func (s Trusts) Of(file string) (*Trust, error) {
+	if s == "" {
+		return nil, nil
+	}
+	data, err := readFile(s.name(file), yaml.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !isLink(s.name(file)) {
+		return nil, nil // the latter where no state can be read at all, which every event says
+	}
+	var t Trust
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	if err == nil && t.File != file {
+		err = fmt.Errorf("it is about %q", t.File)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what was trusted is not known any more, since %s cannot be read (%w)", s.name(file), err)
+	}
+	return &t, nil
+}
+
+// Keep keeps that a person trusts what was examined.
+func (s Trusts) Keep(x *Examined) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("keep that %s is trusted: %w", x.File, err)
+		}
+	}()
+	if err := os.MkdirAll(string(s), 0o700); err != nil {
+		return err
+	}
+	for digest, data := range x.contents {
+		if err := writeFile(filepath.Join(string(s), digest), data); err != nil {
+			return err
+		}
+	}
+	data, err := json.MarshalIndent(x.Trust, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFile(s.name(x.File), append(data, '\n')); err != nil {
+		return err
+	}
+	s.sweep()
+	return nil
+}
+
+// Forget takes the trust in a policy file back, and reports whether there was any.
+// The snapshot of the content goes too, so that no hook that was put off runs.
+func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
+	if t, err := s.Of(file); err == nil && t != nil {
+		_ = os.Remove(snapshots{dir: snapshotDir}.file(t.SHA256))
+	}
+	err := os.Remove(s.name(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("untrust %s: %w", file, err)
+	}
+	s.sweep()
+	return true, nil
+}
+
+// Content returns a trusted content by its digest.
+func (s Trusts) Content(digest string) ([]byte, error) {
+	data, err := readFile(filepath.Join(string(s), digest), maxPinned)
+	if err == nil && digestOf(data) != digest {
+		err = errors.New("it is damaged")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the trusted content %s is lost: %w", digest, err)
+	}
+	return data, nil
+}
+
+// sweepAge keeps what another "grapnel trust" is just writing.
+const sweepAge = time.Minute
+
+// sweep removes contents that nothing trusted refers to. While a trust cannot be
+// read, nobody knows which those are.
+func (s Trusts) sweep() {
+	keep := map[string]bool{}
+	files, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
+	for _, name := range files {
+		data, err := readFile(name, yaml.MaxSize)
+		var t Trust
+		if err != nil || json.Unmarshal(data, &t) != nil {
+			return
+		}
+		keep[t.SHA256] = true
+		for _, pin := range t.Pins {
+			keep[pin.SHA256] = true
+		}
+	}
+	entries, _ := os.ReadDir(string(s))
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && len(entry.Name()) == 64 && !keep[entry.Name()] && time.Since(info.ModTime()) > sweepAge {
+			_ = os.Remove(filepath.Join(string(s), entry.Name()))
+		}
+	}
+}
+
+// loadTrusted loads the policy of a project: the content that was trusted, whatever
+// the file says now, and nothing of a file that nobody trusts.
+func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
+	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Trusted}
+	trust, err := req.Trusts.Of(file.Path)
+	if trust == nil && err == nil {
+		if loaded.State = Untrusted; !isLink(file.Path) || req.loadsElsewhere(file.Path) {
+			loaded.State = Absent
+			return nil, loaded
+		}
+		loaded.Notice = fmt.Sprintf("grapnel: nothing of %s is in force, since nobody has trusted it. Look at it with \"grapnel trust %s\".", file.Path, file.Path)
+		return nil, loaded
+	}
+	var policy *Policy
+	var specs []grapnel.Spec
+	if err == nil {
+		policy, err = req.trustedPolicy(trust)
+	}
+	if err == nil {
+		pinned := req
+		pinned.Command = trust.command(req.Command)
+		var wrong *Error
+		if specs, wrong = pinned.build(file, policy, trust.SHA256); wrong != nil {
+			err = errors.New(wrong.Msg)
+		}
+	}
+	if err != nil {
+		wrong := &Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or let go of it with \"grapnel untrust %s\"", file.Path, file.Path)}
+		loaded.State, loaded.Errors = Broken, []*Error{wrong}
+		loaded.Notice = fmt.Sprintf("grapnel: %v; until then tools are blocked.", wrong)
+		return []grapnel.Spec{brokenSpec(file, wrong)}, loaded
+	}
+	loaded.Digest, loaded.Hooks, loaded.strict = trust.SHA256, len(specs), policy.Strict
+	if why := trust.differs(); why != "" {
+		loaded.State = Changed
+		loaded.Errors = []*Error{{File: file.Path, Msg: why}}
+		loaded.Notice = fmt.Sprintf("grapnel: %s %s; what was trusted stays in force. Look at it with \"grapnel trust %s\", or let go of it with \"grapnel untrust %s\".", file.Path, why, file.Path, file.Path)
+		if why == goneNow {
+			loaded.State = Gone
+		}
+	}
+	return specs, loaded
+}
+
+// differs says how the policy file is not what was trusted, or nothing.
+func (t *Trust) differs() string {
+	data, err := readFile(t.File, yaml.MaxSize+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(t.File):
+		return "is a link to a file that does not exist"
+	case err != nil:
+		return unreadable(err)
+	case digestOf(data) != t.SHA256:
+		return "was changed"
+	}
+	return ""
+}
+
+// loadsElsewhere reports whether a file is loaded already by another name, as the
+// user's policy is for somebody who keeps it in a repository and works there.
+func (req Request) loadsElsewhere(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && slices.ContainsFunc(req.Files, func(other File) bool {
+		if other.Trust {
+			return false
+		}
+		same, err := os.Stat(other.Path)
+		return err == nil && os.SameFile(info, same)
+	})
+}
+
+// trustedPolicy is the policy that was trusted: from its snapshot, else from the
+// content itself, which is kept.
+func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
+	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
+		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
+	}
+	snaps := snapshots{dir: req.Snapshots}
+	if policy := snaps.read(trust.SHA256); policy != nil {
+		return policy, nil
+	}
+	data, err := req.Trusts.Content(trust.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	policy, errs := Parse(trust.File, data)
+	if len(errs) > 0 {
+		return nil, errors.New(errs[0].Msg)
+	}
+	snaps.keep(trust.File, trust.SHA256, policy)
+	snaps.prune()
+	return policy, nil
+}
+
+// command makes the hooks of programs that run only while the files they name are
+// what was trusted.
+func (t *Trust) command(newHook func(Command) grapnel.Hook) func(Command) grapnel.Hook {
+	if newHook == nil {
+		return nil
+	}
+	return func(c Command) grapnel.Hook {
+		hook := &pinned{Hook: newHook(c), file: t.File}
+		for _, pin := range t.Pins {
+			if slices.Contains(pin.Hooks, c.Name) {
+				hook.pins = append(hook.pins, pin)
+			}
+		}
+		if hook.pins == nil {
+			return hook.Hook
+		}
+		return hook
+	}
+}
+
+// pinned is a program that names files of a project.
+type pinned struct {
+	grapnel.Hook
+	file string
+	pins []Pin
+}
+
+// Handle runs the program while the files it names are what was trusted. Otherwise
+// it fails, and blocks what can be blocked whatever its on_error says: who may
+// change a script must not be able to open a gate by it.
+func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	for _, pin := range p.pins {
+		if err := pin.check(); err != nil {
+			err = fmt.Errorf("not run: %w; the person has to look at it with \"grapnel trust %s\"", err, p.file)
+			c := ev.Contract
+			if c == nil {
+				c = contractOf(ev.Kind)
+			}
+			var out grapnel.Outcome
+			if c.Blocks != grapnel.BlockNothing && !c.FailOpen {
+				out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}
+			}
+			return out, err
+		}
+	}
+	return p.Hook.Handle(ctx, ev)
+}
+
+// Grace is that of the program.
+func (p *pinned) Grace() time.Duration {
+	if g, ok := p.Hook.(grapnel.Graceful); ok {
+		return g.Grace()
+	}
+	return 0
+}
