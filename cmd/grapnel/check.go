@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -25,18 +26,25 @@ type finding struct {
 }
 
 func newCheck(c *console) *cobra.Command {
-	return c.jsonFlag(&cobra.Command{
+	var schema bool
+	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Find mistakes in policies",
-		Long:  "Reads policy files, the user's when none is named, and says what is wrong, with\nline and column. It also names hooks on events that no agent is set up to send.\nExit code 0: no errors.",
+		Long:  "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\nExit code 0: no errors.",
 		RunE: func(_ *cobra.Command, files []string) error {
+			if schema {
+				_, err := fmt.Fprint(c.out, policy.Schema)
+				return err
+			}
 			place, err := c.place()
 			if err != nil {
 				return err
 			}
 			installed := true
 			if len(files) == 0 {
-				files = []string{place.Policy}
+				if files, err = ownFiles(place); err != nil {
+					return err
+				}
 			} else {
 				installed = slices.ContainsFunc(files, func(file string) bool {
 					abs, err := filepath.Abs(file)
@@ -46,7 +54,7 @@ func newCheck(c *console) *cobra.Command {
 			findings := []finding{}
 			bad := false
 			for _, file := range files {
-				found, hooks := checkFile(file, place, installed)
+				found, size := checkFile(file, place, installed)
 				for _, f := range found {
 					bad = bad || f.Severity == "error"
 				}
@@ -60,7 +68,7 @@ func newCheck(c *console) *cobra.Command {
 						fmt.Fprintln(c.out, c.located(f, color))
 					}
 					if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity == "error" }) {
-						fmt.Fprintf(c.out, "%s: %s, %d hooks\n", file, c.paint(green, "good"), hooks)
+						fmt.Fprintf(c.out, "%s: %s, %s\n", file, c.paint(green, "good"), size)
 					}
 				}
 			}
@@ -74,7 +82,27 @@ func newCheck(c *console) *cobra.Command {
 			}
 			return nil
 		},
-	})
+	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of policies, for editors")
+	return c.jsonFlag(cmd)
+}
+
+// ownFiles lists the user's policy and those of the project that the person is in.
+func ownFiles(place answer.Place) ([]string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, file := range place.Files(nil, answer.DirsOf(dir)) {
+		if _, err := os.Lstat(file.Path); err == nil {
+			files = append(files, file.Path)
+		}
+	}
+	if len(files) == 0 {
+		files = []string{place.Policy} // it is missing
+	}
+	return files, nil
 }
 
 // located is FILE:LINE:COL: severity: message, as editors read it.
@@ -90,8 +118,14 @@ func (c *console) located(f finding, color string) string {
 	return text
 }
 
-func checkFile(file string, place answer.Place, installed bool) (found []finding, hooks int) {
+// checkFile looks at one file together with the packs it uses. size says what is
+// in force if nothing was found.
+func checkFile(file string, place answer.Place, installed bool) (found []finding, size string) {
 	p, errs := policy.Read(file)
+	var used []policy.Pack
+	if len(errs) == 0 {
+		used, errs = p.Packs(file, packs.FS)
+	}
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
@@ -99,13 +133,55 @@ func checkFile(file string, place answer.Place, installed bool) (found []finding
 		found = append(found, finding{e, "error"})
 	}
 	if p == nil {
-		return found, 0
+		return found, ""
+	}
+	var names []string
+	for _, pack := range used {
+		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
+		names = append(names, fmt.Sprintf("%s %d", pack.Pack.Text, pack.Policy.Pack.Version))
+	}
+	size = fmt.Sprintf("%d hooks", len(p.Hooks))
+	if len(names) > 0 {
+		size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
 	}
 	found = append(found, suspicious(file, p)...)
 	if installed {
 		found = append(found, uninstalled(file, p, place)...)
+		found = append(found, mistrusted(file, place)...)
 	}
-	return found, len(p.Hooks)
+	return found, size
+}
+
+// mistrusted says whether what a project's policy says is what counts.
+func mistrusted(file string, place answer.Place) []finding {
+	if file == place.Policy {
+		return nil
+	}
+	set := policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), nil))
+	var found []finding
+	warn := func(msg string) {
+		found = append(found, finding{&policy.Error{File: file, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}, "warning"})
+	}
+	for _, loaded := range set.Files {
+		if !loaded.OfProject() {
+			continue
+		}
+		switch loaded.State {
+		case policy.Untrusted:
+			warn("nobody has trusted it, so nothing of it is in force")
+		case policy.Changed:
+			warn("it is not what was trusted, and that stays in force")
+		case policy.Broken:
+			warn(loaded.Errors[0].Msg)
+		default:
+		}
+	}
+	if trust, err := place.Trusts().Of(file); err == nil && trust != nil {
+		for _, changed := range trust.Changed() {
+			warn(fmt.Sprintf("hooks do not run: %v", changed))
+		}
+	}
+	return found
 }
 
 // suspicious names what is valid and hardly what is meant.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,8 @@ type explanation struct {
 	NotRun  []string          `json:"not_run,omitempty"` // programs that would have been asked
 	Error   string            `json:"error,omitempty"`   // the event could not be read
 	Notices []string          `json:"notices,omitempty"`
+
+	Policies []policy.Loaded `json:"policies"` // that there are
 
 	tool string
 }
@@ -61,7 +64,7 @@ func newExplain(c *console) *cobra.Command {
 			var named *dialect.Dialect
 			if len(args) > 0 {
 				var ok bool
-				if named, ok = dialect.Find(args[0]); !ok {
+				if named, ok = dialect.FindAgent(args[0]); !ok {
 					return usageError{withHint(fmt.Errorf("unknown agent %q", args[0]), "known are "+strings.Join(dialect.Names(), ", "))}
 				}
 			}
@@ -113,7 +116,16 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 		})
 	}
 	var verdict grapnel.Verdict
-	engine, set, err := answer.Open(place, policies, &answer.Options{
+	d := named
+	if d == nil {
+		if d = dialect.Detect(payload); d == nil {
+			d = dialect.ClaudeCode
+		}
+	}
+	got := dialect.Receive(d, dialect.Input{Payload: payload})
+	ev := got.Event // what is wrong with it is in the Record
+	dirs := place.Dirs(ev, false)
+	engine, set, err := answer.Open(place, place.Files(policies, dirs), &answer.Options{
 		Command: notRun,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			verdict = *rec.Verdict
@@ -124,20 +136,12 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 	if err != nil {
 		return nil, err
 	}
-	d := named
-	if d == nil {
-		if d = dialect.Detect(payload); d == nil {
-			d = dialect.ClaudeCode
-		}
-	}
-	input := dialect.Input{Payload: payload}
-	ev, _ := d.Read(input) // what is wrong with it is in the Record
 	x.Agent, x.Event = ev.Agent.Name, ev.Kind
 	if ev.Tool != nil {
 		x.tool = ev.Tool.Name
 	}
 	x.Plan = engine.Plan(ev).Entries
-	reply := dialect.Answer(context.Background(), engine, d, input)
+	reply := got.Answer(context.Background(), engine)
 	x.Reply = explainedReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit}
 	x.Verdict = explainedVerdict{
 		Decision: verdict.Decision, Reasons: notNil(verdict.Reasons), Context: notNil(verdict.Context),
@@ -146,10 +150,14 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 	if x.Verdict.Changes == nil {
 		x.Verdict.Changes = map[grapnel.Field]json.RawMessage{}
 	}
+	x.Policies = set.Files
 	for _, file := range set.Files {
 		if file.Notice != "" {
 			x.Notices = append(x.Notices, file.Notice)
 		}
+	}
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+		x.Notices = append(x.Notices, pause.Notice())
 	}
 	return x, nil
 }
@@ -181,12 +189,20 @@ func (c *console) printExplanation(x *explanation) {
 	if x.Error != "" {
 		fmt.Fprintf(c.out, "  %s\n", c.paint(red, x.Error))
 	}
+	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
+		section("policies")
+		c.printPolicies(x.Policies)
+	}
 	section("plan")
 	if len(x.Plan) == 0 {
 		fmt.Fprintln(c.out, "  nobody listens")
 	}
 	for _, p := range x.Plan {
-		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, p.Hook, c.paint(dim, fmt.Sprintf("%s:%d", p.File, p.Line)))
+		at := fmt.Sprintf("%s:%d", p.File, p.Line)
+		if pack, ok := strings.CutPrefix(p.Source, p.File+"#"); ok {
+			at += " (pack " + pack + ")"
+		}
+		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, p.Hook, c.paint(dim, at))
 		if p.Matched != "" {
 			fmt.Fprintf(c.out, "            %s\n", plain(p.Matched))
 		}

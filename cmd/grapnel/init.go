@@ -9,10 +9,15 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 )
 
 //go:embed starter.yaml
 var starter []byte
+
+//go:embed project.yaml
+var projectStarter []byte
 
 func newInit(c *console) *cobra.Command {
 	var scope string
@@ -27,22 +32,23 @@ func newInit(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			file := place.Policy
+			file, content, perm := place.Policy, starter, fs.FileMode(0o600)
 			switch scope {
 			case "user":
 			case "project":
-				if file, err = filepath.Abs("grapnel.yaml"); err != nil {
+				if file, err = filepath.Abs(answer.ProjectPolicy); err != nil {
 					return err
 				}
+				content, perm = projectStarter, 0o644 // others who use the project read it too
 			default:
 				return usageError{fmt.Errorf("unknown scope %q (want user or project)", scope)}
 			}
-			if err := writeStarter(file, force); err != nil {
+			if err := writeStarter(file, content, perm, force); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.out, "wrote %s\n", file)
 			if scope == "project" {
-				fmt.Fprintf(c.out, "this version of Grapnel does not load project policies by itself: name it with --policy\n")
+				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", answer.ProjectPolicy)
 			} else {
 				fmt.Fprintf(c.out, "next: grapnel install\n")
 			}
@@ -54,7 +60,7 @@ func newInit(c *console) *cobra.Command {
 	return cmd
 }
 
-func writeStarter(file string, force bool) error {
+func writeStarter(file string, content []byte, perm fs.FileMode, force bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("write the starter policy: %w", err)
 	}
@@ -62,13 +68,13 @@ func writeStarter(file string, force bool) error {
 	if force {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	}
-	f, err := os.OpenFile(file, flags, 0o600)
+	f, err := os.OpenFile(file, flags, perm)
 	if errors.Is(err, fs.ErrExist) {
 		return withHint(fmt.Errorf("%s is there already", file), "edit it, or replace it with --force")
 	}
 	if err != nil {
 		return fmt.Errorf("write the starter policy: %w", err)
 	}
-	_, err = f.Write(starter)
+	_, err = f.Write(content)
 	return errors.Join(err, f.Close())
 }

@@ -202,12 +202,9 @@ func installable(agent, event string) bool {
 // policyEvents lists, per agent, the events that the policy listens to and that are
 // not installed anyway.
 func policyEvents(place answer.Place) map[string][]string {
-	set := policy.Load(policy.Request{
-		Files: place.Files(nil), Snapshots: place.Snapshots(),
-		Command: func(policy.Command) grapnel.Hook {
-			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-		},
-	})
+	set := policy.Load(place.Request(place.Files(nil, nil), func(policy.Command) grapnel.Hook {
+		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+	}))
 	events := map[string][]string{}
 	for _, d := range dialect.Dialects {
 		for _, row := range d.Events {

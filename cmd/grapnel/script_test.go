@@ -44,6 +44,8 @@ func TestScripts(t *testing.T) {
 			"lines":   lines,
 			"waitfor": waitFor,
 			"until":   until,
+
+			"onterminal": onTerminal,
 		},
 	})
 }

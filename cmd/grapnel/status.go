@@ -24,6 +24,7 @@ type statusReport struct {
 	Policies []policy.Loaded `json:"policies"`
 	Installs []installState  `json:"installs"`
 	Day      spool.Stats     `json:"last_24h"`
+	Paused   time.Time       `json:"paused_until,omitzero"` // see "grapnel pause"
 	Warnings []string        `json:"warnings"`
 }
 
@@ -40,7 +41,7 @@ func newStatus(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "status",
 		Short: "Show what is in force and what went wrong",
-		Long:  "Shows the policies in force, the agents that are set up, and of the last 24 hours\nwhat was decided, which hooks failed open, and which are slow.",
+		Long:  "Shows the policies in force, yours and those of the project you are in, the agents\nthat are set up, and of the last 24 hours what was decided, which hooks failed open,\nand which are slow.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			place, err := c.place()
@@ -62,16 +63,31 @@ func newStatus(c *console) *cobra.Command {
 
 func status(place answer.Place) (*statusReport, error) {
 	s := &statusReport{Version: answer.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
-	set := policy.Load(policy.Request{
-		Files: place.Files(nil), Snapshots: place.Snapshots(), Command: func(policy.Command) grapnel.Hook { return grapnel.Func(nil) },
-	})
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	set := policy.Load(place.Request(place.Files(nil, answer.DirsOf(dir)), func(policy.Command) grapnel.Hook { return grapnel.Func(nil) }))
 	s.Policies = set.Files
 	for _, file := range set.Files {
 		if file.State == policy.Absent {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("there is no policy %s, so nothing is guarded: grapnel init writes one", file.File))
+			unguarded := ", so nothing is guarded"
+			if len(set.Specs) > 0 {
+				unguarded = ""
+			}
+			s.Warnings = append(s.Warnings, fmt.Sprintf("there is no policy %s%s: grapnel init writes one", file.File, unguarded))
 		} else if file.Notice != "" {
 			s.Warnings = append(s.Warnings, file.Notice)
 		}
+		if trust, err := place.Trusts().Of(file.File); err == nil && trust != nil {
+			for _, changed := range trust.Changed() {
+				s.Warnings = append(s.Warnings, fmt.Sprintf("hooks of %s do not run: %v: grapnel trust %s", file.File, changed, file.File))
+			}
+		}
+	}
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+		s.Paused = pause.Until
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause))
 	}
 	recs, err := record.List(place.Installs())
 	if err != nil {
@@ -132,11 +148,15 @@ func (s *installState) inspect(rec *record.Record) {
 	s.Notes = found.Notes
 }
 
+func (c *console) printPolicies(policies []policy.Loaded) {
+	for _, p := range policies {
+		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s\n", p.Scope, p.State, p.Hooks, plain(p.File))
+	}
+}
+
 func (c *console) printStatus(s *statusReport) {
 	fmt.Fprintln(c.out, c.paint(bold, "policies"))
-	for _, p := range s.Policies {
-		fmt.Fprintf(c.out, "  %-8s %-7s %3d hooks  %s\n", p.Scope, p.State, p.Hooks, p.File)
-	}
+	c.printPolicies(s.Policies)
 	fmt.Fprintln(c.out, c.paint(bold, "agents"))
 	if len(s.Installs) == 0 {
 		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")

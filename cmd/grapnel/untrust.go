@@ -6,14 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func newUntrust(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "untrust FILE",
-		Short: "Let go of a policy file that is gone",
-		Long:  "The last valid content of a policy file stays in force when the file is gone, since\nit could have been deleted through a tool. This lets go of it.",
+		Short: "Let go of a policy that was trusted, or is gone",
+		Long:  "What was trusted of a project's policy stays in force whatever becomes of the file,\nand the last valid content of your own stays when the file is gone, since it could\nhave been changed or deleted through a tool. This lets go of it.",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := c.place()
@@ -24,11 +25,19 @@ func newUntrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ofProject, err := answer.ProjectFile(file)
+			if err != nil {
+				return err
+			}
+			untrusted, err := place.Trusts().Forget(ofProject, place.Snapshots())
+			if err != nil {
+				return err
+			}
 			forgot, err := policy.Forget(place.Snapshots(), file)
 			if err != nil {
 				return err
 			}
-			if !forgot {
+			if !forgot && !untrusted {
 				return withHint(fmt.Errorf("nothing is kept of %s", file), "\"grapnel status\" lists the policies in force")
 			}
 			fmt.Fprintf(c.out, "let go of %s\n", file)

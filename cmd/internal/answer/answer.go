@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -145,7 +146,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	var named *dialect.Dialect
 	if inv.agent != "" {
 		var ok bool
-		if named, ok = dialect.Find(inv.agent); !ok {
+		if named, ok = dialect.FindAgent(inv.agent); !ok {
 			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known are %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
 			return exitUsage
 		}
@@ -182,7 +183,7 @@ func choose(named *dialect.Dialect, payload []byte, installed string) *dialect.D
 	if d := dialect.Detect(payload); d != nil {
 		return d
 	}
-	if d, ok := dialect.Find(installed); ok {
+	if d, ok := dialect.FindAgent(installed); ok {
 		return d
 	}
 	return dialect.ClaudeCode
@@ -235,11 +236,13 @@ func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place
 	if err != nil {
 		return lastResort(d, input, err), false
 	}
+	got := dialect.Receive(d, input)
+	dirs := place.Dirs(got.Event, true)
 	programs := 0
 	run := runner(place)
 	var rec grapnel.Record
 	seen := grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r })
-	engine, set, err := Open(place, inv.policies, &Options{
+	engine, set, err := Open(place, place.Files(inv.policies, dirs), &Options{
 		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
 		Observers: []grapnel.Observer{seen, sp}, Background: sp, Stops: sp,
 	})
@@ -252,7 +255,7 @@ func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 	}
-	reply = dialect.Answer(ctx, engine, d, input)
+	reply = got.Answer(ctx, engine)
 	if err := sp.Err(); err != nil {
 		err = fmt.Errorf("no Record was kept: %w", err)
 		// A strict policy lets nothing through unrecorded. What was decided stays: a
@@ -292,9 +295,12 @@ type Options struct {
 	Stops      grapnel.StopCounter
 }
 
-// Open loads the policies of a place into an engine.
-func Open(place Place, named []string, opts *Options) (*grapnel.Engine, policy.Set, error) {
-	set := policy.Load(policy.Request{Files: place.Files(named), Snapshots: place.Snapshots(), Command: opts.Command})
+// Open loads policy files into an engine. While there is a pause, hooks observe.
+func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
+	set := policy.Load(place.Request(files, opts.Command))
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+		set.Specs = pause.Apply(set.Specs)
+	}
 	engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
 	return engine, set, err
 }
@@ -315,7 +321,8 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 			env = []string{"PATH=" + place.Path} // not what an agent's project settings say
 		}
 		cmd := &process.Command{
-			Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env, Inherit: process.InheritFor(c.Scope),
+			InDir: c.Scope == grapnel.ScopeProject, // what was pinned is what its words name there
+			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env, Inherit: process.InheritFor(c.Scope),
 		}
 		if d, ok := dialect.Find(c.Speaks); ok {
 			cmd.Dialect, cmd.Vars = d, d.HookEnv

@@ -123,8 +123,40 @@ func TestFilesOnce(t *testing.T) {
 		{Path: "/p/grapnel.yaml", Scope: grapnel.ScopeUser, Must: true},
 		{Path: "/q.yaml", Scope: grapnel.ScopeSession, Must: true},
 	}
-	if diff := cmp.Diff(want, p.Files([]string{"/q.yaml", "/p/../p/grapnel.yaml", "/q.yaml"})); diff != "" {
+	if diff := cmp.Diff(want, p.Files([]string{"/q.yaml", "/p/../p/grapnel.yaml", "/q.yaml"}, nil)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What a project may have needs trust, unless it is named, and counts once by
+// whatever name.
+func TestFilesOfAProject(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/sub")
+	root, sub := filepath.Join(dir, "p"), filepath.Join(dir, "p", "sub")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	own := policy.File{Path: "/u/grapnel.yaml"}
+	of := func(dir string) policy.File {
+		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
+	}
+	namedSub := of(sub)
+	namedSub.Must, namedSub.Trust = true, false
+	for name, tt := range map[string]struct {
+		policy string
+		named  []string
+		want   []policy.File
+	}{
+		"root first":                {own.Path, nil, []policy.File{own, of(root), of(sub)}},
+		"one of them named":         {own.Path, []string{namedSub.Path}, []policy.File{own, of(root), namedSub}},
+		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []policy.File{own, of(root), namedSub}},
+		"the user's is the project": {of(root).Path, nil, []policy.File{{Path: of(root).Path}, of(sub)}},
+	} {
+		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []string{root, sub})); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }
 
@@ -227,6 +259,24 @@ func TestPanicInsideBlocks(t *testing.T) {
 	}
 }
 
+// However large an event is, it is read once.
+func TestReadsOnce(t *testing.T) {
+	t.Parallel()
+	d := *dialect.ClaudeCode
+	read, calls := d.ReadEvent, 0
+	d.ReadEvent = func(row *dialect.EventRow, top map[string]json.RawMessage, in dialect.Input) (*grapnel.Event, error) {
+		calls++
+		return read(row, top, in)
+	}
+	place, err := Locate(guarded(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, _ := answer(invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil); calls != 1 || !strings.Contains(string(reply.Stdout), `"deny"`) {
+		t.Errorf("read %d times, %s", calls, reply.Stdout)
+	}
+}
+
 // Programs that are started at once by a fresh installation disturb nobody.
 func TestFirstUseAtOnce(t *testing.T) {
 	t.Parallel()
@@ -281,7 +331,7 @@ func TestFindPending(t *testing.T) {
 		if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		set := policy.Load(policy.Request{Files: place.Files(nil), Snapshots: place.Snapshots(), Command: runner(place)})
+		set := policy.Load(place.Request(place.Files(nil, nil), runner(place)))
 		return set.Files[0].Digest
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
@@ -296,5 +346,54 @@ func TestFindPending(t *testing.T) {
 	}
 	if spec, err := findPending(place, waits); err == nil {
 		t.Errorf("the hook of %s runs in place of that of %s (now is %s)", spec.Source.Digest, old, now)
+	}
+}
+
+// A hook of a project that was put off runs with the rights of a project, and only
+// while what it was put off for is trusted.
+func TestFindPendingOfAProject(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p", "root")
+	place, err := Locate(filepath.Join(dir, "root"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "p", ProjectPolicy)
+	trust := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		x, errs := policy.Examine(file, filepath.Dir(file), nil)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if err := place.Trusts().Keep(x); err != nil {
+			t.Fatal(err)
+		}
+		policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), runner(place)))
+		return x.SHA256
+	}
+	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
+	old := trust(async)
+	waits := spool.Pending{Hook: "p", Source: file, File: file, Digest: old, Scope: "project"}
+	spec, err := findPending(place, waits)
+	if err != nil || spec.Source.Scope != grapnel.ScopeProject {
+		t.Errorf("%+v, %v, want the hook of a project", spec.Source, err)
+	}
+
+	trust(async + "# more\n")
+	if spec, err := findPending(place, waits); err == nil {
+		t.Errorf("%+v: it runs in place of what was trusted then", spec.Source)
+	}
+	trust(async)
+	if _, err := findPending(place, waits); err != nil {
+		t.Errorf("trusted again: %v", err)
+	}
+	if forgot, err := place.Trusts().Forget(file, place.Snapshots()); !forgot || err != nil {
+		t.Fatal(forgot, err)
+	}
+	if spec, err := findPending(place, waits); err == nil {
+		t.Errorf("%+v runs, and nobody trusts it any more", spec.Source)
 	}
 }

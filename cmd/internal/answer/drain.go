@@ -68,12 +68,17 @@ func runPending(inv invocation) error {
 // findPending finds the hook as it was when it was put off: by the content of its
 // file then, which is kept, not by what the file says now.
 func findPending(place Place, p spool.Pending) (grapnel.Spec, error) {
-	set := policy.Load(policy.Request{
-		Files:     []policy.File{{Path: p.File, Must: true}},
-		Snapshots: place.Snapshots(),
-		Command:   runner(place),
-		Frozen:    map[string]string{p.File: p.Digest},
-	})
+	file := policy.File{Path: p.File, Must: true}
+	if p.Scope == grapnel.ScopeProject.String() {
+		trust, err := place.Trusts().Of(p.File)
+		if err != nil {
+			return grapnel.Spec{}, err
+		}
+		file.Scope, file.Trust = grapnel.ScopeProject, trust != nil // else a command line names it
+	}
+	req := place.Request([]policy.File{file}, runner(place))
+	req.Frozen = map[string]string{p.File: p.Digest}
+	set := policy.Load(req)
 	for _, spec := range set.Specs {
 		if spec.Name == p.Hook && spec.Source.Name == p.Source && spec.Source.Digest == p.Digest {
 			return spec, nil

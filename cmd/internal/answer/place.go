@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -29,21 +30,42 @@ func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }
 // Installs is the directory of the records of installations.
 func (p Place) Installs() string { return filepath.Join(p.State, "installs") }
 
-// Files lists the policy files: the user's, and those that the command line names,
-// each once.
-func (p Place) Files(named []string) []policy.File {
+// Pause is the file that says whether hooks only observe; see [policy.ReadPause].
+func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
+
+// Trusts keeps what was trusted of projects' policies.
+func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }
+
+// sessions is the directory of the sessions' roots.
+func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
+
+// Files lists the policy files: the user's, those that a project may have, from its
+// root down, and those that the command line names, each once. What is named needs
+// no trust.
+func (p Place) Files(named, dirs []string) []policy.File {
 	files := []policy.File{{Path: p.Policy, Scope: grapnel.ScopeUser}}
+	for _, dir := range dirs {
+		if name := filepath.Join(dir, ProjectPolicy); name != p.Policy {
+			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true})
+		}
+	}
 	for _, name := range named {
 		if abs, err := filepath.Abs(name); err == nil {
 			name = abs
 		}
-		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name }); i >= 0 {
-			files[i].Must = true
+		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name || f.Trust && f.Path == realPath(name) }); i >= 0 {
+			files[i].Must, files[i].Trust = true, false
 			continue
 		}
 		files = append(files, policy.File{Path: name, Scope: grapnel.ScopeSession, Must: true})
 	}
 	return files
+}
+
+// Request is what loads policy files here. command makes the hook behind a `run:`;
+// nil = programs are left out.
+func (p Place) Request(files []policy.File, command func(policy.Command) grapnel.Hook) policy.Request {
+	return policy.Request{Files: files, Packs: packs.FS, Snapshots: p.Snapshots(), Trusts: p.Trusts(), Command: command}
 }
 
 // installed is the place that an installation recorded. One that names no policy

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// pauseEvents begins the kinds under which pauses stand in the log. No hook hears of
+// them.
+const pauseEvents = grapnel.NativePrefix + "grapnel."
+
+func newPause(c *console) *cobra.Command {
+	var off bool
+	cmd := &cobra.Command{
+		Use:     "pause DURATION | --off",
+		Short:   "Let hooks only observe for a while",
+		Long:    "Until the time is over, hooks still run and the log says what they would have\ndecided, but nothing comes of it; only managed policies decide. At most 24h, and\nonly from a terminal: a pause is up to a person, not to an agent.",
+		Example: "  grapnel pause 10m\n  grapnel pause --off",
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if off == (len(args) > 0) {
+				return usageError{withHint(errors.New("say for how long, or --off"), "grapnel pause 10m")}
+			}
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			if off {
+				return c.unpause(cmd.Context(), place)
+			}
+			length, err := time.ParseDuration(args[0])
+			if err != nil {
+				return usageError{withHint(fmt.Errorf("%q is no duration", args[0]), "write a number with a unit: 30s, 10m, 1h")}
+			}
+			pause, err := policy.NewPause(time.Now(), length)
+			if err != nil {
+				return usageError{err}
+			}
+			if !terminal(c.in) || !terminal(c.out) {
+				return withHint(errors.New("only a person at a terminal can pause"), "type it into a terminal, without pipes; a hook that is in the way can have mode: observe in its policy")
+			}
+			return c.pause(cmd.Context(), place, pause)
+		},
+	}
+	cmd.Flags().BoolVar(&off, "off", false, "end the pause now")
+	return cmd
+}
+
+// pause is recorded before it begins: without a Record there is no pause.
+func (c *console) pause(ctx context.Context, place answer.Place, pause policy.Pause) error {
+	if err := recordPause(ctx, place, "Pause", pause.String()); err != nil {
+		return err
+	}
+	if err := pause.Write(place.Pause()); err != nil {
+		return fmt.Errorf("cannot pause: %w", err)
+	}
+	fmt.Fprintf(c.out, "%v: hooks only observe, but for managed ones; \"grapnel pause --off\" ends it\n", pause)
+	return nil
+}
+
+// unpause is recorded after it has ended the pause: that must not fail for want of a
+// Record.
+func (c *console) unpause(ctx context.Context, place answer.Place) error {
+	_, paused := policy.ReadPause(place.Pause(), time.Now())
+	err := os.Remove(place.Pause())
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("cannot end the pause: %w", err)
+	case !paused:
+		fmt.Fprintln(c.out, "there is no pause: hooks decide")
+		return nil
+	}
+	fmt.Fprintln(c.out, "the pause is over: hooks decide")
+	return recordPause(ctx, place, "PauseOff", "the pause was ended")
+}
+
+// recordPause puts a line into the log.
+func recordPause(ctx context.Context, place answer.Place, event grapnel.Kind, text string) error {
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return err
+	}
+	defer sp.Close()
+	engine, err := grapnel.New(nil, &grapnel.Options{Observers: []grapnel.Observer{
+		grapnel.ObserverFunc(func(ctx context.Context, rec *grapnel.Record) {
+			line := *rec
+			line.Reasons = []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}
+			sp.Observe(ctx, &line)
+		}),
+	}})
+	if err != nil {
+		return err
+	}
+	engine.Fire(ctx, &grapnel.Event{Kind: pauseEvents + event, Agent: grapnel.Agent{Name: "grapnel"}})
+	return sp.Err()
+}

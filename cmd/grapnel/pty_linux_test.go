@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs a program at a terminal of its own, writes what it prints there to
+// a file and wants an exit status: onterminal FILE CODE PROGRAM [ARG...]
+func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: onterminal FILE CODE PROGRAM [ARG...]")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	self, err := os.Executable()
+	ts.Check(err)
+	person, program, err := openTerminal()
+	ts.Check(err)
+	defer person.Close()
+	cmd := &exec.Cmd{
+		Path: self, Args: args[2:], Dir: ts.MkAbs("."), Env: os.Environ(), // the name decides which program it is
+		Stdin: program, Stdout: program, Stderr: program,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
+	}
+	for _, name := range []string{"HOME", "HOOKS_DIR", "XDG_CONFIG_HOME", "GORACE"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	err = cmd.Start()
+	_ = program.Close()
+	ts.Check(err)
+	shown, err := io.ReadAll(person)
+	if err != nil && !errors.Is(err, syscall.EIO) { // how the end of a terminal reads
+		ts.Fatalf("%v", err)
+	}
+	_ = cmd.Wait()
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), shown, 0o600))
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("exit status %d, want %d:\n%s", got, want, shown)
+	}
+}
+
+// openTerminal returns both ends of a pseudo terminal.
+func openTerminal() (person, program *os.File, err error) {
+	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = person.Close()
+		}
+	}()
+	raw, err := person.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	n := 0
+	if errCall := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); errCall != nil || err != nil {
+		return nil, nil, errors.Join(errCall, err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	return person, program, err
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package main
+
+import "github.com/rogpeppe/go-internal/testscript"
+
+func onTerminal(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Fatalf("onterminal: these tests know the pseudo terminals of Linux only; begin the script with [!linux] skip")
+}

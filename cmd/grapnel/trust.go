@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// trustReport is what "grapnel trust --json" prints.
+type trustReport struct {
+	File     string       `json:"file"`
+	Digest   string       `json:"digest"`  // of all that is or would be pinned
+	Trusted  bool         `json:"trusted"` // it is, now
+	SHA256   string       `json:"sha256"`  // of the policy file
+	Pins     []policy.Pin `json:"pins"`
+	Unpinned []string     `json:"unpinned"`
+	Hooks    []trustHook  `json:"hooks"`
+}
+
+type trustHook struct {
+	Name string   `json:"name"`
+	On   []string `json:"on"`
+	Does string   `json:"does"`
+}
+
+func newTrust(c *console) *cobra.Command {
+	var digest string
+	cmd := &cobra.Command{
+		Use:   "trust FILE",
+		Short: "Let the policy of a project count",
+		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file and of the project files that its\ncommand lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest of what you have looked at.\nExit code 0: it is trusted now.",
+		Example: `  grapnel trust grapnel.yaml
+  grapnel trust grapnel.yaml --digest sha256:3d1f...`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			file, err := projectPolicy(place, args[0])
+			if err != nil {
+				return err
+			}
+			x, wrong := policy.Examine(file, answer.DirsOf(filepath.Dir(file))[0], packs.FS)
+			if len(wrong) > 0 {
+				for _, e := range wrong {
+					fmt.Fprintln(c.err, c.located(finding{e, "error"}, red))
+				}
+				return errFailed
+			}
+			trusts := place.Trusts()
+			old, lost := trusts.Of(file)
+			same := old != nil && old.Digest() == x.Digest()
+			if !c.json {
+				c.printExamined(x, old != nil && !same)
+				if lost != nil {
+					fmt.Fprintf(c.out, "%s %v\n", c.paint(yellow, "warning:"), lost)
+				} else if old != nil && !same {
+					c.printChanges(trusts, old, x)
+				}
+			}
+			if !same {
+				if err = c.mayTrust(x, digest); err == nil {
+					x.Time = time.Now().UTC()
+					err = trusts.Keep(x)
+				}
+			}
+			if c.json {
+				return errors.Join(c.printJSON(reportTrust(x, err == nil)), err)
+			}
+			switch {
+			case err != nil:
+				return err
+			case same:
+				fmt.Fprintf(c.out, "%s is trusted already, as it is\n", file)
+			default:
+				fmt.Fprintf(c.out, "%s %s\n", c.paint(green, "trusted"), file)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&digest, "digest", "", "trust it if this is its `DIGEST`, and do not ask")
+	return c.jsonFlag(cmd)
+}
+
+// projectPolicy is the name by which the policy of a project is known. Only what can
+// come into force can be trusted.
+func projectPolicy(place answer.Place, name string) (string, error) {
+	file, err := answer.ProjectFile(name)
+	if err != nil {
+		return "", err
+	}
+	if filepath.Base(file) != answer.ProjectPolicy {
+		return "", usageError{withHint(fmt.Errorf("%s: projects' policies are called %s", file, answer.ProjectPolicy), "load another file with --policy FILE, which needs no trust")}
+	}
+	user, noUser := os.Stat(place.Policy)
+	info, noFile := os.Stat(file)
+	if noUser == nil && noFile == nil && os.SameFile(info, user) {
+		return "", usageError{fmt.Errorf("%s is your own policy, and in force without being trusted", file)}
+	}
+	return file, nil
+}
+
+// mayTrust says whether the person does, or why nobody knows.
+func (c *console) mayTrust(x *policy.Examined, digest string) error {
+	switch ci := os.Getenv("CI"); {
+	case digest == x.Digest():
+		return nil
+	case digest != "":
+		return withHint(fmt.Errorf("nothing is trusted: the digest of %s is %s", x.File, x.Digest()), "look at what it would do before you give that digest")
+	case !terminal(c.in) || !terminal(c.out) || c.json || ci != "" && ci != "false":
+		return withHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), fmt.Sprintf("look at it, then give --digest %s", x.Digest()))
+	case !c.ask("trust this?"):
+		return errors.New("nothing is trusted")
+	}
+	return nil
+}
+
+func reportTrust(x *policy.Examined, trusted bool) trustReport {
+	r := trustReport{
+		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Pins: x.Pins, Unpinned: notNil(x.Unpinned), Hooks: []trustHook{},
+	}
+	for _, use := range x.Policy.Use {
+		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
+	}
+	for i := range x.Policy.Hooks {
+		h := &x.Policy.Hooks[i]
+		on := make([]string, len(h.On))
+		for j, kind := range h.On {
+			on[j] = string(kind)
+		}
+		r.Hooks = append(r.Hooks, trustHook{Name: h.Name, On: on, Does: does(h)})
+	}
+	return r
+}
+
+// does says what a hook does, in the words of the file.
+func does(h *policy.Hook) string {
+	switch {
+	case h.Run != nil && h.Run.Args != nil:
+		return fmt.Sprintf("runs %q", h.Run.Args)
+	case h.Run != nil:
+		return "runs " + h.Run.Line
+	case h.Decide == "allow":
+		return "allow, which does not count in a project"
+	case h.Decide != "":
+		return h.Decide
+	case h.Replace != nil:
+		return "replaces text"
+	case h.Set != nil:
+		var fields []string
+		for field, value := range h.Set {
+			fields = append(fields, fmt.Sprintf("%s to %s", field, value))
+		}
+		slices.Sort(fields)
+		return "sets " + strings.Join(fields, ", ")
+	case h.Context != nil && h.Context.File != "":
+		return "tells the model what " + h.Context.File + " says"
+	default:
+		return "tells the model something"
+	}
+}
+
+func (c *console) printExamined(x *policy.Examined, changed bool) {
+	r := reportTrust(x, false)
+	fmt.Fprintln(c.out, c.paint(bold, plain(x.File)))
+	for _, h := range r.Hooks {
+		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, plain(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
+	}
+	if len(x.Pins) > 0 {
+		fmt.Fprintln(c.out, "pinned with it")
+	}
+	for _, pin := range x.Pins {
+		there := ""
+		if pin.SHA256 == "" {
+			there = " (not there, and has to stay so)"
+		}
+		fmt.Fprintf(c.out, "  %s%s\n", plain(pin.Path), there)
+	}
+	if len(x.Pins) > 0 || len(x.Unpinned) > 0 {
+		fmt.Fprintln(c.out, "not pinned")
+		for _, text := range x.Unpinned {
+			fmt.Fprintf(c.out, "  %s\n", plain(text))
+		}
+		fmt.Fprintln(c.out, "  what programs load in turn")
+	}
+	if !changed {
+		fmt.Fprintf(c.out, "digest %s\n", x.Digest())
+	}
+}
+
+// printChanges shows how the files differ from what was trusted.
+func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *policy.Examined) {
+	was, is := digests(old), digests(&x.Trust)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, still := is[name]; !still {
+			fmt.Fprintf(c.out, "%s is not named any more\n", plain(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if before, both := was[name]; both && before == is[name] {
+			continue
+		}
+		before, err := []byte(nil), error(nil)
+		if was[name] != "" {
+			before, err = trusts.Content(was[name])
+		}
+		after := x.Content(is[name])
+		switch {
+		case err != nil:
+			fmt.Fprintf(c.out, "%s was changed (%v)\n", plain(name), err)
+		case !isText(before) || !isText(after):
+			fmt.Fprintf(c.out, "%s was changed, and is no text\n", plain(name))
+		default:
+			_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
+			fmt.Fprintln(c.out, strings.TrimRight(plain(lines), "\n"))
+		}
+	}
+	fmt.Fprintf(c.out, "digest %s\n", x.Digest())
+}
+
+// digests are those of the files of a trust, by name.
+func digests(t *policy.Trust) map[string]string {
+	files := map[string]string{t.File: t.SHA256}
+	for _, pin := range t.Pins {
+		files[pin.Path] = pin.SHA256
+	}
+	return files
+}
+
+func isText(data []byte) bool { return utf8.Valid(data) && !bytes.ContainsRune(data, 0) }

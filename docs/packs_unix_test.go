@@ -1,0 +1,48 @@
+//go:build unix
+
+package docs
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// TestPackTables compares the page about packs with what is shipped.
+func TestPackTables(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(packs.FS, "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]string{}
+	for _, file := range files {
+		data, err := fs.ReadFile(packs.FS, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, errs := policy.Parse(file, data)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		var rows [][]string
+		for _, h := range p.Hooks {
+			row := []string{"`" + h.Name + "`", h.Decide, h.Reason}
+			if h.Replace != nil {
+				row[1] = "replace"
+				for i, r := range h.Replace {
+					if i > 0 {
+						row[2] += ", "
+					}
+					row[2] += "`" + r.Pattern + "` becomes `" + r.With + "`"
+				}
+			}
+			rows = append(rows, row)
+		}
+		parts[strings.TrimSuffix(file, ".yaml")] = table([]string{"hook", "action", "what it says"}, rows)
+	}
+	checkParts(t, "packs.md", parts)
+}
