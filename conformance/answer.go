@@ -1,0 +1,205 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// answer is what the engine made of an event, in words that three families share.
+func (f *firing) answer(ctx context.Context) View {
+	v := View{
+		"decision": "continue", "cause": nil, "reason": "", "modified": nil, "effective": "continue",
+		"ran": []string{}, "results": 0, "saw": map[string]any{}, "log": f.bench.logged(), "warnings": f.warnings(),
+		"process_started": probe(func(any) any { return f.started(ctx) }), "ms": f.took.Milliseconds(), "config_error": nil,
+		"no_file_after_ms": probe(f.missing),
+	}
+	f.decide(v)
+	ran := []string{}
+	saw := map[string]any{}
+	for _, c := range f.calls {
+		if c.hook.Async {
+			continue
+		}
+		ran = append(ran, c.hook.Name)
+		p := primaryOf(c.saw.Kind)
+		saw[c.hook.Name] = p.value(c.saw)
+	}
+	v["ran"], v["results"], v["saw"] = ran, len(ran), saw
+	if more := f.bench.family.answer; more != nil {
+		more(f, v)
+	}
+	return v
+}
+
+// started reports whether any hook started a process, also after the answer.
+func (f *firing) started(ctx context.Context) bool {
+	b := f.bench
+	b.settle(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.calls[f.first:], func(c *call) bool { return c.process })
+}
+
+// decide says what the hooks decided. The event's Contract may know no such answer:
+// then only effective, which is what the host does, is without it.
+func (f *firing) decide(v View) {
+	contract := grapnel.ContractOf(f.event.Kind)
+	decided := f.blocks()
+	switch {
+	case decided != nil:
+		v["decision"], v["cause"], v["reason"] = "block", decided.Cause, decided.Text
+		if f.verdict.Decision == grapnel.Block && contract.Blocks == grapnel.BlockAction {
+			v["effective"] = "block"
+		}
+	case len(f.verdict.Changes) > 0:
+		v["decision"], v["modified"], v["effective"] = "modify", words(f.verdict.Changes), "modify"
+	default:
+		if changes := f.replaced(); changes != nil {
+			v["decision"], v["modified"] = "modify", changes
+		}
+	}
+}
+
+// blocks returns why the answer is a block, or nil: by the Verdict, and where the
+// event cannot be blocked by what the first hook said, or its failure counts as.
+func (f *firing) blocks() *grapnel.Reason {
+	if f.verdict.Decision == grapnel.Block && len(f.verdict.Reasons) > 0 {
+		r := f.verdict.Reasons[0]
+		if said := f.call(r.Hook); said != nil && said.out.Decision == grapnel.Block && said.out.Reason == "" && r.Cause == grapnel.CauseDecision {
+			r.Text = "" // the text that stands in for it is not the hook's
+		}
+		return &r
+	}
+	for i := range f.calls {
+		c := &f.calls[i]
+		run := f.run(c)
+		switch {
+		case c.hook.Async:
+		case c.out.Decision == grapnel.Block:
+			return &grapnel.Reason{Text: c.out.Reason, Cause: grapnel.CauseDecision}
+		case run.FailOpen && c.hook.FailureMode == "fail_closed":
+			return &grapnel.Reason{Text: c.hook.Name + ": " + run.Error, Cause: run.Cause}
+		}
+	}
+	return nil
+}
+
+// replaced is what hooks replaced where the last one wins: also by the same value, and
+// where the event does not permit it.
+func (f *firing) replaced() map[string]any {
+	if f.bench.preset.Changes != grapnel.ChangesLastWins {
+		return nil
+	}
+	var last map[string]any
+	for _, c := range f.calls {
+		for field, value := range c.out.Set {
+			if field != sessionField && json.Valid(value) {
+				last = words(map[grapnel.Field]json.RawMessage{field: value})
+			}
+		}
+	}
+	return last
+}
+
+// words names changed fields as cases do.
+func words(changes map[grapnel.Field]json.RawMessage) map[string]any {
+	named := make(map[string]any, len(changes))
+	for field, value := range changes {
+		word := string(field)
+		switch field {
+		case grapnel.FieldInput:
+			word = "tool_input"
+		case grapnel.FieldOutput:
+			word = "tool_output"
+		default: // the word is the field's
+		}
+		named[word] = value
+	}
+	return named
+}
+
+// call finds the last call of a hook by its full name.
+func (f *firing) call(fullName string) *call {
+	for _, c := range slices.Backward(f.calls) {
+		s := grapnel.Spec{Name: c.hook.Name, Source: grapnel.Source{Name: c.hook.Source}}
+		if s.FullName() == fullName {
+			return &c
+		}
+	}
+	return nil
+}
+
+// run finds what the Record says of a call.
+func (f *firing) run(c *call) grapnel.HookRun {
+	if f.record != nil {
+		for _, run := range f.record.Hooks {
+			if run.Name == c.hook.Name && run.Source == c.hook.Source {
+				return run
+			}
+		}
+	}
+	return grapnel.HookRun{}
+}
+
+type warning struct {
+	Hook  string `json:"hook"`
+	Class string `json:"class"`
+}
+
+// warnings lists the hooks that could not answer, or answered what does not count.
+func (f *firing) warnings() []warning {
+	list := []warning{}
+	if f.record == nil {
+		return list
+	}
+	for _, run := range f.record.Hooks {
+		if run.Error == "" {
+			continue
+		}
+		s := grapnel.Spec{Name: run.Name, Source: grapnel.Source{Name: run.Source}}
+		c := cmp.Or(f.call(s.FullName()), &call{})
+		class := "hook_error"
+		switch {
+		case run.Cause == grapnel.CauseTimeout:
+			class = "hook_timeout"
+		case errors.Is(c.err, grapnel.ErrIllegal), c.ended && c.err == nil && len(c.out.Set) > 0:
+			class = "bad_modification"
+		case c.ended && c.err == nil: // a decision that the event does not know: see decide
+			continue
+		case c.output != nil && (c.output.Exit == 0 || c.output.Exit == 2):
+			class = "bad_output"
+		}
+		list = append(list, warning{run.Name, class})
+	}
+	return list
+}
+
+// logged is what logging hooks have noted.
+func (b *bench) logged() map[string][]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.logs)
+}
+
+// missing waits until files have had their time to appear.
+func (f *firing) missing(want any) any {
+	files, _ := want.(map[string]any)
+	seen := map[string]any{}
+	for _, file := range slices.SortedFunc(maps.Keys(files), func(a, b string) int { return cmp.Compare(size(files[a]), size(files[b])) }) {
+		time.Sleep(time.Until(f.began.Add(time.Duration(size(files[file])) * time.Millisecond)))
+		seen[file] = files[file]
+		if _, err := os.Lstat(filepath.Join(f.bench.dir, file)); err == nil {
+			seen[file] = "it exists"
+		}
+	}
+	return seen
+}

@@ -1,0 +1,99 @@
+// Command vectors runs conformance cases and says which of Grapnel's promises hold.
+//
+//	go run ./conformance/cmd/vectors [--json] [--run RE] [--gaps FILE] DIR...
+//
+// It reads all *.json files below the directories. What failed is printed with what
+// was expected and what came instead; with --json each case is a line of JSON. The
+// last line is always "N passed, N failed, N skipped". The exit code is 0 when
+// nothing failed, 1 when something did, and 2 when the command line is wrong or there
+// is nothing to run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+
+	"github.com/grapnel-dev/grapnel/conformance"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	failed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "vectors: error: %v\n", err)
+		os.Exit(2)
+	case failed:
+		os.Exit(1)
+	}
+}
+
+// run runs what the arguments name. An error is about the arguments.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
+	var opts conformance.Options
+	flags := flag.NewFlagSet("vectors", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: vectors [--json] [--run RE] [--gaps FILE] DIR...")
+		flags.PrintDefaults()
+	}
+	asJSON := flags.Bool("json", false, "print each result as a line of JSON")
+	gaps := flags.String("gaps", "", "a `FILE` that lists what is known to be missing: [{dialect, kind, hook, reason}]")
+	flags.Func("run", "run only the cases whose id matches this `RE`", func(pattern string) (err error) {
+		opts.Only, err = regexp.Compile(pattern)
+		return err
+	})
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	if flags.NArg() == 0 {
+		flags.Usage()
+		return false, errors.New("no directory given")
+	}
+	if *gaps != "" {
+		if opts.Gaps, err = conformance.LoadGaps(*gaps); err != nil {
+			return false, err
+		}
+	}
+	cases, err := conformance.Load(flags.Args()...)
+	if err != nil {
+		return false, err
+	}
+	results := conformance.Run(ctx, cases, &opts)
+	if len(results) == 0 {
+		return false, fmt.Errorf("there is no such case in %q", flags.Args())
+	}
+	say := sayText
+	if *asJSON {
+		say = sayJSON
+	}
+	count := map[conformance.Status]int{}
+	for i := range results {
+		count[results[i].Status]++
+		if err := say(stdout, &results[i]); err != nil {
+			return false, fmt.Errorf("cannot print the results: %w", err)
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "%d passed, %d failed, %d skipped\n", count[conformance.Passed], count[conformance.Failed], count[conformance.Skipped])
+	return count[conformance.Failed] > 0, err
+}
+
+func sayJSON(w io.Writer, r *conformance.Result) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+func sayText(w io.Writer, r *conformance.Result) error {
+	_, err := io.WriteString(w, r.String())
+	return err
+}

@@ -1,0 +1,253 @@
+package conformance
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A View is what came out of a case, in the words of its family. It has every word
+// that an answer of its kind may use; nil is a word that does not apply.
+type View map[string]any
+
+// cwdMark is the member of a View that holds what <cwd> stands for.
+const cwdMark = "<cwd>"
+
+// A probe is a member that can only be told once it is known what is expected.
+type probe func(want any) any
+
+// A Diff is one member of an answer that came out otherwise.
+type Diff struct {
+	Key  string `json:"key"`
+	Want any    `json:"want"`
+	Got  any    `json:"got"`
+}
+
+// compare returns what differs from the expected answer, or nothing if the View is
+// that answer or one of its alternatives.
+func (c *Case) compare(v View) []Diff {
+	want, _ := c.Expect.(map[string]any)
+	if want == nil {
+		return []Diff{{Key: "expect", Want: "an object", Got: c.Expect}}
+	}
+	// What Gemini CLI answers was measured, so nothing is left out of it.
+	return v.judge(want, c.Alternatives, c.Dialect == "gemini")
+}
+
+// judge returns what differs from the expected answer, unless an alternative holds.
+func (v View) judge(want map[string]any, alternatives []map[string]any, complete bool) []Diff {
+	diffs := v.differs(want, complete)
+	if len(diffs) > 0 && slices.ContainsFunc(alternatives, func(a map[string]any) bool { return len(v.differs(a, false)) == 0 }) {
+		return nil
+	}
+	return diffs
+}
+
+// differs compares member by member. What is not expected is not looked at, unless
+// the answer is complete.
+func (v View) differs(want map[string]any, complete bool) []Diff {
+	var diffs []Diff
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		inner, isView := v[key].(View)
+		wanted, isObject := want[key].(map[string]any)
+		if isView && isObject {
+			for _, d := range inner.differs(wanted, complete) {
+				diffs = append(diffs, Diff{Key: key + "." + d.Key, Want: d.Want, Got: d.Got})
+			}
+			continue
+		}
+		if got, ok := v.holds(key, want[key]); !ok {
+			diffs = append(diffs, Diff{Key: key, Want: want[key], Got: got})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if _, ok := want[key]; complete && !ok && key != cwdMark {
+			diffs = append(diffs, Diff{Key: key, Want: "nothing", Got: v[key]})
+		}
+	}
+	return diffs
+}
+
+// holds reports whether one expected member came out, and what did.
+func (v View) holds(key string, want any) (got any, ok bool) {
+	for _, r := range rules {
+		of, is := r.of(key)
+		if !is {
+			continue
+		}
+		if value, has := v[of]; has {
+			got = plain(value)
+			return got, r.holds(want, got)
+		}
+	}
+	value, has := v[key]
+	if !has {
+		return "nothing: nobody knows this word", false
+	}
+	if ask, is := value.(probe); is {
+		value = ask(want)
+	}
+	got = plain(value)
+	if slices.Contains(subsets, key) {
+		wanted, _ := want.(map[string]any)
+		members, is := got.(map[string]any)
+		for name := range wanted {
+			is = is && v.equal(wanted[name], members[name])
+		}
+		return got, is
+	}
+	return got, v.equal(want, got)
+}
+
+// A rule is how members with a certain name, or kind of name, compare.
+type rule struct {
+	of    func(key string) (member string, is bool) // which member of the View it is about
+	holds func(want, got any) bool
+}
+
+func named(name, of string) func(string) (string, bool) {
+	return func(key string) (string, bool) { return of, key == name }
+}
+
+func ending(suffix string) func(string) (string, bool) {
+	return func(key string) (string, bool) { return strings.CutSuffix(key, suffix) }
+}
+
+// rules lists them; the first whose member is there counts, and equality where there
+// is none.
+var rules = []rule{
+	{named("warnings", "warnings"), amongWarnings},
+	{named("not_ran", "ran"), func(want, got any) bool {
+		return !slices.ContainsFunc(list(want), func(name any) bool { return slices.Contains(list(got), name) })
+	}},
+	{named("absent", "env"), func(want, got any) bool {
+		set, _ := got.(map[string]any)
+		return !slices.ContainsFunc(texts(want), func(name string) bool { _, is := set[name]; return is })
+	}},
+	{named("hooks", "hooks"), func(want, got any) bool { return reflect.DeepEqual(uninformed(want), uninformed(got)) }},
+	{named("max_ms", "ms"), atMost},
+	{named("max_rss_growth_mb", "rss_growth_mb"), atMost},
+	{ending("_max_bytes"), func(want, got any) bool { text, _ := got.(string); return float64(len(text)) <= size(want) }},
+	{ending("_valid_utf8"), func(want, got any) bool { text, is := got.(string); return is && utf8.ValidString(text) == want }},
+	{ending("_contains"), func(want, got any) bool {
+		text, is := got.(string)
+		return is && !slices.ContainsFunc(texts(want), func(part string) bool { return !strings.Contains(text, part) })
+	}},
+	{ending("_starts"), func(want, got any) bool {
+		text, is := got.(string)
+		begin, _ := want.(string)
+		return is && strings.HasPrefix(text, begin)
+	}},
+	{ending("_min"), func(want, got any) bool { return size(got) >= size(want) }},
+	{ending("_max"), atMost},
+}
+
+func atMost(want, got any) bool { return size(got) <= size(want) }
+
+// size is a number, or how many there are in a list.
+func size(value any) float64 {
+	switch value := value.(type) {
+	case json.Number:
+		n, _ := strconv.ParseFloat(value.String(), 64)
+		return n
+	case []any:
+		return float64(len(value))
+	default:
+		return 0
+	}
+}
+
+// list is a list, or a list of the one value.
+func list(value any) []any {
+	if l, is := value.([]any); is {
+		return l
+	}
+	if value == nil {
+		return nil
+	}
+	return []any{value}
+}
+
+// texts are the texts of a list.
+func texts(value any) []string {
+	var all []string
+	for _, v := range list(value) {
+		if text, is := v.(string); is {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// amongWarnings: each expected warning was given; none at all if none is expected.
+func amongWarnings(want, got any) bool {
+	if len(list(want)) == 0 {
+		return len(list(got)) == 0
+	}
+	return !slices.ContainsFunc(list(want), func(w any) bool {
+		return !slices.ContainsFunc(list(got), func(g any) bool { return reflect.DeepEqual(w, g) })
+	})
+}
+
+// uninformed is what hooks did, without what only informs people.
+func uninformed(value any) any {
+	hooks := []any{}
+	for _, hook := range list(value) {
+		if members, is := hook.(map[string]any); is {
+			members = maps.Clone(members)
+			delete(members, "error")
+			delete(members, "output_format")
+			hook = members
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks
+}
+
+// subsets are the members of which only what is expected is looked at.
+var subsets = []string{"env", "log", "saw"}
+
+// equal compares values: numbers as they are written, objects without regard to the
+// order of members, text byte by byte.
+func (v View) equal(want, got any) bool {
+	switch want := want.(type) {
+	case string:
+		switch want {
+		case "<go os>":
+			return got == runtime.GOOS
+		case "<go arch>":
+			return got == runtime.GOARCH
+		case cwdMark:
+			return got == v[cwdMark]
+		case "<rfc3339>":
+			text, _ := got.(string)
+			at, err := time.Parse(time.RFC3339, text)
+			_, offset := at.Zone()
+			return err == nil && offset == 0
+		}
+		return got == want
+	case []any:
+		g, is := got.([]any)
+		return is && slices.EqualFunc(want, g, v.equal)
+	case map[string]any:
+		g, is := got.(map[string]any)
+		return is && maps.EqualFunc(want, g, v.equal)
+	default:
+		return want == got
+	}
+}
+
+// plain is a value as it would be read from JSON.
+func plain(value any) any {
+	out, err := tree(encode(value))
+	if err != nil {
+		panic(err) // encode has just written it
+	}
+	return out
+}

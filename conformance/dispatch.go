@@ -1,0 +1,151 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// dispatch fires one event through the hooks of a plan.
+func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Input json.RawMessage `json:"input"`
+		Plan  plan            `json:"plan"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	def := eventDef{Event: grapnel.Kind(c.Event), Native: c.Native, Input: d.Input}
+	b, err := d.Plan.bench(c.Dialect, def.Event)
+	if errors.Is(err, path.ErrBadPattern) {
+		return c.compare(refused("invalid_matcher")), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	var v View
+	run := func() { v, err = b.dispatch(ctx, &def) }
+	switch {
+	case contains(c.expected(), "max_rss_growth_mb"):
+		grown := growth(run)
+		v["rss_growth_mb"] = grown
+	case contains(c.expected(), "terminal_output"):
+		said, readErr := terminal(run)
+		v["terminal_output"], err = said, errors.Join(err, readErr)
+	default:
+		run()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.compare(v), nil
+}
+
+// sequence fires events through the same hooks, one after the other.
+func sequence(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Events []eventDef `json:"events"`
+		Plan   plan       `json:"plan"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	var kinds []grapnel.Kind
+	for _, def := range d.Events {
+		kinds = append(kinds, def.Event)
+	}
+	b, err := d.Plan.bench(c.Dialect, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	decisions := []any{}
+	for _, def := range d.Events {
+		v, err := b.dispatch(ctx, &def)
+		if err != nil {
+			return nil, err
+		}
+		decisions = append(decisions, v["decision"])
+	}
+	return c.compare(View{"decisions": decisions, "log": b.logged()}), nil
+}
+
+// refused is the answer to a plan that was not loaded.
+func refused(class string) View {
+	return View{
+		"config_error": class, "decision": nil, "cause": nil, "reason": "", "modified": nil, "effective": nil,
+		"ran": []string{}, "results": 0, "saw": nil, "log": nil, "warnings": []warning{}, "process_started": false, "ms": 0,
+	}
+}
+
+// bench makes an engine with the hooks of the plan. Those that name no events listen
+// to these.
+func (p *plan) bench(dialect string, on ...grapnel.Kind) (*bench, error) {
+	family, err := familyOf(dialect)
+	if err != nil {
+		return nil, err
+	}
+	preset, err := p.preset(family)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBench(family, preset)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.add(p.Hooks, on); err != nil {
+		b.remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+// add adds hooks to the engine.
+func (b *bench) add(defs []hookDef, on []grapnel.Kind) error {
+	specs, err := b.specs(defs, on)
+	if err != nil {
+		return err
+	}
+	return b.engine.Add(specs...)
+}
+
+func (b *bench) specs(defs []hookDef, on []grapnel.Kind) ([]grapnel.Spec, error) {
+	specs := make([]grapnel.Spec, len(defs))
+	for i := range defs {
+		var err error
+		if specs[i], err = b.spec(&defs[i], on); err != nil {
+			return nil, err
+		}
+	}
+	return specs, nil
+}
+
+// dispatch fires an event as the family's host does.
+func (b *bench) dispatch(ctx context.Context, def *eventDef) (View, error) {
+	return b.dispatchIn(ctx, b.engine, def)
+}
+
+func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef) (View, error) {
+	ev, err := def.event(b)
+	if err != nil {
+		return nil, err
+	}
+	if ev.Kind == b.family.unwaited {
+		f := &firing{bench: b, event: ev, first: b.called(), began: time.Now()}
+		e.Start(ctx, ev)
+		f.took = time.Since(f.began)
+		return f.answer(ctx), nil
+	}
+	f := b.fire(ev, func() grapnel.Verdict {
+		if unread := unobtainable(def.Input); unread != nil {
+			return e.Fail(ctx, ev, unread)
+		}
+		return e.Fire(ctx, ev)
+	})
+	return f.answer(ctx), nil
+}

@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// flyto runs every hook, and its host reads the answer: a stop, or the answer to a
+// question for permission, stand beside the decision.
+var flyto = family{
+	name:     "flyto",
+	events:   eventsOf(dialect.Flyto),
+	unwaited: grapnel.ModelAfter, // a slow hook must not delay each answer of the model
+	answer: func(f *firing, v View) {
+		v["should_stop"], v["permission"] = f.verdict.Halt != "", nil
+		if f.verdict.Halt != "" {
+			v["reason"] = f.verdict.Halt
+			if i := slices.IndexFunc(f.calls, func(c call) bool { return c.out.Halt != "" }); i >= 0 && f.calls[i].silent() {
+				v["reason"] = "" // the text that stands in for it is not the hook's
+			}
+		}
+		if f.event.Kind == grapnel.PermissionBefore {
+			v["permission"] = map[grapnel.Decision]string{grapnel.Allow: "allow", grapnel.Block: "deny"}[f.verdict.Decision]
+		}
+	},
+}
+
+func eventsOf(d *dialect.Dialect) []eventName {
+	var events []eventName
+	for _, row := range d.Events {
+		events = append(events, eventName{row.Kind, row.Native})
+	}
+	return events
+}
+
+// builders say which event each of Flyto's builders of an environment is about, if
+// hook_type does not, and what it may be given.
+var builders = map[string]struct {
+	hookType string
+	args     []string
+}{
+	"pre_tool":      {"pre_tool_use", []string{"tool_name", "input"}},
+	"post_tool":     {"post_tool_use", []string{"tool_name", "input", "output", "is_error"}},
+	"session":       {"session_start", []string{"session_id"}},
+	"permission":    {"permission_request", []string{"tool_name", "reason"}},
+	"pre_sampling":  {"pre_sampling", []string{"model", "turn", "message_count"}},
+	"post_sampling": {"post_sampling", []string{"model", "turn", "input_tokens", "output_tokens", "stop_reason", "response"}},
+	"notification":  {"notification", []string{"message", "level"}},
+	"task":          {"task_created", []string{"task_id", "description"}},
+}
+
+// builderArgs are those that every builder takes.
+var builderArgs = []string{"project_root", "plugin_dir", "parent_env", "hook_type"}
+
+// flytoEnv starts a hook that prints its environment.
+func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Builder string                     `json:"builder"`
+		Args    map[string]json.RawMessage `json:"args"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	ev, err := built(d.Builder, d.Args)
+	if err != nil {
+		return nil, err
+	}
+	var parent map[string]string
+	if raw := d.Args["parent_env"]; raw != nil {
+		if err := strict(raw, &parent); err != nil {
+			return nil, fmt.Errorf("parent_env: %w", err)
+		}
+	}
+	defer setenv(parent)()
+	b, err := (&plan{}).bench(c.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	ev.Session.CWD = b.dir
+	if info, err := os.Stat(ev.Session.Root); err == nil && info.IsDir() && filepath.IsAbs(ev.Session.Root) {
+		ev.Session.CWD = ev.Session.Root
+	}
+	w := &watched{bench: b, def: &hookDef{Name: "env", Kind: "command"}}
+	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto.HookEnv}
+	if d.Args["plugin_dir"] != nil { // a stranger's program, which must not see keys
+		cmd.Inherit = process.InheritMinimal
+	}
+	w.runs(cmd, dialect.Flyto)
+	if err := b.engine.Add(b.preset.Defaults(grapnel.Spec{Name: "env", On: []grapnel.Kind{ev.Kind}, Hook: w})); err != nil {
+		return nil, err
+	}
+	f := b.fire(ev, func() grapnel.Verdict { return b.engine.Fire(ctx, ev) })
+	if len(f.calls) != 1 || f.calls[0].output == nil {
+		return nil, fmt.Errorf("the hook did not run: %+v", f.record)
+	}
+	cwd, printed, _ := strings.Cut(string(f.calls[0].output.Stdout), "\n")
+	env := map[string]string{}
+	for v := range strings.SplitSeq(printed, "\x00") {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			env[name] = value
+		}
+	}
+	return c.compare(View{"env": env, cwdMark: cwd}), nil
+}
+
+// built is the event that a builder makes an environment of. What its own fields do
+// not hold is read from the payload, as it is of one that a Flyto agent fires.
+func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error) {
+	builder, ok := builders[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no builder %q", name)
+	}
+	for arg, value := range args {
+		if !slices.Contains(builderArgs, arg) && !slices.Contains(builder.args, arg) {
+			return nil, fmt.Errorf("the builder %s takes no %q", name, arg)
+		}
+		if unobtainable(value) != nil {
+			delete(args, arg) // the hook runs all the same
+		}
+	}
+	hookType := builder.hookType
+	failed := string(args["is_error"]) == "true"
+	switch given := text(args["hook_type"]); {
+	case given != "":
+		hookType = given
+	case failed:
+		hookType = "post_tool_use_failure"
+	}
+	kind, err := flyto.kindOf(hookType)
+	if err != nil {
+		return nil, err
+	}
+	ev := &grapnel.Event{
+		Kind: kind, Agent: grapnel.Agent{Name: flyto.name}, Native: encode(args),
+		Session: grapnel.Session{ID: text(args["session_id"]), Root: text(args["project_root"])},
+	}
+	if args["tool_name"] != nil {
+		ev.Tool = &grapnel.Tool{Name: text(args["tool_name"]), Input: args["input"], Output: args["output"], Failed: failed}
+	}
+	return ev, nil
+}
+
+// setenv sets variables of this process, and returns what undoes it.
+func setenv(vars map[string]string) (undo func()) {
+	before := os.Environ()
+	for name, value := range vars {
+		_ = os.Setenv(name, value) // a name that cannot be is not there
+	}
+	return func() {
+		for name := range vars {
+			_ = os.Unsetenv(name)
+		}
+		for _, v := range before {
+			name, value, _ := strings.Cut(v, "=")
+			if _, changed := vars[name]; changed {
+				_ = os.Setenv(name, value)
+			}
+		}
+	}
+}
+
+// flytoParse asks one of Flyto's helpers about the results of hooks.
+func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Function string `json:"function"`
+		Key      string `json:"key"`
+		Results  []struct {
+			Exit   int             `json:"exit"`
+			Stdout string          `json:"stdout"`
+			Stderr string          `json:"stderr"`
+			JSON   json.RawMessage `json:"json_output"`
+			Error  string          `json:"error"`
+		} `json:"results"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	var results dialect.FlytoResults
+	success := []bool{}
+	for _, r := range d.Results {
+		var failed error
+		if r.Error != "" {
+			failed = errors.New(r.Error)
+		}
+		if r.JSON != nil { // which stands in for what was printed
+			r.Stdout = string(r.JSON)
+		}
+		result := dialect.NewFlytoResult(dialect.Output{Exit: r.Exit, Stdout: []byte(r.Stdout), Stderr: []byte(r.Stderr)}, failed)
+		results = append(results, result)
+		success = append(success, result.Success())
+	}
+	switch d.Function {
+	case "post_compact":
+		return c.compare(View{"text": results.Summary()}), nil
+	case "find_json":
+		value, found := results.FindJSON(d.Key)
+		return c.compare(View{"found": found, "value": value}), nil
+	case "first_error":
+		return c.compare(View{"index": results.FirstError()}), nil
+	case "success":
+		return c.compare(View{"success": success}), nil
+	case "has_errors":
+		return c.compare(View{"has_errors": results.HasErrors()}), nil
+	default:
+		return nil, fmt.Errorf("there is no function %q", d.Function)
+	}
+}

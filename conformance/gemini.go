@@ -1,0 +1,559 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// gemini is Gemini CLI. Its events and the language of its hooks are those of the
+// dialect; its cases were measured, and expect no less than the whole answer.
+var gemini = family{name: "gemini", events: geminiEvents(), maxOutput: 64 << 20} // the agent keeps all of it
+
+func geminiEvents() []eventName {
+	var names []eventName
+	for _, row := range dialect.GeminiCLI.Events {
+		names = append(names, eventName{row.Kind, row.Native})
+	}
+	return names
+}
+
+// geminiEventOf finds the event of a case, by either of its names.
+func geminiEventOf(c *Case) (eventName, error) {
+	for _, e := range gemini.events {
+		if string(e.kind) == c.Event || c.Event == "" && e.native == c.Native {
+			return e, nil
+		}
+	}
+	return eventName{}, fmt.Errorf("gemini has no event %q (%s)", c.Event, c.Native)
+}
+
+// geminiDispatch fires one event through the hooks of a plan.
+func geminiDispatch(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Input map[string]any `json:"input"`
+		Plan  plan           `json:"plan"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	e, err := geminiEventOf(c)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.Plan.bench(c.Dialect, e.kind)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	ev, err := geminiEvent(e, b.dir, d.Input)
+	if err != nil {
+		return nil, err
+	}
+	f := b.fire(ev, func() grapnel.Verdict { return b.engine.Fire(ctx, ev) })
+	g := geminiView{firing: f, kind: ev.Kind, input: d.Input, said: make([]geminiSaid, len(d.Plan.Hooks))}
+	for i := range d.Plan.Hooks {
+		g.said[i] = f.geminiSaid(&d.Plan.Hooks[i])
+	}
+	return c.compare(g.view(d.Plan.Mode == "sequential")), nil
+}
+
+// geminiInputs are the fields of an event that a case may give.
+var geminiInputs = []string{
+	"tool_name", "tool_input", "tool_response", "prompt", "prompt_response", "stop_hook_active", "source", "reason", "trigger",
+	"notification_type", "message", "details", "session_id", "mcp_context", "original_request_name",
+}
+
+// geminiEvent is the event as the agent would tell it, except that it can be told
+// everything: what the hooks decide is asked for, not what becomes of it.
+func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event, error) {
+	payload := map[string]any{"session_id": "conformance", "transcript_path": "", "cwd": dir, "timestamp": "2026-01-01T00:00:00.000Z"}
+	for name, value := range input {
+		provider, isObject := value.(map[string]any)
+		switch {
+		case name == "provider_request" && isObject:
+			payload["llm_request"] = llmRequest(provider)
+		case name == "provider_response" && isObject:
+			payload["llm_response"] = llmResponse(provider)
+		case slices.Contains(geminiInputs, name):
+			payload[name] = value
+		default:
+			return nil, fmt.Errorf("unknown input %q", name)
+		}
+	}
+	payload["hook_event_name"] = e.native
+	ev, err := dialect.GeminiCLI.Read(dialect.Input{Payload: encode(payload)})
+	if err != nil {
+		return nil, err
+	}
+	ev.Kind, ev.Can = e.kind, nil
+	return ev, nil
+}
+
+// geminiSaid is what came of one hook.
+type geminiSaid struct {
+	call    *call          // nil = it was not called
+	success bool           // it ended with exit code 0
+	format  string         // of its answer: json, text, or empty for none
+	answer  map[string]any // its members; text is what the agent makes of it
+}
+
+// geminiSaid finds out what a hook said, to the byte.
+func (f *firing) geminiSaid(def *hookDef) geminiSaid {
+	i := slices.IndexFunc(f.calls, func(c call) bool { return c.hook == def })
+	if i < 0 {
+		return geminiSaid{}
+	}
+	said := geminiSaid{call: &f.calls[i]}
+	out := said.call.output
+	if out == nil || errors.Is(said.call.err, grapnel.ErrTimeout) {
+		return said
+	}
+	said.success = out.Exit == 0
+	said.format, said.answer = geminiAnswer(out)
+	return said
+}
+
+// geminiAnswer reads an answer as the agent does.
+func geminiAnswer(out *dialect.Output) (format string, answer map[string]any) {
+	text := strings.TrimSpace(string(out.Stdout))
+	if text == "" {
+		text = strings.TrimSpace(string(out.Stderr))
+	}
+	if text == "" {
+		return "", nil
+	}
+	value, err := tree([]byte(text))
+	if inner, is := value.(string); is {
+		err = strict([]byte(inner), &value)
+	}
+	if err == nil {
+		switch value := value.(type) {
+		case map[string]any:
+			return "json", value
+		case []any:
+			return "json", nil
+		default:
+			return "", nil
+		}
+	}
+	switch out.Exit {
+	case 0, -1:
+		return "text", map[string]any{"decision": "allow", "systemMessage": text}
+	case 1:
+		return "text", map[string]any{"decision": "allow", "systemMessage": "Warning: " + text}
+	default:
+		return "text", map[string]any{"decision": "deny", "reason": text}
+	}
+}
+
+// text is a member of the answer that is text.
+func (s *geminiSaid) text(name string) string {
+	text, _ := s.answer[name].(string)
+	return text
+}
+
+func (s *geminiSaid) stops() bool { return s.answer["continue"] == false }
+func (s *geminiSaid) denies() bool {
+	return s.text("decision") == "deny" || s.text("decision") == "block"
+}
+
+// set reports whether the hook replaced a field.
+func (s *geminiSaid) set(field grapnel.Field) bool {
+	return s.format != "" && (s.call.out.Set[field] != nil || s.call.out.Patch[field] != nil)
+}
+
+// geminiView makes a View of a firing: what was decided and changed from the
+// Verdict, the words for people from what each hook said.
+type geminiView struct {
+	*firing
+	kind  grapnel.Kind
+	input map[string]any
+	said  []geminiSaid // in plan order
+}
+
+// decides reports whether hooks have a say at the event.
+func (g *geminiView) decides() bool {
+	switch g.kind {
+	case grapnel.SessionStart, grapnel.SessionEnd, grapnel.CompactBefore, grapnel.NotificationSent, grapnel.ToolsetBefore:
+		return false
+	default:
+		return true
+	}
+}
+
+// joins reports whether texts of several hooks are joined. Elsewhere a later one
+// takes the place of an earlier one.
+func (g *geminiView) joins() bool {
+	return g.decides() && !g.ofModel() || g.kind == grapnel.SessionStart
+}
+
+func (g *geminiView) ofModel() bool {
+	return g.kind == grapnel.ModelBefore || g.kind == grapnel.ModelAfter
+}
+
+func (g *geminiView) decision() string {
+	answered := slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" })
+	switch v := &g.verdict; {
+	case !g.decides():
+		return "none"
+	case v.Halt != "":
+		return "stop"
+	case v.Decision == grapnel.Block, g.kind == grapnel.ModelBefore && v.Event.Model.Response != nil:
+		return "deny"
+	case v.Decision == grapnel.Ask && g.kind == grapnel.ToolBefore:
+		return "ask"
+	case answered:
+		return "allow"
+	default:
+		return "none"
+	}
+}
+
+func (g *geminiView) view(inTurn bool) View {
+	v := View{"decision": g.decision(), "hooks": g.hooks()}
+	ends := v["decision"] == "stop" || v["decision"] == "deny"
+	if g.decides() {
+		v["continue"] = g.verdict.Halt == ""
+	}
+	g.texts(v, ends)
+	g.changes(v, ends)
+	if inTurn || g.ofModel() {
+		v["hook_inputs"] = g.shown()
+	}
+	return v
+}
+
+func (g *geminiView) hooks() []any {
+	hooks := []any{}
+	for _, s := range g.said {
+		hook := map[string]any{"success": s.success}
+		if s.format != "" {
+			hook["output_format"] = s.format
+		}
+		if s.call != nil && s.call.err != nil {
+			hook["error"] = s.call.err.Error()
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks
+}
+
+// texts adds what people and models are told.
+func (g *geminiView) texts(v View, ends bool) {
+	if g.kind == grapnel.ToolsetBefore {
+		return
+	}
+	reason := g.merged("reason", g.said)
+	stopReason := g.merged("stopReason", g.said)
+	if ends {
+		counting := g.standing()
+		effective := []string{g.merged("stopReason", counting), g.merged("reason", counting), "No reason provided"}
+		v["effective_reason"] = effective[slices.IndexFunc(effective, func(text string) bool { return text != "" })]
+	}
+	add := func(name, text string) {
+		if text != "" {
+			v[name] = text
+		}
+	}
+	if !g.ofModel() {
+		add("reason", reason)
+		add("stop_reason", stopReason)
+	}
+	add("system_message", g.merged("systemMessage", g.said))
+	switch g.kind {
+	case grapnel.SessionStart, grapnel.PromptBefore, grapnel.ToolAfter:
+		var context []string
+		for _, s := range g.said {
+			specific, _ := s.answer["hookSpecificOutput"].(map[string]any)
+			if text, is := specific["additionalContext"].(string); is {
+				context = append(context, text)
+			}
+		}
+		add("additional_context", strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(strings.Join(context, "\n")))
+	default: // nobody reads it there
+	}
+	if g.suppressed() {
+		v["suppress_output"] = true
+	}
+}
+
+// standing are the hooks whose reasons tell why it ends. At events of the model a
+// later allow takes back a deny, reason and all; by our law the deny stays, and with
+// it what was said until then.
+func (g *geminiView) standing() []geminiSaid {
+	if !g.ofModel() || g.verdict.Halt != "" {
+		return g.said
+	}
+	last := -1
+	for i := range g.said {
+		if g.said[i].denies() {
+			last = i
+		}
+	}
+	takenBack := slices.ContainsFunc(g.said[last+1:], func(s geminiSaid) bool { return s.answer["decision"] != nil })
+	if last < 0 || !takenBack {
+		return g.said
+	}
+	return g.said[:last+1]
+}
+
+// merged is a text that several hooks give.
+func (g *geminiView) merged(name string, said []geminiSaid) string {
+	var texts []string
+	for _, s := range said {
+		_, given := s.answer[name]
+		text := s.text(name)
+		switch {
+		case !g.joins() && given:
+			texts = []string{text}
+		case g.joins() && text != "" && (name != "stopReason" || s.stops()):
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func (g *geminiView) suppressed() bool {
+	suppressed := false
+	for _, s := range g.said {
+		if value, given := s.answer["suppressOutput"]; given {
+			suppressed = value == true || suppressed && g.joins()
+		}
+	}
+	return suppressed
+}
+
+// changes adds what goes on instead of what came.
+func (g *geminiView) changes(v View, ends bool) {
+	now := g.verdict.Event
+	replaced := func(field grapnel.Field) bool {
+		return slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.set(field) })
+	}
+	switch g.kind {
+	case grapnel.ToolBefore:
+		if !ends {
+			v["tool_input"], v["modified"] = now.Tool.Input, replaced(grapnel.FieldInput)
+		}
+	case grapnel.ToolAfter:
+		if now.Tool.Next != nil {
+			var next map[string]any
+			if strict(now.Tool.Next, &next) == nil {
+				v["tail_tool_call"] = map[string]any{"name": next["name"], "args": next["input"]}
+			}
+		}
+	case grapnel.AgentAfter:
+		v["clear_context"] = now.Stop.ClearMemory
+	case grapnel.ModelBefore:
+		g.request(v, ends)
+	case grapnel.ModelAfter:
+		v["provider_response"], v["modified"] = g.input["provider_response"], false
+		if !ends && replaced(grapnel.FieldResponse) {
+			v["provider_response"], v["modified"] = providerResponse(object(now.Model.Response)), true
+		}
+	case grapnel.ToolsetBefore:
+		v["tool_config"], v["modified"] = nil, false
+		if slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" }) { // also {} rewrites it
+			v["tool_config"], v["modified"] = toolConfig(now.Toolset), true
+		}
+	default: // nothing can be changed
+	}
+}
+
+// request adds what goes to the model, or comes in its place.
+func (g *geminiView) request(v View, ends bool) {
+	now := g.verdict.Event.Model
+	if ends {
+		answer := now.Response
+		if answer == nil { // a hook answered, and another one denied
+			answer = g.verdict.Native[dialect.GeminiCLI.Name+".llm_response"]
+		}
+		if answer != nil && v["decision"] == "deny" {
+			v["synthetic_response"] = providerResponse(object(answer))
+		}
+		return
+	}
+	base := map[string]any{"config": map[string]any{}}
+	given, _ := g.input["provider_request"].(map[string]any)
+	maps.Copy(base, given)
+	v["provider_request"] = base
+	for _, s := range slices.Backward(g.said) { // the last one is the one that counts
+		if !s.set(grapnel.FieldRequest) {
+			continue
+		}
+		// Members that it does not name stay as they are in the provider's shape.
+		final := object(now.Request)
+		named := object(s.call.out.Patch[grapnel.FieldRequest])
+		maps.DeleteFunc(final, func(name string, _ any) bool { _, is := named[name]; return !is })
+		v["provider_request"] = providerRequest(base, final)
+		return
+	}
+}
+
+func toolConfig(t *grapnel.Toolset) map[string]any {
+	names := slices.Compact(slices.Sorted(slices.Values(t.Allowed)))
+	mode := strings.ToUpper(t.Mode)
+	if mode == "" {
+		mode = "AUTO"
+	}
+	if mode == "NONE" || names == nil {
+		names = []string{}
+	}
+	return map[string]any{"mode": mode, "allowed_function_names": names}
+}
+
+// shown lists what each hook was shown of the event itself.
+func (g *geminiView) shown() []any {
+	list := []any{}
+	for _, s := range g.said {
+		var input map[string]any
+		var does program
+		if s.call != nil && json.Unmarshal(s.call.hook.Behaviour, &does) == nil && (does.ReadStdin == nil || *does.ReadStdin) {
+			input = object(s.call.wire)
+			for _, common := range []string{"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"} {
+				delete(input, common)
+			}
+		}
+		list = append(list, input)
+	}
+	return list
+}
+
+// object reads a JSON object; anything else is an empty one.
+func object(raw json.RawMessage) map[string]any {
+	members := map[string]any{}
+	if err := strict(raw, &members); err != nil {
+		return map[string]any{}
+	}
+	return members
+}
+
+// geminiMatch asks whether a matcher selects a hook.
+func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Matcher json.RawMessage `json:"matcher"`
+		Subject *string         `json:"subject"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	definition := map[string]any{"hooks": []any{map[string]any{"type": "command", "command": "true"}}}
+	if d.Matcher != nil {
+		definition["matcher"] = d.Matcher
+	}
+	planned, _, warnings, err := geminiPlanned(c, d.Subject, policy.GeminiRequest{}, []any{definition})
+	if err != nil {
+		return nil, err
+	}
+	v := View{"matches": len(planned.Entries) > 0 && planned.Entries[0].Error == ""}
+	if len(warnings) > 0 {
+		v["warning"] = true
+	}
+	return c.compare(v), nil
+}
+
+// geminiPlan asks which hooks of a configuration would run.
+func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Subject *string `json:"subject"`
+		Config  struct {
+			Settings   any      `json:"settings"`
+			Extensions []any    `json:"extensions"`
+			Active     bool     `json:"extensions_active"`
+			Trusted    bool     `json:"trusted_folder"`
+			Disabled   []string `json:"disabled"`
+		} `json:"config"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	if !d.Config.Active {
+		d.Config.Extensions = nil
+	}
+	req := policy.GeminiRequest{Disabled: d.Config.Disabled, Untrusted: !d.Config.Trusted}
+	planned, specs, _, err := geminiPlanned(c, d.Subject, req, d.Config.Settings, d.Config.Extensions...)
+	if err != nil {
+		return nil, err
+	}
+	runs, mode := []any{}, "parallel"
+	for _, entry := range planned.Entries {
+		if entry.Error != "" { // nobody can tell whether it would run
+			continue
+		}
+		if entry.Sequential {
+			mode = "sequential"
+		}
+		runs = append(runs, geminiRun(specs[entry.Source+"::"+entry.Hook]))
+	}
+	return c.compare(View{"runs": runs, "mode": mode}), nil
+}
+
+// geminiPlanned plans the event of a case, by the settings for it and those of
+// extensions.
+func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policy.Error, error) {
+	e, err := geminiEventOf(c)
+	if err != nil {
+		return grapnel.Plan{}, nil, nil, err
+	}
+	for i, definitions := range append([]any{settings}, extensions...) {
+		file := policy.GeminiHooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
+		if definitions != nil {
+			file.Hooks = encode(map[string]any{e.native: definitions})
+		}
+		req.Files = append(req.Files, file)
+	}
+	req.Command = func(cmd policy.Command) grapnel.Hook { return geminiCommand(cmd) }
+	specs, warnings := policy.LoadGemini(req)
+	preset, _ := grapnel.FindPreset(gemini.name)
+	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
+	if err != nil {
+		return grapnel.Plan{}, nil, nil, err
+	}
+	ev := &grapnel.Event{Kind: e.kind, Agent: grapnel.Agent{Name: dialect.GeminiCLI.Name}}
+	if subject != nil {
+		ev.Tool, ev.Cause = &grapnel.Tool{Name: *subject}, *subject
+	}
+	byName := make(map[string]grapnel.Spec, len(specs))
+	for _, s := range specs {
+		byName[s.FullName()] = s
+	}
+	return engine.Plan(ev), byName, warnings, nil
+}
+
+// geminiCommand is a hook that is planned and never run.
+type geminiCommand policy.Command
+
+// Handle is never called.
+func (geminiCommand) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, errors.New("it was only planned")
+}
+
+// geminiRun is a planned hook as it was configured.
+func geminiRun(s grapnel.Spec) map[string]any {
+	run := map[string]any{}
+	command := ""
+	if args := s.Hook.(geminiCommand).Args; len(args) > 0 {
+		command = args[len(args)-1]
+		run["command"] = command
+	}
+	name, ofCommand := strings.CutSuffix(s.Key, ":"+command)
+	if !ofCommand {
+		name = strings.TrimSuffix(s.Key, ":")
+	}
+	if name != "" {
+		run["name"] = name
+	}
+	if s.Timeout > 0 {
+		run["timeout"] = s.Timeout / time.Millisecond
+	}
+	return run
+}

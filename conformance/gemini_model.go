@@ -1,0 +1,258 @@
+package conformance
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Cases about calls of the model speak the provider's language: {model, contents,
+// config} and {candidates, usageMetadata}. Gemini CLI shows its hooks less, in a
+// shape of its own, and translates back what they say. No agent's payload has the
+// provider's shape, so this is here and not in the dialect.
+
+// llmSettings are the settings that hooks see.
+var llmSettings = []string{"temperature", "maxOutputTokens", "topP", "topK"}
+
+// defaultModel is what hooks are told of a request that names none.
+const defaultModel = "gemini-3.5-flash"
+
+// llmRequest is a request as hooks see it: the texts and four settings.
+func llmRequest(provider map[string]any) map[string]any {
+	messages := []any{}
+	for _, content := range list(provider["contents"]) {
+		role, text := "user", ""
+		if said, is := content.(string); is {
+			text = said
+		} else if entry, is := entryOf(content); is {
+			if entry["role"] == "model" || entry["role"] == "system" {
+				role = entry["role"].(string)
+			}
+			for _, part := range list(entry["parts"]) {
+				said, _ := textOf(part)
+				text += said
+			}
+			if text == "" {
+				continue
+			}
+		} else {
+			continue
+		}
+		messages = append(messages, map[string]any{"role": role, "content": text})
+	}
+	model := provider["model"]
+	if model == nil || model == "" {
+		model = defaultModel
+	}
+	config, _ := provider["config"].(map[string]any)
+	return map[string]any{"model": model, "messages": messages, "config": members(config, llmSettings...)}
+}
+
+// providerRequest lays what hooks made of a request over it.
+func providerRequest(base, said map[string]any) map[string]any {
+	request := maps.Clone(base)
+	if request["model"] == nil {
+		request["model"] = ""
+	}
+	if said["model"] != nil {
+		request["model"] = said["model"]
+	}
+	if messages, is := said["messages"].([]any); is {
+		request["contents"] = contents(list(base["contents"]), messages)
+	}
+	if settings, is := said["config"].(map[string]any); is {
+		config, _ := base["config"].(map[string]any)
+		config = maps.Clone(config)
+		for _, name := range llmSettings {
+			delete(config, name) // what a hook leaves out is taken out
+		}
+		maps.Copy(config, members(settings, llmSettings...))
+		request["config"] = config
+	}
+	return request
+}
+
+// contents gives the entries that hooks saw the texts that they say, in order. What
+// is no text stays, behind the text; further messages come last.
+func contents(base, messages []any) []any {
+	now := []any{}
+	next := func() (message map[string]any, ok bool) {
+		if len(messages) == 0 {
+			return nil, false
+		}
+		message, _ = messages[0].(map[string]any)
+		messages = messages[1:]
+		return message, true
+	}
+	entry := func(m map[string]any) map[string]any {
+		role := map[string]any{"parts": []any{map[string]any{"text": jsString(m, "content")}}}
+		if value, is := m["role"]; is {
+			role["role"] = value
+		}
+		return role
+	}
+	for _, content := range base {
+		if text, is := content.(string); is {
+			m, ok := next()
+			if !ok {
+				m = map[string]any{"role": "user", "content": text}
+			}
+			now = append(now, entry(m))
+			continue
+		}
+		was, is := entryOf(content)
+		if !is {
+			now = append(now, map[string]any{"role": "user", "parts": []any{content}})
+			continue
+		}
+		isText := func(part any) bool { _, is := textOf(part); return is }
+		parts := list(was["parts"])
+		if !slices.ContainsFunc(parts, isText) {
+			now = append(now, was)
+			continue
+		}
+		m, ok := next()
+		if !ok {
+			now = append(now, was)
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(parts), isText)
+		said := maps.Clone(was)
+		maps.Copy(said, entry(m))
+		said["parts"] = append(said["parts"].([]any), others...)
+		now = append(now, said)
+	}
+	for {
+		m, ok := next()
+		if !ok {
+			return now
+		}
+		now = append(now, entry(m))
+	}
+}
+
+// entryOf is an entry of the contents that has a role and parts.
+func entryOf(content any) (map[string]any, bool) {
+	entry, _ := content.(map[string]any)
+	_, role := entry["role"]
+	_, parts := entry["parts"]
+	return entry, role && parts
+}
+
+func textOf(part any) (string, bool) {
+	members, _ := part.(map[string]any)
+	text, is := members["text"].(string)
+	return text, is
+}
+
+// members are those of an object that are there.
+func members(of map[string]any, names ...string) map[string]any {
+	there := map[string]any{}
+	for _, name := range names {
+		if value, is := of[name]; is {
+			there[name] = value
+		}
+	}
+	return there
+}
+
+// jsString is a member as JavaScript would make text of it.
+func jsString(of map[string]any, name string) string {
+	value, is := of[name]
+	if !is {
+		return "undefined"
+	}
+	var text func(any) string
+	text = func(value any) string {
+		switch value := value.(type) {
+		case string:
+			return value
+		case nil:
+			return "null"
+		case map[string]any:
+			return "[object Object]"
+		case []any:
+			texts := make([]string, len(value))
+			for i, element := range value {
+				if element != nil {
+					texts[i] = text(element)
+				}
+			}
+			return strings.Join(texts, ",")
+		case json.Number:
+			return value.String()
+		default:
+			return string(encode(value))
+		}
+	}
+	return text(value)
+}
+
+// llmResponse is a response as hooks see it: no calls of functions.
+func llmResponse(provider map[string]any) map[string]any {
+	response := map[string]any{}
+	candidates := []any{}
+	for i, candidate := range list(provider["candidates"]) {
+		c, _ := candidate.(map[string]any)
+		content, _ := c["content"].(map[string]any)
+		texts, shown := []any{}, ""
+		for _, part := range list(content["parts"]) {
+			if text, is := textOf(part); is {
+				texts = append(texts, text)
+				if part.(map[string]any)["thought"] != true {
+					shown += text
+				}
+			}
+		}
+		if i == 0 && len(list(content["parts"])) > 0 {
+			response["text"] = shown
+		}
+		seen := members(c, "finishReason", "index")
+		seen["content"] = map[string]any{"role": "model", "parts": texts}
+		if ratings, is := c["safetyRatings"].([]any); is {
+			seen["safetyRatings"] = ratingsOf(ratings)
+		}
+		candidates = append(candidates, seen)
+	}
+	response["candidates"] = candidates
+	if usage, is := provider["usageMetadata"].(map[string]any); is {
+		response["usageMetadata"] = members(usage, "promptTokenCount", "candidatesTokenCount", "totalTokenCount")
+	}
+	return response
+}
+
+func ratingsOf(ratings []any) []any {
+	seen := []any{}
+	for _, rating := range ratings {
+		r, _ := rating.(map[string]any)
+		of := map[string]any{}
+		for _, name := range []string{"category", "probability"} {
+			of[name] = ""
+			if r[name] != nil {
+				of[name] = jsString(r, name)
+			}
+		}
+		seen = append(seen, of)
+	}
+	return seen
+}
+
+// providerResponse is a response that a hook made.
+func providerResponse(said map[string]any) map[string]any {
+	response := members(said, "text", "usageMetadata")
+	candidates := []any{}
+	for _, candidate := range list(said["candidates"]) {
+		c, _ := candidate.(map[string]any)
+		content, _ := c["content"].(map[string]any)
+		parts := []any{}
+		for _, part := range list(content["parts"]) {
+			parts = append(parts, map[string]any{"text": part})
+		}
+		made := members(c, "finishReason", "index", "safetyRatings")
+		made["content"] = map[string]any{"role": "model", "parts": parts}
+		candidates = append(candidates, made)
+	}
+	response["candidates"] = candidates
+	return response
+}

@@ -1,0 +1,36 @@
+package conformance
+
+import "context"
+
+// A handler runs a case and compares what came out with what the case expects. An
+// error says that there is nothing to compare.
+type handler func(ctx context.Context, c *Case) ([]Diff, error)
+
+// kinds says who runs which cases. A kind that is not here fails.
+var kinds = []struct {
+	dialect string
+	kind    string
+	run     handler
+}{
+	{"ironclaw", "dispatch", dispatch},
+	{"ironclaw", "registry", registry},
+	{"miniclaw", "dispatch", dispatch},
+	{"miniclaw", "sequence", sequence},
+	{"miniclaw", "registry", registry},
+	{"flyto", "dispatch", dispatch},
+	{"flyto", "registry", registry},
+	{"flyto", "env", flytoEnv},
+	{"flyto", "parse", flytoParse},
+	{"gemini", "dispatch", geminiDispatch},
+	{"gemini", "match", geminiMatch},
+	{"gemini", "plan", geminiPlan},
+}
+
+func handlerOf(dialect, kind string) handler {
+	for _, k := range kinds {
+		if k.dialect == dialect && k.kind == kind {
+			return k.run
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// strict decodes JSON. A member without a place to go is an error.
+func strict(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // numbers stay as they are written
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one value")
+	}
+	return nil
+}
+
+// tree decodes JSON of any shape; nothing at all is null.
+func tree(raw []byte) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var value any
+	err := strict(raw, &value)
+	return value, err
+}
+
+// encode writes JSON with nothing escaped for HTML.
+func encode(value any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil { // it was decoded from JSON, or is made of texts and numbers
+		panic(fmt.Sprintf("cannot write %T as JSON: %v", value, err))
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// expand writes out what {"$repeat": x, "$times": n} stands for.
+func expand(raw json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(raw, []byte(`"$repeat"`)) {
+		return raw, nil // to the byte: the order of members stays
+	}
+	value, err := tree(raw)
+	if err != nil {
+		return nil, err
+	}
+	if value, err = repeated(value); err != nil {
+		return nil, err
+	}
+	return encode(value), nil
+}
+
+// maxRepeat keeps a slip in a file from eating the memory of the machine.
+const maxRepeat = 256 << 20
+
+func repeated(value any) (any, error) {
+	var err error
+	switch value := value.(type) {
+	case []any:
+		for i := range value {
+			if value[i], err = repeated(value[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		if _, ok := value["$repeat"]; ok {
+			var r struct {
+				Text  string `json:"$repeat"`
+				Times int    `json:"$times"`
+			}
+			if err := strict(encode(value), &r); err != nil {
+				return nil, err
+			}
+			if r.Times < 0 || r.Times > maxRepeat/max(1, len(r.Text)) {
+				return nil, fmt.Errorf("$times is %d: from 0 on, and at most %d bytes in all", r.Times, maxRepeat)
+			}
+			return strings.Repeat(r.Text, r.Times), nil
+		}
+		for key := range value {
+			if value[key], err = repeated(value[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return value, nil
+}
+
+// unobtainable returns the error that stands for a value, or for a part of it.
+func unobtainable(raw json.RawMessage) error {
+	if !bytes.Contains(raw, []byte(`"$error"`)) {
+		return nil
+	}
+	value, err := tree(raw)
+	if err != nil {
+		return err
+	}
+	return errorIn(value)
+}
+
+func errorIn(value any) error {
+	switch value := value.(type) {
+	case []any:
+		for _, v := range value {
+			if err := errorIn(v); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if text, ok := value["$error"].(string); ok && len(value) == 1 {
+			return errors.New(text)
+		}
+		for _, v := range value {
+			if err := errorIn(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
