@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // A side is one of the things that are compared. Run does it once and returns
@@ -60,9 +61,21 @@ type group struct {
 	beside   []*contest
 }
 
-// interleave runs every side n times, round robin, so that load on the machine
-// falls on all alike. A side that is given twice runs once per round.
-func interleave(ctx context.Context, n int, sides ...*side) error {
+// A plan says how much is measured.
+type plan struct {
+	runs    int       // of each side
+	retries int       // how often a row that would fail is measured again
+	until   time.Time // when it has to be enough, on a machine that is very busy; zero = never
+}
+
+// fewest is how many runs a minimum wants, however late it is.
+const fewest = 20
+
+func (p plan) late() bool { return !p.until.IsZero() && time.Now().After(p.until) }
+
+// interleave runs every side as often as planned, round robin, so that load on the
+// machine falls on all alike. A side that is given twice runs once per round.
+func interleave(ctx context.Context, p plan, sides ...*side) error {
 	var once []*side
 	seen := map[*side]bool{}
 	for _, s := range sides {
@@ -71,7 +84,10 @@ func interleave(ctx context.Context, n int, sides ...*side) error {
 			once = append(once, s)
 		}
 	}
-	for range n {
+	for i := range p.runs {
+		if i >= fewest && p.late() {
+			break
+		}
 		for _, s := range once {
 			if err := context.Cause(ctx); err != nil {
 				return fmt.Errorf("measure %s: %w", s.name, err)
@@ -87,28 +103,28 @@ func interleave(ctx context.Context, n int, sides ...*side) error {
 	return nil
 }
 
-// measure runs a group, n interleaved runs of each side, and returns one row for
-// each contest. A row that would fail is measured again, up to retries times, and
-// both sides keep the best they ever showed: a burst of load is no regression.
-func measure(ctx context.Context, n, retries int, g group) ([]row, error) {
-	if n < 1 {
+// measure runs a group and returns one row for each contest. A row that would fail
+// is measured again, and both sides keep the best they ever showed: a burst of load
+// is no regression.
+func measure(ctx context.Context, p plan, g group) ([]row, error) {
+	if p.runs < 1 {
 		return nil, errors.New("measure: need at least one run")
 	}
 	var sides []*side
 	for _, c := range slices.Concat(g.contests, g.beside) {
 		sides = append(sides, c.subject, c.reference)
 	}
-	if err := interleave(ctx, n, sides...); err != nil {
+	if err := interleave(ctx, p, sides...); err != nil {
 		return nil, err
 	}
 	rows := make([]row, 0, len(g.contests))
 	for _, c := range g.contests {
 		r, err := c.row()
-		for range retries {
-			if err != nil || r.OK {
+		for range p.retries {
+			if err != nil || r.OK || p.late() {
 				break
 			}
-			if err = interleave(ctx, n, c.subject, c.reference); err == nil {
+			if err = interleave(ctx, p, c.subject, c.reference); err == nil {
 				r, err = c.row()
 			}
 		}

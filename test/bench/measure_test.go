@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // script is a side that costs what the script says, run by run; the last entry
@@ -28,7 +29,7 @@ func TestInterleave(t *testing.T) {
 	t.Parallel()
 	var log []string
 	a, b := script("a", &log, 3, 1, 2), script("b", &log, 5, 6, 7)
-	if err := interleave(t.Context(), 3, a, b, a); err != nil {
+	if err := interleave(t.Context(), plan{runs: 3}, a, b, a); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(log, want) {
@@ -44,11 +45,11 @@ func TestInterleaveStops(t *testing.T) {
 	broken := errors.New("broken")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	bad := newSide("bad", func() (float64, error) { return 0, broken })
-	if err := interleave(ctx, 1, bad); !errors.Is(err, broken) || !strings.Contains(err.Error(), "bad") {
+	if err := interleave(ctx, plan{runs: 1}, bad); !errors.Is(err, broken) || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("a side that fails: %v, want it named with its error", err)
 	}
 	cancel(broken)
-	if err := interleave(ctx, 1, constant("good", 1)); !errors.Is(err, broken) {
+	if err := interleave(ctx, plan{runs: 1}, constant("good", 1)); !errors.Is(err, broken) {
 		t.Errorf("after the context ended: %v, want its cause", err)
 	}
 }
@@ -71,7 +72,7 @@ func TestMeasure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &contest{name: name, subject: test.subject, reference: test.reference, budget: 2, show: milliseconds}
-			rows, err := measure(t.Context(), 2, 3, group{contests: []*contest{c}})
+			rows, err := measure(t.Context(), plan{runs: 2, retries: 3}, group{contests: []*contest{c}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +88,7 @@ func TestMeasureBeside(t *testing.T) {
 	reference := script("r", nil, 2)
 	c := &contest{name: "row", subject: script("s", nil, 3), reference: reference, budget: 2, show: milliseconds}
 	floor := &contest{name: "floor", subject: script("f", nil, 4, 2.5), reference: reference, show: milliseconds}
-	rows, err := measure(t.Context(), 2, 3, group{contests: []*contest{c}, beside: []*contest{floor}})
+	rows, err := measure(t.Context(), plan{runs: 2, retries: 3}, group{contests: []*contest{c}, beside: []*contest{floor}})
 	if err != nil || len(rows) != 1 || rows[0].Name != "row" {
 		t.Fatalf("rows %+v, %v; want the one of the contest", rows, err)
 	}
@@ -99,10 +100,10 @@ func TestMeasureBeside(t *testing.T) {
 func TestMeasureRefuses(t *testing.T) {
 	t.Parallel()
 	c := &contest{name: "path", subject: constant("s", 1), reference: constant("r", 0), budget: 1, show: milliseconds}
-	if rows, err := measure(t.Context(), 1, 3, group{contests: []*contest{c}}); err == nil {
+	if rows, err := measure(t.Context(), plan{runs: 1, retries: 3}, group{contests: []*contest{c}}); err == nil {
 		t.Errorf("a reference that costs nothing gave %+v, want an error", rows)
 	}
-	if rows, err := measure(t.Context(), 0, 3, group{contests: []*contest{c}}); err == nil {
+	if rows, err := measure(t.Context(), plan{runs: 0, retries: 3}, group{contests: []*contest{c}}); err == nil {
 		t.Errorf("no runs gave %+v, want an error", rows)
 	}
 	c.reference = newSide("never run", nil)
@@ -111,5 +112,19 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 	if r, err := c.row(); err == nil {
 		t.Errorf("a side that never ran gave %+v, want an error", r)
+	}
+}
+
+// A gate on a machine that is very busy ends, with runs enough for a minimum.
+func TestMeasureLate(t *testing.T) {
+	t.Parallel()
+	c := &contest{name: "path", subject: script("s", nil, 9), reference: script("r", nil, 2), budget: 2, show: milliseconds}
+	p := plan{runs: 10 * fewest, retries: 3, until: time.Now().Add(-time.Second)}
+	rows, err := measure(t.Context(), p, group{contests: []*contest{c}})
+	if err != nil || len(rows) != 1 || rows[0].OK {
+		t.Fatalf("%+v, %v, want one row that fails", rows, err)
+	}
+	if c.subject.runs != fewest || c.reference.runs != fewest {
+		t.Errorf("%d and %d runs, want %d of each and no more", c.subject.runs, c.reference.runs, fewest)
 	}
 }

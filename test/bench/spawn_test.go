@@ -84,7 +84,7 @@ func TestRunMany(t *testing.T) {
 	if _, err := missing.run(); err == nil {
 		t.Error("a program that does not exist ran")
 	}
-	if s := child(t, "fail", nil).wallSide(); interleave(t.Context(), 1, s) == nil {
+	if s := child(t, "fail", nil).wallSide(); interleave(t.Context(), plan{runs: 1}, s) == nil {
 		t.Error("a program that fails was measured")
 	}
 }

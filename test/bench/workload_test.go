@@ -37,7 +37,7 @@ func TestEngineContests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := measure(t.Context(), 1, 0, g)
+	rows, err := measure(t.Context(), plan{runs: 1}, g)
 	if err != nil || len(rows) != len(g.contests) {
 		t.Fatalf("%d rows of %d, %v", len(rows), len(g.contests), err)
 	}
