@@ -91,10 +91,10 @@ func exact(raw json.RawMessage, t reflect.Type) json.RawMessage {
 		return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
 	case t.Kind() == reflect.Struct && isObject(raw):
 		members := split(raw)
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		for field := range t.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if value, ok := members[name]; ok {
-				parts = append(parts, slices.Concat(quote(name), []byte(":"), exact(value, t.Field(i).Type)))
+				parts = append(parts, slices.Concat(quote(name), []byte(":"), exact(value, field.Type)))
 			}
 		}
 		return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))

@@ -70,12 +70,14 @@ var answers = map[string]map[string]struct {
 		"for f in a b; do rm -rf $f; done":         {"no-recursive-delete", grapnel.Block},
 		"xargs rm -rf < list":                      {"no-recursive-delete", grapnel.Block},
 		"rm -rf node_modules && rm -rf ./build":    {},
+		"rm -rf dist build":                        {},
+		"rm -rf dist src":                          {"no-recursive-delete", grapnel.Block},
 		"rm a.txt":                                 {},
 		"rm -r old":                                {},
 		"echo 'rm -rf /' >> notes.txt # rm -rf /":  {},
 		"rm -r /":                                  {"no-delete-of-root-or-home", grapnel.Block},
 		"rm -rf /":                                 {"no-recursive-delete no-delete-of-root-or-home", grapnel.Block},
-		"rm -rf node_modules /":                    {"no-delete-of-root-or-home", grapnel.Block},
+		"rm -rf node_modules /":                    {"no-recursive-delete no-delete-of-root-or-home", grapnel.Block},
 		"rm -r /*":                                 {"no-delete-of-root-or-home", grapnel.Block},
 		"rm -r ~":                                  {"no-delete-of-root-or-home", grapnel.Block},
 		"rm -R ~/":                                 {"no-delete-of-root-or-home", grapnel.Block},
@@ -201,7 +203,7 @@ var versions = map[string]struct {
 	version int
 	digest  string
 }{
-	"destructive": {1, "95e8fb10"},
+	"destructive": {1, "79851a18"},
 	"secrets":     {1, "880b15e2"},
 }
 

@@ -101,9 +101,18 @@ func FuzzFire(f *testing.F) {
 func FuzzMatch(f *testing.F) {
 	keys := []string{"tool", "command", "path", "url", "host", "content", "prompt", "text", "mcp", "mode", "subagent", "when"}
 	for i, seed := range [][2]string{
-		{"mcp__*__x", "mcp__lab__x"}, {"git push --force", "git -C . push -f; echo 'a"}, {"deploy/../**/[a-c]*.{go,md}", "../p/deploy/./a.go"},
-		{"https://*.example.com/*", "HTTPS:\\\\u:p@a.example.com:80/x?y#z"}, {"*.internal", "http://[::1]:8%30/\uff0e"}, {"/s(k)-.*$/", "sk-\xff\n"},
-		{"p", "p"}, {"/(?i)ſ/", "S"}, {"lab", "lab"}, {"plan", "plan"}, {"*", ""}, {"all(tool.paths, # startsWith '/') and tool.command matches '^r'", "rm"},
+		{"mcp__*__x", "mcp__lab__x"},
+		{"git push --force", "git -C . push -f; echo 'a"},
+		{"deploy/../**/[a-c]*.{go,md}", "../p/deploy/./a.go"},
+		{"https://*.example.com/*", "HTTPS:\\\\u:p@a.example.com:80/x?y#z"},
+		{"*.internal", "http://[::1]:8%30/\uff0e"},
+		{"/s(k)-.*$/", "sk-\xff\n"},
+		{"p", "p"},
+		{"/(?i)ſ/", "S"},
+		{"lab", "lab"},
+		{"plan", "plan"},
+		{"*", ""},
+		{"all(tool.paths, # startsWith '/') and tool.command matches '^r'", "rm"},
 	} {
 		f.Add(uint8(i), seed[0], seed[1])
 	}

@@ -53,6 +53,7 @@ type compiled struct {
 
 	// Of what an event may have several of, one must fit.
 	command   []command
+	patterns  []*shell.Pattern // those of command
 	path      []string
 	url, host []globPattern
 	sorts     int // how many of commands, paths, addresses it speaks of
@@ -93,6 +94,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 			return nil, err
 		}
 		c.command = append(c.command, command{p, cache.program(p.Program())})
+		c.patterns = append(c.patterns, p)
 	}
 	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.url)+len(c.host) > 0} {
 		if has {
@@ -263,6 +265,9 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 		}
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool {
+		if c.reading.every() {
+			return shell.MatchWhole(c.patterns, at.script, at.i) >= c.reading.least()
+		}
 		return slices.ContainsFunc(c.command, func(p command) bool {
 			return p.MatchCommand(at.script, at.i) >= c.reading.least()
 		})

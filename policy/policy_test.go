@@ -103,6 +103,8 @@ func TestMatch(t *testing.T) {
 			"excepted":           {sh("rm -rf node_modules"), false},
 			"other":              {sh("rm -rf /"), true},
 			"one of two":         {sh("rm -rf node_modules && rm -rf src"), true},
+			"one of two names":   {sh("rm -rf node_modules src"), true},
+			"computed name":      {sh("rm -rf node_modules $X"), true},
 			"excepted, not only": {sh("rm -rf node_modules; ls"), false},
 		},
 		"match: {shell: unknown}": {"computed": {sh("$x -rf /"), true}, "clear": {sh("ls"), false}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -325,6 +326,62 @@ func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 		best = Unknown // the computed program may be the wrapper
 	}
 	return best
+}
+
+// MatchWhole says whether s.Commands[i] matches one of the patterns, all of which let
+// commands through: where they name operands, the command may have no others. "rm -rf
+// dist" does not speak for src in "rm -rf dist src"; together with "rm -rf src" it
+// does. What follows a subcommand is free: "git push" speaks for "git push origin
+// main".
+func MatchWhole(patterns []*Pattern, s *Script, i int) Answer {
+	best := No
+	for _, p := range patterns {
+		if a := p.MatchCommand(s, i); a > best && p.whole(patterns, s, i) {
+			best = a
+		}
+	}
+	return best
+}
+
+// whole reports whether every operand of a command that matches p is named by p, or
+// by another of the patterns that but for its operands matches too.
+func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
+	last := p.last()
+	// Of a program that the table does not know nobody can tell the subcommand from
+	// the operands.
+	if len(last.free) == 0 && (len(last.lead) == 0 || last.rows[0].known()) {
+		return true
+	}
+	named := last.free
+	for _, other := range patterns {
+		if other == p || other.inner != nil || len(other.lead) != len(last.lead) {
+			continue
+		}
+		but := *other
+		but.free = nil
+		if but.MatchCommand(s, i) == Yes {
+			named = slices.Concat(named, other.free)
+		}
+	}
+	words := scanner{rows: last.rows, args: s.Commands[i].Args}
+	for leading := len(last.lead); words.scan(); {
+		switch {
+		case words.kind == option:
+		case leading > 0:
+			leading--
+		case !slices.ContainsFunc(named, func(t term) bool { return t.answer(words.word) == Yes }):
+			return false
+		}
+	}
+	return true
+}
+
+// last is the pattern of the command behind all wrappers.
+func (p *Pattern) last() *Pattern {
+	for p.inner != nil {
+		p = p.inner
+	}
+	return p
 }
 
 // behind says whether a command may match that a computed program would run if it

@@ -357,3 +357,53 @@ func TestGlob(t *testing.T) {
 		}
 	}
 }
+
+// What lets a command through speaks for the operands it names and for no others.
+func TestMatchWhole(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pattern, line string
+		want          Answer
+	}{
+		{"rm -rf dist", "rm -rf dist", Yes},
+		{"rm -rf dist", "rm -rf -- dist", Yes},
+		{"rm -rf dist", "rm -r dist", No},
+		{"rm -rf dist", "rm -rf dist src", No},
+		{"rm -rf dist", "rm -rf src dist", No},
+		{"rm -rf dist", "rm -rf dist $X", No},
+		{"rm -rf dist", "xargs rm -rf dist", No},
+		{"rm -rf dist src", "rm -rf dist src", Yes},
+		{"rm -rf dist*", "rm -rf dist1 dist2", Yes},
+		{"rm -rf", "rm -rf dist", Yes},
+		{"git push", "git push origin main", Yes},
+		{"git push origin", "git push --tags origin", Yes},
+		{"git push origin", "git push origin main", No},
+		{"sudo rm -rf dist", "sudo rm -rf dist", Yes},
+		{"sudo rm -rf dist", "sudo rm -rf dist /", No},
+		{"mytool status", "mytool --verbose status", Yes},
+		{"mytool status", "mytool status other", No},
+		{"cat README.md", "cat README.md /etc/shadow", No},
+		{"rm -rf dist, rm -rf build", "rm -rf dist build", Yes},
+		{"rm -rf dist, rm -rf build", "rm -rf dist build src", No},
+		{"rm -r dist, rm -f src", "rm -r dist src", No},
+		{"rm -rf dist, sudo rm -rf build", "rm -rf dist build", No},
+		{"git push origin, git pull main", "git push origin main", No},
+	} {
+		var patterns []*Pattern
+		for source := range strings.SplitSeq(tt.pattern, ", ") {
+			p, err := Compile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			patterns = append(patterns, p)
+		}
+		s := Parse(tt.line)
+		got := No
+		for i := range s.Commands {
+			got = max(got, MatchWhole(patterns, s, i))
+		}
+		if got != tt.want {
+			t.Errorf("%q let all of %q through: %v, want %v", tt.pattern, tt.line, got, tt.want)
+		}
+	}
+}

@@ -135,7 +135,7 @@ func FuzzBlocked(f *testing.F) {
 			t.Fatalf("session %q has the files %v, %v", session, files, err)
 		}
 		name := filepath.Join(dir, stopsDir, files[0].Name())
-		defer os.Remove(name)
+		defer func() { _ = os.Remove(name) }()
 		if err := os.WriteFile(name, count, 0o600); err != nil {
 			t.Fatal(err)
 		}

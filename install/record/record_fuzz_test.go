@@ -19,11 +19,11 @@ func FuzzRead(f *testing.F) {
 			if err := os.WriteFile(filename(dir, id), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			defer os.Remove(filename(dir, id))
+			defer func() { _ = os.Remove(filename(dir, id)) }()
 		} else if filepath.Dir(filename(dir, id)) == dir && id != "" {
 			// Even where its file would lie here, what is no token is not looked up.
 			_ = os.WriteFile(filename(dir, id), data, 0o600)
-			defer os.Remove(filename(dir, id))
+			defer func() { _ = os.Remove(filename(dir, id)) }()
 		}
 		rec, err := Read(dir, id)
 		if err != nil {

@@ -51,7 +51,7 @@ func FuzzSessionRoot(f *testing.F) {
 		if err := os.WriteFile(file, kept, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		defer os.Remove(file)
+		defer func() { _ = os.Remove(file) }()
 		ev.Session = grapnel.Session{ID: "s", CWD: cwd}
 		for i, dir := range place.Dirs(ev, true) {
 			if !filepath.IsAbs(dir) {
