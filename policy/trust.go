@@ -35,8 +35,11 @@ type Pin struct {
 }
 
 // Digest is one number for all that is trusted: sha256:HEX. It is the same wherever
-// the project lies.
+// the project lies, and that of the policy's content where nothing else is pinned.
 func (t *Trust) Digest() string {
+	if len(t.Pins) == 0 {
+		return "sha256:" + t.SHA256
+	}
 	dir := filepath.Dir(t.File)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", t.SHA256, filepath.Base(t.File))

@@ -118,7 +118,7 @@ func projectPolicy(place answer.Place, name string) (string, error) {
 // mayTrust says whether the person does, or why nobody knows.
 func (c *console) mayTrust(x *policy.Examined, digest string) error {
 	switch ci := os.Getenv("CI"); {
-	case digest == x.Digest():
+	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
 		return withHint(fmt.Errorf("nothing is trusted: the digest of %s is %s", x.File, x.Digest()), "look at what it would do before you give that digest")
