@@ -73,9 +73,13 @@ func (f *facts) output() string {
 	return string(output)
 }
 
-// maxPaths bounds how many paths of one call are made real: each costs a system call
-// for each of its parts, and an agent does not wait for ever.
-const maxPaths = 4096
+// maxPaths and maxPathBytes bound how many paths of one call are made real, and how
+// long they are together: each part of each costs a system call, a deep one a slow one,
+// and an agent does not wait for ever.
+const (
+	maxPaths     = 4096
+	maxPathBytes = 256 << 10
+)
 
 // factCache keeps the facts of the events that are being judged by rules that were
 // loaded together. An engine gives each firing its own *Event, so the pointer tells events

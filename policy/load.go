@@ -83,7 +83,7 @@ type Set struct {
 func Load(req Request) Set {
 	var set Set
 	req.facts = &factCache{}
-	if !isLink(string(req.Trusts)) {
+	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}
 	for _, file := range req.Files {
@@ -155,7 +155,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	data, err := readFile(file.Path, yaml.MaxSize+1)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isLink(file.Path):
+	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):
 		return nil, "", []*Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
 	case errors.Is(err, fs.ErrNotExist) && !file.Must && snaps.last(file.Path) == "":
 		return nil, "", nil
@@ -233,8 +233,8 @@ func readFile(name string, limit int64) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// isLink reports whether a name that cannot be opened is there all the same.
-func isLink(name string) bool {
+// isThere reports whether there is anything by this name, if only a link to nothing.
+func isThere(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
 }

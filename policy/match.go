@@ -178,8 +178,12 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 	if m.paths {
-		if n := len(f.pathNames()); n > maxPaths {
-			return false, fmt.Errorf("the call names %d paths, more than %d", n, maxPaths)
+		names, size := f.pathNames(), 0
+		for _, name := range names {
+			size += len(name)
+		}
+		if len(names) > maxPaths || size > maxPathBytes {
+			return false, fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", len(names), size, maxPaths, maxPathBytes)
 		}
 	}
 	var exceptions []*compiled

@@ -47,6 +47,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"unknown agent":                {hook("    block: a\n    match: {agent: clade}\n"), `unknown agent "clade"`},
 	"bad when":                     {hook("    block: a\n    when: tool.name ==\n"), "p.yaml:6:11: when:"},
 	"when no bool":                 {hook("    block: a\n    when: kind\n"), "p.yaml:6:11: when:"},
+	"when unknown member":          {hook("    block: a\n    when: kind == 'x' && tool.comand == 'x'\n"), "unknown name tool.comand (did you mean \"tool.command\"?)"},
 	"when unknown name":            {hook("    block: a\n    when: tol.name == 'x'\n"), "unknown name tol"},
 	"when nested loops":            {hook("    block: a\n    when: any(tool.commands, any(tool.paths, true))\n"), "a loop inside a loop"},
 	"when too long":                {hook("    block: a\n    when: " + strings.Repeat("true && ", 600) + "true\n"), "more than 4096"},

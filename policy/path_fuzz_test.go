@@ -115,3 +115,33 @@ func TestManyLongPathsAreQuick(t *testing.T) {
 		})
 	}
 }
+
+// More than can be looked at in time is a failure of the rules that look at paths: they
+// close.
+func TestTooManyPaths(t *testing.T) {
+	t.Parallel()
+	p, errs := Parse("/p/p.yaml", []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: {path: '**/.env'}, block: no}\n"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	specs, err := p.Build(grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		n    int
+		path string
+		fits bool
+	}{
+		"many": {maxPaths, "x", true}, "too many": {maxPaths + 1, "x", false},
+		"long": {64, strings.Repeat("x", 4<<10), true}, "too long": {65, strings.Repeat("x", 4<<10), false},
+	} {
+		ev := &grapnel.Event{Session: grapnel.Session{CWD: "/p"}, Tool: &grapnel.Tool{}}
+		for range tt.n {
+			ev.Tool.Paths = append(ev.Tool.Paths, grapnel.Path{Path: tt.path})
+		}
+		if _, err := specs[0].Match.Match(ev, nil); (err == nil) != tt.fits {
+			t.Errorf("%s: %v, want an error: %v", name, err, !tt.fits)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 // knows no patterns, no expressions, and not what an event permits.
 var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
-	"bad glob", "bad path pattern", "bad regexp", "bad command", "bad when", "when no bool", "when unknown name", "when nested loops",
+	"bad glob", "bad path pattern", "bad regexp", "bad command", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a file", "pack with defaults",
 }
 

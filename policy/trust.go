@@ -304,7 +304,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 		return nil, nil
 	}
 	data, err := readFile(s.name(file), yaml.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && !isLink(s.name(file)) {
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !isThere(s.name(file)) {
 		return nil, nil // the latter where no state can be read at all, which every event says
 	}
 	var t Trust
@@ -409,7 +409,7 @@ func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Trusted}
 	trust, err := req.Trusts.Of(file.Path)
 	if trust == nil && err == nil {
-		if loaded.State = Untrusted; !isLink(file.Path) || req.loadsElsewhere(file.Path) {
+		if loaded.State = Untrusted; !isThere(file.Path) || req.loadsElsewhere(file.Path) {
 			loaded.State = Absent
 			return nil, loaded
 		}
@@ -451,7 +451,7 @@ func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
 func (t *Trust) differs() string {
 	data, err := readFile(t.File, yaml.MaxSize+1)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isLink(t.File):
+	case errors.Is(err, fs.ErrNotExist) && isThere(t.File):
 		return "is a link to a file that does not exist"
 	case err != nil:
 		return unreadable(err)

@@ -154,6 +154,17 @@ func compileWhen(source string) (*vm.Program, []whenName, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("when: %w", err)
 	}
+	if tree.unknown != "" {
+		var known []string
+		for _, n := range whenNames {
+			known = append(known, n.name)
+		}
+		err := fmt.Errorf("when: unknown name %s", tree.unknown)
+		if hint := didYouMean(tree.unknown, known); hint != "" {
+			err = fmt.Errorf("%w (%s)", err, hint)
+		}
+		return nil, nil, err
+	}
 	if tree.nested {
 		return nil, nil, fmt.Errorf("when: a loop inside a loop is not allowed: nothing else bounds how long it runs")
 	}
@@ -167,8 +178,9 @@ func compileWhen(source string) (*vm.Program, []whenName, error) {
 // whenTree looks at an expression before it is compiled. It is one visitor and not
 // one for each purpose, since the library checks all types again before each.
 type whenTree struct {
-	nested bool           // there is a loop inside a loop
-	used   map[string]int // how often it speaks of a name
+	nested  bool           // there is a loop inside a loop
+	unknown string         // a member that no object has; to the library it is nil
+	used    map[string]int // how often it speaks of a name
 }
 
 // Visit is called for every node, inner ones first.
@@ -197,6 +209,9 @@ func (t *whenTree) Visit(node *ast.Node) {
 func (t *whenTree) flatten(node *ast.Node, object, field string) {
 	name := object + "." + field
 	if !slices.ContainsFunc(whenNames, func(n whenName) bool { return n.name == name }) {
+		if slices.Contains(whenObjects, object) && t.unknown == "" {
+			t.unknown = name
+		}
 		return
 	}
 	t.used[object]--

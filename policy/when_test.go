@@ -49,7 +49,6 @@ func TestWhenNames(t *testing.T) {
 		`session.mode == "plan" && len(tool.input) > 1`:   {"session.mode", "tool.input"},
 		`tool?.output == "" || tool["name"] == tool.name`: {"tool.name", "tool.output"},
 		`keys(tool) == []`:                                  {"tool"},
-		`tool.nothing == nil`:                               {"tool"},
 		`any(tool.commands, # matches agent)`:               {"agent", "tool.commands"},
 		`let mode = session.mode; mode == "a" && mode > ""`: {"session.mode"},
 	} {
