@@ -150,6 +150,13 @@ func TestDegrade(t *testing.T) {
 			`tool.input must be changed, and test cannot be told to do so. Use this instead: [1]`,
 			[]string{"change of tool.input: told as block"},
 		},
+		"rewrite to what is no request": {
+			grapnel.ModelBefore,
+			grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldRequest}},
+			set(grapnel.FieldRequest, `0`), grapnel.Block, "",
+			`request must be changed, and test cannot be told to do so. Use this instead: 0`,
+			[]string{"change of request: told as block"},
+		},
 		"rewrite to halt": {
 			grapnel.ToolBefore,
 			grapnel.Can{Halt: true},

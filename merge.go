@@ -247,7 +247,7 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	approved := true // what runs is what an Allow approved
 	tellable := can.Beside == None || v.Decision == can.Beside || can.Beside == Block && v.Halt != ""
 	for _, field := range sortedFields(v.Changes) {
-		if tellable && slices.Contains(can.Change, field) && (field != FieldInput || isObject(v.Changes[field])) {
+		if tellable && slices.Contains(can.Change, field) && (field != FieldInput && field != FieldRequest || isObject(v.Changes[field])) {
 			continue // an agent that is told to call a tool with something else calls it as it was
 		}
 		text, ok := rawString(v.Changes[field])

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -313,6 +315,9 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	}
 	if err == nil && t.File != file {
 		err = fmt.Errorf("it is about %q", t.File)
+	}
+	if sum, notHex := hex.DecodeString(t.SHA256); err == nil && (notHex != nil || len(sum) != sha256.Size) {
+		err = fmt.Errorf("%q is no digest", t.SHA256) // and may be a path
 	}
 	if err != nil {
 		return nil, fmt.Errorf("what was trusted is not known any more, since %s cannot be read (%w)", s.name(file), err)
