@@ -52,7 +52,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10m); what they find is kept in test
 	| awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' \
 	| while read -r pkg name; do \
 		echo "$$pkg $$name"; \
-		if ! $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel 1 "$$pkg" </dev/null >"$$log" 2>&1 \
+		if ! $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 "$$pkg" </dev/null >"$$log" 2>&1 \
 		&& { grep -q 'Failing input' "$$log" || ! grep -q '^ *context deadline exceeded$$' "$$log"; }; then \
 			cat "$$log"; exit 1; \
 		fi; \
