@@ -15,8 +15,8 @@ import (
 )
 
 // answer is what the engine made of an event, in words that three families share.
-func (f *firing) answer(ctx context.Context) View {
-	v := View{
+func (f *firing) answer(ctx context.Context) view {
+	v := view{
 		"decision": "continue", "cause": nil, "reason": "", "modified": nil, "effective": "continue",
 		"ran": []string{}, "results": 0, "saw": map[string]any{}, "log": f.bench.logged(), "warnings": f.warnings(),
 		"process_started": probe(func(any) any { return f.started(ctx) }), "ms": f.took.Milliseconds(), "config_error": nil,
@@ -51,7 +51,7 @@ func (f *firing) started(ctx context.Context) bool {
 
 // decide says what the hooks decided. The event's Contract may know no such answer:
 // then only effective, which is what the host does, is without it.
-func (f *firing) decide(v View) {
+func (f *firing) decide(v view) {
 	contract := grapnel.ContractOf(f.event.Kind)
 	decided := f.blocks()
 	switch {

@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 			for _, value := range body {
 				_ = unobtainable(value)
 			}
-			c.compare(View{"decision": "block"})
+			c.compare(view{"decision": "block"})
 		}
 	})
 }

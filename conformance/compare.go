@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// A View is what came out of a case, in the words of its family. It has every word
+// A view is what came out of a case, in the words of its family. It has every word
 // that an answer of its kind may use; nil is a word that does not apply.
-type View map[string]any
+type view map[string]any
 
-// cwdMark is the member of a View that holds what <cwd> stands for.
+// cwdMark is the member of a view that holds what <cwd> stands for.
 const cwdMark = "<cwd>"
 
 // A probe is a member that can only be told once it is known what is expected.
@@ -29,9 +29,9 @@ type Diff struct {
 	Got  any    `json:"got"`
 }
 
-// compare returns what differs from the expected answer, or nothing if the View is
+// compare returns what differs from the expected answer, or nothing if the view is
 // that answer or one of its alternatives.
-func (c *Case) compare(v View) []Diff {
+func (c *Case) compare(v view) []Diff {
 	want, _ := c.Expect.(map[string]any)
 	if want == nil {
 		return []Diff{{Key: "expect", Want: "an object", Got: c.Expect}}
@@ -41,7 +41,7 @@ func (c *Case) compare(v View) []Diff {
 }
 
 // judge returns what differs from the expected answer, unless an alternative holds.
-func (v View) judge(want map[string]any, alternatives []map[string]any, complete bool) []Diff {
+func (v view) judge(want map[string]any, alternatives []map[string]any, complete bool) []Diff {
 	diffs := v.differs(want, complete)
 	if len(diffs) > 0 && slices.ContainsFunc(alternatives, func(a map[string]any) bool { return len(v.differs(a, false)) == 0 }) {
 		return nil
@@ -51,10 +51,10 @@ func (v View) judge(want map[string]any, alternatives []map[string]any, complete
 
 // differs compares member by member. What is not expected is not looked at, unless
 // the answer is complete.
-func (v View) differs(want map[string]any, complete bool) []Diff {
+func (v view) differs(want map[string]any, complete bool) []Diff {
 	var diffs []Diff
 	for _, key := range slices.Sorted(maps.Keys(want)) {
-		inner, isView := v[key].(View)
+		inner, isView := v[key].(view)
 		wanted, isObject := want[key].(map[string]any)
 		if isView && isObject {
 			for _, d := range inner.differs(wanted, complete) {
@@ -75,7 +75,7 @@ func (v View) differs(want map[string]any, complete bool) []Diff {
 }
 
 // holds reports whether one expected member came out, and what did.
-func (v View) holds(key string, want any) (got any, ok bool) {
+func (v view) holds(key string, want any) (got any, ok bool) {
 	for _, r := range rules {
 		of, is := r.of(key)
 		if !is {
@@ -107,7 +107,7 @@ func (v View) holds(key string, want any) (got any, ok bool) {
 
 // A rule is how members with a certain name, or kind of name, compare.
 type rule struct {
-	of    func(key string) (member string, is bool) // which member of the View it is about
+	of    func(key string) (member string, is bool) // which member of the view it is about
 	holds func(want, got any) bool
 }
 
@@ -215,7 +215,7 @@ var subsets = []string{"env", "log", "saw"}
 
 // equal compares values: numbers as they are written, objects without regard to the
 // order of members, text byte by byte.
-func (v View) equal(want, got any) bool {
+func (v view) equal(want, got any) bool {
 	switch want := want.(type) {
 	case string:
 		switch want {

@@ -15,7 +15,7 @@
 // a case {"$repeat": "x", "$times": 3} stands for "xxx", and {"$error": "why"} for a
 // value that cannot be had.
 //
-// What comes out is made into a [View], in the words of the case's family, and
+// What comes out is made into a view, in the words of the case's family, and
 // compared member by member; compare.go says how. An answer that accept_alternatives
 // lists passes too. A case with a law describes something that Grapnel does otherwise
 // on purpose: it passes by an alternative, and its [Result] names the law.

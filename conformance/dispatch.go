@@ -28,7 +28,7 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	defer b.close(ctx)
-	var v View
+	var v view
 	run := func() { v, err = b.dispatch(ctx, &def) }
 	switch {
 	case contains(c.expected(), "max_rss_growth_mb"):
@@ -72,12 +72,12 @@ func sequence(ctx context.Context, c *Case) ([]Diff, error) {
 		}
 		decisions = append(decisions, v["decision"])
 	}
-	return c.compare(View{"decisions": decisions, "log": b.logged()}), nil
+	return c.compare(view{"decisions": decisions, "log": b.logged()}), nil
 }
 
 // refused is the answer to a plan that was not loaded.
-func refused(class string) View {
-	return View{
+func refused(class string) view {
+	return view{
 		"config_error": class, "decision": nil, "cause": nil, "reason": "", "modified": nil, "effective": nil,
 		"ran": []string{}, "results": 0, "saw": nil, "log": nil, "warnings": []warning{}, "process_started": false, "ms": 0,
 	}
@@ -126,11 +126,11 @@ func (b *bench) specs(defs []hookDef, on []grapnel.Kind) ([]grapnel.Spec, error)
 }
 
 // dispatch fires an event as the family's host does.
-func (b *bench) dispatch(ctx context.Context, def *eventDef) (View, error) {
+func (b *bench) dispatch(ctx context.Context, def *eventDef) (view, error) {
 	return b.dispatchIn(ctx, b.engine, def)
 }
 
-func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef) (View, error) {
+func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef) (view, error) {
 	ev, err := def.event(b)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ type family struct {
 	tune func(def *hookDef, s *grapnel.Spec)
 	// unwaited is an event that the system's host fires and does not wait for.
 	unwaited grapnel.Kind
-	// answer adds to a View what only this system says. nil = nothing.
-	answer func(f *firing, v View)
+	// answer adds to a view what only this system says. nil = nothing.
+	answer func(f *firing, v view)
 }
 
 // eventName is an event and what the system calls it.

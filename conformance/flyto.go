@@ -21,7 +21,7 @@ var flyto = family{
 	name:     "flyto",
 	events:   eventsOf(dialect.Flyto),
 	unwaited: grapnel.ModelAfter, // a slow hook must not delay each answer of the model
-	answer: func(f *firing, v View) {
+	answer: func(f *firing, v view) {
 		v["should_stop"], v["permission"] = f.verdict.Halt != "", nil
 		if f.verdict.Halt != "" {
 			v["reason"] = f.verdict.Halt
@@ -111,7 +111,7 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 			env[name] = value
 		}
 	}
-	return c.compare(View{"env": env, cwdMark: cwd}), nil
+	return c.compare(view{"env": env, cwdMark: cwd}), nil
 }
 
 // built is the event that a builder makes an environment of. What its own fields do
@@ -202,16 +202,16 @@ func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
 	}
 	switch d.Function {
 	case "post_compact":
-		return c.compare(View{"text": results.Summary()}), nil
+		return c.compare(view{"text": results.Summary()}), nil
 	case "find_json":
 		value, found := results.FindJSON(d.Key)
-		return c.compare(View{"found": found, "value": value}), nil
+		return c.compare(view{"found": found, "value": value}), nil
 	case "first_error":
-		return c.compare(View{"index": results.FirstError()}), nil
+		return c.compare(view{"index": results.FirstError()}), nil
 	case "success":
-		return c.compare(View{"success": success}), nil
+		return c.compare(view{"success": success}), nil
 	case "has_errors":
-		return c.compare(View{"has_errors": results.HasErrors()}), nil
+		return c.compare(view{"has_errors": results.HasErrors()}), nil
 	default:
 		return nil, fmt.Errorf("there is no function %q", d.Function)
 	}

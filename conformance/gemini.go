@@ -172,7 +172,7 @@ func (s *geminiSaid) set(field grapnel.Field) bool {
 	return s.format != "" && (s.call.out.Set[field] != nil || s.call.out.Patch[field] != nil)
 }
 
-// geminiView makes a View of a firing: what was decided and changed from the
+// geminiView makes a view of a firing: what was decided and changed from the
 // Verdict, the words for people from what each hook said.
 type geminiView struct {
 	*firing
@@ -219,8 +219,8 @@ func (g *geminiView) decision() string {
 	}
 }
 
-func (g *geminiView) view(inTurn bool) View {
-	v := View{"decision": g.decision(), "hooks": g.hooks()}
+func (g *geminiView) view(inTurn bool) view {
+	v := view{"decision": g.decision(), "hooks": g.hooks()}
 	ends := v["decision"] == "stop" || v["decision"] == "deny"
 	if g.decides() {
 		v["continue"] = g.verdict.Halt == ""
@@ -249,7 +249,7 @@ func (g *geminiView) hooks() []any {
 }
 
 // texts adds what people and models are told.
-func (g *geminiView) texts(v View, ends bool) {
+func (g *geminiView) texts(v view, ends bool) {
 	if g.kind == grapnel.ToolsetBefore {
 		return
 	}
@@ -334,7 +334,7 @@ func (g *geminiView) suppressed() bool {
 }
 
 // changes adds what goes on instead of what came.
-func (g *geminiView) changes(v View, ends bool) {
+func (g *geminiView) changes(v view, ends bool) {
 	now := g.verdict.Event
 	replaced := func(field grapnel.Field) bool {
 		return slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.set(field) })
@@ -370,7 +370,7 @@ func (g *geminiView) changes(v View, ends bool) {
 }
 
 // request adds what goes to the model, or comes in its place.
-func (g *geminiView) request(v View, ends bool) {
+func (g *geminiView) request(v view, ends bool) {
 	now := g.verdict.Event.Model
 	if ends {
 		answer := now.Response
@@ -454,7 +454,7 @@ func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := View{"matches": len(planned.Entries) > 0 && planned.Entries[0].Error == ""}
+	v := view{"matches": len(planned.Entries) > 0 && planned.Entries[0].Error == ""}
 	if len(warnings) > 0 {
 		v["warning"] = true
 	}
@@ -494,7 +494,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 		}
 		runs = append(runs, geminiRun(specs[entry.Source+"::"+entry.Hook]))
 	}
-	return c.compare(View{"runs": runs, "mode": mode}), nil
+	return c.compare(view{"runs": runs, "mode": mode}), nil
 }
 
 // geminiPlanned plans the event of a case, by the settings for it and those of

@@ -70,7 +70,7 @@ func (op *operation) compare(got any, err error) []Diff {
 	if op.Expect != nil {
 		want["expect"] = op.Expect
 	}
-	v := View{"expect": got, "expect_error": err != nil}
+	v := view{"expect": got, "expect_error": err != nil}
 	diffs := v.judge(want, op.Alternatives, false)
 	if err != nil && len(diffs) > 0 {
 		diffs = append(diffs, Diff{Key: "error", Want: "none", Got: err.Error()})
@@ -240,7 +240,7 @@ func (m *manager) fireAsync(ctx context.Context, op *operation) (any, error) {
 	cancel()
 	<-verdict
 	m.settle(ctx)
-	return View{"completed": m.completed(calls, false), "ms": took.Milliseconds()}, nil
+	return view{"completed": m.completed(calls, false), "ms": took.Milliseconds()}, nil
 }
 
 // fireAll waits for the answer, and then for the hooks that nobody waits for.
