@@ -81,6 +81,10 @@ const (
 	maxPathBytes = 256 << 10
 )
 
+// maxShellBytes bounds how much of shell lines of one call is parsed, which takes a
+// second for a megabyte. Systems do not start a shell with more than 128 KiB.
+const maxShellBytes = 1 << 20
+
 // factCache keeps the facts of the events that are being judged by rules that were
 // loaded together. An engine gives each firing its own *Event, so the pointer tells events
 // apart.

@@ -18,6 +18,7 @@ type matcher struct {
 	when   *when
 	allow  bool // it is an `allow`, see reading
 	paths  bool // it makes paths real
+	lines  bool // it parses shell lines
 	facts  *factCache
 }
 
@@ -177,6 +178,15 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 }
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
+	if m.lines {
+		size := 0
+		for _, line := range part(f.ev.Tool).Commands {
+			size += len(line)
+		}
+		if size > maxShellBytes {
+			return false, fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, maxShellBytes)
+		}
+	}
 	if m.paths {
 		names, size := f.pathNames(), 0
 		for _, name := range names {
@@ -207,6 +217,12 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 		return true, nil
 	}
 	return m.when.holds(f, v)
+}
+
+// looksAtLines reports whether a match has to parse shell lines; paths stand in them,
+// too.
+func (c *compiled) looksAtLines() bool {
+	return c != nil && (len(c.command)+len(c.path) > 0 || c.shell || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match has to make paths real.

@@ -145,3 +145,26 @@ func TestTooManyPaths(t *testing.T) {
 		}
 	}
 }
+
+// Shell lines that would take seconds to parse are an error of the rules that look at
+// commands or paths, which fail closed.
+func TestTooLongShellLines(t *testing.T) {
+	t.Parallel()
+	for match, looks := range map[string]bool{"{command: rm -rf}": true, "{shell: unknown}": true, "{path: '**/.env'}": true, "{tool: shell}": false} {
+		p, errs := Parse("/p/p.yaml", []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: "+match+", block: no}\n"))
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		specs, err := p.Build(grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size, fits := range map[int]bool{maxShellBytes: true, maxShellBytes + 1: !looks} {
+			line := strings.Repeat("x", size/2)
+			ev := &grapnel.Event{Tool: &grapnel.Tool{Class: grapnel.ClassShell, Commands: []string{line, strings.Repeat("y", size-len(line))}}}
+			if _, err := specs[0].Match.Match(ev, nil); (err == nil) != fits {
+				t.Errorf("%s, %d bytes: %v, want an error: %v", match, size, err, !fits)
+			}
+		}
+	}
+}

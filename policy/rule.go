@@ -62,6 +62,7 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 			m.except = append(m.except, e)
 		}
 		m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
+		m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
 		if h.When != "" {
 			m.when = newWhen(h.When)
 		}
