@@ -118,10 +118,7 @@ func (e *Engine) Plan(ev *Event) Plan {
 // Hooks that are late and observing hooks read ev, and what the Verdict refers to,
 // after Fire has returned: leave both as they are.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
-	l := e.table.Load().lineup(ev.Kind)
-	if e.disabled.Load() {
-		l = &lineup{contract: l.contract}
-	}
+	l := e.enabled(e.table.Load().lineup(ev.Kind))
 	if l.size == 0 && len(e.opts.Observers) == 0 {
 		return Verdict{Event: ev}
 	}
@@ -156,7 +153,15 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if ev.Kind == "" {
 		l = t.unknown
 	}
-	return e.fire(ctx, l, ev, err)
+	return e.fire(ctx, e.enabled(l), ev, err)
+}
+
+// enabled is a lineup, or one with nobody in it where all hooks are switched off.
+func (e *Engine) enabled(l *lineup) *lineup {
+	if e.disabled.Load() {
+		return &lineup{contract: l.contract}
+	}
+	return l
 }
 
 // Close waits until the hooks that the engine runs in the background have ended,

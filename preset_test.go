@@ -284,7 +284,7 @@ func TestAllowOfAProjectDoesNotCount(t *testing.T) {
 
 func TestEnableAndRemoveFunc(t *testing.T) {
 	t.Parallel()
-	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "a")}, {Name: "b", Hook: decides(grapnel.Block, "b")}}, nil)
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "a"), OnError: grapnel.OnErrorClosed}, {Name: "b", Hook: decides(grapnel.Block, "b")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,6 +296,9 @@ func TestEnableAndRemoveFunc(t *testing.T) {
 	}
 	engine.Enable(false)
 	check("switched off", grapnel.None, "")
+	if v := engine.Fail(t.Context(), toolEvent("x"), errors.New("not JSON")); v.Decision != grapnel.None {
+		t.Errorf("hooks that are switched off failed: %v", v.Decision)
+	}
 	engine.Enable(true)
 	check("switched on", grapnel.Block, "a\nb")
 	if n := engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == "a" }); n != 1 {
