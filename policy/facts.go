@@ -268,7 +268,7 @@ func (f *facts) realPaths() []realName {
 		return nil
 	}
 	root := projectRoot(f.ev)
-	roots := distinct(root, realPath(root))
+	roots := distinct(root, RealPath(root))
 	var real []realName
 	for _, name := range names {
 		for _, path := range resolve(name, f.ev) {

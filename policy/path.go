@@ -86,9 +86,9 @@ func resolve(name string, ev *grapnel.Event) []string {
 		return []string{clean}
 	}
 	if !strings.Contains(name, "..") || len(name) > maxPath {
-		return distinct(clean, realPath(clean))
+		return distinct(clean, RealPath(clean))
 	}
-	return distinct(clean, realPath(clean), realPath(name))
+	return distinct(clean, RealPath(clean), RealPath(name))
 }
 
 // distinct drops what is there twice.
@@ -100,12 +100,12 @@ func distinct(words ...string) []string {
 // maxLinks is how many symbolic links are followed, as in Linux.
 const maxLinks = 40
 
-// realPath follows the symbolic links of an absolute path. What does not exist yet
+// RealPath follows the symbolic links of an absolute path. What does not exist yet
 // is kept as it is, and so is the target of a link that does not exist yet.
 //
 // It takes time in proportion to what exists: a model may write many and long paths,
 // and an agent that waits too long goes on without its guards.
-func realPath(name string) string {
+func RealPath(name string) string {
 	if len(name) > maxPath {
 		return filepath.Clean(name)
 	}
@@ -155,9 +155,9 @@ func realPath(name string) string {
 func realPatterns(pattern string) []string {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
 	if !strings.ContainsAny(rest, `*?[{\`) {
-		return distinct(pattern, realPath(pattern))
+		return distinct(pattern, RealPath(pattern))
 	}
-	return distinct(pattern, realPath(filepath.FromSlash(base))+"/"+rest)
+	return distinct(pattern, RealPath(filepath.FromSlash(base))+"/"+rest)
 }
 
 // projectRoot is the root that the event names, else the nearest directory above

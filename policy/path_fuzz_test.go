@@ -76,8 +76,8 @@ func FuzzRealPath(f *testing.F) {
 		if len(name) > 4096 {
 			return
 		}
-		if got, want := realPath(name), slowRealPath(name); got != want {
-			t.Errorf("realPath(%q) = %q, want %q", name, got, want)
+		if got, want := RealPath(name), slowRealPath(name); got != want {
+			t.Errorf("RealPath(%q) = %q, want %q", name, got, want)
 		}
 		ev := &grapnel.Event{Session: grapnel.Session{CWD: dir}}
 		for _, path := range resolve(name, ev) {

@@ -53,7 +53,7 @@ func (p Place) Files(named, dirs []string) []policy.File {
 		if abs, err := filepath.Abs(name); err == nil {
 			name = abs
 		}
-		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name || f.Trust && f.Path == realPath(name) }); i >= 0 {
+		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name || f.Trust && f.Path == policy.RealPath(name) }); i >= 0 {
 			files[i].Must, files[i].Trust = true, false
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // ProjectPolicy is what a project calls its policies.
@@ -47,7 +48,7 @@ type root struct {
 
 func rootOf(dir string) root {
 	called := vcsRoot(dir)
-	return root{called, realPath(called)}
+	return root{called, policy.RealPath(called)}
 }
 
 // ProjectFile is the name by which the policy of a project is known, wherever it is
@@ -57,14 +58,14 @@ func ProjectFile(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(realPath(filepath.Dir(abs)), filepath.Base(abs)), nil
+	return filepath.Join(policy.RealPath(filepath.Dir(abs)), filepath.Base(abs)), nil
 }
 
 // vcsRoot is the nearest directory that a version control system calls its own, by
 // the name of dir or else by its real name; without one, dir itself. A grapnel.yaml is
 // no mark: whoever plants one further down would move the root.
 func vcsRoot(dir string) string {
-	for _, at := range []string{dir, realPath(dir)} {
+	for _, at := range []string{dir, policy.RealPath(dir)} {
 		for last := ""; at != last; last, at = at, filepath.Dir(at) {
 			for _, mark := range []string{".git", ".hg", ".jj"} {
 				if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
@@ -88,7 +89,7 @@ func (r root) downTo(dir string) []string {
 	if dir == r.called || dir == r.real { // most of the time, and no link has to be followed
 		return dirs
 	}
-	rel, err := filepath.Rel(r.real, realPath(dir))
+	rel, err := filepath.Rel(r.real, policy.RealPath(dir))
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
 		return dirs
 	}
@@ -98,18 +99,6 @@ func (r root) downTo(dir string) []string {
 		dirs = append(dirs, at)
 	}
 	return dirs
-}
-
-// realPath follows the symbolic links of a path; what is not there is kept as it is.
-func realPath(name string) string {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	dir, base := filepath.Split(filepath.Clean(name))
-	if base == "" || len(name) > maxPath {
-		return filepath.Clean(name)
-	}
-	return filepath.Join(realPath(filepath.Clean(dir)), base)
 }
 
 const (

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // tree makes directories below a new one, and returns that.
 func tree(t *testing.T, names ...string) string {
 	t.Helper()
-	dir := realPath(t.TempDir())
+	dir := policy.RealPath(t.TempDir())
 	for _, name := range names {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
