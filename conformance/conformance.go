@@ -120,7 +120,8 @@ func LoadGaps(file string) ([]Gap, error) {
 	return gaps, nil
 }
 
-func (g *Gap) covers(c *Case) bool {
+// Covers reports whether a case is about what the gap is about.
+func (g *Gap) Covers(c *Case) bool {
 	return g.Dialect == c.Dialect && g.Kind == c.Kind && (g.Hook == "" || c.hasHook(g.Hook))
 }
 
@@ -170,7 +171,7 @@ func (o *Options) run(ctx context.Context, c *Case) Result {
 	diffs, err := o.try(ctx, c)
 	r.MS = time.Since(begun).Milliseconds()
 	passed := err == nil && len(diffs) == 0
-	gap := slices.IndexFunc(o.Gaps, func(g Gap) bool { return g.covers(c) })
+	gap := slices.IndexFunc(o.Gaps, func(g Gap) bool { return g.Covers(c) })
 	switch {
 	case gap >= 0 && passed:
 		r.Status, r.Error = Failed, fmt.Sprintf("the gap %q is stale: this case passes; remove the gap, or narrow it", o.Gaps[gap].Reason)

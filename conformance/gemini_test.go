@@ -20,6 +20,7 @@ import (
 // The cases in testdata/gemini.json were run through the hook classes of Gemini CLI
 // 0.61.0, which said what to expect: one for each row of what that agent makes of
 // exit codes, answers, several hooks, calls of the model, and its configuration.
+// They show GC-10, GC-11, GC-13, GC-14, GC-15 and GC-16.
 func TestGeminiMeasured(t *testing.T) {
 	t.Parallel()
 	cases, err := conformance.Load(filepath.Join("testdata", "gemini.json"))

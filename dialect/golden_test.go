@@ -175,6 +175,7 @@ func readable(t *testing.T, v any) []byte {
 }
 
 // TestEveryEventHasConversations keeps the tables and the conversations together.
+// It shows GC-01 and GC-03.
 func TestEveryEventHasConversations(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {

@@ -41,6 +41,7 @@ func generationOf(t *testing.T, r model.Request) (g generation) {
 
 // What is replaced in a request never reaches the model, in no request of the run.
 // What a tool printed is not shown to hooks there: that is what tool.after is for.
+// It shows GC-05.
 func TestReplaceInRequest(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `
@@ -138,6 +139,7 @@ func TestRequestIsNotSent(t *testing.T) {
 // the original, a text in two pieces is judged piece by piece, and of a piece that
 // is replaced the calls are lost: three limits of the agent that the documentation
 // names.
+// It shows GC-06.
 func TestReplaceInResponse(t *testing.T) {
 	t.Parallel()
 	const key = "sk-abcdefghijklmnopqrstuvwx"
@@ -215,6 +217,7 @@ hooks:
 
 // The model is offered what every hook allows. It is the model that has to heed it:
 // this one does not, and its call is made, so a guard belongs at tool.before.
+// It shows GC-08.
 func TestToolset(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

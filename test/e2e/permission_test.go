@@ -128,6 +128,7 @@ hooks:
 }
 
 // Gemini CLI announces its permission prompt. Nobody sees it here, so the run ends.
+// It shows GC-09.
 func TestPermissionNotification(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `

@@ -366,6 +366,7 @@ hooks:
 	},
 }
 
+// Each scenario runs in every agent; GC-04 and GC-12 are among them.
 func TestToolCalls(t *testing.T) {
 	t.Parallel()
 	for _, s := range toolScenarios {
@@ -512,6 +513,7 @@ func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	})
 }
 
+// Context of a session start and of a prompt is what the model reads: GC-02, GC-07.
 func TestContextReachesTheModel(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
