@@ -44,6 +44,30 @@ func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
 
 func BenchmarkFireNobodyListens(b *testing.B) { benchFire(b, nil, nil) }
 
+// inSession is an engine with the hooks of a session before its own.
+func inSession(tb testing.TB, session, own []grapnel.Spec) *grapnel.Engine {
+	tb.Helper()
+	return newEngine(tb, nil, own...).In(grapnel.NewContext(context.Background(), newEngine(tb, nil, session...)))
+}
+
+func BenchmarkFireNobodyListensInSession(b *testing.B) {
+	engine, ev, ctx := inSession(b, nil, nil), toolEvent("git push --force"), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		engine.Fire(ctx, ev)
+	}
+}
+
+// An agent of a session begins.
+func BenchmarkIn(b *testing.B) {
+	ctx := grapnel.NewContext(context.Background(), newEngine(b, nil, many(2, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} })...))
+	engine := newEngine(b, nil, hundredRules(10, grapnel.Outcome{})...)
+	b.ReportAllocs()
+	for b.Loop() {
+		engine.In(ctx)
+	}
+}
+
 func BenchmarkFireTenFuncs(b *testing.B) {
 	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }))
 }
@@ -85,13 +109,18 @@ func TestAllocations(t *testing.T) {
 		specs []grapnel.Spec
 		want  float64
 	}{
-		{"nobody listens", nil, 1},
+		{"nobody listens", nil, 0},
 		{"none matches", hundredRules(0, grapnel.Outcome{}), 1},
 		{"no opinion", many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }), 1},
 	} {
-		engine, ev, ctx := newEngine(t, nil, tt.specs...), toolEvent("ls"), context.Background()
-		if got := testing.AllocsPerRun(100, func() { engine.Fire(ctx, ev) }); got > tt.want {
-			t.Errorf("%s: %v allocations a firing, want at most %v", tt.name, got, tt.want)
+		ev, ctx := toolEvent("ls"), context.Background()
+		for where, engine := range map[string]*grapnel.Engine{"alone": newEngine(t, nil, tt.specs...), "in a session": inSession(t, nil, tt.specs)} {
+			if got := testing.AllocsPerRun(100, func() { engine.Fire(ctx, ev) }); got > tt.want {
+				t.Errorf("%s, %s: %v allocations a firing, want at most %v", tt.name, where, got, tt.want)
+			}
+			if got := testing.AllocsPerRun(100, func() { _ = engine.Count(ev.Kind) > 0 && engine.Has(ev.Kind) }); got > 0 {
+				t.Errorf("%s, %s: %v allocations to count, want none", tt.name, where, got)
+			}
 		}
 	}
 }

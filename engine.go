@@ -10,7 +10,7 @@ import (
 
 // Options are an engine's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	Observers    []Observer  // told of every firing; none = no Record is made
+	Observers    []Observer  // told of every firing; see also AddObserver
 	Background   Background  // runs observing hooks; nil = the engine does, in goroutines that Close waits for
 	Stops        StopCounter // counts blocks of a stop in a row; nil = the engine does, in memory
 	Preset       Preset      // how hooks run; the zero Preset is Grapnel's own way
@@ -20,51 +20,95 @@ type Options struct {
 
 // An Engine fires events through hooks. It is safe for concurrent use; adding or
 // removing hooks does not disturb an event that is under way.
+//
+// An engine can have the hooks of others beside its own: see [Engine.With] and
+// [Engine.In]. What changes it then changes only what is its own.
 type Engine struct {
-	opts  Options
-	table atomic.Pointer[table]
-	mu    sync.Mutex // serialises writers of table
-	late  late
+	*layer                       // its own
+	stack  []*layer              // whose hooks run, its own among them, in the order of registration
+	table  atomic.Pointer[table] // of these, as they were when it was made
+}
 
-	disabled atomic.Bool
+// A layer is what one engine brings along to all that have its hooks.
+type layer struct {
+	opts  Options
+	state atomic.Pointer[state]
+	mu    sync.Mutex // serialises writers of state
+	late  late
+}
+
+// state is what of a layer can change. One that others can see never does.
+type state struct {
+	specs     []Spec
+	observers []Observer
+	off       bool
 }
 
 // New returns an engine with these hooks. An error names the first Spec that is
 // not valid.
-func New(specs []Spec, opts *Options) (*Engine, error) {
-	e := &Engine{}
+func New(specs []Spec, opts *Options) (*Engine, error) { return newEngine(specs, opts, nil) }
+
+func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
+	l := &layer{}
 	if opts != nil {
-		e.opts = *opts
-		e.opts.Observers = slices.Clone(opts.Observers)
+		l.opts = *opts
 	}
-	if e.opts.Stops == nil {
-		e.opts.Stops = &stopCounts{}
+	if l.opts.Stops == nil {
+		l.opts.Stops = &stopCounts{}
 	}
-	if e.opts.ReasonLimit <= 0 {
-		e.opts.ReasonLimit = 4096
+	if l.opts.ReasonLimit <= 0 {
+		l.opts.ReasonLimit = 4096
 	}
-	if e.opts.ContextLimit <= 0 {
-		e.opts.ContextLimit = 32768
+	if l.opts.ContextLimit <= 0 {
+		l.opts.ContextLimit = 32768
 	}
-	t, err := newTable(specs, &e.opts.Preset)
+	named, err := l.opts.Preset.named(cloneSpecs(specs))
 	if err != nil {
 		return nil, err
 	}
-	e.table.Store(t)
+	l.state.Store(&state{specs: named, observers: slices.Clone(l.opts.Observers)})
+	e := &Engine{layer: l, stack: slices.Concat([]*layer{l}, below)}
+	e.renew()
 	return e, nil
 }
 
-// With returns an engine that has these hooks on top of e's, for one session or
-// sub-agent; e itself stays as it is. Later changes of e do not reach it, and it
-// has a Close of its own.
+// With returns an engine with these hooks of its own, which stand before those that
+// e has, for one session or sub-agent. It runs them as e does and tells e's
+// Observers. What changes in e later reaches it too; what changes in it does not
+// reach e. It has a Close of its own, which waits for the hooks that are its own.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
-	return New(slices.Concat(e.table.Load().specs, specs), &e.opts)
+	opts := e.opts
+	opts.Observers = nil // they are e's
+	return newEngine(specs, &opts, e.stack)
+}
+
+// now is the table of all layers as they are.
+func (e *Engine) now() *table {
+	t := e.table.Load()
+	for i, l := range e.stack {
+		if l.state.Load() != t.states[i] {
+			return e.renew()
+		}
+	}
+	return t
+}
+
+// renew makes the table anew. Of two at the same time the older one may stay, until
+// now finds that.
+func (e *Engine) renew() *table {
+	states := make([]*state, len(e.stack))
+	for i, l := range e.stack {
+		states[i] = l.state.Load()
+	}
+	t := newTable(states, &e.opts.Preset)
+	e.table.Store(t)
+	return t
 }
 
 // Add adds hooks for events that are fired from now on. Where the Preset lets names
 // be replaced, a hook takes the place of one with its full name.
 func (e *Engine) Add(specs ...Spec) error {
-	return e.update(func(old []Spec) []Spec { return slices.Concat(old, specs) })
+	return e.Update(func(old []Spec) []Spec { return append(old, specs...) })
 }
 
 // Remove removes all hooks of a source and returns how many there were.
@@ -73,10 +117,10 @@ func (e *Engine) Remove(source string) int {
 }
 
 // RemoveFunc removes the hooks for which drop returns true, and returns how many
-// there were. drop must not call the engine.
+// there were. drop must not change the engine.
 func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 	removed := 0
-	_ = e.update(func(old []Spec) []Spec { // a subset of a valid table is valid
+	_ = e.Update(func(old []Spec) []Spec { // a subset of valid hooks is valid
 		kept := slices.DeleteFunc(slices.Clone(old), func(s Spec) bool { return drop(&s) })
 		removed = len(old) - len(kept)
 		return kept
@@ -84,30 +128,108 @@ func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 	return removed
 }
 
-func (e *Engine) update(change func([]Spec) []Spec) error {
+// Update puts the hooks that change returns in the place of those it is given, all
+// at once: no event meets some of the new ones without the others. The slice is
+// change's to use, and it must not change the engine. On an error all stays as it was.
+func (e *Engine) Update(change func([]Spec) []Spec) error {
+	return e.set(func(s *state) (err error) {
+		s.specs, err = e.opts.Preset.named(cloneSpecs(change(cloneSpecs(s.specs))))
+		return err
+	})
+}
+
+// Enable switches the engine's own hooks on or off; they are on in a new engine.
+// Firings that are under way are not disturbed.
+func (e *Engine) Enable(on bool) {
+	_ = e.set(func(s *state) error {
+		s.off = !on
+		return nil
+	})
+}
+
+// AddObserver lets o be told of every firing from now on, until remove is called.
+// Firings that are under way may tell it after that.
+func (e *Engine) AddObserver(o Observer) (remove func()) {
+	added := &struct{ Observer }{o} // o itself may be there twice, or be a func, which compares with nothing
+	_ = e.set(func(s *state) error {
+		s.observers = append(slices.Clone(s.observers), added)
+		return nil
+	})
+	return func() {
+		_ = e.set(func(s *state) error {
+			s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o Observer) bool { return o == Observer(added) })
+			return nil
+		})
+	}
+}
+
+// set changes a copy of the layer's state, which then becomes the state.
+func (e *Engine) set(change func(*state) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t, err := newTable(change(e.table.Load().specs), &e.opts.Preset)
-	if err != nil {
+	next := *e.state.Load()
+	if err := change(&next); err != nil {
 		return err
 	}
-	e.table.Store(t)
+	e.state.Store(&next)
+	e.renew()
 	return nil
 }
 
-// Enable switches all hooks on or off; they are on in a new engine. Firings that
-// are under way are not disturbed.
-func (e *Engine) Enable(on bool) { e.disabled.Store(!on) }
-
-// Specs returns the hooks, in the order in which they were added.
+// Specs returns all hooks, those that are switched off too, in the order in which
+// they were added.
 func (e *Engine) Specs() []Spec {
-	return cloneSpecs(e.table.Load().specs)
+	var all []Spec
+	for _, l := range e.stack {
+		all = append(all, l.state.Load().specs...)
+	}
+	return cloneSpecs(all)
+}
+
+// Count is how many of the Specs listen to a kind of event, as far as the kind goes.
+// The empty Kind counts them all.
+func (e *Engine) Count(k Kind) int {
+	n := 0
+	for _, l := range e.stack {
+		specs := l.state.Load().specs
+		for i := range specs {
+			if s := &specs[i]; k == "" || len(s.On) == 0 || slices.Contains(s.On, k) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// List returns the Specs that Count counts, in the order in which they run.
+func (e *Engine) List(k Kind) []Spec {
+	states := make([]*state, len(e.stack))
+	for i, l := range e.stack {
+		states[i] = &state{specs: l.state.Load().specs}
+	}
+	t := newTable(states, &e.opts.Preset)
+	ranked := t.ranked
+	if k != "" {
+		ranked = slices.Concat(t.lineup(k).groups()...)
+	}
+	specs := make([]Spec, len(ranked))
+	for i, s := range ranked {
+		specs[i] = *s
+	}
+	return cloneSpecs(specs)
+}
+
+// Has reports whether anybody would hear of an event of this kind, be it a hook or
+// an Observer. If not, there is no need to make one.
+func (e *Engine) Has(k Kind) bool {
+	t := e.now()
+	return t.lineup(k).size > 0 || len(t.observers) > 0
 }
 
 // Plan returns who would run for ev, and in which step. No hook is called. During
 // a firing hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
-	return e.table.Load().lineup(ev.Kind).plan(ev, &e.opts.Preset)
+	return e.now().lineup(ev.Kind).plan(ev, &e.opts.Preset)
 }
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never
@@ -118,11 +240,24 @@ func (e *Engine) Plan(ev *Event) Plan {
 // Hooks that are late and observing hooks read ev, and what the Verdict refers to,
 // after Fire has returned: leave both as they are.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
-	l := e.enabled(e.table.Load().lineup(ev.Kind))
-	if l.size == 0 && len(e.opts.Observers) == 0 {
+	t := e.now()
+	l := t.lineup(ev.Kind)
+	if l.size == 0 && len(t.observers) == 0 {
 		return Verdict{Event: ev}
 	}
-	return e.fire(ctx, l, ev, nil)
+	return e.fire(ctx, t, l, ev, nil, nil)
+}
+
+// FireAll is Fire for those who want to know what comes of the observing hooks too.
+// Each is told on the channel when it has ended, with what it would have said, and
+// the channel is closed after the last. It may be ignored: nobody waits for a reader.
+// Like all observing hooks they outlive ctx and have a deadline of their own. Those
+// that a Background runs are not heard of.
+func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRun) {
+	t := e.now()
+	heard := newTally(t.lineup(ev.Kind))
+	defer heard.end()
+	return e.fire(ctx, t, t.lineup(ev.Kind), ev, nil, heard), heard.runs
 }
 
 // Start fires ev in the background, also after ctx is cancelled; Close waits for
@@ -148,20 +283,12 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if err == nil {
 		err = errors.New("it could not be read")
 	}
-	t := e.table.Load()
+	t := e.now()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {
 		l = t.unknown
 	}
-	return e.fire(ctx, e.enabled(l), ev, err)
-}
-
-// enabled is a lineup, or one with nobody in it where all hooks are switched off.
-func (e *Engine) enabled(l *lineup) *lineup {
-	if e.disabled.Load() {
-		return &lineup{contract: l.contract}
-	}
-	return l
+	return e.fire(ctx, t, l, ev, err, nil)
 }
 
 // Close waits until the hooks that the engine runs in the background have ended,

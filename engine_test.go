@@ -45,7 +45,7 @@ func TestWithAddRemove(t *testing.T) {
 	if got, want := names(engine.Specs()), []string{"a", "other::b"}; !slices.Equal(got, want) {
 		t.Errorf("engine has %q, want %q", got, want)
 	}
-	if got, want := names(session.Specs()), []string{"a", "git::a", "session::a"}; !slices.Equal(got, want) {
+	if got, want := names(session.Specs()), []string{"session::a", "a", "other::b"}; !slices.Equal(got, want) {
 		t.Errorf("session has %q, want %q", got, want)
 	}
 	if n := engine.Remove(""); n != 1 {
@@ -63,8 +63,8 @@ func TestNamesAreUniqueInASource(t *testing.T) {
 	if err := engine.Add(from("svn", "a"), from("git", "a")); err == nil || err.Error() != want {
 		t.Errorf("Add = %v, want %q", err, want)
 	}
-	if _, err := engine.With(from("git", "a")); err == nil {
-		t.Error("With a name that is taken: no error")
+	if _, err := engine.With(from("git", "a"), from("git", "a")); err == nil || err.Error() != want {
+		t.Errorf("With = %v, want %q", err, want)
 	}
 	if got := names(engine.Specs()); !slices.Equal(got, []string{"git::a"}) {
 		t.Errorf("after a refused Add the engine has %q", got)

@@ -2,6 +2,7 @@ package grapnel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -21,6 +22,42 @@ type Func func(ctx context.Context, ev *Event) (Outcome, error)
 
 // Handle calls f.
 func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
+
+// Guard lets a function that finds reasons be a Hook: where it gives one, that blocks.
+type Guard func(ev *Event) (reason string)
+
+// Handle calls g.
+func (g Guard) Handle(_ context.Context, ev *Event) (Outcome, error) {
+	if reason := g(ev); reason != "" {
+		return Outcome{Decision: Block, Reason: reason}, nil
+	}
+	return Outcome{}, nil
+}
+
+// Watch lets a function that only looks be a Hook. It never has an opinion.
+type Watch func(ctx context.Context, ev *Event)
+
+// Handle calls w.
+func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
+	w(ctx, ev)
+	return Outcome{}, nil
+}
+
+// Replace is what a Hook returns to replace a field by a value, which is written as
+// JSON.
+func Replace(field Field, value any) (Outcome, error) {
+	raw, err := marshal(value)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("cannot write %s: %w", field, err)
+	}
+	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
+}
+
+// Checker is a Hook that can tell before it is used that it cannot work. The engine
+// asks when it is given the hook, and does not take it if there is an error.
+type Checker interface {
+	Check() error
+}
 
 // Graceful is a Hook that needs time after its deadline to clean up, such as one
 // that kills the program it started. The engine waits that much longer for it.
@@ -175,7 +212,8 @@ type Spec struct {
 	Key string
 }
 
-// FullName is the Spec's name with its source, unique in an engine.
+// FullName is the Spec's name with its source, unique among the hooks that are an
+// engine's own.
 func (s *Spec) FullName() string {
 	if s.Source.Name == "" {
 		return s.Name
@@ -219,6 +257,11 @@ func (s *Spec) check() error {
 		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Mode)
 	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
 		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Source.Scope)
+	}
+	if c, ok := s.Hook.(Checker); ok {
+		if err := c.Check(); err != nil {
+			return fmt.Errorf("hook %q: %w", s.Name, err)
+		}
 	}
 	for _, k := range s.On {
 		if ContractOf(k) == nil && !k.Native() {

@@ -513,16 +513,24 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// quote and encode write JSON without HTML escapes, so that what a rule matches
+// quote, encode and marshal write JSON without HTML escapes, so that what a rule matches
 // is what the agent said.
 func quote(text string) json.RawMessage { return encode(text) }
 
 func encode(v any) json.RawMessage {
+	raw, err := marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return json.RawMessage("null")
+		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

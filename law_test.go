@@ -570,6 +570,7 @@ func TestAnswerBesideAnError(t *testing.T) {
 	}
 }
 
+// It shows OC-06.
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
@@ -799,6 +800,7 @@ func TestContextDoneBeforeTheFiring(t *testing.T) {
 	}
 }
 
+// It shows OC-05 and OC-07.
 func TestObserversAlways(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

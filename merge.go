@@ -387,20 +387,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	}
 	for i := range f.answers {
 		a := &f.answers[i]
-		run := HookRun{
-			Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
-			Halt:    a.out.Halt != "",
-			Expired: a.expired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
-		}
-		switch {
-		case a.err != nil:
-			run.Cause, run.Error = causeOf(a.err), a.err.Error()
-		case a.decision > None:
-			run.Cause = CauseDecision
-		}
-		if a.round > 1 {
-			run.Round = int(a.round)
-		}
+		run := a.run()
 		if run.Observed {
 			rec.Would = max(rec.Would, a.decision)
 			if f.haltBlocks(a) {
@@ -411,4 +398,25 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	}
 	rec.MS = milliseconds(time.Since(begun))
 	return rec
+}
+
+// run writes down one hook's part.
+func (a *answer) run() HookRun {
+	run := HookRun{
+		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
+		Halt: a.out.Halt != "", Expired: a.expired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
+	}
+	if a.out != &noOpinion {
+		run.Outcome = a.out
+	}
+	switch {
+	case a.err != nil:
+		run.Cause, run.Error = causeOf(a.err), a.err.Error()
+	case a.decision > None:
+		run.Cause = CauseDecision
+	}
+	if a.round > 1 {
+		run.Round = int(a.round)
+	}
+	return run
 }

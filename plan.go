@@ -37,40 +37,43 @@ type lineup struct {
 	matchers  bool // any of them has a Matcher
 }
 
-// table is an engine's Specs, made ready for lookup. It never changes.
+// table is what the layers of an engine hold, made ready for lookup. It never
+// changes.
 type table struct {
-	specs   []Spec
-	byKind  map[Kind]*lineup
-	other   *lineup // kinds that neither Contracts nor any Spec names
-	unknown *lineup // an event of which not even the kind could be read
+	states    []*state // of the layers
+	observers []Observer
+	ranked    []*Spec // the hooks that are switched on
+	byKind    map[Kind]*lineup
+	other     *lineup // kinds that neither Contracts nor any Spec names
+	unknown   *lineup // an event of which not even the kind could be read
 }
 
-// newTable validates and orders Specs.
-func newTable(specs []Spec, preset *Preset) (*table, error) {
-	specs, err := preset.named(cloneSpecs(specs))
-	if err != nil {
-		return nil, err
-	}
+// newTable orders the hooks of all layers as if they were one.
+func newTable(states []*state, preset *Preset) *table {
 	t := &table{
-		specs: specs, byKind: make(map[Kind]*lineup), other: &lineup{},
+		states: states, byKind: make(map[Kind]*lineup), other: &lineup{},
 		unknown: &lineup{contract: &Contract{Blocks: BlockAction}},
 	}
-	ordered := make([]*Spec, len(specs))
-	for i := range specs {
-		ordered[i] = &specs[i]
+	for _, st := range states {
+		t.observers = append(t.observers, st.observers...)
+		for i := range st.specs {
+			if !st.off {
+				t.ranked = append(t.ranked, &st.specs[i])
+			}
+		}
 	}
-	slices.SortStableFunc(ordered, preset.compare)
+	slices.SortStableFunc(t.ranked, preset.compare)
 	for i := range Contracts {
 		t.byKind[Contracts[i].Kind] = &lineup{contract: &Contracts[i]}
 	}
-	for _, s := range ordered {
+	for _, s := range t.ranked {
 		for _, k := range s.On {
 			if t.byKind[k] == nil {
 				t.byKind[k] = &lineup{}
 			}
 		}
 	}
-	for _, s := range ordered {
+	for _, s := range t.ranked {
 		if len(s.On) == 0 {
 			t.other.add(s, preset)
 		}
@@ -88,7 +91,7 @@ func newTable(specs []Spec, preset *Preset) (*table, error) {
 	for _, l := range t.byKind {
 		l.lastWord()
 	}
-	return t, nil
+	return t
 }
 
 // lastWord lets the rewrites of each scope run after those of the weaker ones: a
@@ -138,6 +141,18 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 			l.steps = append(l.steps, []*Spec{s})
 		}
 	}
+}
+
+// home is the number of the layer whose hook s is.
+func (t *table) home(s *Spec) int {
+	return slices.IndexFunc(t.states, func(st *state) bool {
+		for i := range st.specs {
+			if &st.specs[i] == s {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (t *table) lineup(k Kind) *lineup {

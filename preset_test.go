@@ -43,6 +43,7 @@ func adds(d *diary, name string) grapnel.Spec {
 
 // What three hooks that all change the same command see, in which order, and what
 // comes of it, is what tells the systems apart.
+// It shows OC-08.
 func TestPresetChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -215,6 +216,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A number may mean the opposite, as in OC-03.
 func TestReversed(t *testing.T) {
 	t.Parallel()
 	var d diary

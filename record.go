@@ -46,6 +46,7 @@ type HookRun struct {
 	Round    int      `json:"round,omitempty"`     // 2 = it was asked again
 	Async    bool     `json:"async,omitempty"`     // it runs after the answer
 	MS       float64  `json:"ms"`
+	Outcome  *Outcome `json:"-"` // what it said; nil = no opinion, or it does not run yet
 }
 
 // An Observer is told of every firing once its Verdict is final, also after a

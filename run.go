@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,7 @@ var (
 // firing is one event on its way through the hooks.
 type firing struct {
 	engine    *Engine
+	table     *table
 	lineup    *lineup
 	contract  *Contract
 	first     *Event // as it came
@@ -32,6 +34,7 @@ type firing struct {
 	conflicts []string
 	blocked   bool // nobody else is asked
 	record    bool
+	heard     *tally // who wants to know what comes of observing hooks; nil = nobody
 }
 
 // answer is what one hook said, and what that counts as.
@@ -60,8 +63,10 @@ func newAnswer(s *Spec, ev *Event) answer {
 // silent reports whether a hook answered and had no opinion.
 func (a *answer) silent() bool { return a.out == &noOpinion && a.err == nil }
 
-func (e *Engine) fire(ctx context.Context, l *lineup, ev *Event, unread error) Verdict {
-	f := firing{engine: e, lineup: l, contract: l.contract, first: ev, ev: ev, record: len(e.opts.Observers) > 0}
+func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unread error, heard *tally) Verdict {
+	f := firing{
+		engine: e, table: t, lineup: l, contract: l.contract, first: ev, ev: ev, record: len(t.observers) > 0, heard: heard,
+	}
 	if f.contract == nil {
 		f.contract = ev.contract()
 	}
@@ -244,6 +249,20 @@ func (a *answer) ask(ctx context.Context) {
 	}
 }
 
+// askBy runs the hook in a goroutine of its own, with its Timeout as ctx has it.
+func (a *answer) askBy(ctx context.Context) {
+	begun := time.Now()
+	a.err = errors.New("ended its goroutine without an answer") // as runtime.Goexit does
+	a.ask(ctx)
+	a.took = time.Since(begun)
+	switch {
+	case ctx.Err() != nil:
+		a.err = lateError(context.Cause(ctx), a.err)
+	case a.took > a.spec.Timeout: // on a busy machine a hook can be back before the timer is
+		a.err = lateError(fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout), a.err)
+	}
+}
+
 // caught, when deferred, makes an error of a panic: a broken hook is a hook that
 // could not answer.
 func caught(err *error) {
@@ -266,18 +285,10 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(abandoned) }) })
 
 	done := make(chan answer, 1)
-	r := *a                                                     // a itself belongs to the one who waits
-	r.err = errors.New("ended its goroutine without an answer") // as runtime.Goexit does
+	r := *a // a itself belongs to the one who waits
 	go func() {
 		defer func() { done <- r }()
-		r.ask(ctx)
-		r.took = time.Since(begun)
-		switch {
-		case ctx.Err() != nil:
-			r.err = lateError(context.Cause(ctx), r.err)
-		case r.took > r.spec.Timeout: // on a busy machine a hook can be back before the timer is
-			r.err = lateError(fmt.Errorf("%w of %v", ErrTimeout, r.spec.Timeout), r.err)
-		}
+		r.askBy(ctx)
 	}()
 	return func() {
 		defer cancel()
@@ -525,42 +536,70 @@ func (f *firing) fail(err error) {
 // tell hands the Verdict to those who listen: observing hooks, whose event carries
 // it, and the engine's Observers. It goes on when one fails.
 func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread error) error {
-	var late []Spec
+	var late []*Spec
 	var runs []HookRun
 	for _, s := range f.lineup.observers {
-		run := HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true}
+		run := lateRun(s)
 		ok, err := s.listens(v.Event, &v)
 		switch {
 		case err != nil:
 			run.Cause, run.Error = CauseError, fmt.Sprintf("cannot tell whether it listens: %v", err)
+			f.heard.add(run)
 		case ok:
-			late = append(late, *s)
+			late = append(late, s)
 		default:
 			continue
 		}
 		runs = append(runs, run)
 	}
-	var failed error
-	if len(late) > 0 {
-		ev := clone(v.Event)
-		ev.Verdict = &v
-		if err := f.engine.start(ctx, ev, late); err != nil {
-			failed = fmt.Errorf("observing hooks were not started: %w", err)
-		}
-	}
+	failed := f.startLate(ctx, &v, late)
 	if f.record {
 		rec := f.newRecord(&v, begun)
 		rec.Hooks = append(rec.Hooks, runs...)
 		if err := errors.Join(unread, failed); err != nil {
 			rec.Error = err.Error()
 		}
-		for _, o := range f.engine.opts.Observers {
+		for _, o := range f.table.observers {
 			if err := observe(ctx, o, rec); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("a Record was not kept: %w", err))
 			}
 		}
 	}
 	return failed
+}
+
+// startLate starts observing hooks, each in the layer that it is of.
+func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (failed error) {
+	if len(late) == 0 {
+		return nil
+	}
+	ev := clone(v.Event)
+	ev.Verdict = v
+	for i, l := range f.engine.stack {
+		var own []Spec
+		for _, s := range late {
+			if f.table.home(s) == i {
+				own = append(own, *s)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		if err := l.start(ctx, ev, own, f.heard); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("observing hooks were not started: %w", err))
+			for i := range own {
+				run := lateRun(&own[i])
+				run.Cause, run.Error = CauseError, "not started: "+err.Error()
+				f.heard.add(run)
+			}
+		}
+	}
+	return failed
+}
+
+// lateRun is the run of an observing hook, as far as it is known before it has ended.
+func lateRun(s *Spec) HookRun {
+	return HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true}
 }
 
 func observe(ctx context.Context, o Observer, rec *Record) (err error) {
@@ -570,12 +609,46 @@ func observe(ctx context.Context, o Observer, rec *Record) (err error) {
 }
 
 // start starts observing hooks.
-func (e *Engine) start(ctx context.Context, ev *Event, hooks []Spec) (err error) {
+func (l *layer) start(ctx context.Context, ev *Event, hooks []Spec, heard *tally) (err error) {
 	defer caught(&err)
-	if e.opts.Background != nil {
-		return e.opts.Background.Run(ctx, ev, hooks)
+	if l.opts.Background != nil {
+		return l.opts.Background.Run(ctx, ev, hooks)
 	}
-	return e.late.run(ctx, ev, hooks)
+	return l.late.run(ctx, ev, hooks, heard)
+}
+
+// A tally gathers what comes of the observing hooks of one firing. A nil tally is one
+// that nobody reads.
+type tally struct {
+	runs chan HookRun
+	open atomic.Int64 // who may still add something
+}
+
+// newTally returns one that whoever fires has to end.
+func newTally(l *lineup) *tally {
+	t := &tally{runs: make(chan HookRun, len(l.observers))} // nobody waits for a reader
+	t.open.Store(1)
+	return t
+}
+
+// add adds a run.
+func (t *tally) add(run HookRun) {
+	if t != nil {
+		t.runs <- run
+	}
+}
+
+// begin says that one more will add something, and end that one will not any more.
+func (t *tally) begin() {
+	if t != nil {
+		t.open.Add(1)
+	}
+}
+
+func (t *tally) end() {
+	if t != nil && t.open.Add(-1) == 0 {
+		close(t.runs)
+	}
 }
 
 // late runs what outlives its firing, or its caller.
@@ -596,22 +669,34 @@ func (l *late) hold(run func()) bool {
 	return !l.closed
 }
 
-func (l *late) run(ctx context.Context, ev *Event, hooks []Spec) error {
+func (l *late) run(ctx context.Context, ev *Event, hooks []Spec, heard *tally) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return errors.New("the engine is closed")
 	}
-	for _, s := range hooks {
-		timeout := cmp.Or(s.Timeout, lateTimeout)
+	for i := range hooks {
+		s := &hooks[i]
+		s.Timeout = cmp.Or(s.Timeout, lateTimeout)
+		heard.begin()
 		l.running.Go(func() {
-			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, fmt.Errorf("%w of %v", ErrTimeout, timeout))
+			defer heard.end()
+			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), s.Timeout, fmt.Errorf("%w of %v", ErrTimeout, s.Timeout))
 			defer cancel()
-			a := newAnswer(&s, ev)
-			a.ask(ctx) // what an observer answers changes nothing
+			a := newAnswer(s, ev)
+			defer func() { heard.add(a.lateRun()) }()
+			a.askBy(ctx) // what an observer answers changes nothing
 		})
 	}
 	return nil
+}
+
+// lateRun is what came of an observing hook.
+func (a *answer) lateRun() HookRun {
+	a.decision = a.out.Decision
+	run := a.run()
+	run.Async, run.Observed = true, true
+	return run
 }
 
 // lateTimeout bounds an observing hook that names no timeout of its own.

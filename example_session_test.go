@@ -1,0 +1,167 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// The hooks of a session travel in the context. Whoever works for the session, be it
+// with an engine of its own or with none, meets them.
+func ExampleNewContext() {
+	session, err := grapnel.New([]grapnel.Spec{{
+		Name: "audit", Source: grapnel.Source{Name: "session", Scope: grapnel.ScopeSession},
+		Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { fmt.Println("audit:", ev.Tool.Commands[0]) }),
+	}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx := grapnel.NewContext(context.Background(), session)
+
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: "no-shutdown",
+		Hook: grapnel.Guard(func(ev *grapnel.Event) string {
+			if strings.HasPrefix(ev.Tool.Commands[0], "shutdown") {
+				return "This machine stays on."
+			}
+			return ""
+		}),
+	}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	hooks := engine.In(ctx)
+	fmt.Println("agent:", hooks.Fire(ctx, bash("shutdown now")).Decision)
+
+	var none *grapnel.Engine // a sub-agent without hooks of its own
+	hooks = none.In(ctx)
+	fmt.Println("sub-agent:", hooks.Fire(ctx, bash("ls")).Decision)
+	// Output:
+	// audit: shutdown now
+	// agent: block
+	// audit: ls
+	// sub-agent: none
+}
+
+// One call for both: the answer now, and what observing hooks come to as soon as they
+// know. Who does not want to know ignores the channel.
+func ExampleEngine_FireAll() {
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: "read-only", Hook: grapnel.Guard(func(*grapnel.Event) string { return "Nothing is changed here." })},
+		{
+			Name: "ticket", Phase: grapnel.PhaseObserve,
+			Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{Message: "opened a ticket about the " + ev.Verdict.Decision.String()}, nil
+			}),
+		},
+		{
+			Name: "pager", Phase: grapnel.PhaseObserve,
+			Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{}, errors.New("nobody is on call")
+			}),
+		},
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+	verdict, late := engine.FireAll(context.Background(), bash("make"))
+	fmt.Println(verdict.Decision)
+	for run := range late {
+		switch {
+		case run.Error != "":
+			fmt.Println(run.Name, "failed:", run.Error)
+		case run.Outcome != nil:
+			fmt.Println(run.Name, run.Outcome.Message)
+		}
+	}
+	// Unordered output:
+	// block
+	// ticket opened a ticket about the block
+	// pager failed: nobody is on call
+}
+
+// An event that nobody waits for is fired in the background, and survives whoever
+// fired it.
+func ExampleEngine_Start() {
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: "goodbye", On: []grapnel.Kind{grapnel.SessionEnd},
+		Hook: grapnel.Watch(func(ctx context.Context, _ *grapnel.Event) { fmt.Println("goodbye,", ctx.Err()) }),
+	}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	engine.Start(ctx, &grapnel.Event{Kind: grapnel.SessionEnd})
+	if err := engine.Close(context.Background()); err != nil { // waits for it
+		panic(err)
+	}
+	// Output: goodbye, <nil>
+}
+
+// A source is loaded again in one step: no event is fired between the old hooks and
+// the new ones.
+func ExampleEngine_Update() {
+	from := func(name string) grapnel.Spec {
+		return grapnel.Spec{
+			Name: name, Source: grapnel.Source{Name: "acme:lint"},
+			Hook: grapnel.Guard(func(*grapnel.Event) string { return name }),
+		}
+	}
+	engine, err := grapnel.New([]grapnel.Spec{from("old rule"), from("older rule")}, nil)
+	if err != nil {
+		panic(err)
+	}
+	loaded := []grapnel.Spec{from("new rule")}
+	err = engine.Update(func(specs []grapnel.Spec) []grapnel.Spec {
+		specs = slices.DeleteFunc(specs, func(s grapnel.Spec) bool { return s.Source.Name == "acme:lint" })
+		return append(specs, loaded...)
+	})
+	if err != nil {
+		panic(err)
+	}
+	verdict := engine.Fire(context.Background(), bash("make"))
+	fmt.Println(engine.Count(grapnel.ToolBefore), verdict.Reason())
+
+	removed := engine.RemoveFunc(func(s *grapnel.Spec) bool { return strings.HasPrefix(s.Source.Name, "acme:") })
+	fmt.Println(removed, engine.Has(grapnel.ToolBefore))
+	// Output:
+	// 1 new rule
+	// 1 false
+}
+
+// Whoever wants to know later is told from then on.
+func ExampleEngine_AddObserver() {
+	engine, err := grapnel.New(nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	engine.Fire(context.Background(), bash("make"))
+	remove := engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+		fmt.Println(rec.Event, rec.Decision)
+	}))
+	engine.Fire(context.Background(), bash("make test"))
+	remove()
+	engine.Fire(context.Background(), bash("make lint"))
+	// Output: tool.before none
+}
+
+// What a hook changes it returns in one line.
+func ExampleReplace() {
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: "polite", Tools: []string{"shell"}, Phase: grapnel.PhaseRewrite,
+		Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Replace(grapnel.FieldCommand, "nice "+ev.Tool.Commands[0])
+		}),
+	}}, nil)
+	if err != nil {
+		panic(err)
+	}
+	verdict := engine.Fire(context.Background(), bash("make"))
+	fmt.Println(verdict.Event.Tool.Commands[0])
+	// Output: nice make
+}
