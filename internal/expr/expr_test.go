@@ -1,0 +1,101 @@
+package expr_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/expr"
+)
+
+// What would take for ever fails instead, in the order of a second, and what a person
+// writes does not, over an event as large as one gets.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	large := event("", "", 1, 1, "", false, nil, nil, map[string]any{
+		"text": strings.Repeat("x", 8<<20), "many": make([]any, 200_000), "words": strings.Split(strings.Repeat("word ", 3000), " "),
+	})
+	for source, want := range map[string]string{
+		`tool.input.text contains "y" || tool.input.text matches "[yz]+$" || upper(tool.input.text) == "X"`: "",
+		`any(tool.input.many, # == "x") || none(tool.input.many, # in ["a", "b"]) == false`:                 "",
+		`any(tool.input.words, tool.input.text == #)`:                                                       "",
+		`any(tool.input.many, tool.input.text contains "y")`:                                                "too much",
+		`any(tool.input.many, tool.input.text matches "y")`:                                                 "too much",
+		`any(tool.input.many, "y" in tool.input.many)`:                                                      "too much",
+		`any(tool.input.many, tool.input.many == tool.input.words)`:                                         "",
+		`len(map(tool.input.many, tool.input.text + "y")) == 0`:                                             "too much",
+		`len(map(tool.input.many, string(tool.input.text))) == 0`:                                           "too much",
+		`len(map(tool.input.many, lower(tool.input.text))) == 0`:                                            "too much",
+		`len(map(tool.input.many, 1..100)) == 0`:                                                            "too much",
+		`len(map(tool.input.many, [#, #, #, #, #, #])) == 0`:                                                "too much",
+		`len(map(tool.input.many, keys(tool.input))) == 0`:                                                  "",
+		`len(1..900000) == 0`:                           "",
+		`len(1..1100000) == 0`:                          "too many",
+		`len(-9223372036854775807..1) == 0`:             "too many",
+		`tool.input.words[0] matches tool.input.text`:   "the pattern has 8388608 bytes",
+		strings.Repeat("!", 1001) + "true":              "more than 1000 parts",
+		strings.Repeat("(", 1001) + "true":              "more than 1000 parts",
+		strings.Repeat("tool.failed or ", 200) + "true": "",
+	} {
+		p, err := expr.Compile(source, expr.Truth, names)
+		if err == nil {
+			_, err = ask(p, large)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %q", source, err, want)
+		}
+	}
+}
+
+// A message says what is wrong, where, and what to write instead.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		`kind == "x" && tol.name == ""`:          `unknown name tol, at column 16`,
+		"kind == \"é\" &&\n  tool.nam == \"\"":   `unknown name tool.nam, at line 2, column 3`,
+		`tool.name ==`:                           `it ends too early, at column 13`,
+		`tool.name = "x"`:                        `unexpected "=", at column 11`,
+		`tool.name == 1`:                         `== does not work with text and a whole number, at column 11`,
+		`tool.name in "Bash"`:                    `nothing is in text; write b contains a, at column 11`,
+		`trimPrefix(kind, "a") == ""`:            `there is no function trimPrefix, only len, lower, `,
+		`kind.lower() == ""`:                     `there are no methods: write lower(value), at column 6`,
+		`any(tool.paths, any(tool.paths, true))`: `a loop inside a loop is not allowed: it could run for very long, at column 17`,
+		`kind matches "("`:                       "error parsing regexp: missing closing ): `(`, at column 14",
+		`"a\q" == kind`:                          `an escape is \n, \t, \\, \", \u20ac or alike; in a text between` + " ` a \\ is a \\, at column 3",
+		`true; false`:                            `; only ends a let, at column 5`,
+		`kind ?? "a" == "b"`:                     `?? beside == wants brackets around one of them, at column 13`,
+		`#`:                                      `# is an element inside of any, all, filter and their like, at column 1`,
+		`kind`:                                   `the expression wants true or false, got text, at column 1`,
+		// What only a value tells.
+		`tool.input.a.b == 1`:        `nil has no member b; ?. instead of . would give nil, at column 13`,
+		`tool.input.n % 2 == 1`:      `% wants whole numbers: int(a) % int(b), at column 14`,
+		`tool.input.n && true`:       `want true or false, got a number, at column 14`,
+		`tool.paths[3] == ""`:        `there is no element 3 in a list of 0, at column 11`,
+		`int(tool.input.n) % 0 == 1`: `% by 0, at column 19`,
+	} {
+		p, err := expr.Compile(source, expr.Truth, names)
+		if err == nil {
+			_, err = ask(p, event("", "", 1, 1, "", false, nil, []string{}, map[string]any{"n": 1.0}))
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", source, err, want)
+		}
+	}
+}
+
+// A number is wanted of some expressions.
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]any{
+		`len(tool.name) + 1`: 5.0, `tool.input.n`: 1.0, `ratio / 2`: 0.75, `tool.input.nothing ?? 3`: 3.0,
+		`tool.name`: nil, `true`: nil, `nil`: nil, `tool.input.text`: nil, `tool.input.nothing`: nil,
+	} {
+		var got any
+		p, err := expr.Compile(source, expr.Number, names)
+		if err == nil {
+			got, err = ask(p, events[1])
+		}
+		if got != want || (err == nil) != (want != nil) {
+			t.Errorf("%s: %v, %v, want %v", source, got, err, want)
+		}
+	}
+}
