@@ -1,0 +1,147 @@
+package outbound
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A body is a language in which events are told.
+type body struct {
+	// write says that an event happened, at a time, to the hook of this name. It is pure.
+	write func(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
+	// anyStatus: whoever answers has taken it, with whatever status.
+	anyStatus bool
+}
+
+// bodies lists them by their names in files.
+var bodies = map[string]body{
+	"":         {write: writeSummary},
+	"ironclaw": {write: writeIronClaw, anyStatus: true},
+}
+
+// summary is what we say about an event ourselves, in the words of "grapnel log".
+type summary struct {
+	Hook     string       `json:"hook"`
+	Time     time.Time    `json:"time"`
+	ID       string       `json:"id,omitempty"`
+	Agent    string       `json:"agent,omitempty"`
+	Session  string       `json:"session,omitempty"`
+	Event    grapnel.Kind `json:"event"`
+	Tool     string       `json:"tool,omitempty"`
+	Decision string       `json:"decision,omitempty"` // of all hooks together
+}
+
+func writeSummary(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
+	s := summary{Hook: hook, Time: at.UTC(), ID: ev.ID, Agent: ev.Agent.Name, Session: ev.Session.ID, Event: ev.Kind}
+	if ev.Tool != nil {
+		s.Tool = ev.Tool.Name
+	}
+	if ev.Verdict != nil {
+		s.Decision = ev.Verdict.Decision.String()
+	}
+	return encode(s)
+}
+
+// ironclawBody is what IronClaw's outbound webhooks send.
+type ironclawBody struct {
+	Hook      string        `json:"hook"`
+	Point     string        `json:"point"`
+	Timestamp string        `json:"timestamp"`
+	Event     ironclawEvent `json:"event"`
+	Metadata  bool          `json:"metadata_present"` // false: no hook of IronClaw ever gets any
+}
+
+// ironclawEvent is an event without its contents. Each type has its own members.
+type ironclawEvent struct {
+	Type           string  `json:"type"`
+	Channel        *string `json:"channel,omitempty"`
+	HasThreadID    *bool   `json:"has_thread_id,omitempty"`
+	ContentLength  *int    `json:"content_length,omitempty"` // in bytes, as all lengths
+	ToolName       *string `json:"tool_name,omitempty"`
+	Context        *string `json:"context,omitempty"`
+	ParameterCount *int    `json:"parameter_count,omitempty"`
+	ResponseLength *int    `json:"response_length,omitempty"`
+}
+
+// ironclawTime is RFC 3339 as Rust's chrono writes UTC: with an offset and no Z.
+const ironclawTime = "2006-01-02T15:04:05.999999999-07:00"
+
+func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
+	b := ironclawBody{Hook: hook, Timestamp: at.UTC().Format(ironclawTime)}
+	// What only IronClaw has stands in its own payload.
+	var native struct {
+		ThreadID *string `json:"thread_id"`
+		Context  string  `json:"context"`
+	}
+	_ = json.Unmarshal(ev.Native, &native) // another agent's payload need not have it
+	thread := native.ThreadID != nil || ev.Session.ID != ""
+	switch ev.Kind {
+	case grapnel.PromptBefore:
+		b.Point = "beforeInbound"
+		var prompt grapnel.Prompt
+		if ev.Prompt != nil {
+			prompt = *ev.Prompt
+		}
+		b.Event = ironclawEvent{Type: "inbound", Channel: &ev.Session.Channel, HasThreadID: &thread, ContentLength: new(len(prompt.Text))}
+	case grapnel.ToolBefore:
+		b.Point = "beforeToolCall"
+		var tool grapnel.Tool
+		if ev.Tool != nil {
+			tool = *ev.Tool
+		}
+		b.Event = ironclawEvent{Type: "toolCall", ToolName: &tool.Name, Context: new(cmp.Or(native.Context, "chat")), ParameterCount: new(countParameters(tool.Input))}
+	case grapnel.MessageBefore:
+		b.Point = "beforeOutbound"
+		var message grapnel.Message
+		if ev.Message != nil {
+			message = *ev.Message
+		}
+		b.Event = ironclawEvent{
+			Type: "outbound", Channel: new(cmp.Or(message.Channel, ev.Session.Channel)), HasThreadID: &thread, ContentLength: new(len(message.Content)),
+		}
+	case grapnel.ResponseBefore:
+		b.Point = "transformResponse"
+		b.Event = ironclawEvent{Type: "responseTransform", ResponseLength: new(responseLength(ev.Model))}
+	case grapnel.SessionStart:
+		b.Point, b.Event.Type = "onSessionStart", "sessionStart"
+	case grapnel.SessionEnd:
+		b.Point, b.Event.Type = "onSessionEnd", "sessionEnd"
+	default:
+		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
+	}
+	return encode(b)
+}
+
+// countParameters counts the members of an object. Nothing has none, anything else
+// counts as one.
+func countParameters(input json.RawMessage) int {
+	var members map[string]json.RawMessage
+	if len(input) > 0 && json.Unmarshal(input, &members) != nil {
+		return 1
+	}
+	return len(members)
+}
+
+// responseLength is that of the text, or of the JSON if it is no text.
+func responseLength(m *grapnel.Model) int {
+	if m == nil {
+		return 0
+	}
+	var text string
+	if json.Unmarshal(m.Response, &text) != nil {
+		return len(m.Response)
+	}
+	return len(text)
+}
+
+func encode(value any) ([]byte, error) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}

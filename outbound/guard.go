@@ -1,0 +1,203 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Guard says what may be dialled: what is public, and Networks.
+type Guard struct {
+	// Networks were opened by whoever runs the program. They open neither names that
+	// stand for something nearby, nor the addresses at which clouds give out credentials.
+	Networks []netip.Prefix
+}
+
+// ParseNetworks reads networks such as 10.1.2.0/24.
+func ParseNetworks(texts []string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("network %q: want an address and the length of its prefix, such as 10.1.2.0/24", text)
+		case p.Masked() != p:
+			return nil, fmt.Errorf("network %q: bits are set behind its prefix (did you mean %v?)", text, p.Masked())
+		case p.Addr().Is4In6():
+			return nil, fmt.Errorf("network %q: write it as an IPv4 network", text)
+		}
+		networks = append(networks, p)
+	}
+	return networks, nil
+}
+
+// CheckURL says what is wrong with a URL before anybody is asked where its host is. It
+// looks at how it is written, its scheme, user, host and port, in this order, and
+// returns it in the spelling that means the same to every parser: this is what is
+// dialled.
+//
+// What a browser would repair is an error here. A parser that repairs it in another
+// way would see another host.
+func (g Guard) CheckURL(raw string) (*url.URL, error) {
+	u, port, err := parseURL(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "https":
+		return nil, fault(BadScheme, "the scheme is %q: only https is permitted", u.Scheme)
+	case u.User != nil:
+		return nil, fault(UserInfo, "it holds a user name or a password: use a header instead")
+	case u.Hostname() == "":
+		return nil, fault(NoHost, "there is no host behind https://")
+	}
+	host, err := g.checkHost(u)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(forbiddenPorts, port):
+		return nil, fault(ForbiddenPort, "port %d is that of another protocol", port)
+	case port != 443:
+		host = fmt.Sprintf("%s:%d", host, port)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, ForceQuery: u.ForceQuery, RawQuery: u.RawQuery}, nil
+}
+
+// parseURL reads a URL and its port, if every parser reads it alike: some cut white
+// space and control characters out, and take a backslash for a slash.
+func parseURL(raw string) (*url.URL, uint16, error) {
+	if !utf8.ValidString(raw) {
+		return nil, 0, fault(BadURL, "it is no valid UTF-8")
+	}
+	if i := strings.IndexFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }); i >= 0 {
+		return nil, 0, fault(BadURL, "there is white space or a control character at byte %d", i)
+	}
+	if head, _, _ := strings.Cut(raw, "?"); strings.Contains(head, `\`) {
+		return nil, 0, fault(BadURL, "there is a backslash, which some take for a slash: write %%5C if you mean it")
+	}
+	u, err := url.Parse(raw)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // without the URL
+	}
+	switch {
+	case err != nil:
+		return nil, 0, fault(BadURL, "it cannot be read: %w", err)
+	case u.Scheme == "":
+		return nil, 0, fault(BadURL, "it does not begin with https://")
+	case u.Scheme == "https" && u.Opaque != "":
+		return nil, 0, fault(BadURL, "there is no // behind https:")
+	case u.Port() == "":
+		return u, 443, nil
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		return nil, 0, fault(BadURL, "there is no port %s", u.Port())
+	}
+	return u, uint16(port), nil
+}
+
+// CheckAddr says whether an address may be dialled. One that stands for an IPv4 address
+// is judged as that.
+func (g Guard) CheckAddr(addr netip.Addr) error {
+	if addr.Zone() != "" {
+		return fault(ForbiddenIP, "%v is an address of one link", addr)
+	}
+	addr = addr.Unmap()
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	what := special(addr)
+	switch {
+	case what == "":
+		return nil
+	case slices.ContainsFunc(credentials, func(p netip.Prefix) bool { return p.Contains(addr) }):
+		return fault(ForbiddenIP, "%v is %s and cannot be opened: clouds give out credentials there", addr, what)
+	case slices.ContainsFunc(g.Networks, func(p netip.Prefix) bool { return p.Contains(addr) }):
+		return nil
+	default:
+		return fault(ForbiddenIP, "%v is %s: only public addresses and networks that were opened are dialled", addr, what)
+	}
+}
+
+// special says what an address is that is not public.
+func special(addr netip.Addr) string {
+	for _, r := range ranges {
+		if r.Contains(addr) {
+			return r.what
+		}
+	}
+	if !addr.Is4() && !global.Contains(addr) {
+		return "outside of 2000::/3, where all public addresses are"
+	}
+	return ""
+}
+
+// global holds all public IPv6 addresses, nat64 those that stand for IPv4 addresses.
+var (
+	global = netip.MustParsePrefix("2000::/3")
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// A network is one that is not public, or not only.
+type network struct {
+	netip.Prefix
+	what string
+}
+
+// ranges are the networks that are set aside for something (IANA's registries of
+// special-purpose addresses), and one that a cloud has set aside by itself.
+var ranges = []network{
+	{netip.MustParsePrefix("0.0.0.0/8"), "this host"},
+	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "private to a provider"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "the platform of Azure"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
+	{netip.MustParsePrefix("172.16.0.0/12"), "private"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "set aside for protocols"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "for documentation"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "reserved"},
+	{netip.MustParsePrefix("192.168.0.0/16"), "private"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "for benchmarks"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "for documentation"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "for documentation"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "reserved"},
+
+	{netip.MustParsePrefix("::/128"), "this host"},
+	{netip.MustParsePrefix("::1/128"), "loopback"},
+	{netip.MustParsePrefix("fc00::/7"), "private"},
+	{netip.MustParsePrefix("fe80::/10"), "link-local"},
+	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+	{netip.MustParsePrefix("2001::/23"), "set aside for protocols"}, // Teredo, benchmarks, ORCHID
+	{netip.MustParsePrefix("2001:db8::/32"), "for documentation"},
+	{netip.MustParsePrefix("2002::/16"), "a way to an IPv4 address"}, // 6to4
+	{netip.MustParsePrefix("3fff::/20"), "for documentation"},
+}
+
+// credentials are where clouds answer everybody on the machine with its credentials.
+var credentials = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"),     // most of them
+	netip.MustParsePrefix("fe80::/10"),          // the same for IPv6
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
+	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
+}
+
+// forbiddenPorts are those that browsers refuse (WHATWG Fetch, bad ports), since what
+// listens there may take a request for its own protocol, and those of services that
+// obey whoever reaches them: Docker, Redis, the kubelet, memcached, MongoDB.
+var forbiddenPorts = []uint16{
+	0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117,
+	119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636,
+	989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+	2375, 2376, 6379, 10250, 11211, 27017,
+}

@@ -1,0 +1,74 @@
+package outbound
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+const (
+	maxHeaders     = 64
+	maxHeaderValue = 8 << 10
+)
+
+// CheckHeaders says what is wrong with the headers of a webhook, given as pairs of name
+// and value.
+func CheckHeaders(headers iter.Seq2[string, string]) error {
+	seen := make(map[string]bool)
+	for name, value := range headers {
+		if err := checkHeader(name, value); err != nil {
+			return err
+		}
+		// Of two only one would be sent, and nobody could tell which.
+		lower := strings.ToLower(name)
+		if seen[lower] {
+			return fault(BadHeader, "header %q is there twice: case makes no difference", name)
+		}
+		if seen[lower] = true; len(seen) > maxHeaders {
+			return fault(BadHeader, "there are more than %d headers", maxHeaders)
+		}
+	}
+	return nil
+}
+
+func checkHeader(name, value string) error {
+	switch {
+	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return !tokenRune(r) }):
+		return fault(BadHeader, "header %q: a name is made of letters, digits and !#$%%&'*+-.^_`|~", name)
+	case len(value) > maxHeaderValue:
+		return fault(BadHeader, "header %q: its value has %d bytes, more than %d", name, len(value), maxHeaderValue)
+	case strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
+		return fault(BadHeader, "header %q: a value is made of visible ASCII, spaces and tabs", name)
+	}
+	// What is behind a server often sees X_Real_IP and X-Real-IP as one.
+	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if slices.Contains(forbiddenHeaders, folded) ||
+		slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(folded, p) }) {
+		return fault(ForbiddenHeader, "header %q is not a webhook's to set", name)
+	}
+	return nil
+}
+
+func tokenRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+var (
+	forbiddenHeaders = []string{
+		// Credentials of others, in a file that is no place for them.
+		"authorization", "proxy-authorization", "proxy-authenticate", "cookie", "cookie2", "set-cookie",
+		// Who asks, which servers believe.
+		"forwarded", "via", "x-real-ip", "x-forwarded", "true-client-ip", "cf-connecting-ip", "x-client-ip",
+		// What is asked for, past a server that looks at the URL.
+		"host", "x-original-url", "x-rewrite-url", "x-http-method-override",
+		// How the request is framed: two opinions about it smuggle a second one in.
+		"transfer-encoding", "content-length", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect",
+		// What the client says about the body.
+		"content-type", "content-encoding", "accept-encoding",
+		// The keys to the credentials that clouds give out.
+		"metadata", "metadata-flavor",
+		// The signature of a delivery.
+		"webhook-id", "webhook-timestamp", "webhook-signature",
+	}
+	forbiddenPrefixes = []string{"x-forwarded-", "x-aws-ec2-metadata-", "x-google-metadata-"}
+)

@@ -1,0 +1,132 @@
+package outbound
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// checkHost returns a URL's host in its one spelling: an IPv6 address in brackets, an
+// IPv4 address, or a name in lower case, in ASCII and without a dot at its end.
+func (g Guard) checkHost(u *url.URL) (string, error) {
+	written := u.Hostname()
+	if strings.HasPrefix(u.Host, "[") {
+		addr, err := netip.ParseAddr(written)
+		if err != nil || addr.Is4() || addr.Zone() != "" {
+			return "", fault(BadURL, "[%s] is no IPv6 address", written)
+		}
+		return "[" + addr.String() + "]", g.CheckAddr(addr)
+	}
+	name, err := spelling.ToASCII(written)
+	if err != nil {
+		return "", fault(BadURL, "host %q: %w", written, err)
+	}
+	name = strings.TrimSuffix(name, ".")
+	if again, err := spelling.ToASCII(name); err != nil || again != name { // invalid UTF-8, percent-encoded
+		return "", fault(BadURL, "host %q: there is no spelling of it that stays", written)
+	}
+	if !endsInNumber(name) {
+		return name, checkName(name)
+	}
+	// Parsers and resolvers take 127.1, 0x7f000001, 017700000001 and 2130706433 for
+	// 127.0.0.1, or for names.
+	addr, err := parseIPv4(name)
+	if err != nil {
+		return "", fault(BadURL, "host %q: it ends in a number and %w", written, err)
+	}
+	if err := g.CheckAddr(addr); err != nil {
+		return "", err
+	}
+	if addr.String() != written {
+		return "", fault(AmbiguousHost, "host %q: some take it for the address %v, others do not", written, addr)
+	}
+	return written, nil
+}
+
+// spelling makes what people write into what is looked up: other scripts into ASCII,
+// full-width letters and dots into plain ones (UTS #46, as browsers do it).
+var spelling = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.CheckHyphens(false))
+
+// endsInNumber reports whether the last part of a host is a number: to some that means
+// an address, and to nobody a name.
+func endsInNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
+}
+
+// parseIPv4 reads an address as C's inet_aton and the WHATWG URL standard do: up to
+// four numbers, decimal, octal or hexadecimal, of which the last fills what is left.
+func parseIPv4(s string) (netip.Addr, error) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, fmt.Errorf("has %d parts", len(parts))
+	}
+	var sum uint64
+	for i, part := range parts {
+		n, err := parseNumber(part)
+		rest := 1
+		if i == len(parts)-1 {
+			rest = 5 - len(parts)
+		}
+		if err != nil || n >= 1<<(8*rest) {
+			return netip.Addr{}, fmt.Errorf("%q is none that fits into an address", part)
+		}
+		sum = sum<<(8*rest) | n
+	}
+	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), nil
+}
+
+// parseNumber reads 10, 012, 0xa and 0x, which is 0.
+func parseNumber(s string) (uint64, error) {
+	base := 10
+	switch {
+	case strings.HasPrefix(s, "0x"):
+		if s, base = s[2:], 16; s == "" {
+			return 0, nil
+		}
+	case len(s) > 1 && s[0] == '0':
+		base = 8
+	}
+	return strconv.ParseUint(s, base, 64)
+}
+
+// checkName says what is wrong with a name in ASCII.
+func checkName(name string) error {
+	if len(name) > 253 {
+		return fault(BadURL, "the host has %d bytes, and no name has more than 253", len(name))
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		switch {
+		case label == "":
+			return fault(BadURL, "host %q: there is nothing between two dots", name)
+		case len(label) > 63:
+			return fault(BadURL, "host %q: no part has more than 63 bytes", name)
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return fault(BadURL, "host %q: no part begins or ends with a hyphen", name)
+		}
+	}
+	switch {
+	case len(labels) == 1:
+		return fault(ForbiddenHost, "host %q: a name without a dot means something nearby", name)
+	case slices.Contains(nearbyNames, name),
+		slices.ContainsFunc(nearbyEnds, func(end string) bool { return strings.HasSuffix(name, end) }):
+		return fault(ForbiddenHost, "host %q: this name means something nearby", name)
+	}
+	return nil
+}
+
+// Names that are not looked up in the public DNS, or are there to be found on one's own
+// machine or network only. Names without a dot are forbidden anyway.
+var (
+	nearbyNames = []string{"localhost.localdomain", "metadata.goog"}
+	nearbyEnds  = []string{".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".svc", ".onion", ".invalid", ".test"}
+)
