@@ -175,6 +175,46 @@ func deref[T any](p *T) T {
 	return *p
 }
 
+// claudeSubjects names the member of an event that Claude Code compares matchers with.
+// What is not here has nothing to compare with, and matchers mean nothing.
+var claudeSubjects = map[string]string{
+	"SessionStart": "source", "SessionEnd": "reason", "Setup": "trigger", "InstructionsLoaded": "load_reason",
+	"UserPromptExpansion": "command_name", "Notification": "notification_type", "StopFailure": "error",
+	"PreToolUse": "tool_name", "PermissionRequest": "tool_name", "PermissionDenied": "tool_name", "PostToolUse": "tool_name", "PostToolUseFailure": "tool_name",
+	"SubagentStart": "agent_type", "SubagentStop": "agent_type", "PreCompact": "trigger", "PostCompact": "trigger",
+	"PreModelSwitch": "to_model", "PostModelSwitch": "to_model", "ConfigChange": "source", "DirectoryAdded": "source",
+	"FileChanged": "file_path", "Elicitation": "mcp_server_name", "ElicitationResult": "mcp_server_name",
+}
+
+// ClaudeSubject returns what Claude Code calls an event of any agent, and what it
+// compares the matchers of its hooks with there: the tool's name, as those hooks are
+// told it, or why a session begins, which server asks and the like. The event is
+// empty where Claude Code has no such thing, and the subject where there is nothing
+// to compare with.
+func ClaudeSubject(ev *grapnel.Event) (event, subject string) {
+	row, err := eventRow(claudeEvents, claudeName, ev)
+	if err != nil {
+		return "", ""
+	}
+	switch member := claudeSubjects[row.Native]; {
+	case member == "tool_name":
+		return row.Native, toolSubject(ev, claudeName, claudeTools)
+	case member == "agent_type":
+		return row.Native, deref(ev.Session.Subagent).Type
+	case member != "" && ev.Agent.Name == claudeName && ev.Native != nil:
+		subject = text(split(ev.Native)[member])
+		if row.Native == "FileChanged" {
+			subject = subject[strings.LastIndexAny(subject, `/\`)+1:]
+		}
+		return row.Native, subject
+	case member != "":
+		var m members
+		_ = claudeParts(&m, row, ev) // only tools can be told wrongly
+		return row.Native, text(m.get(member))
+	}
+	return row.Native, ""
+}
+
 func claudeCall(m *members, ev *grapnel.Event, t *grapnel.Tool) error {
 	r, err := render(ev, t, claudeName)
 	if err != nil {

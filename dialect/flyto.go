@@ -188,7 +188,9 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 			args[name] = quote(value)
 		}
 	}
-	set("project_root", cmp.Or(ev.Session.Root, ev.Session.CWD))
+	if args["project_root"] == nil {
+		set("project_root", cmp.Or(ev.Session.Root, ev.Session.CWD))
+	}
 	set("cwd", ev.Session.CWD)
 	set("session_id", ev.Session.ID)
 	set("reason", ev.Cause)

@@ -126,19 +126,7 @@ func GeminiSubject(ev *grapnel.Event) string {
 	case "SessionStart", "SessionEnd", "PreCompress":
 		return geminiCause(row, ev)
 	case "BeforeTool", "AfterTool":
-		t := ev.Tool
-		switch {
-		case t == nil:
-			return ""
-		case ev.Agent.Name == geminiName:
-			return t.Name
-		case t.MCP != nil:
-			return spellMCP(geminiName, t.MCP)
-		}
-		if there, _ := counterpart(t, toolsOf(ev.Agent.Name), geminiTools); there != nil {
-			return there.Native
-		}
-		return t.Name
+		return toolSubject(ev, geminiName, geminiTools)
 	default:
 		return ""
 	}

@@ -10,13 +10,18 @@ import (
 const miniclawName = "miniclaw"
 
 // Miniclaw is the language of shell hooks that were written for mini-claw. Only
-// hooks speak it: it has no input at all, and its answer is an exit code. Such a
-// program cannot fail, since whatever is not 0 blocks.
+// hooks speak it: it has no input but two variables, and its answer is an exit code.
+// Such a program cannot fail, since whatever is not 0 blocks.
+//
+// The variables, HOOK_EVENT and HOOK_TOOL_NAME, are those of a variant of mini-claw;
+// where they were never set nobody minds them.
 var Miniclaw = &Dialect{
 	Name:        miniclawName,
 	Events:      miniclawEvents,
+	Tools:       miniclawTools,
 	WriteEvent:  writeMiniclawEvent,
 	ReadOutcome: readMiniclawOutcome,
+	HookEnv:     miniclawHookEnv,
 	OnError:     grapnel.OnErrorClosed,
 }
 
@@ -25,6 +30,29 @@ var miniclawEvents = []EventRow{
 	{Native: "PreToolCall", Kind: grapnel.ToolBefore},
 	{Native: "PostToolCall", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed},
 	{Native: "AgentEnd", Kind: grapnel.AgentAfter},
+}
+
+var miniclawTools = []ToolRow{
+	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/content")}},
+	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/new_string")}},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "subagent", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "ask_user", Like: "AskUserQuestion", Class: grapnel.ClassOther},
+}
+
+// MiniclawSubject returns what mini-claw calls the tool of an event of any agent, for
+// the patterns of its hooks; empty where there is none.
+func MiniclawSubject(ev *grapnel.Event) string { return toolSubject(ev, miniclawName, miniclawTools) }
+
+func miniclawHookEnv(ev *grapnel.Event) []string {
+	event := "pre_tool_call"
+	if ev.Kind != grapnel.ToolBefore {
+		event = "post_tool_call"
+	}
+	return []string{"HOOK_EVENT=" + event, "HOOK_TOOL_NAME=" + MiniclawSubject(ev)}
 }
 
 // writeMiniclawEvent writes nothing, and only for calls of tools: mini-claw runs no

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -203,6 +202,23 @@ func counterpart(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
 		}
 	}
 	return row, nil
+}
+
+// toolSubject is the name of an event's tool as another agent would tell it.
+func toolSubject(ev *grapnel.Event, agent string, tools []ToolRow) string {
+	t := ev.Tool
+	switch {
+	case t == nil:
+		return ""
+	case ev.Agent.Name == agent:
+		return t.Name
+	case t.MCP != nil:
+		return spellMCP(agent, t.MCP)
+	}
+	if there, _ := counterpart(t, toolsOf(ev.Agent.Name), tools); there != nil {
+		return there.Native
+	}
+	return t.Name
 }
 
 // A rendering is a call of a tool in the words of another agent.
@@ -456,15 +472,18 @@ func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	decode := func(raw json.RawMessage) (v any, err error) {
+	canonical := func(raw json.RawMessage) ([]byte, error) {
+		var v any
 		dec := json.NewDecoder(bytes.NewReader(raw))
 		dec.UseNumber()
-		err = dec.Decode(&v)
-		return v, err
+		if err := dec.Decode(&v); err != nil {
+			return nil, err
+		}
+		return json.Marshal(v) // with its keys in order
 	}
-	x, errX := decode(a)
-	y, errY := decode(b)
-	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // said returns the text of a tool's output in any agent's shape, or "".
