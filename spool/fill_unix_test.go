@@ -30,3 +30,19 @@ func fill(dir string, limit int) error {
 	fmt.Fprint(os.Stdout, kept-1, " ", s.Err())
 	return nil
 }
+
+// countFull counts where no file may grow. It fails unless that is an error.
+func countFull(dir string) error {
+	s, err := Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	small := unix.Rlimit{Cur: 0, Max: math.MaxInt64}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
+		return err
+	}
+	if n, err := s.up("k"); err == nil {
+		return fmt.Errorf("counted to %d on a full disk", n)
+	}
+	return nil
+}

@@ -91,13 +91,37 @@ func play(role []string) error {
 			}
 			return nil
 		})
+	case "count-full":
+		return countFull(dir)
 	case "fill": // until the file must not grow any more
 		return fill(dir, number(2))
+	case "count": // says what it has counted to, until it is killed
+		s, err := Open(dir, nil)
+		if err != nil {
+			return err
+		}
+		for {
+			n, err := s.up("k")
+			if err != nil {
+				return err
+			}
+			fmt.Println(n)
+		}
 	case "touch":
 		return os.WriteFile(dir, []byte("done"), 0o600)
 	default:
 		return fmt.Errorf("no such role: %v", role)
 	}
+}
+
+// up counts one further.
+func (s *Spool) up(key string) (n int, err error) {
+	err = s.Count(key, func(kept []byte) ([]byte, time.Duration) {
+		n, _ = strconv.Atoi(string(kept))
+		n++
+		return strconv.AppendInt(nil, int64(n), 10), time.Hour
+	})
+	return n, err
 }
 
 // note returns a hook that writes down which event it got.

@@ -130,11 +130,11 @@ func FuzzBlocked(f *testing.F) {
 		if _, err := s.Blocked(ev); err != nil { // makes the file
 			t.Fatal(err)
 		}
-		files, err := os.ReadDir(filepath.Join(dir, stopsDir))
+		files, err := os.ReadDir(filepath.Join(dir, countsDir))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("session %q has the files %v, %v", session, files, err)
 		}
-		name := filepath.Join(dir, stopsDir, files[0].Name())
+		name := filepath.Join(dir, countsDir, files[0].Name())
 		defer func() { _ = os.Remove(name) }()
 		if err := os.WriteFile(name, count, 0o600); err != nil {
 			t.Fatal(err)
@@ -177,11 +177,11 @@ func TestBlockedBelowZero(t *testing.T) {
 	if _, err := s.Blocked(ev); err != nil {
 		t.Fatal(err)
 	}
-	files, err := os.ReadDir(filepath.Join(dir, stopsDir))
+	files, err := os.ReadDir(filepath.Join(dir, countsDir))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v, want one count", files, err)
 	}
-	put(t, filepath.Join(dir, stopsDir), files[0].Name(), []byte("-9999999"))
+	put(t, filepath.Join(dir, countsDir), files[0].Name(), []byte("-9999999"))
 	ev.Stop.Active = true
 	if n, err := s.Blocked(ev); n != 1 || err != nil {
 		t.Errorf("Blocked = %d, %v, want 1", n, err)

@@ -1,5 +1,5 @@
-// Package spool keeps Records, and the observing hooks that have yet to run, in
-// plain files below one directory.
+// Package spool keeps Records, the observing hooks that have yet to run, and what is
+// counted over many events, in plain files below one directory.
 //
 // A [Spool] is an observer of an engine and runs its hooks in the background:
 //

@@ -1,0 +1,215 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	stop := func(session string, active bool) *grapnel.Event {
+		return &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
+	}
+	want := func(ev *grapnel.Event, n int) {
+		t.Helper()
+		again, err := Open(dir, nil) // each event is another process
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := again.Blocked(ev); got != n || err != nil {
+			t.Errorf("Blocked = %d, %v, want %d", got, err, n)
+		}
+	}
+	want(stop("a", false), 1)
+	want(stop("a", true), 2)
+	want(stop("b", true), 1) // nobody knows of it: it begins anew
+	want(stop("a", true), 3)
+	want(stop("a", false), 1)
+
+	files, err := os.ReadDir(filepath.Join(dir, countsDir))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v, want a file for each session", files, err)
+	}
+	old := time.Now().Add(-2 * stopsAge)
+	for _, file := range files {
+		if err := os.Chtimes(filepath.Join(dir, countsDir, file.Name()), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(stop("c", false), 1)
+	if files, _ := os.ReadDir(filepath.Join(dir, countsDir)); len(files) != 1 {
+		t.Errorf("%d counts are kept, want those of sessions that are over to be gone", len(files))
+	}
+
+	want(stop("d", false), 1)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := s.Blocked(stop("d", true)); err != nil {
+				t.Errorf("Blocked: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	want(stop("d", true), 10)
+
+	blocker := filepath.Join(dir, "file")
+	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere, err := Open(filepath.Join(blocker, "spool"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nowhere.Blocked(stop("a", true)); err == nil {
+		t.Error("a count that cannot be kept is no error")
+	}
+}
+
+func count(t testing.TB, s *Spool, key, now string) string {
+	t.Helper()
+	was := ""
+	if err := s.Count(key, func(kept []byte) ([]byte, time.Duration) {
+		was = string(kept)
+		return []byte(now), time.Hour
+	}); err != nil {
+		t.Errorf("Count(%q): %v", key, err)
+	}
+	return was
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	if data, err := s.Counted("a"); data != nil || err != nil {
+		t.Errorf("Counted = %q, %v, want nothing", data, err)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		t.Error("looking at what is not there made something")
+	}
+	if was := count(t, s, "a", "1"); was != "" {
+		t.Errorf("a was %q", was)
+	}
+	count(t, s, "b", "7")
+	if was := count(t, s, "a", "2"); was != "1" {
+		t.Errorf("a was %q, want 1", was)
+	}
+	if err := s.Count("a", func([]byte) ([]byte, time.Duration) { return nil, 0 }); err != nil {
+		t.Error(err)
+	}
+	if data, err := s.Counted("a"); string(data) != "2" || err != nil {
+		t.Errorf("Counted = %q, %v, want what was kept before", data, err)
+	}
+	if err := s.Count("a", func([]byte) ([]byte, time.Duration) { return make([]byte, maxCount+1), time.Hour }); err == nil {
+		t.Error("a count without end is kept")
+	}
+}
+
+// However many count at once, each sees what the one before left.
+func TestCountAtOnce(t *testing.T) {
+	t.Parallel()
+	_, dir := open(t, nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			s, err := Open(dir, nil) // as in another process
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 20 {
+				if _, err := s.up("k"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if was := count(t, s, "k", "x"); was != "160" {
+		t.Errorf("counted to %s, want 160", was)
+	}
+}
+
+// Counts go when their time is over, when a wrong clock has put that too far away, and
+// when there are too many.
+func TestCountsAreSwept(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	keys := func() []string {
+		t.Helper()
+		var keys []string
+		for _, key := range []string{"over", "too far", "holds", "new"} {
+			if data, _ := s.Counted(key); data != nil {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	untils := map[string]time.Duration{"over": -time.Second, "too far": 2 * maxCountAge, "holds": time.Minute}
+	for key := range untils {
+		count(t, s, key, "1")
+	}
+	for key, until := range untils {
+		at := time.Now().Add(until)
+		if err := os.Chtimes(s.countFile(key), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count(t, s, "holds", "2") // raises one that is there: no time for sweeping
+	if got := keys(); len(got) != 3 {
+		t.Errorf("%q are left", got)
+	}
+	count(t, s, "new", "1")
+	if got := keys(); !slices.Equal(got, []string{"holds", "new"}) {
+		t.Errorf("%q are left, want holds and new", got)
+	}
+
+	for i := range maxCounts { // put there quickly
+		put(t, filepath.Join(dir, countsDir), fmt.Sprintf("%032x", i), nil)
+	}
+	soon := time.Now().Add(time.Second)
+	entries, err := os.ReadDir(filepath.Join(dir, countsDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Chtimes(filepath.Join(dir, countsDir, e.Name()), soon, soon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count(t, s, "one more", "1")
+	if entries, _ = os.ReadDir(filepath.Join(dir, countsDir)); len(entries) > maxCounts {
+		t.Errorf("%d counts are kept, want at most %d", len(entries), maxCounts)
+	}
+}
+
+// A place where nothing can be kept is an error, and says where.
+func TestCountWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, dir, "file", nil)
+	s, err := Open(filepath.Join(dir, "file", "spool"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Count("a", func([]byte) ([]byte, time.Duration) {
+		t.Error("it was counted all the same")
+		return nil, 0
+	})
+	if err == nil || !strings.Contains(err.Error(), "file") {
+		t.Errorf("%v, want an error that says where", err)
+	}
+}

@@ -1,0 +1,141 @@
+//go:build unix
+
+package spool
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What stands in the place of a count is not awaited, costs one error, and is then
+// out of the way. What is in the directory's place, or in that of the lock, has to be
+// put right by a person, and is named.
+func TestCountIsNoFile(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(string) error{
+		"a pipe":      func(name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
+		"a link":      func(name string) error { return os.Symlink("/etc/passwd", name) },
+		"of nobody":   func(name string) error { return os.WriteFile(name, []byte("1"), 0o000) },
+		"without end": func(name string) error { return os.WriteFile(name, make([]byte, maxCount+1), 0o600) },
+		"a killed rest": func(name string) error {
+			return os.WriteFile(filepath.Join(filepath.Dir(name), "..", countsFresh), []byte("1"), 0o400)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := open(t, nil)
+			count(t, s, "k", "1")
+			if name != "a killed rest" {
+				if err := os.Remove(s.countFile("k")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := put(s.countFile("k")); err != nil {
+				t.Fatal(err)
+			}
+			change := func(kept []byte) ([]byte, time.Duration) { return append(kept, '2'), time.Hour }
+			err := s.Count("k", change)
+			readable := name == "a killed rest" || name == "of nobody" && os.Geteuid() == 0
+			if (err == nil) != readable {
+				t.Errorf("%v", err)
+			}
+			if err := s.Count("k", change); err != nil {
+				t.Errorf("the second time: %v", err)
+			}
+			if data, err := s.Counted("k"); !strings.HasSuffix(string(data), "2") || err != nil {
+				t.Errorf("Counted = %q, %v", data, err)
+			}
+		})
+	}
+	elsewhere := t.TempDir()
+	linked := filepath.Join(t.TempDir(), "spool")
+	if err := os.Symlink(elsewhere, linked); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(linked, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Count("k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil {
+		t.Error("it counts where a link leads to")
+	}
+	if files, _ := os.ReadDir(elsewhere); len(files) > 0 {
+		t.Errorf("%v was made where a link leads to", files)
+	}
+	for _, name := range []string{countsDir, countsLock} {
+		s, dir := open(t, nil)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Count("k", func([]byte) ([]byte, time.Duration) { return []byte("1"), time.Hour }); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("a pipe in place of %s: %v, want an error that names it", name, err)
+		}
+	}
+}
+
+// Who panics while it counts leaves the count as it was, and no lock.
+func TestCountPanics(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, nil)
+	count(t, s, "k", "1")
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.Count("k", func([]byte) ([]byte, time.Duration) { panic("at the count") })
+	}()
+	if was := count(t, s, "k", "2"); was != "1" {
+		t.Errorf("it was %q, want 1", was)
+	}
+}
+
+// Whenever a process that counts is killed, what it had counted to is kept.
+func TestCountSurvivesKill(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	for round := range 10 {
+		cmd := process(t, "count", dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said := 0
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if said, err = strconv.Atoi(lines.Text()); err != nil {
+				t.Fatal(err)
+			}
+			if said%37 == round { // somewhere, and not at once
+				_ = cmd.Process.Kill()
+			}
+		}
+		_ = cmd.Wait() // killed
+		data, err := s.Counted("k")
+		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != said && kept != said+1 {
+			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, said)
+		}
+	}
+}
+
+// On a full disk the count is an error, and what was kept stays.
+func TestCountOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	count(t, s, "k", "5")
+	if err := process(t, "count-full", dir).Run(); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.up("k"); n != 6 || err != nil {
+		t.Errorf("it goes on with %d, %v, want 6", n, err)
+	}
+}
