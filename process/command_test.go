@@ -42,12 +42,19 @@ func event(t *testing.T) *grapnel.Event {
 	}
 }
 
+// here is the command, run on this machine.
+func here(c *process.Command) *process.Command {
+	own := *c
+	own.Executor = process.System
+	return &own
+}
+
 // handle runs a hook that must not need its deadline.
 func handle(t *testing.T, c *process.Command, ev *grapnel.Event) (grapnel.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	return c.Handle(ctx, ev)
+	return here(c).Handle(ctx, ev)
 }
 
 // late runs a hook whose deadline passes as soon as it has said "here" on its life,
@@ -62,7 +69,7 @@ func late(t *testing.T, c *process.Command, ev *grapnel.Event, life life) (grapn
 		passed <- time.Now()
 		cancel(fmt.Errorf("%w of 300ms", grapnel.ErrTimeout))
 	}()
-	out, err := c.Handle(ctx, ev)
+	out, err := here(c).Handle(ctx, ev)
 	if took := time.Since(<-passed); took > patience {
 		t.Errorf("Handle returned %v after its deadline", took)
 	}
@@ -425,7 +432,7 @@ func TestCause(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := tt.ctx()
 			defer cancel()
-			_, err := (&process.Command{Line: "sleep 60"}).Handle(ctx, event(t))
+			_, err := here(&process.Command{Line: "sleep 60"}).Handle(ctx, event(t))
 			for _, want := range tt.want {
 				if !errors.Is(err, want) {
 					t.Errorf("error = %v, want it to be %v", err, want)
@@ -529,7 +536,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	}()
 	line := `exec 9>life; echo '{"decision":"block"}'
 		sh -c 'echo $$ >pid; while kill -0 "$1" 2>/dev/null; do :; done; echo here >&9; exec sleep 60' - $$ & exit 0`
-	out, err := (&process.Command{Line: line}).Handle(ctx, ev)
+	out, err := here(&process.Command{Line: line}).Handle(ctx, ev)
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("Handle = %+v, %v, want its block", out, err)
 	}
@@ -705,9 +712,9 @@ func TestEngine(t *testing.T) {
 	ev := event(t)
 	var rec *grapnel.Record
 	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "slow", Hook: &process.Command{Line: `sleep 60 & wait`}, Timeout: 300 * time.Millisecond},
-		{Name: "gone", Hook: &process.Command{Args: []string{"./gone"}}, Timeout: patience, OnError: grapnel.OnErrorAsk},
-		{Name: "fine", Hook: &process.Command{Line: `echo careful >&2; exit 2`}, Timeout: patience},
+		{Name: "slow", Hook: here(&process.Command{Line: `sleep 60 & wait`}), Timeout: 300 * time.Millisecond},
+		{Name: "gone", Hook: here(&process.Command{Args: []string{"./gone"}}), Timeout: patience, OnError: grapnel.OnErrorAsk},
+		{Name: "fine", Hook: here(&process.Command{Line: `echo careful >&2; exit 2`}), Timeout: patience},
 	}, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r })}})
 	if err != nil {
 		t.Fatal(err)
@@ -723,7 +730,7 @@ func TestEngine(t *testing.T) {
 
 func BenchmarkCommand(b *testing.B) {
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Session: grapnel.Session{CWD: b.TempDir()}, Tool: &grapnel.Tool{Name: "Bash"}}
-	c := &process.Command{Line: ":"}
+	c := &process.Command{Line: ":", Executor: process.System}
 	for b.Loop() {
 		if _, err := c.Handle(b.Context(), ev); err != nil {
 			b.Fatal(err)

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,21 +123,30 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 }
 
 // bounded makes variables harmless to the start of a program, whatever they hold:
-// without NUL bytes, none too long, and not too much in all. Of two equal names
-// the first counts.
+// without NUL bytes, none too long, and not too much in all. What is short stays
+// whole: a large output must not cut the word that says whether it is an error. Of two
+// equal names the first counts.
 func bounded(vars []string, each, all int) []string {
-	left := all
 	seen := make(map[string]bool, len(vars))
 	var out []string
 	for _, v := range vars {
-		name, value, ok := strings.Cut(v, "=")
+		name, _, ok := strings.Cut(v, "=")
 		if !ok || name == "" || strings.Contains(name, "\x00") || seen[name] {
 			continue
 		}
 		seen[name] = true
-		value = strings.ReplaceAll(cut(value, min(each, max(0, left))), "\x00", "")
-		left -= len(name) + len(value) + 2
-		out = append(out, name+"="+value)
+		out = append(out, strings.ReplaceAll(v, "\x00", ""))
+	}
+	shortest := make([]*string, len(out))
+	for i := range out {
+		shortest[i] = &out[i]
+	}
+	slices.SortStableFunc(shortest, func(a, b *string) int { return cmp.Compare(len(*a), len(*b)) })
+	left := all
+	for _, v := range shortest {
+		name, value, _ := strings.Cut(*v, "=")
+		*v = name + "=" + cut(value, min(each, max(0, left)))
+		left -= len(*v) + 1
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 
 func ExampleCommand() {
 	guard := &process.Command{
-		Name: "no-production",
+		Name: "no-production", Executor: process.System,
 		Line: `case "$GRAPNEL_COMMAND" in *production*) echo "Not on a Friday." >&2; exit 2;; esac`,
 	}
 	engine, err := grapnel.New([]grapnel.Spec{
@@ -34,4 +34,26 @@ func ExampleCommand() {
 	})
 	fmt.Println(verdict.Decision, verdict.Reason())
 	// Output: block Not on a Friday.
+}
+
+// Every program runs in a sandbox: here one that only takes all variables away.
+func ExampleExecutor() {
+	sandbox := process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
+		p.Args = append([]string{"env", "-i"}, p.Args...)
+		return process.System.Run(ctx, p)
+	})
+	curious := &process.Command{Name: "curious", Line: `echo "my home is <$HOME>" >&2; exit 2`, Executor: sandbox}
+	engine, err := grapnel.New([]grapnel.Spec{{Name: curious.Name, Hook: curious, Timeout: 10 * time.Second}}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	verdict := engine.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore})
+	fmt.Println(verdict.Decision, verdict.Reason())
+
+	err = engine.Add(grapnel.Spec{Name: "careless", Hook: &process.Command{Line: "echo hello"}})
+	fmt.Println(err)
+	// Output:
+	// block my home is <>
+	// hook "careless": nobody runs "echo hello": set Command.Executor (process.System runs it on this machine)
 }

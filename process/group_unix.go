@@ -64,9 +64,8 @@ func signalOf(state *os.ProcessState) string {
 	return fmt.Sprintf("signal %d", status.Signal())
 }
 
-func shellCommand(line string, env []string) *exec.Cmd {
-	return &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", line}, Env: env}
-}
+// shell is what runs a line.
+func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
 
 // lookPath finds a program on the PATH that it will run with itself. Directories
 // relative to wherever the agent works do not count.
@@ -90,17 +89,14 @@ func lookPath(name string, env []string) (string, error) {
 }
 
 // startError says why a program could not be started, and what to do about it.
-func (c *Command) startError(dir string, err error) error {
+func startError(p *Program, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
-	file := ""
-	if len(c.Args) > 0 {
-		file = c.Args[0]
-	}
+	file := p.Args[0]
 	place := file
-	if file != "" && !filepath.IsAbs(file) {
-		place = filepath.Join(dir, file)
+	if !filepath.IsAbs(file) {
+		place = filepath.Join(p.Dir, file)
 	}
 	hint := ""
 	switch info, statErr := os.Stat(place); {
@@ -109,7 +105,7 @@ func (c *Command) startError(dir string, err error) error {
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
 		hint = "the file is there, but the interpreter in its first line is not"
 	case errors.Is(err, syscall.ENOENT) && !filepath.IsAbs(file):
-		hint = "looked for it in " + dir
+		hint = "looked for it in " + p.Dir
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		hint = "it is a directory"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
@@ -121,8 +117,8 @@ func (c *Command) startError(dir string, err error) error {
 	case errors.Is(err, syscall.E2BIG):
 		hint = "its arguments and its environment are too large"
 	}
-	if hint != "" {
-		hint = " (" + hint + ")"
+	if hint == "" {
+		return err
 	}
-	return fmt.Errorf("%w %s: %w%s", ErrStart, c.title(), err, hint)
+	return fmt.Errorf("%w (%s)", err, hint)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -23,10 +24,11 @@ type group struct {
 }
 
 func startGroup(cmd *exec.Cmd) (*group, error) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+	if line := cmd.Args[len(cmd.Args)-1]; slices.Equal(cmd.Args, shell(line)) {
+		// cmd takes everything between the outer quotes as it is.
+		cmd.SysProcAttr.CmdLine = `cmd.exe /D /S /C "` + line + `"`
 	}
-	cmd.SysProcAttr.CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -86,13 +88,9 @@ func (p *pipes) settle(time.Duration) {}
 // signalOf is empty: Windows knows no signals.
 func signalOf(*os.ProcessState) string { return "" }
 
-func shellCommand(line string, env []string) *exec.Cmd {
-	shell := filepath.Join(os.Getenv("SYSTEMROOT"), "System32", "cmd.exe")
-	return &exec.Cmd{
-		Path: shell, Env: env,
-		// cmd takes everything between the outer quotes as it is.
-		SysProcAttr: &syscall.SysProcAttr{CmdLine: `cmd.exe /D /S /C "` + line + `"`},
-	}
+// shell is what runs a line.
+func shell(line string) []string {
+	return []string{filepath.Join(os.Getenv("SYSTEMROOT"), "System32", "cmd.exe"), "/D", "/S", "/C", line}
 }
 
 // lookPath looks where we ourselves would: PATH and PATHEXT.
@@ -103,10 +101,10 @@ func lookPath(name string, _ []string) (string, error) {
 	return exec.LookPath(name)
 }
 
-func (c *Command) startError(dir string, err error) error {
-	hint := ""
+// startError says why a program could not be started, and what to do about it.
+func startError(p *Program, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		hint = fmt.Sprintf(" (give its full path, or put its directory on PATH; looked in %s too)", dir)
+		return fmt.Errorf("%w (give its full path, or put its directory on PATH; looked in %s too)", err, p.Dir)
 	}
-	return fmt.Errorf("%w %s: %w%s", ErrStart, c.title(), err, hint)
+	return err
 }

@@ -20,30 +20,31 @@ func FuzzOutput(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, stdout, stderr []byte, exit int, limit uint16) {
-		end := &ending{exit: exit, stdout: head{limit: int(limit)}, stderr: head{limit: int(limit)}}
-		if exit == -1 {
-			end.signal = "killed"
-		}
+		out, err := head{limit: int(limit)}, head{limit: int(limit)}
 		for _, part := range [][]byte{stdout[:len(stdout)/2], stdout[len(stdout)/2:]} {
-			if n, err := end.stdout.Write(part); n != len(part) || err != nil {
+			if n, err := out.Write(part); n != len(part) || err != nil {
 				t.Fatalf("Write = %d, %v, want all %d: the program would meet a closed pipe", n, err, len(part))
 			}
 		}
-		_, _ = end.stderr.Write(stderr)
+		_, _ = err.Write(stderr)
+		end := &Ending{Exit: exit, Stdout: Output{out.kept, out.cut}, Stderr: Output{err.kept, err.cut}}
+		if exit == -1 {
+			end.Signal = "killed"
+		}
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Input: json.RawMessage(`{"command":"ls"}`)}}
 		for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
 			if d.ReadOutcome == nil {
 				continue
 			}
 			c := &Command{Line: "check"}
-			out, err := c.read(d, ev, end)
+			out, err := c.read(d, ev, end, int(limit))
 			if exit == 2 && out.Decision != grapnel.Block {
 				t.Errorf("%s: exit code 2 with %q is %v, %v", d.Name, stdout, out.Decision, err)
 			}
 			if exit == -1 && err == nil {
 				t.Errorf("%s: a signal is no error", d.Name)
 			}
-			if end.stdout.cut > 0 && out.Decision == grapnel.Allow {
+			if end.Stdout.Cut > 0 && out.Decision == grapnel.Allow {
 				t.Errorf("%s: %q, cut at %d, allows", d.Name, stdout, limit)
 			}
 			texts := append([]string{out.Reason, out.Message, out.Halt}, out.Context...)

@@ -29,7 +29,7 @@ func TestSettleLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.settle(0) // no reader ever ran
-	if got := string(h.text()); got != said {
+	if got := string(h.kept); got != said {
 		t.Errorf("settle read %d bytes, want all %d", len(got), len(said))
 	}
 	if _, err := file.Stat(); err == nil {

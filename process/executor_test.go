@@ -1,0 +1,137 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// Nobody runs a program that nobody was given to run, neither when an engine is made
+// nor when somebody asks the hook itself. FL-17.
+func TestNoExecutorNoFallback(t *testing.T) {
+	t.Parallel()
+	ev := event(t)
+	c := &process.Command{Name: "h", Line: "echo ran > ran"}
+	const want = `nobody runs "echo ran > ran": set Command.Executor (process.System runs it on this machine)`
+	if out, err := c.Handle(t.Context(), ev); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), want) || !cmp.Equal(out, grapnel.Outcome{}) {
+		t.Errorf("Handle = %+v, %v, want ErrStart with %q", out, err, want)
+	}
+	spec := grapnel.Spec{Name: "h", Hook: c}
+	if _, err := grapnel.New([]grapnel.Spec{spec}, nil); err == nil || err.Error() != `hook "h": `+want {
+		t.Errorf("New = %v, want %q", err, want)
+	}
+	engine, err := grapnel.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Add(spec); err == nil || engine.Count("") != 0 {
+		t.Errorf("Add = %v, and %d hooks, want an error and none", err, engine.Count(""))
+	}
+	if grace := c.Grace(); grace != 0 {
+		t.Errorf("Grace = %v of nobody", grace)
+	}
+	if _, err := os.Stat(filepath.Join(ev.Session.CWD, "ran")); err == nil {
+		t.Error("it ran all the same")
+	}
+}
+
+// An Executor sees what shall run, for whom and how far it is trusted, and what it
+// says is what counts. Programs of strangers and of the user can go separate ways.
+// FL-17, FL-49.
+func TestExecutorDecides(t *testing.T) {
+	t.Parallel()
+	ev := event(t)
+	var seen []process.Program
+	sandbox := process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
+		seen = append(seen, *p)
+		if p.Inherit == process.InheritMinimal {
+			return &process.Ending{Exit: 2, Stderr: process.Output{Head: []byte("not here")}}, nil
+		}
+		p.Args = append([]string{"env", "-i", "SANDBOX=yes"}, p.Args...)
+		return process.System.Run(ctx, p)
+	})
+	ask := func(c *process.Command) grapnel.Outcome {
+		t.Helper()
+		c.Executor = sandbox
+		out, err := c.Handle(t.Context(), ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	line := `printf '{"reason":"%s|%s"}' "$SANDBOX" "$GRAPNEL_HOOK"`
+	if out := ask(&process.Command{Name: "own", Line: line}); out.Reason != "yes|" {
+		t.Errorf("the user's: %+v", out)
+	}
+	args := []string{"./check", "x"}
+	if out := ask(&process.Command{Name: "strange", Args: args, Inherit: process.InheritMinimal}); out.Decision != grapnel.Block || out.Reason != "not here" {
+		t.Errorf("a stranger's: %+v", out)
+	}
+	if got := seen[0]; !slices.Equal(got.Args, []string{"/bin/sh", "-c", line}) || got.Hook != "own" || got.Event != ev || got.Dir != ev.Session.CWD ||
+		got.MaxOutput != process.DefaultMaxOutput || !strings.HasSuffix(string(got.Stdin), "}\n") || !slices.Contains(got.Env, "GRAPNEL_HOOK=own") {
+		t.Errorf("the Executor saw %+v", got)
+	}
+	if got := seen[1].Args; !slices.Equal(got, args) {
+		t.Errorf("the Executor saw the arguments %q, want %q: what they name may only be there where it runs them", got, args)
+	}
+	if args[0] != "./check" {
+		t.Errorf("the Command's own arguments are now %q", args)
+	}
+}
+
+// What an Executor cannot do, and what it leaves out, is an error and no answer.
+func TestExecutorFails(t *testing.T) {
+	t.Parallel()
+	ev := event(t)
+	down := errors.New("the sandbox is down")
+	for name, tt := range map[string]struct {
+		end  *process.Ending
+		err  error
+		is   error
+		says string
+	}{
+		"not started": {nil, down, down, `cannot start "x": the sandbox is down`},
+		"nothing":     {nil, nil, process.ErrStart, "does not say how it ended"},
+		"stopped":     {&process.Ending{Exit: -1, Stopped: grapnel.ErrTimeout}, nil, grapnel.ErrTimeout, `"x" took longer`},
+		"signal":      {&process.Ending{Exit: -1, Signal: "SIGSYS"}, nil, process.ErrSignal, "SIGSYS"},
+		"cut":         {&process.Ending{Stdout: process.Output{Head: []byte(`{"decision":`), Cut: 9}}, nil, process.ErrOutput, "12 bytes"},
+	} {
+		c := &process.Command{Line: "x", MaxOutput: 12, Executor: process.ExecutorFunc(func(context.Context, *process.Program) (*process.Ending, error) {
+			return tt.end, tt.err
+		})}
+		if _, err := c.Handle(t.Context(), ev); !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: error %v, want %v with %q", name, err, tt.is, tt.says)
+		}
+	}
+	if _, err := process.System.Run(t.Context(), &process.Program{}); err == nil {
+		t.Error("System ran a program without a name")
+	}
+}
+
+// A sandbox around System ends a program with all that it started, in the time that
+// System takes.
+func TestGraceOfExecutors(t *testing.T) {
+	t.Parallel()
+	wrapped := process.ExecutorFunc(process.System.Run)
+	for name, e := range map[string]process.Executor{"system": process.System, "func": wrapped} {
+		if grace := (&process.Command{Executor: e}).Grace(); grace < 100*time.Millisecond || grace > 2*time.Second {
+			t.Errorf("%s: Grace = %v", name, grace)
+		}
+	}
+	plain := struct{ process.Executor }{process.System}
+	if grace := (&process.Command{Executor: plain}).Grace(); grace != 0 {
+		t.Errorf("Grace = %v of an Executor that needs none", grace)
+	}
+}
