@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -35,164 +36,256 @@ type GeminiRequest struct {
 // preset "gemini": a Timeout or OnError that the configuration does not give is left
 // to its Defaults, and the Key is what the agent tells equal hooks by.
 func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*Error) {
-	l := geminiLoader{req: req, names: map[string]int{}}
-	for i := range req.Files {
-		l.file = &req.Files[i]
-		if !req.Untrusted || l.file.Extension {
-			l.events()
+	files := make([]foreignFile, len(req.Files))
+	for i, f := range req.Files {
+		files[i] = foreignFile{path: f.Source.File, source: f.Source}
+	}
+	r := newGeminiReader(files, req.Disabled)
+	for i, f := range req.Files {
+		if len(f.Hooks) == 0 || req.Untrusted && !f.Extension {
+			continue
 		}
+		r.file = i
+		hooks, err := readJSON(f.Hooks)
+		if err != nil {
+			r.fail(nil, "hooks", "", "%s", err.Msg)
+			continue
+		}
+		r.events(hooks)
 	}
-	return l.specs, l.warnings
+	found := r.foreign
+	var specs []grapnel.Spec
+	taken := map[string]int{}
+	for i := range found.hooks {
+		h := &found.hooks[i]
+		if req.Command == nil {
+			break
+		}
+		spec := grapnel.Spec{
+			Name: h.Name, Source: files[h.file].source, On: h.On, Match: h.match, Sequential: h.sequential, Key: h.key,
+			Timeout: time.Duration(h.Timeout),
+		}
+		name := spec.FullName()
+		if taken[name]++; taken[name] > 1 { // one program at several events, or on several tools
+			spec.Name = fmt.Sprintf("%s #%d", h.Name, taken[name])
+		}
+		h.Run.Name, h.Run.Scope = spec.Name, spec.Source.Scope
+		spec.Hook = req.Command(*h.Run)
+		specs = append(specs, spec)
+	}
+	warnings := slices.Concat(found.errors, found.notes)
+	for _, w := range warnings {
+		w.Line, w.Col = 0, 0 // of a piece of the file
+	}
+	return specs, warnings
 }
 
-type geminiLoader struct {
-	req      GeminiRequest
-	file     *GeminiHooks
-	specs    []grapnel.Spec
-	warnings []*Error
-	names    map[string]int // how often a name is taken, by source
+// geminiReader reads hooks as they stand in settings and in extensions.
+type geminiReader struct {
+	*foreignReader
+	disabled  []string
+	short     bool   // a hook without a name is called after its program, not by its whole command
+	extension string // directory of the extension whose file is read; empty = settings
 }
 
-// geminiDefinition is what one definition says; its hooks share a matcher.
-type geminiDefinition struct {
-	Matcher    json.RawMessage   `json:"matcher"`
-	Sequential json.RawMessage   `json:"sequential"` // anything but true is false
-	Hooks      []json.RawMessage `json:"hooks"`
+func newGeminiReader(files []foreignFile, disabled []string) *geminiReader {
+	return &geminiReader{foreignReader: newForeignReader(files), disabled: disabled}
 }
 
-type geminiHook struct {
-	Type    string          `json:"type"`
-	Name    string          `json:"name"`
-	Command string          `json:"command"`
-	Timeout json.RawMessage `json:"timeout"` // in milliseconds
-	Env     json.RawMessage `json:"env"`
-}
-
-func (l *geminiLoader) warn(at, format string, args ...any) {
-	l.warnings = append(l.warnings, &Error{File: l.file.Source.File, Msg: at + " " + fmt.Sprintf(format, args...)})
-}
-
-// events reads the file's hooks in the order of the agent's events.
-func (l *geminiLoader) events() {
-	if len(l.file.Hooks) == 0 {
+// events reads a file's hooks in the order of the agent's events.
+func (r *geminiReader) events(hooks *jsonNode) {
+	if hooks.kind != jsonObject {
+		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.kind)
 		return
 	}
-	var byEvent map[string]json.RawMessage
-	if json.Unmarshal(l.file.Hooks, &byEvent) != nil {
-		l.warn("hooks", "is not an object of events and is left out")
-		return
-	}
+	var known []string
 	for i := range dialect.GeminiCLI.Events {
 		row := &dialect.GeminiCLI.Events[i]
-		if raw, ok := byEvent[row.Native]; ok {
-			l.definitions("hooks."+row.Native, row, raw)
+		known = append(known, row.Native)
+		if n := hooks.get(row.Native); n != nil {
+			r.definitions("hooks."+row.Native, row, n)
 		}
 	}
-	var unknown []string
-	for name := range byEvent {
+	for _, name := range hooks.names {
 		if dialect.GeminiCLI.Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
-			unknown = append(unknown, name)
+			r.fail(hooks.get(name), "hooks."+name, didYouMean(name, known), "is no event of Gemini CLI")
 		}
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		l.warn("hooks."+name, "is no event of Gemini CLI and is left out")
 	}
 }
 
 // geminiOtherKeys may stand among the events. They are from older versions.
 var geminiOtherKeys = []string{"enabled", "disabled", "notifications"}
 
-func (l *geminiLoader) definitions(at string, row *dialect.EventRow, raw json.RawMessage) {
-	var definitions []json.RawMessage
-	if json.Unmarshal(raw, &definitions) != nil || definitions == nil {
-		l.warn(at, "is not a list of definitions and is left out")
+func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *jsonNode) {
+	if list.kind != jsonList {
+		r.fail(list, at, "", "is %s, not a list of definitions", list.kind)
 		return
 	}
-	for i, raw := range definitions {
+	for i, def := range list.items {
 		at := fmt.Sprintf("%s[%d]", at, i)
-		var def geminiDefinition
-		if json.Unmarshal(raw, &def) != nil || def.Hooks == nil {
-			l.warn(at, "has no list of hooks and is left out")
+		hooks := def.get("hooks")
+		if !hooks.is(jsonList) {
+			r.fail(def, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
 			continue
 		}
-		match, err := newGeminiMatcher(row, def.Matcher)
+		match, err := newGeminiMatcher(row, def.get("matcher"))
 		if err != nil {
-			l.warn(at+".matcher", "%v", err)
+			hint := ""
+			if errors.Is(err, errNoRE2) {
+				hint = "name the tools one by one instead: a|b"
+			}
+			r.note(def.get("matcher"), at+".matcher", hint, "%v: its hooks fail at each event", err)
 		}
-		for j, raw := range def.Hooks {
-			l.hook(fmt.Sprintf("%s.hooks[%d]", at, j), row, raw, match, string(def.Sequential) == "true")
+		for j, n := range hooks.items {
+			r.hook(fmt.Sprintf("%s.hooks[%d]", at, j), row, n, *match, def.get("sequential").isTrue())
 		}
 	}
 }
 
-func (l *geminiLoader) hook(at string, row *dialect.EventRow, raw json.RawMessage, match *geminiMatcher, sequential bool) {
-	var h geminiHook
-	switch err := json.Unmarshal(raw, &h); {
-	case err != nil:
-		l.warn(at, "is left out: %v", err)
+func (r *geminiReader) hook(at string, row *dialect.EventRow, n *jsonNode, match geminiMatcher, sequential bool) {
+	kind, name, line := textOf(n.get("type")), textOf(n.get("name")), textOf(n.get("command"))
+	switch {
+	case n.kind != jsonObject:
+		r.fail(n, at, "", "is %s, not an object", n.kind)
 		return
-	case h.Type != "command" && h.Type != "plugin" && h.Type != "runtime":
-		l.warn(at, "is left out: its type is %q, and only hooks of the type \"command\" run", h.Type)
+	case kind != "command" && kind != "plugin" && kind != "runtime":
+		r.fail(n, at, "keep it in Gemini CLI if that runs it, or let a command do it", "the type is %q, and only hooks of the type \"command\" run", kind)
 		return
-	case h.Type == "command" && h.Command == "", h.Type == "runtime" && h.Name == "":
-		l.warn(at, "is left out: it has no command")
+	case kind == "command" && line == "", kind == "runtime" && name == "":
+		r.fail(n, at, "", "has no command")
 		return
-	case h.Type == "runtime" || h.Command == "":
+	case kind == "runtime" || line == "":
 		// The agent plans it, and finds out at each event that there is nothing to run.
-		l.warn(at, "fails each time: it has no command that can run")
-		h.Command = ""
+		r.fail(n, at, "", "fails each time: it has no command that can run")
+		line = ""
 	}
-	called, key := cmp.Or(h.Name, "unknown-hook"), h.Name+":" // of a type that is none of a file's
-	if h.Type == "command" {
-		called, key = cmp.Or(h.Name, h.Command), h.Name+":"+h.Command
+	called, key := cmp.Or(name, "unknown-hook"), name+":" // of a type that is none of a file's
+	if kind == "command" {
+		called, key = cmp.Or(name, line), name+":"+line
 	}
-	if slices.Contains(l.req.Disabled, called) || l.req.Command == nil {
+	if slices.Contains(r.disabled, called) {
 		return
 	}
-	source := l.file.Source
-	spec := grapnel.Spec{
-		Name: called, Source: source, On: []grapnel.Kind{row.Kind}, Match: match, Sequential: sequential, Key: key,
+	h := foreignHook{
+		Hook: Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
+		at:   at, match: &match, sequential: sequential, key: key, lost: match.lost(),
 	}
 	if row.Failed != "" {
-		spec.On = append(spec.On, row.Failed)
+		h.On = append(h.On, row.Failed)
 	}
-	if n := l.names[spec.FullName()]; n > 0 { // one program at several events, or on several tools
-		l.names[spec.FullName()]++
-		spec.Name = fmt.Sprintf("%s #%d", called, n+1)
-	} else {
-		l.names[spec.FullName()] = 1
+	if name == "" && r.short {
+		h.Name = calledAfter(line, row.Native)
 	}
-	var ms float64
-	switch err := json.Unmarshal(h.Timeout, &ms); {
-	case h.Timeout == nil:
-	case err == nil && ms >= 1 && ms < maxGeminiTimeout:
-		spec.Timeout = time.Duration(ms * float64(time.Millisecond))
-	default:
-		l.warn(at+".timeout", "is %s, no sensible number of milliseconds, and does not count", h.Timeout)
-	}
-	cmd := Command{Name: spec.Name, Speaks: dialect.GeminiCLI.Name, Scope: source.Scope}
-	switch {
-	case h.Command == "":
-	case runtime.GOOS == "windows": // where the agent uses PowerShell, which sees to the exit code by itself
-		cmd.Args = []string{"powershell.exe", "-NoProfile", "-Command", h.Command + "; if ($LASTEXITCODE -ne 0) { exit $LASTEXITCODE }"}
-	default:
-		cmd.Args = []string{"bash", "-c", h.Command}
-	}
-	var env map[string]string
-	if h.Env != nil && json.Unmarshal(h.Env, &env) != nil {
-		l.warn(at+".env", "is no object of texts and does not count")
-	}
-	for name, value := range env {
-		cmd.Vars = append(cmd.Vars, name+"="+value)
-	}
-	slices.Sort(cmd.Vars)
-	spec.Hook = l.req.Command(cmd)
-	l.specs = append(l.specs, spec)
+	h.Run = r.command(n, at, line)
+	r.add(n, h)
 }
 
-// maxGeminiTimeout is a day in milliseconds: a longer one is a slip.
-const maxGeminiTimeout = 24 * 60 * 60 * 1000
+// textOf returns what a text says; anything else says nothing.
+func textOf(n *jsonNode) string {
+	if n == nil {
+		return ""
+	}
+	return n.text
+}
+
+func (r *geminiReader) milliseconds(n *jsonNode, at string) Duration {
+	t := n.get("timeout")
+	if t == nil {
+		return 0
+	}
+	ms, ok := t.number()
+	if !ok || ms < 1 || ms >= float64(maxForeignTimeout.Milliseconds()) {
+		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", short(string(t.raw)))
+		return 0
+	}
+	return r.timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
+}
+
+func (r *geminiReader) command(n *jsonNode, at, line string) *Command {
+	cmd := &Command{Speaks: dialect.GeminiCLI.Name}
+	line = quoteVariables(r.hydrated(line), geminiVariables)
+	switch {
+	case line == "":
+	case runtime.GOOS == "windows": // where the agent uses PowerShell, which sees to the exit code by itself
+		cmd.Args = []string{"powershell.exe", "-NoProfile", "-Command", line + "; if ($LASTEXITCODE -ne 0) { exit $LASTEXITCODE }"}
+	default:
+		cmd.Args = []string{"bash", "-c", line}
+	}
+	env := n.get("env")
+	if env != nil && (env.kind != jsonObject || slices.ContainsFunc(env.names, func(name string) bool { return !env.get(name).is(jsonText) })) {
+		r.note(env, at+".env", "", "is no object of texts and does not count")
+		return cmd
+	}
+	if env != nil {
+		for _, name := range env.names {
+			value := r.hydrated(env.get(name).text)
+			if strings.Contains(value, "$") {
+				r.note(env.get(name), at+".env."+name, "set it in the command line", "variables in it stay as they are written")
+			}
+			cmd.Vars = append(cmd.Vars, name+"="+value)
+		}
+	}
+	slices.Sort(cmd.Vars)
+	return cmd
+}
+
+// hydrated puts in what only the files of extensions can name.
+func (r *geminiReader) hydrated(text string) string {
+	if r.extension == "" {
+		return text
+	}
+	return strings.NewReplacer(
+		"${extensionPath}", r.extension, "${/}", string(filepath.Separator), "${pathSeparator}", string(filepath.Separator),
+		"${workspacePath}", "${GEMINI_PROJECT_DIR}",
+	).Replace(text)
+}
+
+// geminiVariables are those that Gemini CLI itself puts into a command line, each as
+// one word whatever stands in it.
+var geminiVariables = []string{"GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_SESSION_ID", "CLAUDE_PROJECT_DIR"}
+
+// quoteVariables makes one word of each of the variables that stands outside of
+// quotes in a shell line.
+func quoteVariables(line string, names []string) string {
+	if !strings.Contains(line, "$") {
+		return line
+	}
+	var b strings.Builder
+	var quote byte
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '\\' && quote != '\'' && i+1 < len(line):
+			b.WriteByte(c)
+			i++
+			c = line[i]
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && c == '$':
+			if variable := variableAt(line[i:], names); variable != "" {
+				b.WriteString(`"` + variable + `"`)
+				i += len(variable) - 1
+				continue
+			}
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// variableAt returns the mention of one of the variables that a text begins with.
+func variableAt(text string, names []string) string {
+	for _, name := range names {
+		for _, mention := range []string{"$" + name, "${" + name + "}"} {
+			if strings.HasPrefix(text, mention) {
+				return mention
+			}
+		}
+	}
+	return ""
+}
 
 // geminiMatcher compares as Gemini CLI does: tools by a regular expression that is
 // searched for or, if it is none, by their whole name; causes by the whole word. A
@@ -205,13 +298,12 @@ type geminiMatcher struct {
 
 // newGeminiMatcher returns a matcher that can be used whatever the error, which says
 // what it cannot do.
-func newGeminiMatcher(row *dialect.EventRow, raw json.RawMessage) (*geminiMatcher, error) {
-	var source string
-	if raw != nil && json.Unmarshal(raw, &source) != nil {
-		err := fmt.Errorf("%s is no text: its hooks fail at each event", raw)
-		return &geminiMatcher{source: string(raw), err: err}, err
+func newGeminiMatcher(row *dialect.EventRow, n *jsonNode) (*geminiMatcher, error) {
+	if n != nil && n.kind != jsonText && n.kind != jsonNull {
+		err := fmt.Errorf("%s is no text", short(string(n.raw)))
+		return &geminiMatcher{source: string(n.raw), err: err}, err
 	}
-	m := &geminiMatcher{source: strings.TrimSpace(source)}
+	m := &geminiMatcher{source: strings.TrimSpace(textOf(n))}
 	if m.source == "*" {
 		m.source = ""
 	}
@@ -223,7 +315,7 @@ func newGeminiMatcher(row *dialect.EventRow, raw json.RawMessage) (*geminiMatche
 	case err == nil:
 		m.re = re
 	case errors.Is(err, errNoRE2):
-		m.err = fmt.Errorf("%q %w: its hooks fail at each event (name the tools one by one instead: a|b)", m.source, err)
+		m.err = fmt.Errorf("%q %w", m.source, err)
 	}
 	return m, m.err
 }
@@ -244,6 +336,31 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 		return m.re.MatchString(subject), nil
 	default:
 		return m.source == subject, nil
+	}
+}
+
+// nearest is what a policy says that comes nearest to the matcher: never less than
+// it, and nil for everything. A server and its tool are joined by two _ there.
+func (m *geminiMatcher) nearest() *Match {
+	globs, ok := searchGlobs(m.source)
+	if m.re == nil || !ok {
+		return nil
+	}
+	for i, glob := range globs {
+		globs[i] = strings.ReplaceAll(glob, "_", "*")
+	}
+	return nearestTools(dialect.GeminiCLI.Tools, m.re.MatchString, globs)
+}
+
+// lost is what a policy cannot say of the matcher.
+func (m *geminiMatcher) lost() []string {
+	switch near := m.nearest(); {
+	case m.source == "":
+		return nil
+	case near == nil:
+		return []string{fmt.Sprintf("the matcher %q", m.source)}
+	default:
+		return []string{fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", "))}
 	}
 }
 

@@ -100,21 +100,21 @@ func TestLoadGemini(t *testing.T) {
 		said = append(said, strings.TrimPrefix(w.Error(), "/home/dev/.gemini/settings.json: hooks."))
 	}
 	want = []string{
-		`SessionStart is not a list of definitions and is left out`,
-		`BeforeTool[1].hooks[3].timeout is 0, no sensible number of milliseconds, and does not count`,
-		`BeforeTool[1].hooks[4].timeout is "5000", no sensible number of milliseconds, and does not count`,
-		`BeforeTool[1].hooks[4].env is no object of texts and does not count`,
-		`BeforeTool[1].hooks[5] is left out: its type is "http", and only hooks of the type "command" run`,
-		`BeforeTool[1].hooks[6] is left out: it has no command`,
-		`BeforeTool[1].hooks[7] fails each time: it has no command that can run`,
-		`BeforeTool[1].hooks[8] fails each time: it has no command that can run`,
-		`BeforeTool[1].hooks[9] is left out: it has no command`,
-		`BeforeTool[1].hooks[10] is left out: json: cannot unmarshal array into Go struct field geminiHook.command of type string`,
-		`BeforeTool[1].hooks[11] is left out: its type is "", and only hooks of the type "command" run`,
-		`BeforeTool[2] has no list of hooks and is left out`,
-		`BeforeTool[3] has no list of hooks and is left out`,
-		`BeforeTool[4] has no list of hooks and is left out`,
-		`BeforeAll is no event of Gemini CLI and is left out`,
+		`SessionStart: is an object, not a list of definitions`,
+		`BeforeTool[1].hooks[5]: the type is "http", and only hooks of the type "command" run (keep it in Gemini CLI if that runs it, or let a command do it)`,
+		`BeforeTool[1].hooks[6]: has no command`,
+		`BeforeTool[1].hooks[7]: fails each time: it has no command that can run`,
+		`BeforeTool[1].hooks[8]: fails each time: it has no command that can run`,
+		`BeforeTool[1].hooks[9]: has no command`,
+		`BeforeTool[1].hooks[10]: has no command`,
+		`BeforeTool[1].hooks[11]: is null, not an object`,
+		`BeforeTool[2]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
+		`BeforeTool[3]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
+		`BeforeTool[4]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
+		`BeforeAll: is no event of Gemini CLI (did you mean "BeforeTool"?)`,
+		`BeforeTool[1].hooks[3].timeout: is 0, no sensible number of milliseconds, and does not count`,
+		`BeforeTool[1].hooks[4].timeout: is "5000", no sensible number of milliseconds, and does not count`,
+		`BeforeTool[1].hooks[4].env: is no object of texts and does not count`,
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -49,33 +51,37 @@ type IronClawReplacement struct {
 
 // Hook compiles the rule. A pattern that Go does not understand, or would understand
 // otherwise than Rust does, is an error.
-func (r IronClawRule) Hook() (grapnel.Hook, error) {
-	h := &ironClaw{reject: r.RejectReason, prepend: r.Prepend, append: r.Append}
-	var err error
+func (r IronClawRule) Hook() (grapnel.Hook, error) { return r.hook(&sortedText{}) }
+
+func (r IronClawRule) hook(input *sortedText) (grapnel.Hook, error) {
+	h := &ironClaw{reject: r.RejectReason, prepend: r.Prepend, append: r.Append, input: input}
 	if r.WhenRegex != "" {
-		if h.when, err = rustRegexp(r.WhenRegex); err != nil {
+		re, _, err := rustRegexp(r.WhenRegex)
+		if err != nil {
 			return nil, fmt.Errorf("when_regex %q: %w", r.WhenRegex, err)
 		}
+		h.when = re
 	}
 	for i, part := range r.Replacements {
-		re, err := rustRegexp(part.Pattern)
+		re, tree, err := rustRegexp(part.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("replacements[%d].pattern %q: %w", i, part.Pattern, err)
 		}
-		h.replace = append(h.replace, ironClawReplace{re, goTemplate(re, part.Replacement)})
+		h.replace = append(h.replace, ironClawReplace{re, goTemplate(tree, part.Replacement)})
 	}
 	return h, nil
 }
 
 type ironClaw struct {
-	when            *regexp.Regexp
+	when            *lazyRegexp
 	reject          *string
 	replace         []ironClawReplace
 	prepend, append string
+	input           *sortedText
 }
 
 type ironClawReplace struct {
-	re       *regexp.Regexp
+	re       *lazyRegexp
 	template string
 }
 
@@ -83,8 +89,8 @@ type ironClawReplace struct {
 // change, and the error.
 func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	var out grapnel.Outcome
-	field, text, isJSON, err := primary(ev)
-	if field == "" || err != nil || h.when != nil && !h.when.MatchString(text) {
+	field, text, isJSON, err := h.input.primary(ev)
+	if field == "" || err != nil || h.when != nil && !h.when.match(text) {
 		return out, err
 	}
 	if h.reject != nil {
@@ -93,7 +99,9 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	}
 	now := text
 	for _, part := range h.replace {
-		now = part.re.ReplaceAllString(now, part.template)
+		if part.re.near(now) {
+			now = part.re.get().ReplaceAllString(now, part.template)
+		}
 	}
 	now = h.prepend + now + h.append
 	switch value := json.RawMessage(now); {
@@ -114,7 +122,7 @@ const sessionID grapnel.Field = "session.id"
 
 // primary is the text that an event is about. An empty field means that rules do not
 // listen to such an event.
-func primary(ev *grapnel.Event) (field grapnel.Field, text string, isJSON bool, err error) {
+func (s *sortedText) primary(ev *grapnel.Event) (field grapnel.Field, text string, isJSON bool, err error) {
 	switch ev.Kind {
 	case grapnel.SessionStart, grapnel.SessionEnd:
 		return sessionID, ev.Session.ID, false, nil
@@ -139,8 +147,26 @@ func primary(ev *grapnel.Event) (field grapnel.Field, text string, isJSON bool, 
 	if field != grapnel.FieldInput && json.Unmarshal(raw, &text) == nil {
 		return field, text, false, nil
 	}
-	text, err = sortedJSON(raw)
+	text, err = s.of(raw)
 	return field, text, true, err
+}
+
+// sortedText keeps the last input that was sorted, for all the rules of a bundle that
+// ask for the same one. It goes by what the input says: whoever fires an event may
+// use it again for another one.
+type sortedText struct {
+	last atomic.Pointer[struct{ raw, text string }]
+}
+
+func (s *sortedText) of(raw []byte) (string, error) {
+	if last := s.last.Load(); last != nil && last.raw == string(raw) {
+		return last.text, nil
+	}
+	text, err := sortedJSON(raw)
+	if err == nil {
+		s.last.Store(&struct{ raw, text string }{string(raw), text})
+	}
+	return text, err
 }
 
 // sortedJSON writes JSON without white space, the keys of each object in the order of
@@ -205,21 +231,52 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// rustRegexp compiles a pattern that was written for Rust. Operations on classes have
-// another meaning in Go, and would make a guard that looks at something else.
-func rustRegexp(pattern string) (*regexp.Regexp, error) {
+// rustRegexp checks a pattern that was written for Rust. What has another meaning in
+// Go would make a guard that looks at something else, and is an error: operations on
+// classes, boundaries with a name, and a repetition without its first number.
+func rustRegexp(pattern string) (*lazyRegexp, *syntax.Regexp, error) {
 	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
+		rest := pattern[i:]
+		switch {
+		case strings.HasPrefix(rest, `\b{`), strings.HasPrefix(rest, `\B{`):
+			return nil, nil, fmt.Errorf("%s...} is a boundary in Rust and none here: write \\b", rest[:3])
+		case strings.HasPrefix(rest, `\<`), strings.HasPrefix(rest, `\>`):
+			return nil, nil, fmt.Errorf("%s is the boundary of a word in Rust and a character here: write \\b, or %s for the character", rest[:2], rest[1:2])
+		case rest[0] == '\\':
 			i++
-		case '[':
+		case strings.HasPrefix(rest, "{,"):
+			return nil, nil, errors.New("{, begins a repetition in Rust and none here: write {0, for it, or \\{, for the characters")
+		case rest[0] == '[':
 			var op string
 			if i, op = classEnd(pattern, i+1); op != "" {
-				return nil, fmt.Errorf("%s inside of a class [...] is an operation in Rust and none here: list the characters", op)
+				return nil, nil, fmt.Errorf("%s inside of a class [...] is an operation in Rust and none here: list the characters", op)
 			}
 		}
 	}
-	return regexp.Compile(pattern)
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err == nil {
+		return &lazyRegexp{source: pattern, literal: required(tree.Simplify())}, tree, nil
+	}
+	for _, group := range []string{"(?=", "(?!", "(?<=", "(?<!"} {
+		if strings.Contains(pattern, group) {
+			return nil, nil, fmt.Errorf("%w: Rust has no look-around either", err)
+		}
+	}
+	return nil, nil, err
+}
+
+// asciiOnly reports whether a pattern uses what knows all of Unicode in Rust, and
+// ASCII here.
+func asciiOnly(pattern string) bool {
+	for i := 0; i+1 < len(pattern); i++ {
+		if pattern[i] == '\\' {
+			i++
+			if strings.IndexByte("bBdDsSwW", pattern[i]) >= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // classEnd returns where the class that begins before i ends, or the first operation
@@ -253,7 +310,7 @@ func classEnd(pattern string, i int) (end int, op string) {
 
 // goTemplate writes a replacement in Go's syntax. The two differ in what a name is,
 // and in what becomes of a group that is not there.
-func goTemplate(re *regexp.Regexp, replacement string) string {
+func goTemplate(re *syntax.Regexp, replacement string) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(replacement, "$")
@@ -284,12 +341,14 @@ func goTemplate(re *regexp.Regexp, replacement string) string {
 }
 
 // groupOf returns the number of a group, or -1 when the pattern does not have it.
-func groupOf(re *regexp.Regexp, name string) int {
+func groupOf(re *syntax.Regexp, name string) int {
 	n, err := strconv.ParseUint(name, 10, 31)
 	switch {
+	case err != nil && name == "":
+		return -1
 	case err != nil:
-		return re.SubexpIndex(name)
-	case int(n) > re.NumSubexp():
+		return slices.Index(re.CapNames(), name)
+	case int(n) > re.MaxCap():
 		return -1
 	}
 	return int(n)

@@ -130,6 +130,7 @@ func TestIronClawBadPatterns(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"(": "missing closing", "(?x) a": "invalid or unsupported", "a(?=b)": "invalid or unsupported", `\Z`: "invalid escape",
 		"[a-z&&[^b]]": "&&", "[a-z--b]": "--", "[a~~b]": "~~", "[[a-z]&&b]": "[", "[^]&&a]": "&&", "x[[:alpha:]--a]": "--", `[\]&&]`: "&&",
+		`\b{start}x`: `\b{`, `a\B{end-half}`: `\B{`, `\<x`: `\<`, `x\>`: `\>`, "a{,3}": "{,", "(?!a)": "look-around", "(?<=a)b": "look-around",
 	} {
 		for _, rule := range []policy.IronClawRule{
 			{WhenRegex: pattern},
@@ -140,7 +141,7 @@ func TestIronClawBadPatterns(t *testing.T) {
 			}
 		}
 	}
-	for _, pattern := range []string{`\[&&]`, "[&]&[&]", "[[:alpha:]_-]", "[]a]", "[^]a]", "[a-]", `[\[]`, "a&&b", "a--b", "[", ""} {
+	for _, pattern := range []string{`\[&&]`, "[&]&[&]", "[[:alpha:]_-]", "[]a]", "[^]a]", "[a-]", `[\[]`, "a&&b", "a--b", "[", "", `\\b{`, `\{,`, `\\<`, "<a>", "[{,]", "a{2,}"} {
 		_, err := policy.IronClawRule{WhenRegex: pattern}.Hook()
 		if (err != nil) != (pattern == "[") {
 			t.Errorf("Hook of %q: %v", pattern, err)

@@ -34,9 +34,17 @@ type Request struct {
 	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
 	Trusts    Trusts                     // what was trusted of files that want it; empty = nothing
 	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
+	Counter   Counter                    // where limits count; nil = in memory, anew with each Load
+	State     string                     // where built-in hooks keep the files that they name no place for; empty = nowhere
 	Frozen    map[string]string          // path -> digest: load this content from its snapshot, whatever the file says now
 
-	facts *factCache // of all that is loaded: a shell line is read once, however many packs look at it
+	// Of `load:`. The files of a user are below Home and beside the policy file, those
+	// of a project beside it.
+	Home    string                              // empty = the home directory of the user database
+	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
+
+	facts *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
+	seen  map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
 }
 
 // State is what became of a file.
@@ -63,6 +71,16 @@ type Loaded struct {
 	Hooks  int      `json:"hooks"`            // in force, those of its packs included
 	Errors []*Error `json:"errors,omitempty"`
 	Notice string   `json:"notice,omitempty"` // what the person should be told
+
+	// Of a file that `load:` found.
+	Format   string   `json:"format,omitempty"`
+	RunBy    string   `json:"run_by,omitempty"` // the agent that runs its hooks by itself: they do not listen to its events
+	Rules    int      `json:"rules,omitempty"`
+	Commands int      `json:"commands,omitempty"`
+	Webhooks int      `json:"webhooks,omitempty"`
+	Skipped  int      `json:"skipped,omitempty"` // hooks that are left out; Errors says why
+	Notes    []*Error `json:"notes,omitempty"`   // of hooks that are kept: what does not count of them
+
 	strict bool
 }
 
@@ -71,9 +89,10 @@ func (l Loaded) OfProject() bool { return l.Scope == grapnel.ScopeProject.String
 
 // Set is what is in force.
 type Set struct {
-	Specs  []grapnel.Spec
-	Files  []Loaded
-	Strict bool // a file says so: an event whose Record cannot be kept is not let through
+	Specs    []grapnel.Spec
+	Files    []Loaded
+	Strict   bool     // a file says so: an event whose Record cannot be kept is not let through
+	Networks []string // that outbound requests may reach although the guard forbids them
 }
 
 // Load reads the files and never fails. The last valid content of a file that is
@@ -86,26 +105,44 @@ func Load(req Request) Set {
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}
+	req.seen = map[string]bool{}
 	for _, file := range req.Files {
-		specs, loaded := req.load(file)
+		got := req.load(file)
+		loaded := got.loaded
 		if file.Trust && loaded.State == Absent {
 			continue // most directories of a project have none
 		}
 		set.Strict = set.Strict || loaded.strict
-		set.Specs = append(set.Specs, specs...)
+		set.Specs = append(set.Specs, got.specs...)
 		set.Files = append(set.Files, loaded)
 		if loaded.Notice != "" {
-			notice := noticeSpec(file, loaded.Notice)
-			if loaded.State == Untrusted {
-				notice.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
+			set.Specs = append(set.Specs, loaded.notice(sourceOf(file)))
+		}
+		if got.policy == nil {
+			continue
+		}
+		set.Networks = append(set.Networks, got.policy.networks()...)
+		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
+			if got.trust != nil {
+				file.Must = false
 			}
-			set.Specs = append(set.Specs, notice)
+			specs, rows := req.loadForeign(file, got.policy, got.trust)
+			set.Specs, set.Files = append(set.Specs, specs...), append(set.Files, rows...)
 		}
 	}
+	together(set.Specs, req.Counter)
 	return set
 }
 
-func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
+// inForce is what came of one file.
+type inForce struct {
+	specs  []grapnel.Spec
+	loaded Loaded
+	policy *Policy // nil = none is in force
+	trust  *Trust  // nil = it needs none
+}
+
+func (req Request) load(file File) inForce {
 	if file.Trust {
 		return req.loadTrusted(file)
 	}
@@ -115,12 +152,12 @@ func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
 	switch {
 	case errs == nil && policy == nil:
 		loaded.State = Absent
-		return nil, loaded
+		return inForce{loaded: loaded}
 	case errs == nil:
 		specs, err := req.build(file, policy, digest)
 		if err == nil {
 			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), policy.Strict
-			return specs, loaded
+			return inForce{specs: specs, loaded: loaded, policy: policy}
 		}
 		errs = []*Error{err}
 	}
@@ -136,12 +173,12 @@ func (req Request) load(file File) ([]grapnel.Spec, Loaded) {
 				if loaded.State == Gone {
 					loaded.Notice = fmt.Sprintf("grapnel: %s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", file.Path, file.Path)
 				}
-				return specs, loaded
+				return inForce{specs: specs, loaded: loaded, policy: old}
 			}
 		}
 	}
 	loaded.Notice = fmt.Sprintf("grapnel: %v; until it is mended tools are blocked. Run \"grapnel check\".", errs[0])
-	return []grapnel.Spec{brokenSpec(file, errs[0])}, loaded
+	return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), errs[0])}, loaded: loaded}
 }
 
 // read returns the policy that a file holds, from the snapshot of its content where
@@ -183,10 +220,15 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 }
 
 func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
-	source := grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path, Digest: digest}
+	if len(policy.Networks) > 0 && file.Scope > grapnel.ScopeUser {
+		return nil, policy.noNetworks(file.Path)
+	}
+	source := sourceOf(file)
+	source.Digest = digest
 	specs, err := req.buildPacks(file, policy)
 	if err == nil {
 		var own []grapnel.Spec
+		policy.State = req.State
 		own, err = policy.build(source, req.facts, req.Command)
 		specs = append(specs, own...)
 	}
@@ -249,18 +291,26 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// noticeSpec tells the person, at session start and with each prompt, that a policy
-// file is not what it should be.
-func noticeSpec(file File, text string) grapnel.Spec {
+// notice tells the person, at session start and with each prompt, that a file is not
+// what it should be.
+func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
+	spec := noticeSpec(source, l.Notice)
+	if l.State == Untrusted {
+		spec.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
+	}
+	return spec
+}
+
+func noticeSpec(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
-		Name: noticeName, Source: ownSource(file), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
+		Name: noticeName, Source: ownSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
 		Phase: grapnel.PhaseRule, Hook: decide{Message: text}, OnError: grapnel.OnErrorOpen,
 	}
 }
 
 // brokenSpec guards in place of a policy that cannot be read.
-func brokenSpec(file File, err *Error) grapnel.Spec {
-	spec := lockSpec(file, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
+func brokenSpec(source grapnel.Source, err *Error) grapnel.Spec {
+	spec := lockSpec(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
 }
@@ -273,9 +323,9 @@ var lockedKinds = []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, g
 func Locks(kind grapnel.Kind) bool { return slices.Contains(lockedKinds, kind) }
 
 // lockSpec blocks what a guard would have seen.
-func lockSpec(file File, text string) grapnel.Spec {
+func lockSpec(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
-		Name: "locked", Source: ownSource(file),
+		Name: "locked", Source: ownSource(source),
 		On:    lockedKinds,
 		Phase: grapnel.PhaseRule, Hook: decide{Decision: grapnel.Block, Reason: text},
 	}
@@ -284,8 +334,8 @@ func lockSpec(file File, text string) grapnel.Spec {
 // Locked returns the hooks that stand in where Grapnel cannot do its work: its
 // policy cannot be found, or a strict one cannot be kept to.
 func Locked(why string) []grapnel.Spec {
-	file := File{Path: "grapnel"}
-	return []grapnel.Spec{lockSpec(file, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(file, "grapnel: "+why)}
+	source := grapnel.Source{Name: "grapnel", File: "grapnel"}
+	return []grapnel.Spec{lockSpec(source, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(source, "grapnel: "+why)}
 }
 
 const (
@@ -294,8 +344,13 @@ const (
 )
 
 // ownSource is the source of hooks that Grapnel itself puts in a file's place.
-func ownSource(file File) grapnel.Source {
-	return grapnel.Source{Name: ownPrefix + file.Path, Scope: file.Scope, File: file.Path}
+func ownSource(source grapnel.Source) grapnel.Source {
+	return grapnel.Source{Name: ownPrefix + source.Name, Scope: source.Scope, File: source.File}
+}
+
+// sourceOf is the source of a policy file.
+func sourceOf(file File) grapnel.Source {
+	return grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path}
 }
 
 // snapshots keeps the valid content of policy files in compiled form: one file per
@@ -309,9 +364,10 @@ const snapshotFormat = 1
 const keepSnapshots = 32
 
 type snapshot struct {
-	Format int     `json:"format"`
-	File   string  `json:"file"`
-	Policy *Policy `json:"policy"`
+	Format  int              `json:"format"`
+	File    string           `json:"file"`
+	Policy  *Policy          `json:"policy,omitempty"`
+	Foreign *foreignSnapshot `json:"foreign,omitempty"`
 }
 
 func (s snapshots) lastFile(path string) string {
@@ -335,6 +391,14 @@ func (s snapshots) last(path string) string {
 }
 
 func (s snapshots) read(digest string) *Policy {
+	snap := s.readSnapshot(digest)
+	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
+		return nil // no file says that
+	}
+	return snap.Policy
+}
+
+func (s snapshots) readSnapshot(digest string) *snapshot {
 	if s.dir == "" {
 		return nil
 	}
@@ -348,10 +412,7 @@ func (s snapshots) read(digest string) *Policy {
 	if dec.Decode(&snap) != nil || dec.More() || snap.Format != snapshotFormat {
 		return nil
 	}
-	if snap.Policy == nil || snap.Policy.Version != 1 {
-		return nil // no file says that
-	}
-	return snap.Policy
+	return &snap
 }
 
 // write keeps a content as the last valid one of a file. A state directory that
@@ -366,11 +427,15 @@ func (s snapshots) write(path, digest string, policy *Policy) {
 
 // keep keeps a content, and reports whether it could.
 func (s snapshots) keep(path, digest string, policy *Policy) bool {
+	return s.keepAs(digest, snapshot{Format: snapshotFormat, File: path, Policy: policy})
+}
+
+func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	if s.dir == "" {
 		return false
 	}
-	data, err := json.Marshal(snapshot{Format: snapshotFormat, File: path, Policy: policy})
-	if err != nil || os.MkdirAll(s.dir, 0o700) != nil {
+	data := encode(snap)
+	if data == nil || os.MkdirAll(s.dir, 0o700) != nil {
 		return false
 	}
 	return writeFile(s.file(digest), data) == nil
@@ -388,6 +453,14 @@ func (s snapshots) prune() {
 	for _, last := range lasts {
 		if data, err := readFile(last, 2*sha256.Size); err == nil {
 			kept := filepath.Join(s.dir, string(data)+".json")
+			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
+		}
+	}
+	entries, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
+	for _, entry := range entries {
+		k, _ := readEntry(entry)
+		for _, f := range k.Files {
+			kept := s.file(s.foreignDigest(k.Format+":"+f.Path, f.SHA256))
 			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
 		}
 	}
@@ -423,7 +496,7 @@ func writeFile(name string, data []byte) error {
 func Forget(dir, path string) (bool, error) {
 	s := snapshots{dir: dir}
 	if s.last(path) == "" {
-		return false, nil
+		return s.forgetForeign(path)
 	}
 	if err := os.Remove(s.lastFile(path)); err != nil {
 		return false, fmt.Errorf("forget %s: %w", path, err)

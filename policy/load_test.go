@@ -69,7 +69,7 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 		"a policy of naught": func(string) string { return `{"format":1,"file":"p","policy":{}}` },
 		"another format":     func(s string) string { return strings.Replace(s, `"format":1`, `"format":99`, 1) },
 		"a key of later":     func(s string) string { return strings.Replace(s, `"hooks":[`, `"use":["x"],"hookz":[`, 1) },
-		"a hook of later":    func(s string) string { return strings.Replace(s, `"decide":"block"`, `"limit":{}`, 1) },
+		"a hook of later":    func(s string) string { return strings.Replace(s, `"decide":"block"`, `"wasm":{}`, 1) },
 		"more behind":        func(s string) string { return s + `{}` },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,13 +1,13 @@
 package policy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"load", "limit", "notify", "http", "worker", "wasm"}
+var later = []string{"notify", "http", "worker", "wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -93,7 +93,9 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 				"on_error": func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") },
 			})
 		},
-		"hooks": func(n *yaml.Node) { hooks = n },
+		"hooks":    func(n *yaml.Node) { hooks = n },
+		"load":     func(n *yaml.Node) { policy.Load = p.loads(n) },
+		"networks": func(n *yaml.Node) { policy.Networks = p.networks(n) },
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
@@ -160,8 +162,10 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"context":  func(n *yaml.Node) { actions = append(actions, "context"); h.Context = p.context(n) },
 		"replace":  func(n *yaml.Node) { actions = append(actions, "replace"); h.Replace = p.replacements(n) },
 		"fields":   func(n *yaml.Node) { h.Fields = p.fields(n) },
-		"set":      func(n *yaml.Node) { actions = append(actions, "set"); h.Set = p.set(n) },
+		"set":      func(n *yaml.Node) { actions = append(actions, "set"); p.set(&h, n) },
+		"limit":    func(n *yaml.Node) { actions = append(actions, "limit"); h.Limit = p.limit(n) },
 		"run":      func(n *yaml.Node) { actions = append(actions, "run"); h.Run = p.command(n) },
+		"builtin":  func(n *yaml.Node) { actions = append(actions, "builtin"); p.builtin(n, &h) },
 		"async":    func(n *yaml.Node) { async = n },
 		"speaks":   func(n *yaml.Node) { speaks = p.speaks(n) },
 		"env":      func(n *yaml.Node) { env = p.texts(n) },
@@ -175,7 +179,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	switch len(actions) {
 	case 1:
 	case 0:
-		p.fail(n, "one of block, ask, allow, context, replace, set, run", "hook %q does nothing", h.Name)
+		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, builtin", "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
 	}
@@ -183,15 +187,31 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		p.fail(n, "", "hook %q: `fields` goes with `replace`", h.Name)
 	}
 	switch {
+	case h.Builtin != nil:
+		if h.Run != nil {
+			h.Run.Name = h.Name
+		}
+		if async != nil || speaks != "" || env != nil {
+			p.fail(n, "", "hook %q: `async`, `speaks` and `env` go with `run`, and not with a builtin", h.Name)
+		}
 	case h.Run != nil:
 		h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, env, speaks
 		h.Run.Async = async != nil && p.boolean(async)
+	case h.program() != nil:
+		h.Context.Run.Name, h.Context.Run.Env, h.Context.Run.Context = h.Name, env, true
+		if async != nil || speaks != "" {
+			p.fail(n, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
+		}
 	case async != nil:
 		p.fail(async, "", "hook %q: `async` goes with `run`", h.Name)
 	case speaks != "":
 		p.fail(n, "", "hook %q: `speaks` goes with `run`", h.Name)
 	case env != nil:
 		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
+	}
+	if on == nil && h.Builtin != nil {
+		h.On = h.Builtin.withoutOn()
+		return h
 	}
 	if on == nil {
 		p.fail(n, "for example `on: tool.before`", "hook %q does not say `on` which event it runs", h.Name)
@@ -215,12 +235,17 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 		}
 		for _, kind := range kinds {
 			if why := h.forbidden(kind); why != "" {
-				p.fail(item, "", "hook %q: %s", h.Name, why)
+				p.fail(item, whereInstead(h.changes()), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
 				h.On = append(h.On, kind)
 			}
+		}
+	}
+	for _, field := range h.changes() {
+		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return contractOf(k).Permits(field) }) {
+			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
 		}
 	}
 }
@@ -245,24 +270,26 @@ func (h *Hook) forbidden(kind grapnel.Kind) string {
 		return slices.ContainsFunc(fields, c.Permits)
 	}
 	switch {
+	case h.Builtin != nil && h.Builtin.Name == summaryBuiltin && kind != grapnel.SessionEnd:
+		return "a session is summarised on session.end"
 	case h.Decide == "block" && c.Blocks == grapnel.BlockNothing:
 		return fmt.Sprintf("%s cannot be blocked", kind)
 	case h.Decide == "ask" && c.Blocks != grapnel.BlockAction:
 		return fmt.Sprintf("nothing can be asked on %s: it has happened or cannot be stopped", kind)
 	case h.Decide == "allow" && !c.Permit:
 		return fmt.Sprintf("%s has no permission prompt that `allow` could skip", kind)
+	case h.Limit != nil && c.Blocks == grapnel.BlockStop:
+		return fmt.Sprintf("a limit would keep the agent from stopping on %s", kind)
+	case h.Limit != nil && c.Blocks == grapnel.BlockNothing:
+		return fmt.Sprintf("%s cannot be blocked", kind)
+	case h.Limit != nil && h.Limit.Then == "ask" && c.Blocks != grapnel.BlockAction:
+		return fmt.Sprintf("nothing can be asked on %s: it has happened", kind)
 	case h.Context != nil && !c.Context:
 		return fmt.Sprintf("no context can be added on %s", kind)
 	case h.Replace != nil && len(c.Changes) == 0:
 		return fmt.Sprintf("nothing can be changed on %s", kind)
-	case h.Fields != nil && !permits(h.Fields...):
-		return fmt.Sprintf("%s permits no change of %s", kind, joinFields(h.Fields))
-	case h.Set != nil:
-		for _, field := range slices.Sorted(maps.Keys(h.Set)) {
-			if !c.Permits(field) {
-				return fmt.Sprintf("%s permits no change of %s%s", kind, field, permitted(c))
-			}
-		}
+	case len(h.changes()) > 0 && !permits(h.changes()...):
+		return fmt.Sprintf("%s permits no change of %s%s", kind, joinFields(h.changes()), permitted(c))
 	}
 	return ""
 }
@@ -355,8 +382,8 @@ func (p *fileParser) oneOf(n *yaml.Node, words ...string) string {
 }
 
 func (p *fileParser) integer(n *yaml.Node) *int {
-	var i int
-	if _, err := fmt.Sscanf(n.Text, "%d", &i); err != nil || n.Kind != yaml.Number || fmt.Sprint(i) != n.Text {
+	i, err := strconv.Atoi(n.Text)
+	if err != nil || n.Kind != yaml.Number || strconv.Itoa(i) != n.Text {
 		p.fail(n, "", "want a whole number, not %q", n.Text)
 	}
 	return &i
@@ -375,7 +402,7 @@ func (p *fileParser) duration(n *yaml.Node) Duration {
 
 func (p *fileParser) when(n *yaml.Node) string {
 	source := p.text(n)
-	if _, _, err := compileWhen(source); err != nil {
+	if _, err := compileExpression(keyWhen, source); err != nil {
 		p.fail(n, "", "%v", err)
 	}
 	return source
@@ -389,9 +416,10 @@ func (p *fileParser) context(n *yaml.Node) *Context {
 	p.keys(n, "context", map[string]func(*yaml.Node){
 		"text": func(n *yaml.Node) { c.Text = p.text(n) },
 		"file": func(n *yaml.Node) { c.File = p.text(n) },
+		"run":  func(n *yaml.Node) { c.Run = p.command(n) },
 	})
-	if (c.Text == "") == (c.File == "") {
-		p.fail(n, "", "context wants a text or a file")
+	if len(n.Pairs) != 1 {
+		p.fail(n, "write one hook for each", "context wants one of text, file and run")
 	}
 	return c
 }
@@ -439,50 +467,14 @@ func (p *fileParser) regexp(n *yaml.Node, pattern string) *regexp.Regexp {
 	return re
 }
 
-// allFields lists what hooks can change, over all events.
-func allFields() []grapnel.Field {
-	var fields []grapnel.Field
-	for _, c := range grapnel.Contracts {
-		for _, ch := range c.Changes {
-			if !slices.Contains(fields, ch.Field) {
-				fields = append(fields, ch.Field)
-			}
-		}
-	}
-	return append(fields, grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent)
-}
-
-func (p *fileParser) field(n *yaml.Node) grapnel.Field {
-	known := allFields()
-	field := grapnel.Field(n.Text)
-	if !slices.Contains(known, field) {
-		names := make([]string, len(known))
-		for i, f := range known {
-			names[i] = string(f)
-		}
-		p.fail(n, didYouMean(n.Text, names), "unknown field %q", n.Text)
-	}
-	return field
-}
-
 func (p *fileParser) fields(n *yaml.Node) []grapnel.Field {
 	fields := []grapnel.Field{}
 	for _, item := range itemsOf(n) {
-		fields = append(fields, p.field(item))
+		if fields = append(fields, p.field(item)); item.Text == string(grapnel.FieldClear) {
+			p.fail(item, "", "%s holds no text", item.Text)
+		}
 	}
 	return fields
-}
-
-func (p *fileParser) set(n *yaml.Node) map[grapnel.Field]json.RawMessage {
-	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
-		p.fail(n, "for example {tool.command: make test}", "set must be a mapping of fields to values")
-		return nil
-	}
-	out := map[grapnel.Field]json.RawMessage{}
-	for _, pair := range n.Pairs {
-		out[p.field(pair.Key)] = pair.Value.JSON()
-	}
-	return out
 }
 
 func (p *fileParser) command(n *yaml.Node) *Command {

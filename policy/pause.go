@@ -85,7 +85,7 @@ func (p Pause) Apply(specs []grapnel.Spec) []grapnel.Spec {
 			s.Mode = grapnel.Observe
 		}
 	}
-	return append(specs, noticeSpec(File{Path: "pause"}, p.Notice()))
+	return append(specs, noticeSpec(grapnel.Source{Name: "pause", File: "pause"}, p.Notice()))
 }
 
 // isNotice reports whether a hook is one of [noticeSpec].

@@ -20,15 +20,18 @@ import (
 
 // Policy is one file of hooks as plain data: what it says, with nothing compiled.
 type Policy struct {
-	Version  int       `json:"version"`
-	Pack     *PackInfo `json:"pack,omitempty"`   // the file is a pack
-	Use      []Use     `json:"use,omitempty"`    // packs, beside the hooks
-	Strict   bool      `json:"strict,omitempty"` // programs fail closed unless they say otherwise
-	Hooks    []Hook    `json:"hooks,omitempty"`
+	Version  int        `json:"version"`
+	Pack     *PackInfo  `json:"pack,omitempty"`   // the file is a pack
+	Use      []Use      `json:"use,omitempty"`    // packs, beside the hooks
+	Strict   bool       `json:"strict,omitempty"` // programs fail closed unless they say otherwise
+	Hooks    []Hook     `json:"hooks,omitempty"`
+	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
+	Networks []Word     `json:"networks,omitempty"` // addresses, as 10.0.0.0/8, that outbound requests may reach although they are forbidden
 	Defaults struct {
 		Timeout Duration `json:"timeout,omitempty"`
 		OnError string   `json:"on_error,omitempty"`
 	} `json:"defaults,omitzero"`
+	State string `json:"-"` // directory of the files of hooks that name none; see Request.State
 }
 
 // Hook is one entry of a file. Exactly one of the actions is set.
@@ -50,14 +53,34 @@ type Hook struct {
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
 	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace; empty = all text
-	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`
+	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields
+	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
+	Limit   *Limit                            `json:"limit,omitempty"`
 	Run     *Command                          `json:"run,omitempty"`
+	Builtin *Builtin                          `json:"builtin,omitempty"`
 }
 
-// Context is text that is added to what the model sees.
+// program is what the hook starts, or nil.
+func (h *Hook) program() *Command {
+	if h.Context != nil {
+		return h.Context.Run
+	}
+	return h.Run
+}
+
+// Context is text that is added to what the model sees: one of these.
 type Context struct {
-	Text string `json:"text,omitempty"`
-	File string `json:"file,omitempty"` // relative to the policy file
+	Text string   `json:"text,omitempty"`
+	File string   `json:"file,omitempty"` // relative to the policy file
+	Run  *Command `json:"run,omitempty"`  // that writes it
+}
+
+// Place is a place inside of a field that is an object, and what is put there: an
+// object is laid over the one that is there, and null takes away what is.
+type Place struct {
+	Field grapnel.Field   `json:"field"`
+	Path  []string        `json:"path"`
+	Value json.RawMessage `json:"value"`
 }
 
 // Replacement is one pattern of a `replace:`.
@@ -67,17 +90,19 @@ type Replacement struct {
 	Literal string `json:"literal,omitempty"` // occurs in every match; the pattern compiles only where it is found
 }
 
-// Command is a program of a `run:`.
+// Command is a program of a `run:`. [Command.Dialect] is what it speaks.
 type Command struct {
-	Name   string        `json:"name"` // of the hook
-	Line   string        `json:"line,omitempty"`
-	Args   []string      `json:"args,omitempty"` // instead of Line: without a shell
-	Env    []string      `json:"env,omitempty"`  // variables let through although they look like secrets
-	Async  bool          `json:"async,omitempty"`
-	Speaks string        `json:"speaks,omitempty"` // whose hook it is: the dialect of its input and answer; empty = plain
-	Vars   []string      `json:"-"`                // further variables, NAME=value, of a hook that was loaded from an agent's configuration
-	Dir    string        `json:"-"`                // of the policy file
-	Scope  grapnel.Scope `json:"-"`                // of the policy file
+	Name    string        `json:"name"` // of the hook
+	Line    string        `json:"line,omitempty"`
+	Args    []string      `json:"args,omitempty"` // instead of Line: without a shell
+	Env     []string      `json:"env,omitempty"`  // variables let through although they look like secrets
+	Async   bool          `json:"async,omitempty"`
+	Speaks  string        `json:"speaks,omitempty"`  // whose hook it is: the dialect of its input and answer; empty = plain
+	Context bool          `json:"context,omitempty"` // it is that of a Context
+	Asked   bool          `json:"asked,omitempty"`   // it is that of a session summary
+	Vars    []string      `json:"-"`                 // further variables, NAME=value, of a hook that was loaded from an agent's configuration
+	Dir     string        `json:"-"`                 // of the policy file
+	Scope   grapnel.Scope `json:"-"`                 // of the policy file
 }
 
 // Match says for which events a hook is meant. A list means any of, several keys

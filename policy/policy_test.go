@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -29,12 +30,14 @@ func engine(t testing.TB, file, text string) *grapnel.Engine {
 		t.Errorf("Parse accepts a policy and the schema does not: %v\n%s", err, text)
 	}
 	// What runs is what comes out of a snapshot.
-	data, err := json.Marshal(p)
-	if err != nil {
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil {
 		t.Fatal(err)
 	}
 	var again policy.Policy
-	if err := json.Unmarshal(data, &again); err != nil {
+	if err := json.Unmarshal(data.Bytes(), &again); err != nil {
 		t.Fatal(err)
 	}
 	specs, err := again.Build(source(file), noCommand)

@@ -1,8 +1,8 @@
 package policy
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,21 +14,28 @@ import (
 )
 
 // Build turns a policy into Specs of one source. newCommand makes the hook behind a
-// `run:`; nil leaves programs out. A policy that uses packs has more than one
-// source: only [Load] builds it.
+// `run:`; nil leaves programs out. A policy that uses packs or loads hook files
+// has more than one source: only [Load] builds it. Its limits count in memory, for
+// these Specs alone.
 func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	if len(p.Use) > 0 {
 		at := p.Use[0].Pack
 		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only Load can look up", at.Text)}
 	}
-	return p.build(source, &factCache{}, newCommand)
+	if len(p.Load) > 0 {
+		at := p.Load[0].Format
+		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
+	}
+	specs, err := p.build(source, &factCache{}, newCommand)
+	together(specs, nil)
+	return specs, err
 }
 
 func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	var specs []grapnel.Spec
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
-		if h.Run != nil && newCommand == nil {
+		if h.program() != nil && newCommand == nil {
 			continue
 		}
 		spec, err := p.spec(h, source, cache, newCommand)
@@ -41,6 +48,61 @@ func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(
 }
 
 func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) (grapnel.Spec, error) {
+	spec, err := h.spec(source, cache)
+	if err != nil {
+		return spec, err
+	}
+	dir := filepath.Dir(source.File)
+	switch {
+	case h.Decide != "":
+		d := decide{Reason: h.Reason, Message: h.Message}
+		if err := d.Decision.UnmarshalText([]byte(h.Decide)); err != nil {
+			return spec, err
+		}
+		spec.Phase, spec.Hook = grapnel.PhaseRule, d
+	case h.Limit != nil:
+		spec.Phase, spec.Hook = grapnel.PhaseRule, newLimit(h, source, cache)
+	case h.Context != nil && h.Context.Run == nil:
+		spec.Phase, spec.Hook = grapnel.PhaseRule, &addContext{what: *h.Context, dir: dir, message: h.Message}
+		if spec.OnError == grapnel.OnErrorDefault {
+			spec.OnError = grapnel.OnErrorOpen // it informs and guards nothing
+		}
+	case h.Replace != nil:
+		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newReplace(h)
+	case h.Set != nil || h.Places != nil:
+		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newSet(h)
+	case h.Builtin != nil:
+		if err := p.buildBuiltin(h, &spec, newCommand); err != nil {
+			return spec, err
+		}
+	case h.program() != nil:
+		cmd := *h.program()
+		cmd.Dir, cmd.Scope = dir, source.Scope
+		spec.Hook = newCommand(cmd)
+		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, Duration(DefaultTimeout))
+		if spec.OnError == grapnel.OnErrorDefault && cmd.Context {
+			spec.OnError = grapnel.OnErrorOpen // as above
+		}
+		if spec.OnError == grapnel.OnErrorDefault {
+			spec.OnError = onError(p.Defaults.OnError)
+		}
+		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
+			spec.OnError = grapnel.OnErrorClosed
+		}
+		if d, ok := dialect.Find(cmd.Speaks); ok && spec.OnError == grapnel.OnErrorDefault {
+			spec.OnError = d.OnError
+		}
+		if cmd.Async {
+			spec.Phase = grapnel.PhaseObserve
+		}
+	default:
+		return spec, fmt.Errorf("it does nothing")
+	}
+	return spec, nil
+}
+
+// spec is what a hook says of when it runs.
+func (h *Hook) spec(source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: onError(h.OnError),
 	}
@@ -67,43 +129,6 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 			m.when = newWhen(h.When)
 		}
 		spec.Match = m
-	}
-	dir := filepath.Dir(source.File)
-	switch {
-	case h.Decide != "":
-		d := decide{Reason: h.Reason, Message: h.Message}
-		if err := d.Decision.UnmarshalText([]byte(h.Decide)); err != nil {
-			return spec, err
-		}
-		spec.Phase, spec.Hook = grapnel.PhaseRule, d
-	case h.Context != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRule, &addContext{what: *h.Context, dir: dir, message: h.Message}
-		if spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = grapnel.OnErrorOpen // it informs and guards nothing
-		}
-	case h.Replace != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newReplace(h)
-	case h.Set != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, set{values: h.Set, message: h.Message}
-	case h.Run != nil:
-		cmd := *h.Run
-		cmd.Dir, cmd.Scope = dir, source.Scope
-		spec.Hook = newCommand(cmd)
-		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, Duration(DefaultTimeout))
-		if spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = onError(p.Defaults.OnError)
-		}
-		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
-			spec.OnError = grapnel.OnErrorClosed
-		}
-		if d, ok := dialect.Find(cmd.Speaks); ok && spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = d.OnError
-		}
-		if cmd.Async {
-			spec.Phase = grapnel.PhaseObserve
-		}
-	default:
-		return spec, fmt.Errorf("it does nothing")
 	}
 	return spec, nil
 }
@@ -145,8 +170,16 @@ type addContext struct {
 	message string
 }
 
-// maxContextFile is how much of a context file the model gets to see.
-const maxContextFile = 64 << 10
+// maxContext is how much of a file or of a program's output the model gets to see.
+const maxContext = 64 << 10
+
+// capContext cuts a text that is longer, and says so.
+func capContext(text, of string) string {
+	if len(text) <= maxContext {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxContext], "") + fmt.Sprintf("\n… [grapnel: only the first %d bytes of %s]", maxContext, of)
+}
 
 // Handle reads the file anew each time, so that an edit of it counts at once.
 func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -156,83 +189,42 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}
-		data, err := readFile(name, maxContextFile+1)
+		data, err := readFile(name, maxContext+1)
 		if err != nil {
 			return grapnel.Outcome{}, fmt.Errorf("context: %s: %w", name, err)
 		}
-		text = string(data)
-		if len(data) > maxContextFile {
-			text = strings.ToValidUTF8(text[:maxContextFile], "") + fmt.Sprintf("\n… [grapnel: only the first %d bytes of %s]", maxContextFile, c.what.File)
-		}
+		text = capContext(string(data), c.what.File)
 	}
 	return grapnel.Outcome{Context: []string{text}, Message: c.message}, nil
 }
 
-// replace is `replace:`: patterns over the decoded texts of an event's fields.
-type replace struct {
-	parts   []replacePart
-	fields  []grapnel.Field
-	message string
-}
-
-type replacePart struct {
-	lazyRegexp
-	with string
-}
-
-func newReplace(h *Hook) *replace {
-	r := &replace{fields: h.Fields, message: h.Message, parts: make([]replacePart, len(h.Replace))}
-	for i, part := range h.Replace {
-		r.parts[i].source, r.parts[i].literal, r.parts[i].with = part.Pattern, part.Literal, part.With
+// Dialect is what the program speaks; nil = plain.
+func (c *Command) Dialect() *dialect.Dialect {
+	switch {
+	case c.Context:
+		return informing
+	case c.Asked:
+		return asked
 	}
-	return r
+	d, _ := dialect.Find(c.Speaks)
+	return d
 }
 
-// Handle answers with the fields in which something was replaced.
-func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	var out grapnel.Outcome
-	fields := r.fields
-	if len(fields) == 0 {
-		fields = ev.TextFields()
-	}
-	c := contractOf(ev.Kind)
-	for _, field := range fields {
-		if !c.Permits(field) {
-			continue
+// informing is what the program of a `context:` speaks: whatever it writes is context,
+// and it decides nothing.
+var informing = &dialect.Dialect{Name: dialect.Plain.Name, WriteEvent: dialect.Plain.WriteEvent, ReadOutcome: readContext}
+
+func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) {
+	if out.Exit != 0 {
+		said := strings.TrimSpace(string(out.Stderr))
+		if len(said) > 500 {
+			said = "…" + strings.ToValidUTF8(said[len(said)-500:], "")
 		}
-		if value, changed := ev.MapText(field, r.apply); changed {
-			if out.Set == nil {
-				out.Set = map[grapnel.Field]json.RawMessage{}
-				out.Message = r.message
-			}
-			out.Set[field] = value
-		}
+		return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, cmp.Or(said, "it wrote no error"))
 	}
-	return out, nil
-}
-
-func (r *replace) apply(text string) string {
-	for i := range r.parts {
-		if part := &r.parts[i]; part.near(text) {
-			text = part.get().ReplaceAllString(text, part.with)
-		}
+	text := strings.TrimRight(string(out.Stdout), "\r\n")
+	if text == "" {
+		return grapnel.Outcome{}, nil
 	}
-	return text
-}
-
-// set is `set:`.
-type set struct {
-	values  map[grapnel.Field]json.RawMessage
-	message string
-}
-
-// Handle sets what this event permits and has a place for.
-func (s set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	out := grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{}, Message: s.message}
-	for field, value := range s.values {
-		if old, has := ev.Get(field); !has || !slices.Equal(old, value) {
-			out.Set[field] = value
-		}
-	}
-	return out, nil
+	return grapnel.Outcome{Context: []string{capContext(text, "its output")}}, nil
 }

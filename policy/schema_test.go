@@ -115,7 +115,11 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
 	"bad glob", "bad path pattern", "bad regexp", "bad command", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
+	"sum no number", "sum unknown name", "limit too long", "limit too short", "limit a notice", "limit a stop", "limit asks too late",
+	"text no text", "number for text", "no mode", "no answer", "no call", "no list of tools", "no flag", "input no object",
+	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a file", "pack with defaults",
+	"networks no network", "pack with networks", "pack that loads", "load twice", "load of no pattern",
 }
 
 func TestSchemaRefuses(t *testing.T) {
@@ -148,7 +152,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	s.Defs[""] = s.mapping
 	defs := map[string]string{ // what a message calls the mapping -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
-		"match": "match", "context": "context", "replace": "replacement",
+		"match": "match", "context": "context", "replace": "replacement", "limit": "limit", "load": "loadFrom", "builtin": "builtin",
 	}
 	known := parserKeys(t)
 	for what, keys := range known {
@@ -218,7 +222,7 @@ func literal(t *testing.T, e ast.Expr) string {
 // The lists of names in the schema are those of the code.
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
-	names := map[string][]string{"kind": nil, "agentEvent": nil, "agentName": nil, "language": nil, "field": nil}
+	names := map[string][]string{"kind": nil, "agentEvent": nil, "agentName": nil, "language": nil, "field": nil, "format": policy.Formats()}
 	add := func(def string, words ...string) {
 		for _, word := range words {
 			if !slices.Contains(names[def], word) {

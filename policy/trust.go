@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,10 +24,21 @@ import (
 // the project files which its command lines name. What those load in turn is not
 // part of it.
 type Trust struct {
-	File   string    `json:"file"`
-	SHA256 string    `json:"sha256"` // of the policy file
-	Pins   []Pin     `json:"pins"`   // of other files, by path
-	Time   time.Time `json:"time"`   // when the person said so
+	File   string       `json:"file"`
+	Root   string       `json:"root,omitempty"`  // of the project, which programs of other systems name their files by
+	SHA256 string       `json:"sha256"`          // of the policy file
+	Loads  []PinnedLoad `json:"loads,omitempty"` // hook files of other systems, by entry
+	Pins   []Pin        `json:"pins"`            // of other files, by path
+	Time   time.Time    `json:"time"`            // when the person said so
+}
+
+// PinnedLoad is a file that an entry of `load:` finds.
+type PinnedLoad struct {
+	Entry  int    `json:"entry"` // from 0
+	Format string `json:"format"`
+	Path   string `json:"path"`
+	Name   string `json:"name"` // below the directory it was found in
+	SHA256 string `json:"sha256"`
 }
 
 // Pin is a file that a command line names.
@@ -39,18 +51,24 @@ type Pin struct {
 // Digest is one number for all that is trusted: sha256:HEX. It is the same wherever
 // the project lies, and that of the policy's content where nothing else is pinned.
 func (t *Trust) Digest() string {
-	if len(t.Pins) == 0 {
+	if len(t.Pins) == 0 && len(t.Loads) == 0 {
 		return "sha256:" + t.SHA256
 	}
 	dir := filepath.Dir(t.File)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", t.SHA256, filepath.Base(t.File))
-	for _, pin := range t.Pins {
-		name, err := filepath.Rel(dir, pin.Path)
+	line := func(sum, format, path string) {
+		name, err := filepath.Rel(dir, path)
 		if err != nil {
-			name = pin.Path
+			name = path
 		}
-		fmt.Fprintf(&b, "%s  %s\n", pin.SHA256, filepath.ToSlash(name))
+		fmt.Fprintf(&b, "%s  %s%s\n", sum, format, filepath.ToSlash(name))
+	}
+	line(t.SHA256, "", t.File)
+	for _, load := range t.Loads {
+		line(load.SHA256, load.Format+":", load.Path)
+	}
+	for _, pin := range t.Pins {
+		line(pin.SHA256, "", pin.Path)
 	}
 	return "sha256:" + digestOf([]byte(b.String()))
 }
@@ -102,7 +120,8 @@ const goneNow = "is gone"
 type Examined struct {
 	Trust
 	Policy   *Policy
-	Unpinned []string // what hooks may read or run beside the pins, a sentence each
+	Foreign  []ForeignFile // that its `load:` finds
+	Unpinned []string      // what hooks may read or run beside the pins, a sentence each
 
 	contents map[string][]byte // of all files, by digest
 }
@@ -126,36 +145,42 @@ func Examine(file, root string, packs fs.FS) (*Examined, []*Error) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	x := &Examined{Trust: Trust{File: file, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
+	if len(policy.Networks) > 0 {
+		return nil, []*Error{policy.noNetworks(file)}
+	}
+	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
 	x.contents[x.SHA256] = data
 	for i := range policy.Hooks {
 		h := &policy.Hooks[i]
 		if h.Context != nil && h.Context.File != "" {
-			x.unpinned(h, "reads %s for the model, as it then is", h.Context.File)
+			x.unpinned(h.Name, "reads %s for the model, as it then is", h.Context.File)
 		}
-		if h.Run == nil {
+		if h.program() == nil {
 			continue
 		}
-		if err := x.pin(h, root); err != nil {
+		if err := x.pin(h.Name, h.program()); err != nil {
 			return nil, []*Error{{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
+	}
+	if errs := x.loads(); len(errs) > 0 {
+		return nil, errs
 	}
 	slices.SortFunc(x.Pins, func(a, b Pin) int { return strings.Compare(a.Path, b.Path) })
 	return x, nil
 }
 
-func (x *Examined) unpinned(h *Hook, format string, args ...any) {
-	x.Unpinned = append(x.Unpinned, fmt.Sprintf("hook %q ", h.Name)+fmt.Sprintf(format, args...))
+func (x *Examined) unpinned(hook, format string, args ...any) {
+	x.Unpinned = append(x.Unpinned, fmt.Sprintf("hook %q ", hook)+fmt.Sprintf(format, args...))
 }
 
 // Content is that of the policy or of a pinned file, by its digest.
 func (x *Examined) Content(digest string) []byte { return x.contents[digest] }
 
-// pin pins the files that the command line of a hook names.
-func (x *Examined) pin(h *Hook, root string) error {
-	words, unclear := h.Run.words()
+// pin pins the files below the root that the command line of a hook names.
+func (x *Examined) pin(hook string, c *Command) error {
+	words, unclear := c.words(x.Root)
 	for _, text := range unclear {
-		x.unpinned(h, "%s", text)
+		x.unpinned(hook, "%s", text)
 	}
 	bases := []string{filepath.Dir(x.File)}
 	for i := 0; i+1 < len(words); i++ {
@@ -168,10 +193,10 @@ func (x *Examined) pin(h *Hook, root string) error {
 		for _, name := range word.names() {
 			for _, base := range bases {
 				path := absolute(name, base)
-				if !below(root, path) || path == x.File {
+				if !below(x.Root, path) || path == x.File {
 					continue
 				}
-				if err := x.pinFile(h, name, path); err != nil {
+				if err := x.pinFile(hook, name, path); err != nil {
 					return err
 				}
 			}
@@ -183,23 +208,23 @@ func (x *Examined) pin(h *Hook, root string) error {
 // pinFile pins what has this name now: the content of a file, or that there is none,
 // where the word looks like a file's name. Otherwise a script that is not there yet
 // would run later with nobody having seen it.
-func (x *Examined) pinFile(h *Hook, name, path string) error {
+func (x *Examined) pinFile(hook, name, path string) error {
 	if i := slices.IndexFunc(x.Pins, func(p Pin) bool { return p.Path == path }); i >= 0 {
-		if !slices.Contains(x.Pins[i].Hooks, h.Name) {
-			x.Pins[i].Hooks = append(x.Pins[i].Hooks, h.Name)
+		if !slices.Contains(x.Pins[i].Hooks, hook) {
+			x.Pins[i].Hooks = append(x.Pins[i].Hooks, hook)
 		}
 		return nil
 	}
-	pin := Pin{Path: path, Hooks: []string{h.Name}}
+	pin := Pin{Path: path, Hooks: []string{hook}}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		if filepath.Clean(name) != "." {
-			x.unpinned(h, "names %s, a directory", name)
+			x.unpinned(hook, "names %s, a directory", name)
 		}
 		return nil
 	case err != nil && strings.ContainsAny(name, "*?["):
-		x.unpinned(h, "names %s, which stands for files that are only known when it runs", name)
+		x.unpinned(hook, "names %s, which stands for files that are only known when it runs", name)
 		return nil
 	case err != nil && (!strings.ContainsAny(name, "/.") || strings.ContainsAny(name, " \t|&;$(){}<>'\"`\\")):
 		return nil
@@ -248,14 +273,8 @@ func (w commandWord) names() []string {
 }
 
 // words lists the words of a command line that are known, and says what is not.
-func (c *Command) words() (words []commandWord, unclear []string) {
-	if c.Args != nil {
-		for i, arg := range c.Args {
-			words = append(words, commandWord{text: arg, program: i == 0})
-		}
-		return words, nil
-	}
-	script := shell.Parse(c.Line)
+func (c *Command) words(root string) (words []commandWord, unclear []string) {
+	script := shell.Parse(c.withRoot(root))
 	for _, cmd := range script.Commands {
 		if cmd.Name != "" {
 			words = append(words, commandWord{text: cmd.Path, program: true})
@@ -275,6 +294,33 @@ func (c *Command) words() (words []commandWord, unclear []string) {
 		unclear = append(unclear, "hides what it runs: "+why)
 	}
 	return words, unclear
+}
+
+// withRoot is the command line with the variables replaced by which the hooks of its
+// system name the files of a project.
+func (c *Command) withRoot(root string) string {
+	line := c.line()
+	if strings.ContainsAny(root, "\\'\"`$ \t\n*?[]{}()<>|&;~#!") {
+		return line // what it names is only known when it runs
+	}
+	for _, name := range c.rootVars(root) {
+		line = regexp.MustCompile(`\$(\{`+name+`\}|`+name+`\b)`).ReplaceAllLiteralString(line, root)
+	}
+	return line
+}
+
+// rootVars names the variables that hold the root.
+func (c *Command) rootVars(root string) (names []string) {
+	d := c.Dialect()
+	if d == nil || d.HookEnv == nil {
+		return nil
+	}
+	for _, v := range d.HookEnv(&grapnel.Event{Session: grapnel.Session{Root: root}}) {
+		if name, value, _ := strings.Cut(v, "="); value == root {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func absolute(name, dir string) string {
@@ -395,6 +441,9 @@ func (s Trusts) sweep() {
 			return
 		}
 		keep[t.SHA256] = true
+		for _, load := range t.Loads {
+			keep[load.SHA256] = true
+		}
 		for _, pin := range t.Pins {
 			keep[pin.SHA256] = true
 		}
@@ -410,16 +459,16 @@ func (s Trusts) sweep() {
 
 // loadTrusted loads the policy of a project: the content that was trusted, whatever
 // the file says now, and nothing of a file that nobody trusts.
-func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
+func (req Request) loadTrusted(file File) inForce {
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Trusted}
 	trust, err := req.Trusts.Of(file.Path)
 	if trust == nil && err == nil {
 		if loaded.State = Untrusted; !isThere(file.Path) || req.loadsElsewhere(file.Path) {
 			loaded.State = Absent
-			return nil, loaded
+			return inForce{loaded: loaded}
 		}
 		loaded.Notice = fmt.Sprintf("grapnel: nothing of %s is in force, since nobody has trusted it. Look at it with \"grapnel trust %s\".", file.Path, file.Path)
-		return nil, loaded
+		return inForce{loaded: loaded}
 	}
 	var policy *Policy
 	var specs []grapnel.Spec
@@ -428,7 +477,7 @@ func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
 	}
 	if err == nil {
 		pinned := req
-		pinned.Command = trust.command(req.Command)
+		pinned.Command = trust.command(req.Command, "")
 		var wrong *Error
 		if specs, wrong = pinned.build(file, policy, trust.SHA256); wrong != nil {
 			err = errors.New(wrong.Msg)
@@ -438,7 +487,7 @@ func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
 		wrong := &Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or let go of it with \"grapnel untrust %s\"", file.Path, file.Path)}
 		loaded.State, loaded.Errors = Broken, []*Error{wrong}
 		loaded.Notice = fmt.Sprintf("grapnel: %v; until then tools are blocked.", wrong)
-		return []grapnel.Spec{brokenSpec(file, wrong)}, loaded
+		return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), wrong)}, loaded: loaded}
 	}
 	loaded.Digest, loaded.Hooks, loaded.strict = trust.SHA256, len(specs), policy.Strict
 	if why := trust.differs(); why != "" {
@@ -449,7 +498,7 @@ func (req Request) loadTrusted(file File) ([]grapnel.Spec, Loaded) {
 			loaded.State = Gone
 		}
 	}
-	return specs, loaded
+	return inForce{specs: specs, loaded: loaded, policy: policy, trust: trust}
 }
 
 // differs says how the policy file is not what was trusted, or nothing.
@@ -503,19 +552,22 @@ func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
 }
 
 // command makes the hooks of programs that run only while the files they name are
-// what was trusted.
-func (t *Trust) command(newHook func(Command) grapnel.Hook) func(Command) grapnel.Hook {
+// what was trusted. What comes before the name of a hook in the pins is the prefix.
+func (t *Trust) command(newHook func(Command) grapnel.Hook, prefix string) func(Command) grapnel.Hook {
 	if newHook == nil {
 		return nil
 	}
 	return func(c Command) grapnel.Hook {
-		hook := &pinned{Hook: newHook(c), file: t.File}
+		hook := &pinned{Hook: newHook(c), file: t.File, informs: c.Context}
 		for _, pin := range t.Pins {
-			if slices.Contains(pin.Hooks, c.Name) {
+			if slices.Contains(pin.Hooks, prefix+c.Name) {
 				hook.pins = append(hook.pins, pin)
 			}
 		}
-		if hook.pins == nil {
+		if len(c.rootVars(t.Root)) > 0 {
+			hook.root = t.Root
+		}
+		if hook.pins == nil && hook.root == "" {
 			return hook.Hook
 		}
 		return hook
@@ -527,6 +579,9 @@ type pinned struct {
 	grapnel.Hook
 	file string
 	pins []Pin
+	root string // by which it names the files; empty = it does not
+
+	informs bool // it guards nothing
 }
 
 // Handle runs the program while the files it names are what was trusted. Otherwise
@@ -541,11 +596,16 @@ func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 				c = contractOf(ev.Kind)
 			}
 			var out grapnel.Outcome
-			if c.Blocks != grapnel.BlockNothing && !c.FailOpen {
+			if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {
 				out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}
 			}
 			return out, err
 		}
+	}
+	if p.root != "" && p.root != ev.Session.Root { // another root would have other files, which nobody trusted
+		there := *ev
+		there.Session.Root = p.root
+		ev = &there
 	}
 	return p.Hook.Handle(ctx, ev)
 }

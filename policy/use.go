@@ -147,7 +147,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
 
 // plainPack refuses in a pack what would make using it more than adding rules.
 func (p *fileParser) plainPack(policy *yaml.Node) {
-	for _, key := range []string{"use", "strict", "defaults"} {
+	for _, key := range []string{"use", "strict", "defaults", "load", "networks"} {
 		if n := policy.Get(key); n != nil {
 			p.fail(n, "write it into the file that uses the pack", "a pack has no `%s`", key)
 		}
@@ -158,8 +158,13 @@ func (p *fileParser) plainPackHook(hook *yaml.Node) {
 	if n := hook.Get("run"); n != nil {
 		p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
 	}
+	if n := hook.Get("builtin"); n != nil {
+		p.fail(n, "write the hook into the file that uses the pack", "a pack writes no files")
+	}
 	if n := hook.Get("context"); n != nil && n.Get("file") != nil {
 		p.fail(n, "write the text itself", "a pack has no files beside it")
+	} else if n != nil && n.Get("run") != nil {
+		p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
 	}
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
@@ -28,12 +29,12 @@ func FuzzWhenGate(f *testing.F) {
 		if gated.first == nil {
 			return
 		}
-		if _, _, err := compileWhen(source); err != nil {
+		if _, err := compileExpression(keyWhen, source); err != nil {
 			return
 		}
 		for _, ev := range events {
 			got, err := gated.holds(&facts{ev: ev}, nil)
-			want, wantErr := (&when{source: source}).holds(&facts{ev: ev}, nil)
+			want, wantErr := (&when{expression: expression{key: keyWhen, source: source}}).holds(&facts{ev: ev}, nil)
 			if got != want || (err == nil) != (wantErr == nil) {
 				t.Errorf("when: %s at %s: %v, %v behind the gate, %v, %v without it", source, ev.Kind, got, err, want, wantErr)
 			}
@@ -41,36 +42,71 @@ func FuzzWhenGate(f *testing.F) {
 	})
 }
 
-// What an expression does not speak of is not made of an event.
+// What an expression does not come to is not made of an event, and a name is asked
+// once, however often it stands there.
 func TestWhenNames(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string][]string{
-		`kind == "x"`: {"kind"},
-		`session.mode == "plan" && len(tool.input) > 1`:   {"session.mode", "tool.input"},
-		`tool?.output == "" || tool["name"] == tool.name`: {"tool.name", "tool.output"},
-		`keys(tool) == []`:                                  {"tool"},
-		`any(tool.commands, # matches agent)`:               {"agent", "tool.commands"},
-		`let mode = session.mode; mode == "a" && mode > ""`: {"session.mode"},
+		`kind == "x"`:                                       {"kind"},
+		`kind == "x" && len(tool.input) > 1`:                {"kind"},
+		`session.mode == "" && len(tool.input) > 1`:         {"session.mode", "tool.input"},
+		`tool?.output == "" && tool["name"] == tool.output`: {"tool.output", "tool.name"},
+		`len(keys(tool)) > 9`:                               {"tool"},
+		`any(["a", "b"], # matches agent) && agent == ""`:   {"agent"},
+		`let mode = session.mode; mode == "a" || mode > ""`: {"session.mode"},
 	} {
-		_, names, err := compileWhen(source)
+		program, err := compileExpression(keyWhen, source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
 		}
-		got := map[string]bool{}
-		for _, n := range names {
-			got[n.name] = true
+		var got []string
+		_, err = program.Run(func(name int) any {
+			got = append(got, whenLanguage()[name].Name)
+			return whenValue(name, &facts{ev: &grapnel.Event{}}, nil)
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: asked for %q, %v, want %q", source, got, err, want)
 		}
-		for _, name := range want {
-			if !got[name] {
-				t.Errorf("%s: %s is missing from %v", source, name, got)
+	}
+}
+
+// An object as a whole has the members that are cheap to make.
+func TestWhenObjects(t *testing.T) {
+	t.Parallel()
+	ev := &grapnel.Event{Kind: "x", Tool: &grapnel.Tool{Name: "ab", Input: json.RawMessage(`{"a":1}`)}, Session: grapnel.Session{Mode: "plan"}}
+	for source, want := range map[string]bool{
+		`get(tool, "name") == "ab" and session["mo" + "de"] == "plan"`:           true,
+		`let t = tool; t.input == nil && t.output == nil && t.class == ""`:       true,
+		`"command" in tool && "input" not in tool`:                               true,
+		`(tool).input.a == 1 && tool?.["input"].a == 1`:                          true,
+		`verdict.decision == "none" and keys(verdict) == ["decision", "reason"]`: true,
+	} {
+		w := newWhen(source)
+		if got, err := w.holds(&facts{ev: ev}, nil); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", source, got, err, want)
+		}
+	}
+}
+
+func BenchmarkWhen(b *testing.B) {
+	const source = `session.mode == "plan" && tool.class in ["write", "edit"] && len(tool.input) > 3`
+	b.Run("compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := compileExpression(keyWhen, source); err != nil {
+				b.Fatal(err)
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("%s: names %v, want %q", source, got, want)
+	})
+	b.Run("run", func(b *testing.B) {
+		b.ReportAllocs()
+		w := &when{expression: expression{key: keyWhen, source: source}}
+		f := &facts{ev: &grapnel.Event{Session: grapnel.Session{Mode: "plan"}, Tool: &grapnel.Tool{Class: grapnel.ClassRead}}}
+		for b.Loop() {
+			if _, err := w.holds(f, nil); err != nil {
+				b.Fatal(err)
+			}
 		}
-	}
-	if _, names, err := compileWhen(`$env.kind == "x" && len($env.tool.name) == 0`); err != nil || len(names) != len(allWhenNames()) {
-		t.Errorf("$env: %d names, %v, want all", len(names), err)
-	}
+	})
 }

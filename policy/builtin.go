@@ -1,0 +1,239 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/builtin"
+)
+
+// Builtin is a hook that comes with Grapnel, of a `builtin:`. The program that a
+// session summary asks is the hook's Run.
+type Builtin struct {
+	Name string `json:"name"`           // audit, logging, session-summary
+	File string `json:"file,omitempty"` // of audit and logging: where the lines go; empty = in Policy.State
+	Into string `json:"into,omitempty"` // of session-summary: the directory; empty = the session's root
+}
+
+const (
+	auditBuiltin   = "audit"
+	loggingBuiltin = "logging"
+	summaryBuiltin = "session-summary"
+)
+
+// defaultFiles is where the lines of a hook go that names no file.
+var defaultFiles = map[string]string{auditBuiltin: "audit.jsonl", loggingBuiltin: "logging.log"}
+
+// builtin reads a `builtin:` into a hook.
+func (p *fileParser) builtin(n *yaml.Node, h *Hook) {
+	b := &Builtin{}
+	var run *Command
+	var env []string
+	name := func(n *yaml.Node) { b.Name = p.oneOf(n, auditBuiltin, loggingBuiltin, summaryBuiltin) }
+	if n.Kind == yaml.Map {
+		p.keys(n, "builtin", map[string]func(*yaml.Node){
+			"name": name,
+			"file": func(n *yaml.Node) { b.File = p.text(n) },
+			"run":  func(n *yaml.Node) { run = p.command(n) },
+			"env":  func(n *yaml.Node) { env = p.texts(n) },
+			"into": func(n *yaml.Node) { b.Into = p.text(n) },
+		})
+		if n.Get("name") == nil {
+			p.fail(n, "for example {name: audit, file: audit.jsonl}", "the builtin has no name")
+		}
+	} else {
+		name(n)
+	}
+	switch summary := b.Name == summaryBuiltin; {
+	case summary && b.File != "":
+		p.fail(n, "name a directory: `into`", "a session summary has no `file`")
+	case summary && run == nil:
+		p.fail(n, "for example {name: session-summary, run: claude -p}", "a session summary wants the program that writes it: `run`")
+	case !summary && (run != nil || env != nil || b.Into != ""):
+		p.fail(n, "", "`run`, `env` and `into` are for a session summary")
+	}
+	h.Builtin = b
+	if run != nil {
+		run.Env, run.Asked, h.Run = env, true, run
+	}
+}
+
+// withoutOn says when a built-in hook runs that does not say it itself; nil = always.
+func (b *Builtin) withoutOn() []grapnel.Kind {
+	if b.Name == summaryBuiltin {
+		return []grapnel.Kind{grapnel.SessionEnd}
+	}
+	return nil
+}
+
+// buildBuiltin makes the hook behind a `builtin:`. All of them observe.
+func (p *Policy) buildBuiltin(h *Hook, spec *grapnel.Spec, newCommand func(Command) grapnel.Hook) error {
+	spec.Phase = grapnel.PhaseObserve
+	if h.Builtin.Name == summaryBuiltin {
+		spec.Timeout = firstDuration(h.Timeout, Duration(builtin.SummaryTimeout))
+		return summaryOf(h, spec, newCommand)
+	}
+	write, err := p.linesOf(h.Builtin, spec.Source)
+	if err != nil {
+		return err
+	}
+	switch h.Builtin.Name {
+	case auditBuiltin:
+		spec.Hook = lineWriter{builtin.Audit(spec.FullName(), write).Hook}
+	case loggingBuiltin:
+		spec.Hook = lineWriter{grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			log := builtin.Logging{Write: func(tag string) error { return write(logLine(ev, tag)) }}
+			return log.Handle(ctx, ev)
+		})}
+	default:
+		return fmt.Errorf("there is no builtin %q", h.Builtin.Name)
+	}
+	return nil
+}
+
+// lineWriter is an observing hook that writes a line and does nothing else.
+type lineWriter struct{ grapnel.Hook }
+
+// WritesLine reports whether all that an observing hook does is to write a line to a
+// file, so that it takes less time than to put it off.
+func WritesLine(h grapnel.Hook) bool {
+	_, ok := h.(lineWriter)
+	return ok
+}
+
+// logLine puts a time before a tag. The name of a tool makes no line of its own.
+func logLine(ev *grapnel.Event, tag string) []byte {
+	at := ev.Time
+	if at.IsZero() {
+		at = time.Now()
+	}
+	tag = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, tag)
+	return []byte(at.UTC().Format(time.RFC3339) + " " + tag + "\n")
+}
+
+// linesOf is where the lines of an audit or a log go.
+func (p *Policy) linesOf(b *Builtin, source grapnel.Source) (func([]byte) error, error) {
+	dir, name := p.State, defaultFiles[b.Name]
+	switch {
+	case b.File != "":
+		var err error
+		if dir, name, err = named(b.File, source); err != nil {
+			return nil, err
+		}
+		if name == "" {
+			dir, name = filepath.Split(dir)
+		}
+	case ofProject(source.Scope):
+		return nil, errors.New("what comes with a project says which `file` in it the lines go to")
+	case dir == "":
+		return func([]byte) error { return errors.New("nobody says where the lines go: name a `file`") }, nil
+	}
+	write := builtin.Lines(dir, name)
+	return func(line []byte) error {
+		if err := provide(dir, source); err != nil {
+			return err
+		}
+		return write(line)
+	}, nil
+}
+
+// named says where something lies that a policy names: below which directory, and by
+// which name there. It counts from the policy file. What comes with a project stays
+// below the policy's directory, which no link leaves; what a person names may lie
+// anywhere, and is the directory itself.
+func named(name string, source grapnel.Source) (dir, below string, err error) {
+	base := filepath.Dir(source.File)
+	if !ofProject(source.Scope) {
+		return absolute(name, base), "", nil
+	}
+	if !filepath.IsLocal(name) {
+		return "", "", fmt.Errorf("%s is not below the directory of the policy, and what comes with a project writes nowhere else", name)
+	}
+	return base, filepath.ToSlash(name), nil
+}
+
+// provide makes a directory that a person's policy names.
+func provide(dir string, source grapnel.Source) error {
+	if ofProject(source.Scope) {
+		return nil // it is that of the policy
+	}
+	return os.MkdirAll(dir, 0o700)
+}
+
+// summaryOf makes the summary of a coding agent's session: of the transcript that the
+// event names, by the program that the policy names.
+func summaryOf(h *Hook, spec *grapnel.Spec, newCommand func(Command) grapnel.Hook) error {
+	cmd := *h.Run
+	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
+	program := newCommand(cmd)
+	ask := func(ctx context.Context, ev *grapnel.Event, q builtin.Question) (string, error) {
+		about := *ev
+		about.Prompt = &grapnel.Prompt{Text: q.Prompt + "\n\n" + q.Transcript}
+		out, err := program.Handle(ctx, &about)
+		return strings.Join(out.Context, "\n"), err
+	}
+	var into, below string
+	if h.Builtin.Into != "" {
+		var err error
+		if into, below, err = named(h.Builtin.Into, spec.Source); err != nil {
+			return err
+		}
+	}
+	write := func(ctx context.Context, ev *grapnel.Event, file, text string) error {
+		if into == "" {
+			return builtin.InDir(cmp.Or(ev.Session.Root, ev.Session.CWD))(ctx, ev, file, text)
+		}
+		if err := provide(into, spec.Source); err != nil {
+			return err
+		}
+		return builtin.InDir(into)(ctx, ev, path.Join(below, file), text)
+	}
+	spec.Hook = builtin.SessionSummary(builtin.Conversations{Newest: readTranscript}, ask, write).Hook
+	return nil
+}
+
+// readTranscript reads what the agent keeps of its session. A session in which nothing
+// was said has no file.
+func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, error) {
+	name := ev.Session.Transcript
+	if name == "" {
+		return nil, nil
+	}
+	data, err := readFile(name, builtin.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var messages []builtin.Message
+	if err == nil {
+		messages, err = builtin.ReadTranscript(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return messages, nil
+}
+
+// asked is what the program of a session summary speaks: it reads a prompt, and prints
+// the answer.
+var asked = &dialect.Dialect{
+	Name:        dialect.Plain.Name,
+	WriteEvent:  func(ev *grapnel.Event) ([]byte, error) { return []byte(ev.Prompt.Text), nil },
+	ReadOutcome: readContext,
+}

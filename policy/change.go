@@ -1,0 +1,430 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// views are the fields that stand somewhere in tool.input.
+var views = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
+
+// allFields lists what hooks can change, over all events.
+func allFields() []grapnel.Field {
+	var fields []grapnel.Field
+	for _, c := range grapnel.Contracts {
+		for _, ch := range c.Changes {
+			if !slices.Contains(fields, ch.Field) {
+				fields = append(fields, ch.Field)
+			}
+		}
+	}
+	return append(fields, views...)
+}
+
+// changes are the fields that a hook names to change them.
+func (h *Hook) changes() []grapnel.Field {
+	fields := slices.Clone(h.Fields)
+	for field := range h.Set {
+		fields = append(fields, field)
+	}
+	for _, place := range h.Places {
+		fields = append(fields, place.Field)
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}
+
+// whereInstead says which events permit a change of fields.
+func whereInstead(fields []grapnel.Field) string {
+	var kinds []string
+	for i := range grapnel.Contracts {
+		if c := &grapnel.Contracts[i]; slices.ContainsFunc(fields, c.Permits) {
+			kinds = append(kinds, string(c.Kind))
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
+}
+
+// permitsOf is the Contract of an event, as far as it is about changes.
+func permitsOf(ev *grapnel.Event) *grapnel.Contract {
+	if ev.Contract != nil {
+		return ev.Contract
+	}
+	return contractOf(ev.Kind)
+}
+
+// replace is `replace:`: patterns over the decoded texts of an event's fields.
+type replace struct {
+	parts   []replacePart
+	fields  []grapnel.Field
+	message string
+}
+
+type replacePart struct {
+	lazyRegexp
+	with string
+}
+
+func newReplace(h *Hook) *replace {
+	r := &replace{fields: h.Fields, message: h.Message, parts: make([]replacePart, len(h.Replace))}
+	for i, part := range h.Replace {
+		r.parts[i].source, r.parts[i].literal, r.parts[i].with = part.Pattern, part.Literal, part.With
+	}
+	return r
+}
+
+// Handle answers with the fields in which something was replaced.
+func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	fields := r.fields
+	if len(fields) == 0 {
+		fields = ev.TextFields()
+	}
+	c := permitsOf(ev)
+	changed := map[grapnel.Field]json.RawMessage{}
+	now := ev // with what was changed in its input
+	for _, field := range fields {
+		switch {
+		case !c.Permits(field):
+		case slices.Contains(views, field):
+			next, err := mapView(now, field, r.apply)
+			if err != nil {
+				return grapnel.Outcome{}, fmt.Errorf("replace in %s: %w", field, err)
+			}
+			if next != now {
+				now, changed[grapnel.FieldInput] = next, next.Tool.Input
+			}
+		default:
+			value, differs := now.MapText(field, r.apply)
+			if !differs {
+				continue
+			}
+			changed[field] = value
+			if field == grapnel.FieldInput {
+				var err error
+				if now, err = now.Set(field, value); err != nil {
+					return grapnel.Outcome{}, err
+				}
+			}
+		}
+	}
+	if len(changed) == 0 {
+		return grapnel.Outcome{}, nil
+	}
+	return grapnel.Outcome{Set: changed, Message: r.message}, nil
+}
+
+func (r *replace) apply(text string) string {
+	for i := range r.parts {
+		if part := &r.parts[i]; part.near(text) {
+			text = part.get().ReplaceAllString(text, part.with)
+		}
+	}
+	return text
+}
+
+// maxPlaces bounds in how many places of a call a view is changed: each costs a look
+// through the whole input.
+const maxPlaces = 256
+
+// mapView passes a view through change at every place where the tool has it. An event
+// in which nothing changed is returned as it is.
+func mapView(ev *grapnel.Event, view grapnel.Field, change func(string) string) (*grapnel.Event, error) {
+	if ev.Tool == nil {
+		return ev, nil
+	}
+	var places []string
+	for _, fact := range ev.Tool.Facts {
+		if fact.Field == view {
+			places = append(places, placesAt(ev, fact.At)...)
+		}
+	}
+	if len(places) > maxPlaces {
+		return nil, fmt.Errorf("tool %s has more than %d places for it", ev.Tool.Name, maxPlaces)
+	}
+	now := ev
+	for _, at := range places {
+		one := only(now, view, at)
+		value, changed := one.MapText(view, change)
+		if !changed {
+			continue
+		}
+		one, err := one.Set(view, value)
+		if err != nil {
+			return nil, err
+		}
+		if now, err = now.Set(grapnel.FieldInput, one.Tool.Input); err != nil {
+			return nil, err
+		}
+	}
+	return now, nil
+}
+
+// placesAt lists the pointers that one with stars stands for.
+func placesAt(ev *grapnel.Event, at string) []string {
+	before, after, star := strings.Cut(at, "/*")
+	if !star {
+		return []string{at}
+	}
+	raw, _ := only(ev, grapnel.FieldContent, before).Get(grapnel.FieldContent)
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) != nil {
+		return nil
+	}
+	var places []string
+	for i := range min(len(items), maxPlaces+1) {
+		places = append(places, placesAt(ev, before+"/"+strconv.Itoa(i)+after)...)
+		if len(places) > maxPlaces {
+			break
+		}
+	}
+	return places
+}
+
+// only is an event of whose tool nothing is known but where one view stands.
+func only(ev *grapnel.Event, view grapnel.Field, at string) *grapnel.Event {
+	tool := *ev.Tool
+	tool.Facts = []grapnel.Fact{{Field: view, At: at}}
+	one := *ev
+	one.Tool = &tool
+	return &one
+}
+
+// set is `set:`.
+type set struct {
+	values  map[grapnel.Field]json.RawMessage
+	places  []Place
+	patches map[grapnel.Field]json.RawMessage // what the places of a field come to
+	message string
+}
+
+func newSet(h *Hook) *set {
+	s := &set{values: h.Set, places: h.Places, message: h.Message}
+	trees := map[grapnel.Field]map[string]any{}
+	for _, place := range h.Places {
+		if trees[place.Field] == nil {
+			trees[place.Field] = map[string]any{}
+		}
+		in := trees[place.Field]
+		last := len(place.Path) - 1
+		for _, name := range place.Path[:last] {
+			next, ok := in[name].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				in[name] = next
+			}
+			in = next
+		}
+		in[place.Path[last]] = place.Value
+	}
+	for field, tree := range trees {
+		if s.patches == nil {
+			s.patches = map[grapnel.Field]json.RawMessage{}
+		}
+		s.patches[field] = encode(tree)
+	}
+	return s
+}
+
+// Handle sets what this event permits.
+func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	out := grapnel.Outcome{Message: s.message}
+	c := permitsOf(ev)
+	for field, value := range s.values {
+		if old, has := ev.Get(field); !c.Permits(field) || has && slices.Equal(old, value) {
+			continue
+		}
+		if out.Set == nil {
+			out.Set = map[grapnel.Field]json.RawMessage{}
+		}
+		out.Set[field] = value
+	}
+	for i := range s.places {
+		place := &s.places[i]
+		if !c.Permits(place.Field) {
+			continue
+		}
+		if old, has := ev.Get(place.Field); has {
+			if err := place.reach(old); err != nil {
+				return grapnel.Outcome{}, err
+			}
+		}
+		if out.Patch == nil {
+			out.Patch = map[grapnel.Field]json.RawMessage{}
+		}
+		out.Patch[place.Field] = s.patches[place.Field]
+	}
+	return out, nil
+}
+
+// String is how a policy writes the place.
+func (p *Place) String() string {
+	return string(p.Field) + "." + strings.Join(p.Path, ".")
+}
+
+// reach reports what is in the way: a text or a list that would have to become an
+// object.
+func (p *Place) reach(in json.RawMessage) error {
+	at := string(p.Field)
+	for _, name := range p.Path {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(in, &members); err != nil {
+			return fmt.Errorf("set %s: %s is no object here", p, at)
+		}
+		if in = members[name]; in == nil {
+			return nil
+		}
+		at += "." + name
+	}
+	return nil
+}
+
+// encode writes JSON without HTML escapes, so that what a policy sets is set as it
+// stands there. What is no JSON gives nil.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return nil
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// A shape is what the value of a field has to be.
+type shape struct {
+	what string
+	fits func(*yaml.Node) bool
+}
+
+var (
+	anything = shape{"anything", func(*yaml.Node) bool { return true }}
+	text     = shape{"text", func(n *yaml.Node) bool { return n.Kind == yaml.String }}
+	object   = shape{"an object", func(n *yaml.Node) bool { return n.Kind == yaml.Map }}
+)
+
+// shapes has every field that hooks can change. Those that are objects, or may be, have
+// places inside of them.
+var shapes = map[grapnel.Field]shape{
+	grapnel.FieldPrompt:   text,
+	grapnel.FieldSystem:   text,
+	grapnel.FieldModel:    text,
+	grapnel.FieldRequest:  object,
+	grapnel.FieldResponse: anything,
+	grapnel.FieldTools: {"a list of names of tools", func(n *yaml.Node) bool {
+		return n.Kind == yaml.List && !slices.ContainsFunc(n.Items, func(item *yaml.Node) bool { return item.Kind != yaml.String })
+	}},
+	grapnel.FieldMode:   {"auto, any or none", func(n *yaml.Node) bool { return slices.Contains([]string{"auto", "any", "none"}, n.Text) }},
+	grapnel.FieldInput:  object,
+	grapnel.FieldOutput: anything,
+	grapnel.FieldNext: {"a call, {name: ..., input: {...}}", func(n *yaml.Node) bool {
+		name, input := n.Get("name"), n.Get("input")
+		return name != nil && text.fits(name) && (input == nil || object.fits(input))
+	}},
+	grapnel.FieldMessage: anything,
+	grapnel.FieldText:    text,
+	grapnel.FieldSummary: text,
+	grapnel.FieldClear:   {"true or false", func(n *yaml.Node) bool { return n.Kind == yaml.Bool }},
+	grapnel.FieldAnswer: {"an answer, {action: accept, content: {...}}", func(n *yaml.Node) bool {
+		action := n.Get("action")
+		return action != nil && slices.Contains([]string{"accept", "decline", "cancel"}, action.Text)
+	}},
+	grapnel.FieldCommand: text,
+	grapnel.FieldPath:    text,
+	grapnel.FieldURL:     text,
+	grapnel.FieldContent: text,
+}
+
+// hasPlaces lists the fields that hold objects.
+var hasPlaces = []grapnel.Field{
+	grapnel.FieldRequest, grapnel.FieldResponse, grapnel.FieldInput, grapnel.FieldOutput, grapnel.FieldNext, grapnel.FieldMessage, grapnel.FieldAnswer,
+}
+
+// set reads the fields of a `set:`, and the places inside of them.
+func (p *fileParser) set(h *Hook, n *yaml.Node) {
+	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
+		p.fail(n, "for example {tool.command: make test}", "set must be a mapping of fields to values")
+		return
+	}
+	for _, pair := range n.Pairs {
+		field, path, ok := placeOf(pair.Key.Text)
+		if !ok {
+			field = p.field(pair.Key)
+		}
+		if err := h.setsAlready(field, path); err != nil {
+			p.fail(pair.Key, "write both into one", "%v", err)
+			continue
+		}
+		if path != nil {
+			h.Places = append(h.Places, Place{field, path, pair.Value.JSON()})
+			continue
+		}
+		if s, known := shapes[field]; known && !s.fits(pair.Value) {
+			hint := ""
+			if s.what == text.what && (pair.Value.Kind == yaml.Number || pair.Value.Kind == yaml.Bool) {
+				hint = "write it in quotes"
+			}
+			p.fail(pair.Value, hint, "%s has to be %s", field, s.what)
+		}
+		if h.Set == nil {
+			h.Set = map[grapnel.Field]json.RawMessage{}
+		}
+		h.Set[field] = pair.Value.JSON()
+	}
+}
+
+// placeOf splits tool.input.timeout into a field and the way to a place inside of it.
+func placeOf(text string) (field grapnel.Field, path []string, ok bool) {
+	for _, field := range hasPlaces {
+		if rest, is := strings.CutPrefix(text, string(field)+"."); is {
+			path := strings.Split(rest, ".")
+			return field, path, !slices.Contains(path, "")
+		}
+	}
+	return "", nil, false
+}
+
+// setsAlready reports that one place lies inside of another.
+func (h *Hook) setsAlready(field grapnel.Field, path []string) error {
+	within := func(inner, outer []string) bool {
+		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)
+	}
+	if _, whole := h.Set[field]; whole && path != nil {
+		return fmt.Errorf("%s is set as a whole already", field)
+	}
+	for i := range h.Places {
+		if other := &h.Places[i]; other.Field == field && (within(path, other.Path) || within(other.Path, path)) {
+			return fmt.Errorf("%s is set already", other)
+		}
+	}
+	return nil
+}
+
+func (p *fileParser) field(n *yaml.Node) grapnel.Field {
+	known := allFields()
+	field := grapnel.Field(n.Text)
+	if !slices.Contains(known, field) {
+		names := make([]string, len(known))
+		for i, f := range known {
+			names[i] = string(f)
+		}
+		hint := didYouMean(n.Text, names)
+		if i := slices.IndexFunc(known, func(f grapnel.Field) bool {
+			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)
+		}); i >= 0 {
+			hint = fmt.Sprintf("%s is %s, and nothing lies inside of it", known[i], shapes[known[i]].what)
+		}
+		p.fail(n, hint, "unknown field %q", n.Text)
+	}
+	return field
+}

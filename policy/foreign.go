@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A format is a kind of file that another system keeps its hooks in, by the name
+// that `load:` has for it.
+type format struct {
+	name  string
+	agent string // whose id; it runs these files by itself, so its events do not reach the hooks. Empty = none does
+
+	// Where the files are: doublestar patterns, in the order in which the system
+	// reads them. Those of a user are below the home directory and beside the policy
+	// file, those of a project beside its policy file; managed ones are absolute.
+	user, project, managed []string
+
+	preset string // whose Defaults its hooks get; empty = that of its name
+
+	// parse reads all files of one `load:` entry. It is pure, never panics, and says
+	// what is wrong entry by entry: what is wrong is left out, the rest stays.
+	parse func(files []foreignFile) foreign
+}
+
+// formats are those that `load:` knows.
+var formats = []*format{claudeFormat, geminiFormat, miniclawFormat, flytoFormat, openclawFormat, ironClawFormat}
+
+// A foreignFile is one file of a format.
+type foreignFile struct {
+	path   string // absolute
+	name   string // below the directory it was found in, with slashes: hooks/hooks.json
+	source grapnel.Source
+	data   []byte
+	own    bool // it is where its system looks for it: that system runs its hooks by itself
+}
+
+// foreign is what the files of one entry hold.
+type foreign struct {
+	hooks  []foreignHook // in the order in which the system would run them
+	broken []*Error      // files that could not be read at all: no hook of them is there. At most one for each
+	errors []*Error      // entries that are left out, in order
+	notes  []*Error      // entries that are kept, and of which something does not count
+}
+
+// A foreignHook is one hook of a foreign file: what a policy could say of it too, and
+// what only its own system can say.
+type foreignHook struct {
+	Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match where a policy's words say the same
+	file int      // index of its file
+	at   string   // where it stands in it: hooks.PreToolUse[0].hooks[1]
+	lost []string // what a policy cannot say of it, a clause each: "the matcher \"mcp__.*\" ..."
+
+	match      grapnel.Matcher // beside Match; nil = none
+	hook       grapnel.Hook    // a rule that only its system has; Phase is then phase. nil = Run or webhook
+	phase      grapnel.Phase
+	rule       *IronClawRule // what hook was made of; nil = no rule of IronClaw's
+	webhook    *Webhook
+	sequential bool
+	key        string
+}
+
+// A Webhook is an address that is told of events and has no say in them.
+type Webhook struct {
+	Name        string            `json:"name"` // of the hook, with its source: it is part of the body
+	URL         string            `json:"url"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Timeout     Duration          `json:"timeout,omitempty"`
+	MaxInFlight int               `json:"max_in_flight,omitempty"`
+	Body        string            `json:"body,omitempty"` // whose words the body is in: ironclaw
+}

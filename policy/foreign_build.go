@@ -1,0 +1,704 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// A Format is a kind of file that `load:` knows.
+type Format struct {
+	Name  string
+	Agent string // the agent that runs these files by itself; empty = none does
+
+	// Where the files are that an entry without `file:` finds, see [Request].
+	User, Project, Managed []string
+}
+
+// ForeignFormats lists what `load:` knows.
+func ForeignFormats() []Format {
+	var all []Format
+	for _, f := range formats {
+		all = append(all, Format{Name: f.name, Agent: f.agent, User: f.user, Project: f.project, Managed: f.managed})
+	}
+	return all
+}
+
+func formatOf(name string) *format {
+	for _, f := range formats {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// row is the preset of the system, or one that says nothing.
+func (f *format) row() grapnel.Preset {
+	names := []string{f.preset, f.name}
+	if d, ok := dialect.Find(f.name); ok {
+		names = append(names, d.Aliases...)
+	}
+	for _, name := range names {
+		if preset, ok := grapnel.FindPreset(name); ok {
+			return preset
+		}
+	}
+	return grapnel.Preset{}
+}
+
+// read parses files, leaves out our own entries, and sees to the names: where the
+// system lets a hook replace another of its name it does, elsewhere the second is
+// called name #2. Names are unique in a source.
+func (f *format) read(files []foreignFile) foreign {
+	all := f.parse(files)
+	names := f.row().Names
+	type name struct {
+		file int
+		name string
+	}
+	at, taken := map[name]int{}, map[name]int{}
+	var hooks []foreignHook
+	for _, h := range all.hooks {
+		if h.Run != nil && h.Run.own() {
+			continue
+		}
+		h.Name = cmp.Or(h.Name, h.at, f.name)
+		key := name{h.file, h.Name}
+		taken[key]++
+		first, replaces := at[key]
+		switch n := taken[key]; {
+		case replaces && names == grapnel.NamesReplace:
+			hooks[first] = h
+			continue
+		case n > 1:
+			h.Name = fmt.Sprintf("%s #%d", h.Name, n)
+		}
+		at[key] = len(hooks)
+		hooks = append(hooks, h)
+	}
+	all.hooks = hooks
+	return all
+}
+
+// own reports whether a command is what "grapnel install" writes: as a hook of ours it
+// would answer each event twice, and start itself.
+func (c *Command) own() bool {
+	script := shell.Parse(c.line())
+	n := len(script.Commands)
+	if n == 0 {
+		return false
+	}
+	last := script.Commands[n-1]
+	switch {
+	case n != 1+len(last.Via): // there is more in the line than what runs it
+		return false
+	case last.Name == "grapnel":
+		return len(last.Args) > 0 && last.Args[0].Text == "hook"
+	case runtime.GOOS == "windows" && strings.HasSuffix(last.Name, "grapnel-hook"): // behind a drive and backslashes
+		return true
+	default:
+		return last.Name == "grapnel-hook"
+	}
+}
+
+// line is the command as a shell would be given it.
+func (c *Command) line() string {
+	if c.Args == nil {
+		return c.Line
+	}
+	var words []string
+	for _, arg := range c.Args {
+		words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
+	}
+	return strings.Join(words, " ")
+}
+
+// buildForeign makes the Specs of what the files of an entry hold. dir is that of the
+// policy file; trust is nil where none is needed. What cannot be made is left out. In
+// rows, one for each file, it counts.
+func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir string, files []foreignFile, hooks []foreignHook) (specs []grapnel.Spec, rows []Loaded) {
+	rows = make([]Loaded, len(files))
+	preset := f.row()
+	byKey := map[string][]*foreignMatcher{}
+	for i := range hooks {
+		h, file, row := &hooks[i], &files[hooks[i].file], &rows[hooks[i].file]
+		spec, err := req.foreignSpec(policy, trust, dir, h, file.source)
+		if err != nil {
+			row.Errors = append(row.Errors, &Error{File: file.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
+			continue
+		}
+		if spec.Hook == nil {
+			continue // nobody makes hooks of this kind here
+		}
+		if spec.OnError == grapnel.OnErrorDefault && (policy.Strict || spec.Source.Scope == grapnel.ScopeManaged) {
+			spec.OnError = grapnel.OnErrorClosed
+		}
+		spec = preset.Defaults(spec)
+		if h.Run != nil && spec.Timeout == 0 {
+			spec.Timeout = DefaultTimeout
+		}
+		m := &foreignMatcher{on: spec.On}
+		if file.own {
+			m.runs = f.agent
+		}
+		for _, matcher := range []grapnel.Matcher{spec.Match, h.match} {
+			if matcher != nil {
+				m.all = append(m.all, matcher)
+			}
+		}
+		if preset.Once == grapnel.OnceFirst && h.key != "" {
+			m.before = byKey[h.key]
+			byKey[h.key] = append(byKey[h.key], m)
+		}
+		if m.runs != "" || m.all != nil || m.before != nil {
+			spec.Match = m
+		}
+		spec.Key, spec.Sequential = h.key, h.sequential
+		specs = append(specs, spec)
+		switch {
+		case h.webhook != nil:
+			row.Webhooks++
+		case h.Run != nil:
+			row.Commands++
+		default:
+			row.Rules++
+		}
+		row.Hooks++
+	}
+	return specs, rows
+}
+
+// foreignSpec makes one hook. It has no Hook where nobody makes hooks of its kind.
+func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *foreignHook, source grapnel.Source) (spec grapnel.Spec, err error) {
+	for _, kind := range h.On {
+		if grapnel.ContractOf(kind) == nil && !kind.Native() {
+			return spec, fmt.Errorf("there is no event %q", kind)
+		}
+	}
+	switch {
+	case h.hook != nil:
+		spec, err = h.spec(source, req.facts)
+		spec.Hook, spec.Phase = h.hook, h.phase
+	case h.webhook != nil:
+		if spec, err = h.spec(source, req.facts); err != nil || req.Webhook == nil {
+			return spec, err
+		}
+		w := *h.webhook
+		w.Name = cmp.Or(w.Name, source.Name+"::"+h.Name)
+		spec.Phase = grapnel.PhaseObserve
+		spec.Hook, err = req.Webhook(w)
+	case h.Run != nil && req.Command == nil:
+	case h.Run != nil:
+		run, newCommand := *h.Run, req.Command
+		run.Name = h.Name
+		if trust != nil {
+			newCommand = trust.command(newCommand, source.Name+"::")
+		}
+		plain := h.Hook
+		plain.Run = &run
+		spec, err = (&Policy{Strict: policy.Strict}).spec(&plain, source, req.facts, func(c Command) grapnel.Hook {
+			if c.Dir = dir; !ofProject(c.Scope) {
+				c.Scope = max(c.Scope, run.Scope) // a plugin of the user's is not the user
+			}
+			return newCommand(c)
+		})
+		spec.Timeout = time.Duration(h.Timeout)
+	default:
+		spec, err = (&Policy{}).spec(&h.Hook, source, req.facts, nil)
+	}
+	return spec, err
+}
+
+// foreignMatcher says when a hook of a foreign file listens: not to the agent that runs
+// it by itself, and not where another hook does the same already.
+type foreignMatcher struct {
+	runs   string // the agent
+	on     []grapnel.Kind
+	all    []grapnel.Matcher
+	before []*foreignMatcher // of hooks with the same key
+}
+
+// Match asks the matchers in turn.
+func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if ok, err := m.wants(ev, v); !ok || err != nil {
+		return false, err
+	}
+	for _, other := range m.before {
+		if ok, _ := other.wants(ev, v); ok && slices.Contains(other.on, ev.Kind) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// wants reports whether the hook would listen if it were alone.
+func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if m.runs != "" && m.runs == ev.Agent.Name {
+		return false, nil
+	}
+	for _, matcher := range m.all {
+		if ok, err := matcher.Match(ev, v); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Explain says what its matchers say.
+func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
+	var said []string
+	for _, matcher := range m.all {
+		if e, ok := matcher.(grapnel.Explainer); ok {
+			if text := e.Explain(ev, v); text != "" {
+				said = append(said, text)
+			}
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// An entry is one of `load:` with what it finds.
+type entry struct {
+	format *format
+	files  []*candidate
+	foreign
+	in []foreignFile // what was parsed: foreignHook.file counts them
+}
+
+// settle parses the files until none of them is broken: in the place of one that is,
+// its last valid content counts, or nothing.
+func (e *entry) settle(last func(*candidate) []byte) {
+	for {
+		var from []*candidate
+		e.in = nil
+		for _, c := range e.files {
+			if c.source.Digest != "" {
+				from, e.in = append(from, c), append(e.in, c.foreignFile)
+			}
+		}
+		if e.foreign = (foreign{}); e.in == nil {
+			return
+		}
+		if e.foreign = e.format.read(e.in); len(e.broken) == 0 {
+			return
+		}
+		for _, err := range e.broken {
+			c := from[max(0, slices.IndexFunc(from, func(c *candidate) bool { return c.path == err.File }))]
+			old := last(c)
+			if c.err == nil {
+				c.state, c.err = Broken, err
+			}
+			if c.source.Digest == "" || old != nil && digestOf(old) == c.source.Digest {
+				old = nil // it is broken itself
+			}
+			if c.source.Digest = ""; old != nil {
+				c.content(old)
+			}
+		}
+	}
+}
+
+// loadForeign loads what the `load:` of a policy names: as it is now, or as it was
+// trusted.
+func (req Request) loadForeign(file File, policy *Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
+	for i := range policy.Load {
+		l := &policy.Load[i]
+		e := &entry{format: formatOf(l.Format.Text)}
+		last := func(*candidate) []byte { return nil }
+		snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
+		if trust != nil {
+			e.files = req.trusted(file, l, i, trust)
+		} else {
+			kept = snaps.entry(file.Path, l)
+			last = func(c *candidate) []byte { return snaps.foreign(c.source.Name, kept.digest(c.path)).Data }
+			e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
+		}
+		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.source.Name] })
+		for _, c := range e.files {
+			req.seen[c.source.Name] = true
+		}
+		e.settle(last)
+		if trust == nil {
+			snaps.keepEntry(&kept, e)
+		}
+		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.hooks)
+		specs = append(specs, more...)
+		for _, c := range e.files {
+			row := Loaded{}
+			if j := slices.IndexFunc(e.in, func(f foreignFile) bool { return f.path == c.path }); j >= 0 {
+				row = counted[j]
+			}
+			e.row(&row, c, file)
+			if row.Notice != "" {
+				specs = append(specs, row.notice(c.source))
+			}
+			if c.source.Digest == "" && c.state != Untrusted {
+				specs = append(specs, brokenSpec(c.source, c.err))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return specs, rows
+}
+
+// withLast adds the files that were there before and are gone, and gives those that
+// cannot be read what they held last.
+func (req Request) withLast(file File, f *format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
+	for _, k := range kept.Files {
+		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.path == k.Path }) {
+			c := req.candidate(f, file, k.Path, k.Name)
+			c.state, c.err = Gone, &Error{File: k.Path, Msg: goneNow}
+			found = append(found, c)
+		}
+	}
+	for _, c := range found {
+		if c.source.Digest != "" {
+			continue
+		}
+		if old := last(c); old != nil {
+			c.content(old)
+		}
+		if c.state == Absent { // somebody named it
+			c.state = Broken
+			if c.source.Digest != "" {
+				c.state = Gone
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(c *candidate) bool { return c.state == Gone && c.source.Digest == "" })
+}
+
+// row says what became of a file. What counts in it is counted already.
+func (e *entry) row(row *Loaded, c *candidate, file File) {
+	row.File, row.Scope, row.Format, row.State, row.Digest = c.path, file.Scope.String(), e.format.name, c.state, c.source.Digest
+	if c.own {
+		row.RunBy = e.format.agent
+	}
+	if c.source.Digest != "" {
+		row.Errors = append(ofFile(e.errors, c.path), row.Errors...)
+		row.Notes = ofFile(e.notes, c.path)
+		row.Skipped = len(row.Errors)
+	}
+	var told []string
+	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf("grapnel: "+format, args...)) }
+	switch trusts := fmt.Sprintf("Look at it with \"grapnel trust %s\"", file.Path); {
+	case c.state == Untrusted:
+		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.path, file.Path, trusts)
+	case c.source.Digest == "":
+		tell("%v; until it is mended tools are blocked. Run \"grapnel check\".", c.err)
+	case file.Trust && c.err != nil:
+		tell("%s %s; what was trusted stays in force. %s, or let go of it with \"grapnel untrust %s\".", c.path, c.err.Msg, trusts, file.Path)
+	case c.state == Gone:
+		tell("%s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", c.path, c.path)
+	case c.state == Broken:
+		tell("%v; its last valid content stays in force. Run \"grapnel check\".", c.err)
+	}
+	if row.Skipped > 0 {
+		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.path, row.Errors[0])
+	}
+	if c.err != nil && c.state != Untrusted {
+		row.Errors = append([]*Error{c.err}, row.Errors...)
+	}
+	row.Notice = strings.Join(told, "\n")
+}
+
+// trusted lists the foreign files of a project's policy: those that were trusted, with
+// the content that they had then, and those that have come since.
+func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candidate {
+	now := req.find(file, l)
+	var all []*candidate
+	for _, pin := range trust.Loads {
+		if pin.Entry != i {
+			continue
+		}
+		c := req.candidate(formatOf(l.Format.Text), file, pin.Path, pin.Name)
+		c.state = Trusted
+		data, err := req.Trusts.Content(pin.SHA256)
+		if err != nil {
+			c.state, c.err = Broken, &Error{File: pin.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again", file.Path)}
+			all = append(all, c)
+			continue
+		}
+		c.content(data)
+		j := slices.IndexFunc(now, func(n *candidate) bool { return n.path == pin.Path })
+		switch {
+		case j < 0 || now[j].state == Absent:
+			c.state, c.err = Gone, &Error{File: pin.Path, Msg: goneNow}
+		case now[j].err != nil:
+			c.state, c.err = Changed, now[j].err
+		case now[j].source.Digest != pin.SHA256:
+			c.state, c.err = Changed, &Error{File: pin.Path, Msg: "was changed"}
+		}
+		all = append(all, c)
+	}
+	for _, n := range now {
+		if n.state != Absent && !slices.ContainsFunc(all, func(c *candidate) bool { return c.path == n.path }) {
+			n.state, n.data, n.source.Digest = Untrusted, nil, ""
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// LoadSource returns the hooks of a source as they were when its content had that
+// digest: from what is kept of it, whatever the files say now. Of a project they have
+// to be trusted still.
+func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
+	req.facts = &factCache{}
+	f := formatOf(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
+	if f == nil {
+		return req.loadPolicySource(source)
+	}
+	file, policy, c := File{Path: source.File, Scope: source.Scope}, &Policy{}, (*candidate)(nil)
+	trust, pin := req.Trusts.naming(source)
+	switch {
+	case trust != nil:
+		file.Path = trust.File
+		data, err := req.Trusts.Content(pin.SHA256)
+		if err != nil {
+			return nil, err
+		}
+		c = req.candidate(f, file, pin.Path, pin.Name)
+		c.content(data)
+	default:
+		kept := snapshots{dir: req.Snapshots}.foreign(source.Name, source.Digest)
+		if kept.Data == nil {
+			return nil, fmt.Errorf("the content %s of %s is not kept any more", source.Digest, source.File)
+		}
+		file.Path = kept.Policy
+		c = req.candidate(f, file, source.File, kept.Name)
+		c.content(kept.Data)
+	}
+	e := &entry{format: f, files: []*candidate{c}}
+	e.settle(func(*candidate) []byte { return nil })
+	specs, _ := req.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.hooks)
+	return specs, nil
+}
+
+func (req Request) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, error) {
+	file := File{Path: source.File, Scope: source.Scope, Must: true}
+	if ofProject(source.Scope) {
+		trust, err := req.Trusts.Of(source.File)
+		if err != nil {
+			return nil, err
+		}
+		file.Trust = trust != nil // else a command line names it
+	}
+	req.Files, req.Frozen = []File{file}, map[string]string{source.File: source.Digest}
+	var specs []grapnel.Spec
+	for _, spec := range Load(req).Specs {
+		if spec.Source.Name == source.Name && spec.Source.Digest == source.Digest {
+			specs = append(specs, spec)
+		}
+	}
+	return specs, nil
+}
+
+// foreignSnapshot is the content of a foreign file as it is kept.
+type foreignSnapshot struct {
+	Policy string `json:"policy"` // the file that loads it
+	Name   string `json:"name"`
+	Data   []byte `json:"data"`
+}
+
+// keptEntry lists what an entry of `load:` found last, of what is valid. Without it
+// nobody would miss a file that a pattern found.
+type keptEntry struct {
+	Policy string     `json:"policy"`
+	Format string     `json:"format"`
+	File   string     `json:"file,omitempty"` // as the entry has it
+	Files  []keptFile `json:"files"`
+}
+
+type keptFile struct {
+	Path   string `json:"path"`
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+func (k *keptEntry) digest(path string) string {
+	for _, f := range k.Files {
+		if f.Path == path {
+			return f.SHA256
+		}
+	}
+	return ""
+}
+
+const keptPrefix = "load-"
+
+func (s snapshots) entryFile(k *keptEntry) string {
+	return filepath.Join(s.dir, keptPrefix+digestOf([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
+}
+
+// entry returns what an entry found last.
+func (s snapshots) entry(policy string, l *LoadFrom) keptEntry {
+	k := keptEntry{Policy: policy, Format: l.Format.Text, File: l.File}
+	if s.dir == "" {
+		return k
+	}
+	old, err := readEntry(s.entryFile(&k))
+	if err == nil && old.Policy == k.Policy && old.Format == k.Format && old.File == k.File {
+		k.Files = old.Files
+	}
+	return k
+}
+
+func readEntry(name string) (k keptEntry, err error) {
+	data, err := readFile(name, yaml.MaxSize)
+	if err == nil {
+		err = json.Unmarshal(data, &k)
+	}
+	return k, err
+}
+
+// keepEntry keeps what is valid now, and what still counts of before.
+func (s snapshots) keepEntry(k *keptEntry, e *entry) {
+	var now []keptFile
+	for _, c := range e.files {
+		if c.source.Digest == "" {
+			continue
+		}
+		now = append(now, keptFile{c.path, c.name, c.source.Digest})
+		if s.dir != "" && k.digest(c.path) != c.source.Digest &&
+			!s.keepAs(s.foreignDigest(c.source.Name, c.source.Digest), snapshot{
+				Format: snapshotFormat, File: c.source.Name, Foreign: &foreignSnapshot{k.Policy, c.name, c.data},
+			}) {
+			return
+		}
+	}
+	if s.dir == "" || slices.Equal(now, k.Files) {
+		return
+	}
+	k.Files = now
+	if data, err := json.Marshal(k); err == nil {
+		_ = writeFile(s.entryFile(k), data)
+	}
+	s.prune()
+}
+
+// foreignDigest is what the snapshot of a foreign file is called by: its name counts
+// too.
+func (s snapshots) foreignDigest(source, digest string) string {
+	return digestOf([]byte(source + "\n" + digest))
+}
+
+// foreign returns a content of a foreign source, or nothing.
+func (s snapshots) foreign(source, digest string) foreignSnapshot {
+	if s.dir == "" || digest == "" {
+		return foreignSnapshot{}
+	}
+	snap := s.readSnapshot(s.foreignDigest(source, digest))
+	if snap == nil || snap.Foreign == nil || digestOf(snap.Foreign.Data) != digest {
+		return foreignSnapshot{}
+	}
+	return *snap.Foreign
+}
+
+// forgetForeign lets go of what is kept of a foreign file, and reports whether there
+// was anything.
+func (s snapshots) forgetForeign(path string) (bool, error) {
+	names, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
+	found := false
+	for _, name := range names {
+		k, err := readEntry(name)
+		if err != nil || k.digest(path) == "" {
+			continue
+		}
+		found = true
+		k.Files = slices.DeleteFunc(k.Files, func(f keptFile) bool { return f.Path == path })
+		data, err := json.Marshal(k)
+		if err == nil {
+			err = writeFile(name, data)
+		}
+		if err != nil {
+			return true, fmt.Errorf("forget %s: %w", path, err)
+		}
+	}
+	return found, nil
+}
+
+// loads reads `load:`.
+func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
+	if n.Kind != yaml.List {
+		p.fail(n, "for example [claude-code, {format: ironclaw, file: hooks/hooks.json}]", "load must be a list of formats, not %s", n.Kind)
+		return nil
+	}
+	var all []LoadFrom
+	for _, item := range n.Items {
+		l := LoadFrom{}
+		if item.Kind != yaml.Map {
+			l.Format = p.format(item)
+		} else {
+			p.keys(item, "load", map[string]func(*yaml.Node){
+				"format": func(n *yaml.Node) { l.Format = p.format(n) },
+				"file":   func(n *yaml.Node) { l.File = p.text(n); p.pathPattern(n) },
+			})
+			if item.Get("format") == nil {
+				p.fail(item, "for example {format: ironclaw, file: hooks/hooks.json}", "the entry names no `format`")
+			}
+		}
+		for _, before := range all {
+			if before.Format.Text == l.Format.Text && before.File == l.File && l.Format.Text != "" {
+				p.fail(item, "", "%s is loaded twice, first in line %d", cmp.Or(l.File, l.Format.Text), before.Format.Line)
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// format reads the name of one.
+func (p *fileParser) format(n *yaml.Node) Word {
+	w := p.word(n)
+	if w.Text != "" && formatOf(w.Text) == nil {
+		p.fail(n, cmp.Or(didYouMean(w.Text, Formats()), "there are "+strings.Join(Formats(), ", ")), "unknown format %q", w.Text)
+	}
+	return w
+}
+
+// networks reads `networks:`. It looks for slips only: package outbound, which dials,
+// reads them too, and "grapnel check" asks it.
+func (p *fileParser) networks(n *yaml.Node) []Word {
+	if n.Kind != yaml.List || len(n.Items) == 0 {
+		p.fail(n, "for example [10.1.0.0/16]", "networks must be a list of networks")
+		return nil
+	}
+	var all []Word
+	for _, item := range n.Items {
+		w := p.word(item)
+		address, bits, _ := strings.Cut(w.Text, "/")
+		if size, err := strconv.Atoi(bits); err != nil || size < 0 || size > 128 || strings.Trim(address, "0123456789abcdefABCDEF.:") != "" {
+			p.fail(item, "for example 10.1.0.0/16", "%q is no network", w.Text)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// networks are those that a file names.
+func (p *Policy) networks() []string {
+	var all []string
+	for _, w := range p.Networks {
+		all = append(all, w.Text)
+	}
+	return all
+}
+
+// noNetworks refuses `networks:`.
+func (p *Policy) noNetworks(file string) *Error {
+	at := p.Networks[0]
+	return &Error{File: file, Line: at.Line, Col: at.Col, Msg: "only the policy of a user, and a managed one, may name `networks`"}
+}

@@ -1,0 +1,704 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// claudeFormat is Claude Code's: the member `hooks` of its settings, and the
+// hooks/hooks.json of its plugins.
+//
+//	{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}}
+//
+// Lists add up over all files. What is wrong costs the entry, not the file: Claude
+// Code drops a whole file for one bad timeout, and the guards in it with it.
+var claudeFormat = &format{
+	name:    "claude-code",
+	agent:   dialect.ClaudeCode.Name,
+	user:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, ".claude/plugins/cache/*/*/*/hooks/hooks.json"},
+	project: []string{".claude/settings.json", ".claude/settings.local.json"},
+	managed: []string{
+		"/etc/claude-code/managed-settings.json", "/etc/claude-code/managed-settings.d/*.json",
+		"/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
+	},
+	preset: "claude",
+	parse:  parseClaude,
+}
+
+// claudeInstalled is the file in which Claude Code keeps which plugins are installed.
+const claudeInstalled = "installed_plugins.json"
+
+type claudeReader struct {
+	*foreignReader
+	plugin  string                     // directory of the plugin whose file is read; empty = settings
+	handles map[string][]*claudeHandle // by key
+}
+
+// A claudeHandle is where a hook of Claude Code went.
+type claudeHandle struct {
+	index   int
+	matcher *claudeMatcher
+}
+
+func parseClaude(files []foreignFile) foreign {
+	r := &claudeReader{foreignReader: newForeignReader(files), handles: map[string][]*claudeHandle{}}
+	roots := make([]*jsonNode, len(files))
+	for i := range files {
+		roots[i] = r.open(i, files[i].data, jsonObject)
+	}
+	active := claudePlugins(files, roots)
+	var off *jsonNode
+	for i := range files {
+		if v := roots[i].get("disableAllHooks"); v != nil && files[i].source.Scope != grapnel.ScopeManaged {
+			if off = nil; v.isTrue() { // the later file wins
+				off, r.file = v, i
+			}
+		}
+	}
+	if off != nil {
+		r.note(off, "disableAllHooks", "", "is true: no hook of these files runs")
+		return r.foreign
+	}
+	for i := range files {
+		r.file, r.plugin = i, ""
+		if dir, base := path.Split(filepath.ToSlash(files[i].path)); base == "hooks.json" {
+			r.plugin = filepath.FromSlash(path.Dir(path.Clean(dir)))
+			if active != nil && !active[r.plugin] {
+				continue
+			}
+		}
+		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
+			r.events(roots[i].get("hooks"))
+		}
+	}
+	r.once()
+	return r.foreign
+}
+
+// claudePlugins returns the directories of the plugins that are installed for the user
+// and switched on; nil when no file tells, because somebody named a plugin's file.
+func claudePlugins(files []foreignFile, roots []*jsonNode) map[string]bool {
+	var active map[string]bool
+	for i := range files {
+		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
+			continue
+		}
+		active = map[string]bool{}
+		installed := roots[i].get("plugins")
+		if installed == nil {
+			continue
+		}
+		for _, name := range installed.names {
+			on := false
+			for _, root := range roots {
+				if v := root.get("enabledPlugins").get(name); v != nil {
+					on = v.isTrue()
+				}
+			}
+			entries := installed.get(name)
+			for _, entry := range append(entries.items, entries) { // older files have one entry, no list
+				scope, dir := entry.get("scope"), entry.get("installPath")
+				if on && dir.is(jsonText) && (scope == nil || scope.text == "user" || scope.text == "managed") {
+					active[filepath.Clean(dir.text)] = true
+				}
+			}
+		}
+	}
+	return active
+}
+
+func (r *claudeReader) events(hooks *jsonNode) {
+	switch {
+	case hooks == nil:
+		return
+	case hooks.kind != jsonObject:
+		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.kind)
+		return
+	}
+	for _, name := range hooks.names {
+		at, groups := "hooks."+name, hooks.get(name)
+		row := dialect.ClaudeCode.Row(name)
+		switch {
+		case row == nil:
+			var known []string
+			for _, row := range dialect.ClaudeCode.Events {
+				known = append(known, row.Native)
+			}
+			r.fail(groups, at, didYouMean(name, known), "is no event of Claude Code")
+			continue
+		case groups.kind != jsonList:
+			r.fail(groups, at, "", "is %s, not a list of groups", groups.kind)
+			continue
+		}
+		if len(groups.items) > 0 && (row.Kind.Native() || name == "UserPromptExpansion") {
+			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks by itself")
+		}
+		for i, group := range groups.items {
+			r.group(row, fmt.Sprintf("%s[%d]", at, i), group)
+		}
+	}
+}
+
+func (r *claudeReader) group(row *dialect.EventRow, at string, group *jsonNode) {
+	handlers := group.get("hooks")
+	if !handlers.is(jsonList) {
+		r.fail(group, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
+		return
+	}
+	m, err := newClaudeMatcher(row.Native, group.get("matcher"))
+	switch {
+	case errors.Is(err, errNoRE2):
+		r.note(group.get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v: its hooks fail at each event", err)
+	case err != nil:
+		r.fail(group.get("matcher"), at+".matcher", "", "%v", err)
+		return
+	default:
+		if hint := m.dead(); hint != "" {
+			r.note(group.get("matcher"), at+".matcher", hint, "%q matches no tool that Claude Code is known to have", m.source)
+		}
+	}
+	for i, handler := range handlers.items {
+		r.handler(row, fmt.Sprintf("%s.hooks[%d]", at, i), handler, m)
+	}
+}
+
+// claudeElsewhere says what becomes of handlers that are no commands.
+var claudeElsewhere = map[string]string{
+	"http":     "waits for the answer of a server",
+	"mcp_tool": "calls a tool of an MCP server that Claude Code is connected to",
+	"prompt":   "asks a model",
+	"agent":    "asks an agent",
+}
+
+func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, group *claudeMatcher) {
+	kind, line := n.get("type"), n.get("command")
+	switch {
+	case !n.is(jsonObject):
+		r.fail(n, at, "", "is %s, not an object", n.kind)
+		return
+	case !kind.is(jsonText):
+		r.fail(n, at, `write "type": "command"`, "has no type")
+		return
+	case claudeElsewhere[kind.text] != "":
+		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.text, claudeElsewhere[kind.text])
+		return
+	case kind.text != "command":
+		r.fail(kind, at+".type", didYouMean(kind.text, append(slices.Sorted(maps.Keys(claudeElsewhere)), "command")), "%q is no type of hook", kind.text)
+		return
+	case !line.is(jsonText) || strings.TrimSpace(line.text) == "":
+		r.fail(n, at, "", "has no command")
+		return
+	}
+	m := *group
+	if rule := n.get("if"); rule != nil {
+		var err error
+		if m.rule, err = newClaudeRule(rule); err == nil && claudeToolless(row.Native) {
+			err = errors.New("goes with tools only: Claude Code never runs this hook")
+		}
+		if err != nil {
+			r.fail(rule, at+".if", "write the hook in the policy, with match: and speaks: claude", "%v", err)
+			return
+		}
+	}
+	texts, ok := r.texts(n, at, line.text)
+	if !ok {
+		return
+	}
+	cmd, key := r.command(n, at, texts)
+	if cmd == nil {
+		return
+	}
+	if rule := m.rule; rule != nil {
+		key += "\x00if " + rule.source
+	}
+	h := foreignHook{
+		Hook: Hook{
+			Name: calledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
+			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
+		},
+		at: at, match: &m, key: row.Native + " " + key, lost: m.lost(),
+	}
+	switch fails := n.get("onFailure"); {
+	case fails == nil:
+	case fails.is(jsonText) && fails.text == "block":
+		h.OnError = "closed"
+	case !fails.is(jsonText) || fails.text != "continue":
+		r.note(fails, at+".onFailure", "", "is %s, neither \"block\" nor \"continue\", and does not count", fails.raw)
+	}
+	cmd.Async = n.get("async").isTrue()
+	if rewake := n.get("asyncRewake"); rewake.isTrue() {
+		cmd.Async = true
+		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background, and cannot call the agent back")
+		h.lost = append(h.lost, "asyncRewake: what it says in the background is told to nobody")
+	}
+	if cmd.Async && h.OnError == "closed" {
+		h.OnError = "" // nobody waits for it
+	}
+	if r.plugin != "" {
+		cmd.Scope = grapnel.ScopePlugin
+	}
+	if r.add(n, h) {
+		r.handles[h.key] = append(r.handles[h.key], &claudeHandle{len(r.hooks) - 1, &m})
+	}
+}
+
+// texts returns the line of a handler, or the program and its arguments.
+func (r *claudeReader) texts(n *jsonNode, at, line string) (texts []string, ok bool) {
+	texts = []string{line}
+	if args := n.get("args"); args != nil {
+		if !args.is(jsonList) || slices.ContainsFunc(args.items, func(a *jsonNode) bool { return a.kind != jsonText }) {
+			r.fail(args, at+".args", "", "is no list of texts")
+			return nil, false
+		}
+		for _, a := range args.items {
+			texts = append(texts, a.text)
+		}
+	}
+	all := strings.Join(texts, "\n")
+	switch {
+	case strings.Contains(all, "CLAUDE_PLUGIN_DATA"):
+		r.fail(n, at, "keep its files in a directory that you name", "needs CLAUDE_PLUGIN_DATA, which only Claude Code has")
+		return nil, false
+	case r.plugin == "" && strings.Contains(all, "CLAUDE_PLUGIN_ROOT"):
+		r.fail(n, at, "write the path", "needs CLAUDE_PLUGIN_ROOT, which only the hooks of plugins have")
+		return nil, false
+	}
+	return texts, true
+}
+
+// command returns how a handler starts its program, and what tells it from others.
+func (r *claudeReader) command(n *jsonNode, at string, texts []string) (cmd *Command, key string) {
+	cmd = &Command{Speaks: dialect.ClaudeCode.Name}
+	key = strings.Join(texts, "\x00")
+	if r.plugin != "" {
+		cmd.Vars = []string{"CLAUDE_PLUGIN_ROOT=" + r.plugin}
+		key += "\x00" + r.plugin // a plugin's copy runs again
+	}
+	windows := runtime.GOOS == "windows"
+	if n.get("args") != nil {
+		perEvent := false
+		for i := range texts {
+			texts[i] = strings.ReplaceAll(texts[i], "${CLAUDE_PLUGIN_ROOT}", r.plugin)
+			perEvent = perEvent || strings.Contains(texts[i], claudeProjectDir)
+		}
+		switch {
+		case !perEvent:
+			cmd.Args = texts
+		case windows:
+			cmd.Args = []string{"bash", "-c", quoteArgs(texts, claudeProjectDir)}
+		default:
+			cmd.Line = quoteArgs(texts, claudeProjectDir)
+		}
+		return cmd, key
+	}
+	line, which := texts[0], "bash"
+	if r.plugin != "" && strings.Trim(r.plugin, plainPath) == "" {
+		line = strings.ReplaceAll(line, "${CLAUDE_PLUGIN_ROOT}", r.plugin) // also between single quotes
+	}
+	if sh := n.get("shell"); sh != nil {
+		if which = sh.text; which != "bash" && which != "powershell" {
+			r.fail(sh, at+".shell", didYouMean(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
+			return nil, ""
+		}
+	}
+	switch {
+	case which == "powershell" && windows:
+		cmd.Args = []string{"powershell.exe", "-NoProfile", "-Command", line}
+	case which == "powershell":
+		cmd.Args = []string{"pwsh", "-NoProfile", "-Command", line}
+	case windows: // where Claude Code brings a bash
+		cmd.Args = []string{"bash", "-c", line}
+	default:
+		cmd.Line = line
+	}
+	return cmd, key + "\x00" + which
+}
+
+const (
+	claudeProjectDir = "${CLAUDE_PROJECT_DIR}"
+
+	// plainPath is what means nothing else to any shell, quoted or not.
+	plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
+)
+
+// quoteArgs writes words as a line for a shell in which only the variable means
+// anything.
+func quoteArgs(words []string, variable string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		parts := strings.Split(word, variable)
+		for j, part := range parts {
+			parts[j] = "'" + strings.ReplaceAll(part, "'", `'\''`) + "'"
+		}
+		quoted[i] = strings.Join(parts, `"`+variable+`"`)
+	}
+	return "exec " + strings.Join(quoted, " ")
+}
+
+// claudeTimeouts are the events whose hooks have less time than others.
+var claudeTimeouts = map[string]time.Duration{
+	"UserPromptSubmit": 30 * time.Second, "MessageDisplay": 10 * time.Second, "SessionEnd": 1500 * time.Millisecond,
+}
+
+const claudeTimeout = 600 * time.Second
+
+func (r *claudeReader) seconds(row *dialect.EventRow, n *jsonNode, at string) Duration {
+	usual := claudeTimeout
+	if less := claudeTimeouts[row.Native]; less > 0 {
+		usual = less
+	}
+	t := n.get("timeout")
+	if t == nil {
+		return Duration(usual)
+	}
+	seconds, ok := t.number()
+	if !ok || seconds <= 0 || seconds > maxForeignTimeout.Seconds() {
+		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", short(string(t.raw)))
+		return Duration(usual)
+	}
+	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
+}
+
+// once sees to it that of equal handlers that listen to an event only one runs, the
+// last with all that it says, as in Claude Code.
+func (r *claudeReader) once() {
+	var drop []int
+	for _, same := range r.handles {
+		for i, earlier := range same {
+			for _, later := range same[i+1:] {
+				if earlier.matcher.source == later.matcher.source {
+					drop = append(drop, earlier.index)
+					break
+				}
+				earlier.matcher.later = append(earlier.matcher.later, later.matcher)
+			}
+		}
+	}
+	kept := r.hooks[:0]
+	for i := range r.hooks {
+		if !slices.Contains(drop, i) {
+			kept = append(kept, r.hooks[i])
+		}
+	}
+	r.hooks = kept
+}
+
+// claudeMatcher compares as Claude Code does, with what it would compare with at the
+// event of any agent: a list of whole names or, if other characters stand in it, a
+// regular expression that is searched for. A subject that is not there matches
+// anything.
+type claudeMatcher struct {
+	event  string
+	source string // empty = all
+	names  []string
+	re     *regexp.Regexp
+	err    error       // Grapnel cannot follow the expression
+	rule   *claudeRule // what else must hold; nil = nothing
+	later  []*claudeMatcher
+}
+
+// newClaudeMatcher returns a matcher that can be used beside an error that is
+// errNoRE2.
+func newClaudeMatcher(event string, n *jsonNode) (*claudeMatcher, error) {
+	m := &claudeMatcher{event: event}
+	if n == nil {
+		return m, nil
+	}
+	if n.kind != jsonText {
+		return nil, fmt.Errorf("is %s, not text, and its hooks are left out", n.kind)
+	}
+	m.source = n.text
+	if m.source == "*" {
+		m.source = ""
+	}
+	if strings.Trim(m.source, claudeListChars) == "" {
+		for name := range strings.FieldsFuncSeq(m.source, func(c rune) bool { return c == '|' || c == ',' }) {
+			m.names = append(m.names, strings.TrimSpace(name))
+		}
+		return m, nil
+	}
+	re, err := compileJS(m.source)
+	switch {
+	case errors.Is(err, errNoRE2):
+		m.err = fmt.Errorf("%q %w", m.source, err)
+		return m, m.err
+	case err != nil:
+		return nil, fmt.Errorf("%q %w, so Claude Code never runs its hooks", m.source, err)
+	}
+	m.re = re
+	return m, nil
+}
+
+const (
+	toolNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+	claudeListChars = toolNameChars + " ,|" // of a list of names
+)
+
+// Match fails where the matcher cannot be followed: a guard that never runs must be
+// seen to.
+func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+	event, subject := dialect.ClaudeSubject(ev)
+	ok, err := m.fits(ev, event, subject)
+	if !ok || err != nil {
+		return false, err
+	}
+	for _, later := range m.later {
+		if ok, err := later.fits(ev, event, subject); ok && err == nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (m *claudeMatcher) fits(ev *grapnel.Event, event, subject string) (bool, error) {
+	switch {
+	case event != m.event:
+		return false, nil
+	case m.err != nil:
+		return false, fmt.Errorf("the matcher %w", m.err)
+	case !m.matches(subject):
+		return false, nil
+	}
+	return m.rule == nil || m.rule.fits(ev, subject), nil
+}
+
+func (m *claudeMatcher) matches(subject string) bool {
+	switch {
+	case m.source == "" || subject == "":
+		return true
+	case subject == "Agent" && m.matches("Task"): // what the tool was called before
+		return true
+	case m.re != nil:
+		return m.re.MatchString(subject)
+	}
+	return slices.Contains(m.names, subject)
+}
+
+// Explain names the matcher.
+func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
+	switch {
+	case m.rule != nil:
+		return fmt.Sprintf("if %q", m.rule.source)
+	case m.source != "":
+		return fmt.Sprintf("matcher %q", m.source)
+	}
+	return ""
+}
+
+// claudeToolless reports whether an event is about no tool.
+func claudeToolless(event string) bool {
+	switch event {
+	case "PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "PostToolUseFailure":
+		return false
+	}
+	return true
+}
+
+// dead returns a hint when the matcher of an event of a tool matches none that is
+// known: a slip that Claude Code says nothing about.
+func (m *claudeMatcher) dead() (hint string) {
+	if m.source == "" || m.err != nil || claudeToolless(m.event) {
+		return ""
+	}
+	var known []string
+	for _, tool := range dialect.ClaudeCode.Tools {
+		if m.matches(tool.Native) {
+			return ""
+		}
+		known = append(known, tool.Native)
+	}
+	switch name := strings.Trim(m.source, `^$/i`); {
+	case strings.Count(name, "__") >= 2, strings.Contains(name, "mcp") && m.re != nil:
+		return ""
+	case strings.HasPrefix(name, "mcp__"):
+		return fmt.Sprintf("for all tools of the server write %q", name+"__.*")
+	default:
+		if hint := didYouMean(name, known); hint != "" {
+			return hint
+		}
+	}
+	return "names are compared whole and by letter case; anything but letters, digits, _ - | makes it a regular expression"
+}
+
+// nearest is what a policy says that comes nearest to the matcher: never less than
+// it, and nil for everything.
+func (m *claudeMatcher) nearest() *Match {
+	globs := m.names
+	switch {
+	case m.source == "" || m.err != nil || claudeToolless(m.event):
+		return nil
+	case m.re != nil:
+		var ok bool
+		if globs, ok = searchGlobs(m.source); !ok {
+			return nil
+		}
+	}
+	return nearestTools(dialect.ClaudeCode.Tools, m.matches, globs)
+}
+
+// match is what a policy says of the matcher, and of the paths of an `if`.
+func (m *claudeMatcher) match() *Match {
+	match := m.nearest()
+	if m.rule != nil && m.rule.paths != nil {
+		match = cmp.Or(match, &Match{})
+		match.Path = m.rule.paths
+	}
+	return match
+}
+
+// lost says what is more in a policy's words.
+func (m *claudeMatcher) lost() []string {
+	var lost []string
+	switch near := m.nearest(); {
+	case m.source == "":
+	case near == nil:
+		lost = append(lost, fmt.Sprintf("the matcher %q", m.source))
+	case m.re != nil || len(near.Tool) > len(m.names):
+		lost = append(lost, fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", ")))
+	}
+	if m.rule != nil {
+		lost = append(lost, fmt.Sprintf("if: %q", m.rule.source))
+	}
+	return lost
+}
+
+// A claudeRule is an `if`: one permission rule.
+type claudeRule struct {
+	source string
+	tool   string         // a glob
+	family []string       // instead of tool: those that do the like with paths
+	paths  []string       // patterns of a policy, which looks at them by itself; nil = any
+	domain string         // of a WebFetch; empty = any
+	line   *regexp.Regexp // of a shell's commands; nil = any
+}
+
+// claudeFamilies are the tools that a rule on paths is about.
+var claudeFamilies = map[string][]string{
+	"Edit":  {"Edit", "MultiEdit", "NotebookEdit", "Write"},
+	"Write": {"Edit", "MultiEdit", "NotebookEdit", "Write"},
+	"Read":  {"Read", "NotebookRead", "Glob", "Grep", "LS"},
+}
+
+// newClaudeRule reads Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
+func newClaudeRule(n *jsonNode) (*claudeRule, error) {
+	if n.kind != jsonText {
+		return nil, fmt.Errorf("is %s, not text", n.kind)
+	}
+	rule := &claudeRule{source: n.text}
+	name, about, more := strings.Cut(strings.TrimSpace(n.text), "(")
+	rule.tool = name
+	if strings.Trim(name, toolNameChars+"*") != "" || name == "" || more && !strings.HasSuffix(about, ")") {
+		return nil, fmt.Errorf("%q is no permission rule", n.text)
+	}
+	about = strings.TrimSuffix(about, ")")
+	row := dialect.ClaudeCode.Tools[max(0, slices.IndexFunc(dialect.ClaudeCode.Tools, func(t dialect.ToolRow) bool { return t.Native == name }))]
+	switch domain, isDomain := strings.CutPrefix(about, "domain:"); {
+	case about == "" || about == "*":
+	case row.Native == name && row.Class == grapnel.ClassShell:
+		rule.line = claudeLine(about)
+	case name == "WebFetch" && isDomain && domain != "":
+		rule.domain = strings.ToLower(domain)
+	case claudeFamilies[name] != nil && claudePaths(about) != nil:
+		rule.family, rule.paths = claudeFamilies[name], claudePaths(about)
+	default:
+		return nil, fmt.Errorf("%q is a rule that Grapnel cannot follow: it knows those of tools, shell commands, paths and domains", n.text)
+	}
+	return rule, nil
+}
+
+// claudePaths returns the patterns of a policy for one of a path: //x is absolute, ~/x is
+// of the home directory, and one without a slash holds at any depth. What is a
+// directory stands for all in it. It is nil for what nobody can tell: /x counts from a
+// directory that depends on the file, and ! takes back.
+func claudePaths(pattern string) []string {
+	switch rest, absolute := strings.CutPrefix(pattern, "//"); {
+	case absolute:
+		pattern = "/" + rest
+	case strings.HasPrefix(pattern, "/"), strings.HasPrefix(pattern, "!"):
+		return nil
+	case !strings.Contains(strings.TrimSuffix(pattern, "/"), "/"):
+		pattern = "**/" + pattern
+	}
+	pattern = strings.TrimSuffix(pattern, "/")
+	if !doublestar.ValidatePattern(pattern) {
+		return nil
+	}
+	return []string{pattern, pattern + "/**"}
+}
+
+// claudeLine compiles the pattern of a command. A * is any text, one that stands
+// behind a space at the end also nothing at all.
+func claudeLine(pattern string) *regexp.Regexp {
+	pattern, prefix := strings.CutSuffix(pattern, ":*")
+	if !prefix {
+		pattern, prefix = strings.CutSuffix(pattern, " *")
+	}
+	parts := strings.Split(pattern, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	end := ""
+	if prefix {
+		end = `(\s.*)?`
+	}
+	return regexp.MustCompile(`(?s)^` + strings.Join(parts, ".*") + end + `$`)
+}
+
+// fits reports whether the rule matches a call. A shell line is looked at command by
+// command; one that nobody can read counts as if it did.
+func (rule *claudeRule) fits(ev *grapnel.Event, subject string) bool {
+	if rule.family != nil {
+		return slices.Contains(rule.family, subject)
+	}
+	if ev.Tool == nil || !globMatches(rule.tool, subject) && !strings.HasPrefix(subject, rule.tool+"__") { // all tools of a server
+		return false
+	}
+	if rule.domain != "" {
+		return slices.ContainsFunc(ev.Tool.URLs, func(u string) bool {
+			host := hostOf(u)
+			return host == "" || globMatches(rule.domain, host)
+		})
+	}
+	if rule.line == nil {
+		return true
+	}
+	for _, line := range ev.Tool.Commands {
+		script := shell.Parse(line)
+		if len(script.Unknown) > 0 {
+			return true
+		}
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			words := []string{c.Path}
+			for _, arg := range c.Args {
+				words = append(words, arg.Text)
+			}
+			if rule.line.MatchString(c.String()) || rule.line.MatchString(strings.Join(words, " ")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func globMatches(pattern, text string) bool {
+	ok, err := path.Match(pattern, text)
+	return ok && err == nil
+}

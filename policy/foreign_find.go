@@ -1,0 +1,262 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// LoadFrom is one entry of `load:`: hook files of another system.
+type LoadFrom struct {
+	Format Word   `json:"format"`
+	File   string `json:"file,omitempty"` // a file, a directory or a pattern, from the policy file; empty = where the system keeps its own
+}
+
+// What one entry may cost at each event.
+const (
+	maxForeignSize    = 1 << 20 // bytes of a file
+	maxForeignFiles   = 256     // that a pattern finds
+	maxForeignEntries = 10_000  // that are looked at for it
+	maxForeignDepth   = 8       // of directories below the first
+)
+
+// A candidate is a file that an entry names or finds.
+type candidate struct {
+	foreignFile
+	state State
+	err   *Error // why its content now does not count
+}
+
+// find lists the files of an entry, each once, in the order in which the system reads
+// them. One that cannot be read has an err and no data.
+func (req Request) find(file File, l *LoadFrom) []*candidate {
+	f := formatOf(l.Format.Text)
+	dir := filepath.Dir(file.Path)
+	own := f.places(file.Scope, req.home(), dir)
+	places := own
+	if l.File != "" {
+		name, at := l.File, dir
+		if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
+			name, at = "."+rest, req.home()
+		}
+		place := f.named(name, at)
+		if ofProject(file.Scope) && place.dir != dir && !below(dir, place.dir) {
+			return []*candidate{req.broken(f, file, filepath.Join(place.dir, place.patterns[0]), outside)}
+		}
+		places = []foreignPlace{place}
+	}
+	var all []*candidate
+	for _, place := range places {
+		for _, pattern := range place.patterns {
+			names, err := glob(place.dir, pattern)
+			if whole := filepath.Join(place.dir, filepath.FromSlash(pattern)); err != nil && !has(all, whole) {
+				all = append(all, req.broken(f, file, whole, reason(err)))
+			}
+			for _, name := range names {
+				c := req.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
+				if has(all, c.path) {
+					continue
+				}
+				c.own = slices.ContainsFunc(own, func(p foreignPlace) bool { return p.has(c.path) })
+				if c.read(); c.state != Absent || place.must {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func has(all []*candidate, path string) bool {
+	return slices.ContainsFunc(all, func(c *candidate) bool { return c.path == path })
+}
+
+func (req Request) candidate(f *format, file File, path, name string) *candidate {
+	source := grapnel.Source{Name: f.name + ":" + path, Scope: file.Scope, File: path}
+	return &candidate{foreignFile: foreignFile{path: path, name: name, source: source}, state: Valid}
+}
+
+// broken is a candidate that counts as one that cannot be read.
+func (req Request) broken(f *format, file File, path, msg string) *candidate {
+	c := req.candidate(f, file, path, filepath.Base(path))
+	c.state, c.err = Broken, &Error{File: path, Msg: msg}
+	return c
+}
+
+func (c *candidate) read() {
+	data, err := readFile(c.path, maxForeignSize+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isThere(c.path):
+		c.state, c.err = Broken, &Error{File: c.path, Msg: "is a link to a file that does not exist"}
+	case errors.Is(err, fs.ErrNotExist):
+		c.state, c.err = Absent, &Error{File: c.path, Msg: "there is no such file"}
+	case err != nil:
+		c.state, c.err = Broken, &Error{File: c.path, Msg: reason(err)}
+	case len(data) > maxForeignSize:
+		c.state, c.err = Broken, &Error{File: c.path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
+	default:
+		c.content(data)
+	}
+}
+
+// content is what counts of the file.
+func (c *candidate) content(data []byte) {
+	c.data, c.source.Digest = data, digestOf(data)
+}
+
+// A foreignPlace is a directory and what is looked for in it.
+type foreignPlace struct {
+	dir      string
+	patterns []string
+	must     bool // somebody named the file
+}
+
+// has reports whether a file is one of the place.
+func (p foreignPlace) has(name string) bool {
+	rel, err := filepath.Rel(p.dir, name)
+	return err == nil && slices.ContainsFunc(p.patterns, func(pattern string) bool {
+		return doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel))
+	})
+}
+
+// places are where a system keeps the files of a scope.
+func (f *format) places(scope grapnel.Scope, home, dir string) []foreignPlace {
+	switch scope {
+	case grapnel.ScopeManaged:
+		var places []foreignPlace
+		for _, pattern := range f.managed {
+			base, rest := doublestar.SplitPattern(pattern)
+			places = append(places, foreignPlace{dir: filepath.FromSlash(base), patterns: []string{rest}})
+		}
+		return places
+	case grapnel.ScopeUser:
+		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, patterns: slices.Concat(f.user, f.project)}} // each file counts once
+	default:
+		return []foreignPlace{{dir: dir, patterns: f.project}}
+	}
+}
+
+// named is where the files are that an entry names. A directory is looked at as a
+// project is.
+func (f *format) named(name, from string) foreignPlace {
+	if isPattern(name) {
+		base, rest := doublestar.SplitPattern(name)
+		return foreignPlace{dir: absolute(filepath.FromSlash(base), from), patterns: []string{rest}}
+	}
+	name = absolute(filepath.FromSlash(name), from)
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if f.project == nil {
+			return foreignPlace{dir: name, patterns: f.user}
+		}
+		return foreignPlace{dir: name, patterns: f.project}
+	}
+	return foreignPlace{dir: filepath.Dir(name), patterns: []string{filepath.Base(name)}, must: true}
+}
+
+func isPattern(name string) bool { return strings.ContainsAny(name, "*?[{") }
+
+// ofProject reports whether a scope comes with the work that an agent is given.
+func ofProject(scope grapnel.Scope) bool {
+	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
+}
+
+const outside = "lies outside of the directory of the policy: a project loads its own files only"
+
+// home is the home directory below which the files of a user are.
+func (req Request) home() string {
+	if req.Home != "" {
+		return req.Home
+	}
+	return homeDir()
+}
+
+// glob lists the files below dir that fit a pattern, in the order of their names. A
+// pattern without a wildcard is its own answer. Links that lead out of the directory
+// are not followed, nor are those to directories: a walk would never end.
+func glob(dir, pattern string) ([]string, error) {
+	if !isPattern(pattern) {
+		return []string{pattern}, nil
+	}
+	base, rest := doublestar.SplitPattern(pattern)
+	w := &walk{root: filepath.Join(dir, filepath.FromSlash(base))}
+	err := w.dir("", "", rest, 0)
+	slices.Sort(w.found)
+	for i := range w.found {
+		w.found[i] = path.Join(base, w.found[i])
+	}
+	return w.found, err
+}
+
+type walk struct {
+	root   string
+	looked int
+	found  []string
+}
+
+// dir looks for what fits a pattern below the directory from, in the directory name and
+// only where it could be.
+func (w *walk) dir(name, from, pattern string, depth int) error {
+	first, rest, more := strings.Cut(pattern, "/")
+	deep := name != from || strings.Contains(first, "**") || strings.Contains(pattern, "{") // a slash may stand in braces
+	if more && !deep && !isPattern(first) {
+		name = path.Join(name, first)
+		if real := RealPath(w.path(name)); !below(RealPath(w.root), real) {
+			return nil
+		}
+		return w.dir(name, name, rest, depth)
+	}
+	if info, err := os.Stat(w.path(name)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	}
+	entries, err := os.ReadDir(w.path(name))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if w.looked++; w.looked > maxForeignEntries {
+			return fmt.Errorf("there are more than %d files to look at: name them more closely", maxForeignEntries)
+		}
+		called := path.Join(name, entry.Name())
+		switch {
+		case entry.IsDir() && depth < maxForeignDepth && deep:
+			err = w.dir(called, from, pattern, depth+1)
+		case entry.IsDir() && depth < maxForeignDepth && more && doublestar.MatchUnvalidated(first, entry.Name()):
+			err = w.dir(called, called, rest, depth+1)
+		case !entry.IsDir() && doublestar.MatchUnvalidated(pattern, strings.TrimPrefix(strings.TrimPrefix(called, from), "/")):
+			err = w.file(called, entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) file(name string, entry fs.DirEntry) error {
+	if entry.Type()&fs.ModeSymlink != 0 && !w.inside(name) {
+		return nil
+	}
+	if len(w.found) == maxForeignFiles {
+		return fmt.Errorf("there are more than %d such files", maxForeignFiles)
+	}
+	w.found = append(w.found, name)
+	return nil
+}
+
+func (w *walk) path(name string) string { return filepath.Join(w.root, filepath.FromSlash(name)) }
+
+// inside reports whether a link leads to a file of the directory.
+func (w *walk) inside(name string) bool {
+	real := RealPath(w.path(name))
+	info, err := os.Stat(real)
+	return below(RealPath(w.root), real) && (err != nil || info.Mode().IsRegular())
+}

@@ -1,0 +1,158 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// flytoFormat is that of Flyto's hook definitions. Flyto registers them by code and
+// names no file, so that every shape counts in which they can stand in one: lists by
+// type, with or without a member `hooks` around them, and lists whose entries name
+// their type.
+//
+//	{"hooks": {"pre_tool_use": [{"command": "./check.sh", "timeout": 10}]}}
+//	{"hooks": [{"type": "stop", "command": "./done.sh"}]}
+//
+// There is no matcher: a hook runs at every event of its type, one after the other.
+var flytoFormat = &format{
+	name:    "flyto",
+	user:    []string{".flyto/hooks.json", "flyto-hooks.json"},
+	project: []string{".flyto/hooks.json", "flyto-hooks.json"},
+	managed: []string{"/etc/flyto/hooks.json"},
+	parse:   parseFlyto,
+}
+
+func parseFlyto(files []foreignFile) foreign {
+	r := &flytoReader{newForeignReader(files)}
+	for i := range files {
+		root := r.open(i, files[i].data, jsonObject, jsonList)
+		switch hooks := root.get("hooks"); {
+		case root == nil:
+		case root.is(jsonList):
+			r.list("", nil, root)
+		case hooks.is(jsonList):
+			r.list("hooks", nil, hooks)
+		case hooks != nil:
+			r.types("hooks", hooks)
+		default:
+			r.types("", root)
+		}
+	}
+	return r.foreign
+}
+
+type flytoReader struct{ *foreignReader }
+
+// types reads lists by type.
+func (r *flytoReader) types(at string, n *jsonNode) {
+	if n.kind != jsonObject {
+		r.fail(n, at, "", "is %s, neither an object of types nor a list", n.kind)
+		return
+	}
+	for _, name := range n.names {
+		at, list := strings.TrimPrefix(at+"."+name, "."), n.get(name)
+		row := r.row(list, at, name)
+		switch {
+		case row == nil:
+		case list.kind != jsonList:
+			r.fail(list, at, "", "is %s, not a list of hooks", list.kind)
+		default:
+			r.list(at, row, list)
+		}
+	}
+}
+
+// row returns the row of a type, or nil when there is none, and says so.
+func (r *flytoReader) row(n *jsonNode, at, name string) *dialect.EventRow {
+	row := dialect.Flyto.Row(name)
+	if row == nil {
+		var known []string
+		for _, row := range dialect.Flyto.Events {
+			known = append(known, row.Native)
+		}
+		r.fail(n, at, didYouMean(name, known), "%q is no type of hook", name)
+	}
+	return row
+}
+
+func (r *flytoReader) list(at string, row *dialect.EventRow, list *jsonNode) {
+	for i, n := range list.items {
+		at, row := fmt.Sprintf("%s[%d]", at, i), row
+		if n.kind != jsonObject {
+			r.fail(n, at, "", "is %s, not an object", n.kind)
+			continue
+		}
+		if row == nil {
+			name := n.get("type")
+			if name == nil {
+				name = n.get("hook_type")
+			}
+			if !name.is(jsonText) {
+				r.fail(n, at, `write "type": "pre_tool_use"`, "does not name its type")
+				continue
+			}
+			if row = r.row(name, at+".type", name.text); row == nil {
+				continue
+			}
+		}
+		r.hook(at, row, n)
+	}
+}
+
+// flytoTimeout is for hooks that name none.
+const flytoTimeout = 30 * time.Second
+
+func (r *flytoReader) hook(at string, row *dialect.EventRow, n *jsonNode) {
+	line, url := n.get("command"), n.get("webhook_url")
+	if line.is(jsonText) && strings.TrimSpace(line.text) == "" || line.is(jsonNull) {
+		line = nil
+	}
+	switch {
+	case line != nil && line.kind != jsonText:
+		r.fail(line, at+".command", "", "is %s, not a line of text", line.kind)
+		return
+	case line == nil && url.is(jsonText) && url.text != "":
+		r.fail(n, at, "write a hook with notify: in the policy", "has a webhook_url alone, and Flyto itself never sent anything there")
+		return
+	case line == nil:
+		r.fail(n, at, "", "has no command")
+		return
+	}
+	h := foreignHook{
+		Hook: Hook{
+			Name: calledAfter(line.text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: Duration(flytoTimeout),
+			Run: &Command{Line: line.text, Speaks: dialect.Flyto.Name},
+		},
+		at: at, sequential: true,
+	}
+	if url.is(jsonText) && url.text != "" {
+		r.note(url, at+".webhook_url", "", "nothing is sent there, as Flyto itself never did")
+		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", short(url.text)))
+	}
+	if t := n.get("timeout"); t != nil {
+		seconds, ok := t.number()
+		switch {
+		case ok && seconds == 0: // the same as none
+		case ok && seconds > 0 && seconds == float64(int(seconds)) && seconds <= maxForeignTimeout.Seconds():
+			h.Timeout = r.timeout(n, t, at+".timeout", time.Duration(seconds)*time.Second)
+		default:
+			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", short(string(t.raw)))
+		}
+	}
+	// After a call of the model Flyto waits for nobody.
+	h.Run.Async = n.get("async").isTrue() || row.Native == "post_sampling"
+	if dir := n.get("plugin_dir"); dir.is(jsonText) && dir.text != "" {
+		root := filepath.FromSlash(dir.text)
+		if !filepath.IsAbs(root) {
+			root = filepath.Join(filepath.Dir(r.files[r.file].path), root)
+		}
+		h.Run.Scope, h.Run.Vars = grapnel.ScopePlugin, []string{"FLYTO_PLUGIN_ROOT=" + root}
+		h.lost = append(h.lost, "the bounds of a plugin's environment")
+	}
+	r.add(n, h)
+}

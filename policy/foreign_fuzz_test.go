@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// fuzzForeign: whatever stands in a file, each of its hooks is one that an engine
+// takes, and what is wrong is said with the file that it stands in. The names of the
+// files tell a format how to read them.
+func fuzzForeign(f *testing.F, format string, paths ...string) {
+	f.Helper()
+	names, err := filepath.Glob("testdata/foreign/" + format + "/*.txtar")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("there are no conversations: %v", err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range txtar.Parse(data).Files {
+			if file.Name != "want" {
+				f.Add(file.Data, []byte("{}"))
+			}
+		}
+	}
+	f.Add([]byte(strings.Repeat("[", 1000)), []byte(`{"hooks":`+strings.Repeat(`{"a":`, 300)))
+	parse := formatNamed(f, format).parse
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: dialect.GeminiCLI.Name}, Tool: &grapnel.Tool{Name: "x", Class: grapnel.ClassOther}}
+	f.Fuzz(func(t *testing.T, one, two []byte) {
+		var files []foreignFile
+		for i, path := range paths {
+			file := foreignFileOf(path, one)
+			if i%2 == 1 {
+				file.data = two
+			}
+			files = append(files, file)
+		}
+		found := parse(files)
+		im := found.asPolicy(files)
+		if _, errs := Parse("imported", im.Policy); len(errs) > 0 {
+			t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)
+		}
+		if len(found.hooks) > maxForeignHooks {
+			t.Errorf("%d hooks", len(found.hooks))
+		}
+		for i := range found.hooks {
+			h := &found.hooks[i]
+			spec := grapnel.Spec{Name: h.Name, Source: files[h.file].source, On: h.On, Match: h.match, Priority: h.Priority, Hook: decide{}}
+			if _, err := grapnel.New([]grapnel.Spec{spec}, nil); err != nil {
+				t.Errorf("%s: %v", h.at, err)
+			}
+			if h.match != nil {
+				_, _ = h.match.Match(ev, nil)
+			}
+			if _, err := (&factCache{}).compile(h.Match, reading{}); err != nil {
+				t.Errorf("%s: %v", h.at, err)
+			}
+			if h.Match != nil && slices.Contains(h.Match.Tool, "") {
+				t.Errorf("%s: a match of nothing", h.at)
+			}
+			runs := h.Run != nil && (strings.TrimSpace(h.Run.Line) != "" || len(h.Run.Args) > 0)
+			if len(h.On) == 0 || h.at == "" || h.Line < 1 || h.Timeout < 0 || !runs && h.rule == nil && h.webhook == nil {
+				t.Errorf("hook %+v of %q, %+v", h.Hook, h.at, h.Run)
+			}
+		}
+		for _, err := range slices.Concat(found.broken, found.errors, found.notes) {
+			if err.File == "" || err.Msg == "" || err.Line < 0 {
+				t.Errorf("it says %+v", err)
+			}
+		}
+		if len(found.broken) > len(files) {
+			t.Errorf("of %d files %d are broken", len(files), len(found.broken))
+		}
+	})
+}
+
+func FuzzForeignClaude(f *testing.F) {
+	fuzzForeign(f, "claude-code", "/h/.claude/settings.json", "/h/.claude/plugins/installed_plugins.json", "/h/.claude/plugins/cache/tools/fmt/1.1.0/hooks/hooks.json")
+}
+
+func FuzzForeignGemini(f *testing.F) {
+	fuzzForeign(f, "gemini-cli", "/h/.gemini/settings.json", "/h/.gemini/extensions/extension-enablement.json", "/h/.gemini/extensions/guard/hooks/hooks.json")
+}
+
+func FuzzForeignMiniclaw(f *testing.F) {
+	fuzzForeign(f, "miniclaw", "/p/.mini-claw/config.toml", "/p/.mini-claw/settings.json")
+}
+
+func FuzzForeignFlyto(f *testing.F) { fuzzForeign(f, "flyto", "/p/.flyto/hooks.json") }
+
+func FuzzForeignOpenClaw(f *testing.F) {
+	fuzzForeign(f, "openclaw", "/h/.openclaw/openclaw.json", "/h/.openclaw/hooks.json")
+}
+
+func FuzzForeignIronClaw(f *testing.F) {
+	fuzzForeign(f, "ironclaw", "/p/hooks/hooks.json", "/p/tools/x.capabilities.json")
+}

@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// geminiFormat is Gemini CLI's: the members `hooks` and `hooksConfig` of its settings,
+// in which comments may stand, and the hooks/hooks.json of its extensions. The lists
+// of all files add up; of `enabled` the last counts, and of `disabled` all.
+//
+// Whether Gemini CLI trusts the folder is not asked: whoever loads these files has
+// said so, and what comes with a project is pinned like any policy.
+var geminiFormat = &format{
+	name:    "gemini-cli",
+	agent:   dialect.GeminiCLI.Name,
+	user:    []string{".gemini/settings.json", ".gemini/extensions/" + geminiEnablement, ".gemini/extensions/*/hooks/hooks.json"},
+	project: []string{".gemini/settings.json"},
+	managed: []string{
+		"/etc/gemini-cli/system-defaults.json", "/etc/gemini-cli/settings.json",
+		"/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json",
+	},
+	preset: "gemini",
+	parse:  parseGemini,
+}
+
+// geminiEnablement is the file in which Gemini CLI keeps which extensions are switched
+// off, and where.
+const geminiEnablement = "extension-enablement.json"
+
+func parseGemini(files []foreignFile) foreign {
+	r := newGeminiReader(files, nil)
+	r.short = true
+	roots := make([]*jsonNode, len(files))
+	enablement := -1
+	var off *jsonNode
+	for i := range files {
+		roots[i] = r.open(i, withoutComments(files[i].data), jsonObject)
+		if path.Base(filepath.ToSlash(files[i].path)) == geminiEnablement {
+			enablement = i
+		}
+		config := roots[i].get("hooksConfig")
+		if enabled := config.get("enabled"); enabled.is(jsonBool) {
+			if off = nil; !enabled.isTrue() {
+				off = enabled
+			}
+		}
+		if disabled := config.get("disabled"); disabled != nil {
+			for _, name := range disabled.items {
+				r.disabled = append(r.disabled, name.text)
+			}
+		}
+	}
+	if off != nil {
+		r.file = slices.IndexFunc(roots, func(root *jsonNode) bool { return root.get("hooksConfig").get("enabled") == off })
+		r.note(off, "hooksConfig.enabled", "", "is false: no hook of these files runs")
+		return r.foreign
+	}
+	for i, root := range roots {
+		r.file, r.extension = i, ""
+		if slashed := filepath.ToSlash(files[i].path); path.Base(slashed) == "hooks.json" {
+			r.extension = filepath.FromSlash(path.Dir(path.Dir(slashed)))
+		}
+		hooks := root.get("hooks")
+		switch {
+		case hooks == nil || i == enablement:
+		case r.extension != "" && enablement >= 0 && geminiOff(roots[enablement].get(filepath.Base(r.extension))):
+			r.note(hooks, "hooks", "load its file by name", "the extension is switched off, if only in some folders, and its hooks do not run")
+		default:
+			r.events(hooks)
+		}
+	}
+	out := r.foreign
+	out.hooks = slices.DeleteFunc(out.hooks, func(h foreignHook) bool { return h.Run.Args == nil }) // an error says why
+	preset, _ := grapnel.FindPreset("gemini")
+	for i := range out.hooks {
+		h := &out.hooks[i]
+		h.Timeout = Duration(firstDuration(h.Timeout, Duration(preset.Timeout)))
+		if slashed := filepath.ToSlash(files[h.file].path); path.Base(slashed) == "hooks.json" {
+			h.Run.Scope = grapnel.ScopePlugin
+		}
+	}
+	return out
+}
+
+// geminiOff reports whether an extension is switched off anywhere. The overrides of
+// folders are patterns, those with a ! switch off.
+func geminiOff(extension *jsonNode) bool {
+	overrides := extension.get("overrides")
+	return overrides != nil && slices.ContainsFunc(overrides.items, func(n *jsonNode) bool { return strings.HasPrefix(n.text, "!") })
+}

@@ -1,0 +1,492 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// What a bundle may say, and what it says where it says nothing.
+const (
+	ironClawMaxTimeout      = 30_000 // milliseconds
+	ironClawWebhookTimeout  = 2_000
+	ironClawWebhookPriority = 300
+	ironClawMaxInFlight     = 32
+)
+
+// ironClawPoints are the events, by the names that bundles have for them.
+var ironClawPoints = []struct {
+	name string
+	kind grapnel.Kind
+}{
+	{"beforeInbound", grapnel.PromptBefore},
+	{"beforeToolCall", grapnel.ToolBefore},
+	{"beforeOutbound", grapnel.MessageBefore},
+	{"onSessionStart", grapnel.SessionStart},
+	{"onSessionEnd", grapnel.SessionEnd},
+	{"transformResponse", grapnel.ResponseBefore},
+}
+
+// ironClawPaths are where bundles are: in what installed extensions say of themselves,
+// and in the workspace. Those of a project are also beside the extensions' code.
+var ironClawPaths = []string{
+	".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
+	"tools/*.capabilities.json", "channels/*.capabilities.json",
+	"hooks/hooks.json", "hooks/**/*.hook.json",
+}
+
+// ironClawFormat loads IronClaw's bundles. No dialect is IronClaw's, so its own events
+// do not meet them a second time. Whether an extension is active nobody knows here:
+// each counts as if it were.
+var ironClawFormat = &format{
+	name: "ironclaw", user: ironClawPaths,
+	project: slices.Concat(ironClawPaths, []string{"tools/*/capabilities.json", "channels/*/capabilities.json", "tools-src/*/*.capabilities.json"}),
+	parse: func(files []foreignFile) foreign {
+		bundles := make([]IronClawFile, len(files))
+		for i := range files {
+			bundles[i] = IronClawFile{Source: ironClawSource(&files[i]), Path: files[i].path, Data: files[i].data}
+		}
+		r := readIronClaw(bundles, nil)
+		f := foreign{notes: r.notes}
+		for _, h := range r.hooks {
+			f.hooks = append(f.hooks, h.foreignHook)
+		}
+		for _, err := range r.errors {
+			if err.Hook == "" {
+				f.broken = append(f.broken, err.At)
+			} else {
+				f.errors = append(f.errors, err.At)
+			}
+		}
+		return f
+	},
+}
+
+const workspacePrefix = "workspace:"
+
+// ironClawSource is what IronClaw would call the source of a file.
+func ironClawSource(f *foreignFile) string {
+	dir, base := path.Split(f.name)
+	name, isExtension := strings.CutSuffix(base, ".capabilities.json")
+	if base == "capabilities.json" {
+		name, isExtension = filepath.Base(filepath.Dir(f.path)), true
+	}
+	dirs := strings.Split(dir, "/")
+	switch {
+	case !isExtension:
+		return workspacePrefix + f.name
+	case slices.Contains(dirs, "channels"):
+		return "plugin.channel:" + name
+	case slices.Contains(dirs, "tools-src"):
+		return "plugin.dev_tool:" + name
+	default:
+		return "plugin.tool:" + name
+	}
+}
+
+// ironClawHook is a hook of a bundle.
+type ironClawHook struct {
+	foreignHook
+	source string
+	sender grapnel.Hook // of a webhook, where somebody makes it
+}
+
+func (h *ironClawHook) fullName() string { return h.source + "::" + h.Name }
+
+// spec is the hook as IronClaw would register it.
+func (h *ironClawHook) spec(file *IronClawFile) grapnel.Spec {
+	s := grapnel.Spec{
+		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digestOf(file.Data)}, Line: h.Line, On: h.On,
+		Priority: h.Priority, Timeout: time.Duration(h.Timeout), OnError: onError(h.OnError),
+		Hook: h.hook, Phase: h.phase, Sequential: h.sequential,
+	}
+	if h.webhook != nil {
+		s.Hook = h.sender
+	}
+	return s
+}
+
+// ironClawReader reads bundles, and goes on after what is wrong.
+type ironClawReader struct {
+	webhook func(Webhook) (grapnel.Hook, error) // nil = it is for `load:`, where others look at addresses
+
+	hooks   []ironClawHook // one of each name
+	errors  []*IronClawError
+	notes   []*Error
+	named   map[string]int // where in hooks
+	rules   map[string]int // how many rules of a source there are, those replaced included
+	senders int            // how many webhooks
+
+	input *sortedText // of all rules
+
+	file  int // of the bundle that is being read
+	at    *IronClawFile
+	wrong *Error // the first thing in it that makes all of it invalid
+}
+
+// readIronClaw reads the bundles of extensions by the name of their source, then
+// those of the workspace by theirs. A file that has two names counts once.
+func readIronClaw(files []IronClawFile, webhook func(Webhook) (grapnel.Hook, error)) *ironClawReader {
+	r := &ironClawReader{webhook: webhook, input: &sortedText{}, named: map[string]int{}, rules: map[string]int{}}
+	type bundle struct {
+		*IronClawFile
+		file int
+	}
+	order := make([]*bundle, len(files))
+	for i := range order {
+		order[i] = &bundle{&files[i], i}
+	}
+	slices.SortStableFunc(order, func(a, b *bundle) int { return cmp.Compare(a.Source, b.Source) }) // plugin.* before workspace:*
+	seen := map[string]bool{}
+	for _, b := range order {
+		r.file, r.at, r.wrong = b.file, b.IronClawFile, nil
+		if !seen[r.at.Path] || r.at.Path == "" {
+			seen[r.at.Path] = true
+			r.read()
+		}
+	}
+	return r
+}
+
+// read reads one file.
+func (r *ironClawReader) read() {
+	before := len(r.notes)
+	entries := r.bundle()
+	if r.wrong != nil {
+		r.notes = r.notes[:before]
+		r.errors = append(r.errors, &IronClawError{Kind: IronClawInvalidFormat, At: r.wrong})
+		return
+	}
+	for i := range entries {
+		r.register(&entries[i])
+	}
+}
+
+// ironClawEntry is an entry of a bundle, and what is wrong with it.
+type ironClawEntry struct {
+	ironClawHook
+	node *jsonNode
+	err  *IronClawError
+}
+
+// register keeps a hook, in the place of one with its name.
+func (r *ironClawReader) register(e *ironClawEntry) {
+	if e.webhook != nil && r.webhook != nil {
+		var err error
+		if e.sender, err = r.webhook(*e.webhook); err != nil { // before what else is wrong with it
+			e.err = &IronClawError{At: r.errorAt(e.node, "", "hook %q: %v", e.Name, err), Err: err}
+		}
+	}
+	if e.err != nil {
+		e.err.Hook = e.fullName()
+		r.errors = append(r.errors, e.err)
+		return
+	}
+	switch {
+	case e.webhook == nil:
+		r.rules[e.source]++
+	case e.sender == nil && r.webhook != nil:
+		return // nobody makes webhooks here
+	default:
+		r.senders++
+	}
+	name := e.fullName()
+	if r.webhook == nil {
+		name = r.at.Path + " " + name // what `load:` finds in several directories: each file is a source of its own
+	}
+	if i, taken := r.named[name]; taken {
+		r.note(e.node, "", "hook %q takes the place of the one before it with this name", e.Name)
+		r.hooks[i] = e.ironClawHook
+		return
+	}
+	r.named[name] = len(r.hooks)
+	r.hooks = append(r.hooks, e.ironClawHook)
+}
+
+// bundle reads the entries of the file, the rules first.
+func (r *ironClawReader) bundle() []ironClawEntry {
+	if r.at.Err != nil {
+		r.wrong = &Error{File: r.at.Path, Msg: reason(r.at.Err)}
+		return nil
+	}
+	root, wrong := readJSON(r.at.Data)
+	switch {
+	case !utf8.Valid(r.at.Data):
+		wrong = &Error{Msg: "is not UTF-8"}
+	case len(bytes.TrimSpace(r.at.Data)) == 0:
+		wrong = &Error{Msg: "is empty"}
+	}
+	if wrong != nil {
+		wrong.File = r.at.Path
+		r.wrong = wrong
+		return nil
+	}
+	n, at := root, ""
+	if nested := root.get("hooks"); nested != nil {
+		n, at = nested, "hooks"
+	} else if ofExtension(r.at.Source) {
+		if n, at = root.get("capabilities").get("hooks"), "capabilities.hooks"; n == nil {
+			return nil // an extension without hooks
+		}
+	}
+	var entries []ironClawEntry
+	if n.is(jsonList) {
+		for i, item := range n.items {
+			entries = append(entries, r.rule(item, fmt.Sprintf("%s[%d]", at, i)))
+		}
+		return entries
+	}
+	if at != "" {
+		at += "."
+	}
+	if !r.object(n, "the bundle", "rules", "outbound_webhooks") {
+		return nil
+	}
+	for i, item := range r.list(n.get("rules"), at+"rules") {
+		entries = append(entries, r.rule(item, fmt.Sprintf("%srules[%d]", at, i)))
+	}
+	for i, item := range r.list(n.get("outbound_webhooks"), at+"outbound_webhooks") {
+		entries = append(entries, r.outbound(item, fmt.Sprintf("%soutbound_webhooks[%d]", at, i)))
+	}
+	return entries
+}
+
+// entry reads what rules and webhooks have in common.
+func (r *ironClawReader) entry(n *jsonNode, at string, fields ...string) ironClawEntry {
+	e := ironClawEntry{node: n, ironClawHook: ironClawHook{source: r.at.Source}}
+	e.file, e.at = r.file, at
+	if !r.object(n, at, append(fields, "name", "points", "priority", "timeout_ms")...) {
+		return e
+	}
+	e.Line = n.line
+	e.Name = r.required(n, at, "name")
+	if n.get("points") == nil {
+		r.fail(n, "", "%s has no points", at)
+	}
+	for i, point := range r.list(n.get("points"), at+".points") {
+		e.point(r, point, fmt.Sprintf("%s.points[%d]", at, i))
+	}
+	if p := r.number(n.get("priority"), at+".priority", 32); p != nil {
+		priority := int(min(*p, math.MaxInt))
+		e.Priority = &priority
+	}
+	switch {
+	case e.Name == "":
+		e.fail(r, IronClawInvalidFormat, n, "", "the name of %s is empty", at)
+	case len(e.On) == 0:
+		e.fail(r, IronClawMissingPoints, n, "for example \"points\": [\"beforeToolCall\"]", "hook %q names no points", e.Name)
+	}
+	return e
+}
+
+func (e *ironClawEntry) point(r *ironClawReader, n *jsonNode, at string) {
+	name := r.text(n, at)
+	var known []string
+	for _, p := range ironClawPoints {
+		if known = append(known, p.name); p.name == name {
+			if !slices.Contains(e.On, p.kind) {
+				e.On = append(e.On, p.kind)
+			}
+			return
+		}
+	}
+	r.fail(n, didYouMean(name, known), "%s: there is no point %q", at, short(name))
+}
+
+// fail says why the entry is left out. The first reason counts.
+func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *jsonNode, hint, format string, args ...any) {
+	if e.err == nil {
+		e.err = &IronClawError{Kind: kind, At: r.errorAt(n, hint, format, args...)}
+	}
+}
+
+// timeout reads timeout_ms, or returns what stands for it.
+func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) Duration {
+	n := e.node.get("timeout_ms")
+	ms := otherwise
+	if said := r.number(n, e.at+".timeout_ms", 64); said != nil {
+		if ms = *said; ms < 1 || ms > ironClawMaxTimeout {
+			e.fail(r, IronClawInvalidTimeout, n, "", "hook %q: timeout_ms is %d, and must be from 1 to %d", e.Name, ms, ironClawMaxTimeout)
+			ms = otherwise
+		}
+	}
+	return Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // it is small by now
+}
+
+func (r *ironClawReader) rule(n *jsonNode, at string) ironClawEntry {
+	e := r.entry(n, at, "failure_mode", "when_regex", "reject_reason", "replacements", "prepend", "append")
+	e.Timeout = e.timeout(r, 0)
+	if mode := r.optional(n.get("failure_mode"), at+".failure_mode"); mode != nil {
+		switch *mode {
+		case "fail_open":
+			e.OnError = "open"
+		case "fail_closed":
+			e.OnError = "closed"
+		default:
+			r.fail(n.get("failure_mode"), didYouMean(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
+		}
+	}
+	text := func(name string) string {
+		if t := r.optional(n.get(name), at+"."+name); t != nil {
+			return *t
+		}
+		return ""
+	}
+	rule := IronClawRule{
+		WhenRegex: text("when_regex"), RejectReason: r.optional(n.get("reject_reason"), at+".reject_reason"),
+		Prepend: text("prepend"), Append: text("append"),
+	}
+	for i, item := range r.list(n.get("replacements"), at+".replacements") {
+		at := fmt.Sprintf("%s.replacements[%d]", at, i)
+		if r.object(item, at, "pattern", "replacement") {
+			rule.Replacements = append(rule.Replacements, IronClawReplacement{r.required(item, at, "pattern"), r.required(item, at, "replacement")})
+		}
+	}
+	if r.wrong != nil {
+		return e
+	}
+	hook, err := rule.hook(r.input)
+	if err != nil {
+		e.fail(r, IronClawInvalidRegex, n, "", "hook %q: %v", e.Name, err)
+	}
+	if e.err == nil && rule.RejectReason == nil && rule.Replacements == nil && rule.Prepend+rule.Append == "" {
+		r.note(n, "add reject_reason, replacements, prepend or append", "hook %q does nothing", e.Name)
+	}
+	if slices.ContainsFunc(rule.patterns(), asciiOnly) {
+		e.lost = append(e.lost, `its \b, \d, \s and \w know ASCII only, and know all of Unicode in IronClaw`)
+	}
+	// A rule can judge and rewrite, and those of a bundle rewrite for each other: so it
+	// is a step with its own priority, and one after the other.
+	e.hook, e.rule, e.phase, e.sequential = hook, &rule, grapnel.PhaseStep, true
+	return e
+}
+
+// patterns lists the rule's regular expressions.
+func (r *IronClawRule) patterns() []string {
+	patterns := []string{r.WhenRegex}
+	for _, part := range r.Replacements {
+		patterns = append(patterns, part.Pattern)
+	}
+	return patterns
+}
+
+// outbound reads a webhook. Whether its address and headers are good is asked first,
+// so what is wrong with the other fields must not be in what is asked about.
+func (r *ironClawReader) outbound(n *jsonNode, at string) ironClawEntry {
+	e := r.entry(n, at, "url", "headers", "max_in_flight")
+	w := &Webhook{Name: e.fullName(), URL: r.required(n, at, "url"), MaxInFlight: ironClawMaxInFlight, Body: "ironclaw"}
+	if headers := n.get("headers"); headers != nil && r.object(headers, at+".headers") {
+		w.Headers = map[string]string{}
+		for _, name := range headers.names {
+			w.Headers[name] = r.text(headers.get(name), at+".headers."+name)
+		}
+	}
+	asked := e.err == nil // an entry without points is not
+	w.Timeout = e.timeout(r, ironClawWebhookTimeout)
+	if most := r.number(n.get("max_in_flight"), at+".max_in_flight", 64); most != nil {
+		if w.MaxInFlight = int(min(*most, math.MaxInt)); w.MaxInFlight == 0 {
+			e.fail(r, IronClawInvalidMaxInFlight, n.get("max_in_flight"), "", "hook %q: max_in_flight is 0, and nothing would ever be sent", e.Name)
+			w.MaxInFlight = ironClawMaxInFlight
+		}
+	}
+	if e.Priority == nil {
+		priority := ironClawWebhookPriority
+		e.Priority = &priority
+	}
+	if asked {
+		e.webhook = w
+	}
+	return e
+}
+
+// fail says why the whole file counts for nothing. The first reason counts.
+func (r *ironClawReader) fail(n *jsonNode, hint, format string, args ...any) {
+	if r.wrong == nil {
+		r.wrong = r.errorAt(n, hint, format, args...)
+	}
+}
+
+func (r *ironClawReader) note(n *jsonNode, hint, format string, args ...any) {
+	r.notes = append(r.notes, r.errorAt(n, hint, format, args...))
+}
+
+func (r *ironClawReader) errorAt(n *jsonNode, hint, format string, args ...any) *Error {
+	return &Error{File: r.at.Path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// object checks that a value is an object. What it does not know counts for nothing,
+// and nobody would notice a slip of the pen: it is noted. No names = all are known.
+func (r *ironClawReader) object(n *jsonNode, what string, known ...string) bool {
+	if !n.is(jsonObject) {
+		r.fail(n, "", "%s must be an object, not %s", what, n.kind)
+		return false
+	}
+	for _, name := range n.names {
+		if len(known) > 0 && !slices.Contains(known, name) {
+			r.note(n.get(name), didYouMean(name, known), "%s: unknown field %q", what, short(name))
+		}
+	}
+	return true
+}
+
+// list returns the items of a list, which need not be there.
+func (r *ironClawReader) list(n *jsonNode, what string) []*jsonNode {
+	if n == nil {
+		return nil
+	}
+	if !n.is(jsonList) {
+		r.fail(n, "", "%s must be a list, not %s", what, n.kind)
+	}
+	return n.items
+}
+
+// required returns a text that an object must have.
+func (r *ironClawReader) required(n *jsonNode, at, name string) string {
+	if n.get(name) == nil {
+		r.fail(n, "", "%s has no %s", at, name)
+		return ""
+	}
+	return r.text(n.get(name), at+"."+name)
+}
+
+func (r *ironClawReader) text(n *jsonNode, what string) string {
+	if !n.is(jsonText) {
+		r.fail(n, "", "%s must be text, not %s", what, n.kind)
+	}
+	return n.text
+}
+
+// optional returns a text, or nil where there is none or null.
+func (r *ironClawReader) optional(n *jsonNode, what string) *string {
+	if n == nil || n.is(jsonNull) {
+		return nil
+	}
+	text := r.text(n, what)
+	return &text
+}
+
+// number returns a whole number from 0 on, or nil where there is none or null.
+func (r *ironClawReader) number(n *jsonNode, what string, bits int) *uint64 {
+	if n == nil || n.is(jsonNull) {
+		return nil
+	}
+	number, err := strconv.ParseUint(string(n.raw), 10, bits)
+	if err != nil { // text too, with its quotes
+		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, short(string(n.raw)))
+	}
+	return &number
+}
+
+// ofExtension reports whether a source is what an extension says of itself. All others
+// are files of bundles alone.
+func ofExtension(source string) bool { return strings.HasPrefix(source, "plugin.") }

@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// The files that are found, and what IronClaw calls their sources: IC-36, IC-38.
+func TestIronClawSources(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"hooks/hooks.json":                          "workspace:hooks/hooks.json",
+		"hooks/.hook.json":                          "workspace:hooks/.hook.json",
+		"hooks/a/b/c.hook.json":                     "workspace:hooks/a/b/c.hook.json",
+		"tools/git.capabilities.json":               "plugin.tool:git",
+		"tools/git/capabilities.json":               "plugin.tool:git",
+		"channels/chat.capabilities.json":           "plugin.channel:chat",
+		"channels/tools/capabilities.json":          "plugin.channel:tools",
+		".ironclaw/tools/a.b.capabilities.json":     "plugin.tool:a.b",
+		".ironclaw/channels/chat.capabilities.json": "plugin.channel:chat",
+		"tools-src/git/git-tool.capabilities.json":  "plugin.dev_tool:git-tool",
+
+		"hooks/other.json":       "",
+		"hooks/sub/hooks.json":   "",
+		"hooks/x.hook.json.bak":  "",
+		"x.hook.json":            "",
+		"sub/hooks/x.hook.json":  "",
+		"tools/capabilities.txt": "",
+	} {
+		found := false
+		for _, pattern := range ironClawFormat.project {
+			found = found || doublestar.MatchUnvalidated(pattern, path)
+		}
+		if found != (want != "") {
+			t.Errorf("%s is found: %v", path, found)
+		}
+		if got := ironClawSource(&foreignFile{name: path, path: "/p/" + path}); found && got != want {
+			t.Errorf("the source of %s is %q, want %q", path, got, want)
+		}
+	}
+	if got := ironClawSource(&foreignFile{name: "capabilities.json", path: "/p/tools/git/capabilities.json"}); got != "plugin.tool:git" {
+		t.Errorf("the source of a file that is named is %q", got)
+	}
+}
+
+// The same file in the home directory and beside the policy: both hold guards, and
+// neither takes those of the other away.
+func TestIronClawSameFileTwice(t *testing.T) {
+	t.Parallel()
+	const bundle = `[{"name": "guard", "points": ["beforeInbound"], "reject_reason": "no"}]`
+	var files []foreignFile
+	for _, dir := range []string{"/home/dev/", "/home/dev/.config/grapnel/"} {
+		files = append(files, foreignFile{name: "hooks/hooks.json", path: dir + "hooks/hooks.json", data: []byte(bundle)})
+	}
+	f := ironClawFormat.parse(append(files, files[0])) // that one is found twice
+	if len(f.hooks) != 2 || f.hooks[0].file == f.hooks[1].file || len(f.notes)+len(f.errors)+len(f.broken) > 0 {
+		t.Errorf("%s", foreignText(f))
+	}
+}

@@ -1,0 +1,483 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// A jsonNode is one value of a JSON file that knows where it stands.
+type jsonNode struct {
+	kind      jsonKind
+	line, col int // from 1, columns in characters
+	raw       json.RawMessage
+	text      string // of a text: what it says
+	members   map[string]*jsonNode
+	names     []string // of the members, in the order in which they first stand there
+	items     []*jsonNode
+}
+
+type jsonKind uint8
+
+const (
+	jsonNull jsonKind = iota
+	jsonBool
+	jsonNumber
+	jsonText
+	jsonList
+	jsonObject
+)
+
+// String returns what to call a value in a message.
+func (k jsonKind) String() string {
+	return [...]string{"null", "true or false", "a number", "text", "a list", "an object"}[k]
+}
+
+// get returns a member; nil when the node is none of an object or has no such member.
+func (n *jsonNode) get(name string) *jsonNode {
+	if n == nil {
+		return nil
+	}
+	return n.members[name]
+}
+
+// is reports whether a value is there and of a kind.
+func (n *jsonNode) is(kind jsonKind) bool { return n != nil && n.kind == kind }
+
+// isTrue reports whether a value is there and true.
+func (n *jsonNode) isTrue() bool { return n.is(jsonBool) && string(n.raw) == "true" }
+
+// number returns the value of a number.
+func (n *jsonNode) number() (f float64, ok bool) {
+	return f, n.is(jsonNumber) && json.Unmarshal(n.raw, &f) == nil
+}
+
+// maxJSONDepth bounds nesting.
+const maxJSONDepth = 200
+
+// readJSON reads a file. Of equal names in an object the last counts, as it does for
+// JavaScript. A file in which nothing stands is an empty object.
+func readJSON(data []byte) (*jsonNode, *Error) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	r := &jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), cursor: cursor{data: data, line: 1, col: 1}}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &jsonNode{kind: jsonObject, line: 1, col: 1}, nil
+	}
+	r.dec.UseNumber()
+	var whole json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
+		at := len(data)
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = int(syntax.Offset) - 1
+		}
+		r.goTo(at)
+		return nil, &Error{Line: r.line, Col: r.col, Msg: "is not JSON: " + err.Error()}
+	}
+	n, err := r.value(0)
+	if err != nil {
+		return nil, &Error{Line: r.line, Col: r.col, Msg: err.Error()}
+	}
+	return n, nil
+}
+
+// jsonReader walks over a file that is valid JSON.
+type jsonReader struct {
+	dec *json.Decoder
+	cursor
+}
+
+// A cursor knows the line and the column of one byte, and finds those of the bytes
+// behind it without looking at what is before.
+type cursor struct {
+	data      []byte
+	at        int
+	line, col int // from 1, columns in characters
+}
+
+// goTo moves to a byte, or to the end.
+func (c *cursor) goTo(at int) {
+	if at < c.at {
+		c.at, c.line, c.col = 0, 1, 1
+	}
+	at = min(at, len(c.data))
+	passed := c.data[c.at:at]
+	if i := bytes.LastIndexByte(passed, '\n'); i >= 0 {
+		c.line += bytes.Count(passed, []byte("\n"))
+		c.col = 1
+		passed = passed[i+1:]
+	}
+	c.col += utf8.RuneCount(passed)
+	c.at = at
+}
+
+func (r *jsonReader) value(depth int) (*jsonNode, error) {
+	start := int(r.dec.InputOffset())
+	for start < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[start]) >= 0 {
+		start++
+	}
+	r.goTo(start)
+	n := &jsonNode{line: r.line, col: r.col}
+	token, err := r.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	if depth > maxJSONDepth {
+		return nil, fmt.Errorf("its values are nested deeper than %d", maxJSONDepth)
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		if err := r.inside(n, token, depth); err != nil {
+			return nil, err
+		}
+	case string:
+		n.kind, n.text = jsonText, token
+	case json.Number:
+		n.kind = jsonNumber
+	case bool:
+		n.kind = jsonBool
+	}
+	n.raw = r.data[start:r.dec.InputOffset()]
+	return n, nil
+}
+
+// inside reads the members of an object or the items of a list.
+func (r *jsonReader) inside(n *jsonNode, open json.Delim, depth int) error {
+	n.kind = jsonList
+	if open == '{' {
+		n.kind, n.members = jsonObject, map[string]*jsonNode{}
+	}
+	for r.dec.More() {
+		var name string
+		if n.kind == jsonObject {
+			token, err := r.dec.Token()
+			if err != nil {
+				return err
+			}
+			name, _ = token.(string)
+		}
+		value, err := r.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		if n.kind == jsonList {
+			n.items = append(n.items, value)
+			continue
+		}
+		if n.members[name] == nil {
+			n.names = append(n.names, name)
+		}
+		n.members[name] = value
+	}
+	_, err := r.dec.Token()
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// withoutComments puts spaces in the place of // and /* */, so that all else keeps its
+// line and column.
+func withoutComments(data []byte) []byte { return blankComments(data, `"`) }
+
+func withoutJSON5Comments(data []byte) []byte { return blankComments(data, `"'`) }
+
+func blankComments(data []byte, quotes string) []byte {
+	out := slices.Clone(data)
+	blank := func(from, to int) int {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' && out[i] != '\r' {
+				out[i] = ' '
+			}
+		}
+		return to - 1
+	}
+	until := func(from int, end string, including int) int {
+		if i := bytes.Index(data[from:], []byte(end)); i >= 0 {
+			return from + i + including
+		}
+		return len(data)
+	}
+	var inside byte // the quote that the text ends with
+	for i := 0; i < len(data); i++ {
+		switch rest := data[i:]; {
+		case inside != 0 && rest[0] == '\\':
+			i++
+		case inside != 0:
+			if rest[0] == inside {
+				inside = 0
+			}
+		case strings.IndexByte(quotes, rest[0]) >= 0:
+			inside = rest[0]
+		case bytes.HasPrefix(rest, []byte("//")):
+			i = blank(i, until(i, "\n", 0))
+		case bytes.HasPrefix(rest, []byte("/*")):
+			i = blank(i, until(i+2, "*/", 2))
+		}
+	}
+	return out
+}
+
+// fromJSON5 writes a file of JSON5 as JSON, with all that it holds in the same lines:
+// without comments and trailing commas, with double quotes around names and texts.
+// What is wrong in it stays wrong.
+func fromJSON5(data []byte) []byte {
+	data = withoutJSON5Comments(data)
+	var out []byte
+	for i := 0; i < len(data); {
+		switch c := data[i]; {
+		case c == '"' || c == '\'':
+			text, end := json5Text(data, i)
+			out, i = append(out, text...), end
+		case c == ',':
+			before, behind := bytes.TrimRight(out, white), bytes.TrimLeft(data[i+1:], white)
+			closes := len(behind) > 0 && strings.IndexByte("}]", behind[0]) >= 0
+			if !closes || len(before) == 0 || strings.IndexByte("{[,:", before[len(before)-1]) >= 0 {
+				out = append(out, c)
+			}
+			i++
+		case strings.IndexByte(json5Word, c) >= 0:
+			end := i
+			for end < len(data) && strings.IndexByte(json5Word, data[end]) >= 0 {
+				end++
+			}
+			out = append(out, json5Value(data[i:end], data[end:])...)
+			i = end
+		default:
+			out = append(out, c)
+			i++
+		}
+	}
+	return out
+}
+
+const (
+	json5Word = toolNameChars + "$.+"
+	white     = " \t\r\n"
+)
+
+// json5Value writes a word that stands for itself: a name, or a number in a way that
+// JSON does not know.
+func json5Value(word, behind []byte) []byte {
+	text := string(word)
+	if rest := bytes.TrimLeft(behind, white); len(rest) > 0 && rest[0] == ':' {
+		return []byte(strconv.Quote(text))
+	}
+	if json.Valid(word) {
+		return word
+	}
+	number := strings.TrimPrefix(text, "+")
+	if name := strings.TrimPrefix(number, "-"); name == "Infinity" || name == "NaN" {
+		return []byte("null")
+	}
+	if n, err := strconv.ParseInt(number, 0, 64); err == nil && strings.Contains(number, "x") {
+		return strconv.AppendInt(nil, n, 10)
+	}
+	if f, err := strconv.ParseFloat(number, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && strings.Trim(number, "0123456789.eE+-") == "" {
+		return strconv.AppendFloat(nil, f, 'g', -1, 64)
+	}
+	return word
+}
+
+// json5Text writes a quoted text for JSON, and says where it ends. A line that goes on
+// in the next is told so by a newline behind the text.
+func json5Text(data []byte, from int) (text []byte, end int) {
+	quote, lines := data[from], 0
+	text = []byte{'"'}
+	for i := from + 1; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == quote:
+			return append(append(text, '"'), strings.Repeat("\n", lines)...), i + 1
+		case c == '\n': // only behind a backslash
+			return append(text, c), i + 1
+		case c == '\\' && i+1 < len(data):
+			i++
+			switch escaped := data[i]; {
+			case escaped == '\n':
+				lines++
+			case escaped == '\r':
+				if i+1 < len(data) && data[i+1] == '\n' {
+					i++
+				}
+				lines++
+			case escaped == 'x':
+				text = append(text, `\u00`...)
+			case escaped == 'v':
+				text = append(text, `\u000b`...)
+			case escaped == '0':
+				text = append(text, `\u0000`...)
+			case strings.IndexByte(`"\/bfnrtu`, escaped) >= 0:
+				text = append(text, '\\', escaped)
+			default: // it stands for itself
+				text = append(text, escaped)
+			}
+		case c == '"':
+			text = append(text, '\\', c)
+		default:
+			text = append(text, c)
+		}
+	}
+	return text, len(data)
+}
+
+// A foreignReader collects what the files of one entry hold.
+type foreignReader struct {
+	foreign
+	files []foreignFile
+	file  int  // index of the one that is read
+	full  bool // there are more hooks than are kept
+}
+
+func newForeignReader(files []foreignFile) *foreignReader { return &foreignReader{files: files} }
+
+// open reads a file, and notes it as broken when it holds no value of the kinds. It
+// returns nil then.
+func (r *foreignReader) open(i int, data []byte, kinds ...jsonKind) *jsonNode {
+	return r.openWith(i, data, readJSON, kinds...)
+}
+
+// openWith opens a file that is read by another function.
+func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*jsonNode, *Error), kinds ...jsonKind) *jsonNode {
+	r.file = i
+	root, err := read(data)
+	if err == nil && !slices.Contains(kinds, root.kind) {
+		err = &Error{Line: root.line, Col: root.col, Msg: fmt.Sprintf("holds %s, not %s", root.kind, kinds[0])}
+	}
+	if err != nil {
+		err.File = r.files[i].path
+		r.broken = append(r.broken, err)
+		return nil
+	}
+	return root
+}
+
+func (r *foreignReader) problem(n *jsonNode, at, hint, format string, args ...any) *Error {
+	err := &Error{File: r.files[r.file].path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
+	if n != nil {
+		err.Line, err.Col = n.line, n.col
+	}
+	return err
+}
+
+// fail notes an entry that is left out.
+func (r *foreignReader) fail(n *jsonNode, at, hint, format string, args ...any) {
+	r.errors = append(r.errors, r.problem(n, at, hint, format, args...))
+}
+
+// note notes something of an entry that does not count.
+func (r *foreignReader) note(n *jsonNode, at, hint, format string, args ...any) {
+	r.notes = append(r.notes, r.problem(n, at, hint, format, args...))
+}
+
+// maxForeignTimeout: a longer one is a slip.
+const maxForeignTimeout = 24 * time.Hour
+
+// timeout keeps a timeout that a hook names, and notes it where the agent has less
+// patience. Hooks in the background have all the time.
+func (r *foreignReader) timeout(hook, n *jsonNode, at string, d time.Duration) Duration {
+	if d > dialect.DefaultBudget && !hook.get("async").isTrue() {
+		r.note(n, at, "let it run in the background, if nobody needs its answer", "is %v, and all hooks of an event have %v together", d, dialect.DefaultBudget)
+	}
+	return Duration(d)
+}
+
+// nearestTools is what a policy says that comes nearest to a pattern of tools, and
+// never less: the globs, for tools that nobody knows, and the classes of those of its
+// system that it matches. It is nil, which is everything, where there is no such word.
+func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs []string) *Match {
+	if slices.Contains(globs, "") {
+		return nil // no tool is called that
+	}
+	match := &Match{Tool: slices.Clone(globs)}
+	for i := range tools {
+		switch class := tools[i].Class; {
+		case !matches(tools[i].Native) || slices.Contains(match.Tool, string(class)):
+		case class == grapnel.ClassOther || class == grapnel.ClassMCP:
+			return nil // which tools of another agent these are has no word
+		default:
+			match.Tool = append(match.Tool, string(class))
+		}
+	}
+	return match
+}
+
+// searchGlobs writes an expression that is searched for as globs, if it is made of
+// names and .* alone; ok is false otherwise.
+func searchGlobs(expression string) (globs []string, ok bool) {
+	for part := range strings.SplitSeq(expression, "|") {
+		plain := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(part, "^"), "$"), ".*", "*")
+		if plain == "" || strings.Trim(plain, toolNameChars+"*") != "" {
+			return nil, false
+		}
+		if !strings.HasPrefix(part, "^") {
+			plain = "*" + strings.TrimLeft(plain, "*")
+		}
+		if !strings.HasSuffix(part, "$") {
+			plain = strings.TrimRight(plain, "*") + "*"
+		}
+		globs = append(globs, plain)
+	}
+	return globs, true
+}
+
+// maxForeignHooks bounds the hooks of one entry: what is planned at each event, and
+// compared with each other when they are read.
+const maxForeignHooks = 1000
+
+// add keeps a hook, and reports whether it did.
+func (r *foreignReader) add(n *jsonNode, h foreignHook) bool {
+	if len(r.hooks) == maxForeignHooks {
+		if !r.full {
+			r.fail(n, h.at, "", "is one of more than %d hooks: it and those behind it are left out", maxForeignHooks)
+		}
+		r.full = true
+		return false
+	}
+	h.file, h.Line = r.file, n.line
+	r.hooks = append(r.hooks, h)
+	return true
+}
+
+// interpreters run what is named behind them.
+var interpreters = []string{
+	"bash", "bun", "bunx", "cd", "cmd", "deno", "env", "exec", "node", "npx", "perl", "php", "powershell", "pwsh", "py", "python", "python3", "ruby",
+	"run", "sh", "sudo", "tsx", "uv", "uvx", "zsh",
+}
+
+// maxForeignName is how long a name that is made of a command line can be.
+const maxForeignName = 60
+
+// calledAfter names a hook that has no name after the program that its line runs, for
+// people to know it by in records: check.py of python3 "$DIR/hooks/check.py" --strict.
+func calledAfter(line, otherwise string) string {
+	bare := "" // an interpreter, in case it is all there is
+	for word := range strings.FieldsSeq(line) {
+		word = strings.Trim(word, `"'();&|<>`+"`")
+		word = strings.TrimRight(word, `/\`)
+		if i := strings.LastIndexAny(word, `/\`); i >= 0 {
+			word = word[i+1:]
+		}
+		plain := strings.TrimFunc(word, func(c rune) bool {
+			return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
+		}) == ""
+		switch {
+		case word == "" || !plain || strings.HasPrefix(word, "-") || len(word) > maxForeignName:
+		case !slices.Contains(interpreters, strings.TrimSuffix(word, ".exe")):
+			return word
+		case bare == "":
+			bare = word
+		}
+	}
+	return cmp.Or(bare, otherwise)
+}

@@ -1,0 +1,405 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A bench is a person with a home directory, a policy in it, and a state.
+type loadBench struct {
+	t    *testing.T
+	home string
+}
+
+func newLoadBench(t *testing.T, policy string) *loadBench {
+	b := &loadBench{t: t, home: t.TempDir()}
+	b.put("grapnel.yaml", "version: 1\n"+policy)
+	return b
+}
+
+func (b *loadBench) path(name string) string { return filepath.Join(b.home, filepath.FromSlash(name)) }
+
+func (b *loadBench) put(name, text string) {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(b.path(name)), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path(name), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *loadBench) request(files ...File) Request {
+	return Request{
+		Files: append([]File{{Path: b.path("grapnel.yaml")}}, files...), Snapshots: b.path("state/policy"), Home: b.home,
+		Command: func(c Command) grapnel.Hook {
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
+			})
+		},
+		Webhook: func(Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },
+	}
+}
+
+func (b *loadBench) load(files ...File) (Set, *grapnel.Engine) {
+	b.t.Helper()
+	set := Load(b.request(files...))
+	e, err := grapnel.New(set.Specs, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return set, e
+}
+
+// row is what became of a foreign file.
+func (b *loadBench) row(set Set, name string) Loaded {
+	b.t.Helper()
+	i := slices.IndexFunc(set.Files, func(l Loaded) bool { return l.File == b.path(name) && l.Format != "" })
+	if i < 0 {
+		b.t.Fatalf("%s is not loaded: %+v", name, set.Files)
+	}
+	return set.Files[i]
+}
+
+func shell1(agent, command string) *grapnel.Event {
+	return &grapnel.Event{
+		Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: agent}, Session: grapnel.Session{CWD: "/"},
+		Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{command}, Input: []byte(`{"command":` + string(appendQuoted(nil, command)) + `}`)},
+	}
+}
+
+func claude(commands ...string) string {
+	var hooks []string
+	for _, c := range commands {
+		hooks = append(hooks, `{"type": "command", "command": `+string(appendQuoted(nil, c))+`}`)
+	}
+	return `{"hooks": {"PreToolUse": [{"hooks": [` + strings.Join(hooks, ", ") + `]}]}}`
+}
+
+func rule(name, pattern string) string {
+	return fmt.Sprintf(`{"rules": [{"name": %q, "points": ["beforeToolCall"], "when_regex": %q, "reject_reason": "no %s"}]}`, name, pattern, name)
+}
+
+func specOf(t *testing.T, set Set, name string) grapnel.Spec {
+	t.Helper()
+	i := slices.IndexFunc(set.Specs, func(s grapnel.Spec) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("no hook %q in %v", name, specNames(set))
+	}
+	return set.Specs[i]
+}
+
+func specNames(set Set) []string {
+	var names []string
+	for _, s := range set.Specs {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// A bundle counts by what it holds: rules, webhooks and what is left out, which the
+// others outlive; the total is the sum of what is in force (IC-38, IC-39, IC-40, IC-41).
+func TestLoadCounts(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [ironclaw]\n")
+	b.put("hooks/hooks.json", `{"rules": [{"name": "a", "points": ["beforeToolCall"], "reject_reason": "no"}, {"name": "b", "points": []}],
+  "outbound_webhooks": [{"name": "w", "points": ["beforeToolCall"], "url": "https://hooks.example.com/"}]}`)
+	b.put("hooks/deep/er/x.hook.json", rule("x", "x"))
+	b.put("hooks/deep/other.json", rule("y", "y"))
+	set, _ := b.load()
+	got := b.row(set, "hooks/hooks.json")
+	if got.Rules != 1 || got.Webhooks != 1 || got.Commands != 0 || got.Skipped != 1 || got.Hooks != 2 || len(got.Errors) != 1 {
+		t.Errorf("%+v, want a rule, a webhook, and one left out", got)
+	}
+	if !strings.Contains(got.Notice, "1 of 3 hooks of "+b.path("hooks/hooks.json")+" are left out") {
+		t.Errorf("the person is told %q", got.Notice)
+	}
+	if got := b.row(set, "hooks/deep/er/x.hook.json"); got.Hooks != 1 || got.State != Valid {
+		t.Errorf("%+v, want it found", got)
+	}
+	if len(set.Files) != 3 {
+		t.Errorf("%d files, want three with the policy: %+v", len(set.Files), set.Files)
+	}
+	w := specOf(t, set, "w")
+	if w.Phase != grapnel.PhaseObserve {
+		t.Errorf("the webhook is a %v", w.Phase)
+	}
+}
+
+// A hook gets what its system gives it where it says nothing: timeout, on_error, and
+// names that are unique in its file (IC-05, GC-12).
+func TestLoadDefaults(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]grapnel.OnError{"load: [claude-code]\n": grapnel.OnErrorOpen, "strict: true\nload: [claude-code]\n": grapnel.OnErrorClosed} {
+		b := newLoadBench(t, policy)
+		b.put(".claude/settings.json", claude("x one", "x two", "/opt/grapnel-hook --id t", "env A=b '/o p/grapnel' hook --id t"))
+		set, _ := b.load()
+		first, second := specOf(t, set, "x"), specOf(t, set, "x #2")
+		if first.Timeout != 600*time.Second || first.OnError != want || second.OnError != want {
+			t.Errorf("%s: %v %v %v", policy, first.Timeout, first.OnError, second.OnError)
+		}
+		if got := b.row(set, ".claude/settings.json"); got.Commands != 2 || got.Skipped != 0 || got.RunBy != "claude-code" {
+			t.Errorf("%+v, want our own entries passed over in silence", got)
+		}
+	}
+}
+
+// The agent that runs a file by itself does not meet its hooks here; one that somebody
+// named elsewhere listens to all.
+func TestLoadSkipsTheAgentItself(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code, {format: claude-code, file: ~/team.json}]\n")
+	b.put(".claude/settings.json", claude("own"))
+	b.put("team.json", claude("team"))
+	for agent, want := range map[string][]string{"claude-code": {"team"}, "gemini-cli": {"own", "team"}} {
+		_, e := b.load()
+		var planned []string
+		for _, p := range e.Plan(shell1(agent, "ls")).Entries {
+			planned = append(planned, p.Hook)
+		}
+		if diff := cmp.Diff(want, planned); diff != "" {
+			t.Errorf("%s: the plan (-want +got)\n%s", agent, diff)
+		}
+	}
+}
+
+// What a pattern found stays in force when it goes, until somebody lets go of it.
+func TestLoadKeepsWhatAPatternFound(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [ironclaw]\n")
+	b.put("hooks/a.hook.json", rule("a", "rm"))
+	b.put("hooks/b.hook.json", rule("b", "curl"))
+	blocked := func(what, command string, want bool) Set {
+		t.Helper()
+		set, e := b.load()
+		if v := e.Fire(context.Background(), shell1("x", command)); (v.Decision == grapnel.Block) != want {
+			t.Errorf("%s: %s is answered with %v %q", what, command, v.Decision, v.Reason())
+		}
+		return set
+	}
+	blocked("at first", "rm x", true)
+	if err := os.Remove(b.path("hooks/a.hook.json")); err != nil {
+		t.Fatal(err)
+	}
+	set := blocked("gone", "rm x", true)
+	if got := b.row(set, "hooks/a.hook.json"); got.State != Gone || got.Hooks != 1 || !strings.Contains(got.Notice, "grapnel untrust") {
+		t.Errorf("%+v", got)
+	}
+	for i := range 60 { // other contents do not push it out
+		b.put("hooks/b.hook.json", rule("b", "curl")+strings.Repeat(" ", i))
+		b.load()
+	}
+	blocked("gone, and long ago", "rm x", true)
+	b.put("hooks/b.hook.json", "{")
+	set = blocked("broken", "curl x", true)
+	if got := b.row(set, "hooks/b.hook.json"); got.State != Broken || got.Hooks != 1 || !strings.Contains(got.Notice, "its last valid content stays in force") {
+		t.Errorf("%+v", got)
+	}
+	if ok, err := Forget(b.path("state/policy"), b.path("hooks/a.hook.json")); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	blocked("let go of", "rm x", false)
+}
+
+// One that never was valid blocks what a guard would have seen, and no prompt.
+func TestLoadOfABrokenFile(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*loadBench){
+		"no JSON":     func(b *loadBench) { b.put("hooks/hooks.json", "{") },
+		"too large":   func(b *loadBench) { b.put("hooks/hooks.json", strings.Repeat(" ", maxForeignSize+1)) },
+		"a directory": func(b *loadBench) { b.put("hooks/hooks.json/x", "") },
+		"a dead link": func(b *loadBench) { b.link("/nowhere/at/all", "hooks/hooks.json") },
+		"too many":    func(b *loadBench) { b.many() },
+		"named, gone": func(b *loadBench) { b.put("grapnel.yaml", "version: 1\nload: [{format: ironclaw, file: x.json}]\n") },
+		"named, a lie": func(b *loadBench) {
+			b.put("x", "{")
+			b.put("grapnel.yaml", "version: 1\nload: [{format: ironclaw, file: x}]\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newLoadBench(t, "load: [ironclaw]\n")
+			spoil(b)
+			_, e := b.load()
+			if v := e.Fire(context.Background(), shell1("x", "ls")); v.Decision != grapnel.Block {
+				t.Errorf("a tool: %v %q", v.Decision, v.Reason())
+			}
+			if v := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "x"}}); v.Decision != grapnel.None || len(v.Messages) == 0 {
+				t.Errorf("a prompt: %v %v", v.Decision, v.Messages)
+			}
+		})
+	}
+}
+
+func (b *loadBench) link(to, name string) {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(b.path(name)), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Symlink(to, b.path(name)); err != nil {
+		b.t.Skip(err)
+	}
+}
+
+func (b *loadBench) many() {
+	for i := range maxForeignFiles + 1 {
+		b.put(fmt.Sprintf("hooks/%d.hook.json", i), rule(fmt.Sprint("r", i), "x"))
+	}
+}
+
+// A walk is bounded, sorted, and stays where it began.
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "")
+	deep := strings.Repeat("d/", maxForeignDepth+1)
+	for _, name := range []string{"h/b.json", "h/a.json", "h/x/c.json", "h/x/y/d.json", "h/x/y/d.txt", "h/" + deep + "e.json", "out/f.json", "h/v1/hooks/g.json"} {
+		b.put(name, "{}")
+	}
+	b.link(b.path("out/f.json"), "h/out.json")
+	b.link(b.path("out"), "h/outdir")
+	b.link(b.path("h/a.json"), "h/inside.json")
+	b.link(b.path("out"), "h/v2/hooks")
+	for pattern, want := range map[string][]string{
+		"h/*.json":          {"h/a.json", "h/b.json", "h/inside.json"},
+		"h/**/*.json":       {"h/a.json", "h/b.json", "h/inside.json", "h/v1/hooks/g.json", "h/x/c.json", "h/x/y/d.json"},
+		"h/*/c.json":        {"h/x/c.json"},
+		"h/*/hooks/*.json":  {"h/v1/hooks/g.json"},
+		"h/x/{c,y/d}.json":  {"h/x/c.json", "h/x/y/d.json"},
+		"h/a.json":          {"h/a.json"},
+		"none/*.json":       nil,
+		"h/a.json/*":        nil,
+		"h/x/**/hooks.json": nil,
+	} {
+		got, err := glob(b.home, pattern)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got)\n%s", pattern, err, diff)
+		}
+	}
+}
+
+// Two policies that find one file have it once: a second of its names would make the
+// engine refuse all.
+func TestLoadOnce(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code, {format: claude-code, file: .claude/settings.json}]\n")
+	b.put(".claude/settings.json", claude("x"))
+	b.put("session.yaml", "version: 1\nload: [claude-code]\n")
+	set, _ := b.load(File{Path: b.path("session.yaml"), Scope: grapnel.ScopeSession, Must: true})
+	if got := b.row(set, ".claude/settings.json"); got.Scope != "user" || len(set.Files) != 3 {
+		t.Errorf("%+v", set.Files)
+	}
+}
+
+// What was put off is found by the content of then.
+func TestLoadSource(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code]\n")
+	b.put(".claude/settings.json", claude("x then"))
+	set, _ := b.load()
+	then := specOf(t, set, "x").Source
+	b.put(".claude/settings.json", claude("x now"))
+	b.load()
+	req := b.request()
+	req.Files = nil
+	specs, err := LoadSource(req, then)
+	if err != nil || len(specs) != 1 {
+		t.Fatalf("%v, %v", specs, err)
+	}
+	if out, _ := specs[0].Hook.Handle(context.Background(), shell1("x", "ls")); !strings.Contains(out.Reason, "x then") || specs[0].Source != then {
+		t.Errorf("%+v of %+v, want that of then", out, specs[0].Source)
+	}
+	then.Digest = digestOf([]byte("never"))
+	if specs, err := LoadSource(req, then); err == nil {
+		t.Errorf("a content that never was: %v", specs)
+	}
+	policy := grapnel.Source{Name: b.path("grapnel.yaml"), File: b.path("grapnel.yaml"), Digest: set.Files[0].Digest}
+	if specs, err := LoadSource(req, policy); err != nil || len(specs) != 0 {
+		t.Errorf("the policy itself: %v, %v, want none of the hooks that it loads", specs, err)
+	}
+}
+
+// Whatever byte of a trusted hook file changes, the gate stays closed.
+func TestTrustedForeignBytes(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [ironclaw]\n")
+	text := rule("rm", "rm")
+	b.put("hooks/hooks.json", text)
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	trusts := Trusts(b.path("state/trust"))
+	if err := trusts.Keep(x); err != nil {
+		t.Fatal(err)
+	}
+	closed := func(what string) Set {
+		t.Helper()
+		req := b.request()
+		req.Files = []File{{Path: b.path("grapnel.yaml"), Scope: grapnel.ScopeProject, Trust: true}}
+		req.Trusts = trusts
+		set := Load(req)
+		e, err := grapnel.New(set.Specs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := e.Fire(context.Background(), shell1("x", "rm x")); v.Decision != grapnel.Block {
+			t.Errorf("%s: %v", what, v.Decision)
+		}
+		return set
+	}
+	if set := closed("trusted"); b.row(set, "hooks/hooks.json").State != Trusted {
+		t.Errorf("%+v", set.Files)
+	}
+	for i := range len(text) {
+		b.put("hooks/hooks.json", text[:i]+string(text[i]^1)+text[i+1:])
+		if set := closed(fmt.Sprintf("byte %d", i)); b.row(set, "hooks/hooks.json").State != Changed {
+			t.Errorf("byte %d: %+v", i, set.Files)
+		}
+		if y, errs := Examine(b.path("grapnel.yaml"), b.home, nil); len(errs) == 0 && y.Digest() == x.Digest() {
+			t.Errorf("byte %d: the digest does not cover it", i)
+		}
+	}
+	if err := os.RemoveAll(b.path("hooks")); err != nil {
+		t.Fatal(err)
+	}
+	closed("gone")
+	for _, load := range x.Loads { // what was trusted is lost: nobody knows what it forbids
+		if err := os.Remove(filepath.Join(string(trusts), load.SHA256)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed("lost")
+}
+
+// The root that a hook names its files by is the one of the trust, whatever the session's is.
+func TestTrustedRoot(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code]\n")
+	b.put(".claude/settings.json", claude(`sh "$CLAUDE_PROJECT_DIR"/check.sh`))
+	b.put("check.sh", "")
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, nil)
+	if len(errs) > 0 || len(x.Pins) != 1 || x.Pins[0].Path != b.path("check.sh") {
+		t.Fatalf("%v, pins %+v", errs, x.Pins)
+	}
+	roots := x.command(func(Command) grapnel.Hook {
+		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Reason: ev.Session.Root}, nil
+		})
+	}, "")
+	ev := shell1("x", "ls")
+	ev.Session.Root = "/elsewhere"
+	out, err := roots(Command{Name: "x", Speaks: "claude-code"}).Handle(context.Background(), ev)
+	if err != nil || out.Reason != b.home || ev.Session.Root != "/elsewhere" {
+		t.Errorf("%+v, %v: the root is %q", out, err, ev.Session.Root)
+	}
+}

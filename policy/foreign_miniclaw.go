@@ -1,0 +1,287 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// miniclawFormat is the section `hooks` of mini-claw's settings, in TOML as there or in
+// JSON:
+//
+//	[[hooks.pre_tool]]
+//	tool_pattern = "bash"
+//	command = "./check.sh"
+//	timeout_ms = 3000
+//
+// A file that has hooks takes the place of what the files before it say. Hooks
+// run one after the other, and the first that ends with another exit code than 0
+// blocks.
+var miniclawFormat = &format{
+	name:    "miniclaw",
+	user:    []string{".config/mini-claw/config.toml", ".config/mini-claw/settings.json"},
+	project: []string{".mini-claw/config.toml", ".mini-claw/settings.json"},
+	managed: []string{"/etc/mini-claw/config.toml", "/etc/mini-claw/settings.json"},
+	parse:   parseMiniclaw,
+}
+
+func parseMiniclaw(files []foreignFile) foreign {
+	r := &miniclawReader{newForeignReader(files)}
+	for i := range files {
+		read := readJSON
+		if path.Ext(filepath.ToSlash(files[i].path)) == ".toml" {
+			read = readTOML
+		}
+		root := r.openWith(i, files[i].data, read, jsonObject)
+		hooks := root.get("hooks")
+		if hooks == nil {
+			continue
+		}
+		if hooks.kind != jsonObject {
+			r.fail(hooks, "hooks", "", "is %s, not a section", hooks.kind)
+			continue
+		}
+		if len(r.hooks) > 0 && hooks.holdsItems() {
+			r.note(hooks, "hooks", "", "takes the place of what %s says", files[r.hooks[0].file].path)
+			r.hooks, r.full = nil, false
+		}
+		r.section(hooks)
+	}
+	return r.foreign
+}
+
+// holdsItems reports whether any member of an object is a list that is not empty.
+func (n *jsonNode) holdsItems() bool {
+	return slices.ContainsFunc(n.names, func(name string) bool { return len(n.members[name].items) > 0 })
+}
+
+type miniclawReader struct{ *foreignReader }
+
+// miniclawLists are the lists of the section, and what their hooks listen to.
+var miniclawLists = []struct {
+	name string
+	on   []grapnel.Kind
+}{
+	{"pre_tool", []grapnel.Kind{grapnel.ToolBefore}},
+	{"post_tool", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
+}
+
+func (r *miniclawReader) section(hooks *jsonNode) {
+	var known []string
+	for _, l := range miniclawLists {
+		known = append(known, l.name)
+	}
+	for _, name := range hooks.names {
+		at, list := "hooks."+name, hooks.get(name)
+		i := slices.Index(known, name)
+		switch {
+		case i < 0:
+			r.fail(list, at, didYouMean(name, known), "is no list of hooks: there are %s", strings.Join(known, " and "))
+			continue
+		case list.kind != jsonList:
+			r.fail(list, at, "", "is %s, not a list of hooks", list.kind)
+			continue
+		}
+		for j, n := range list.items {
+			r.hook(fmt.Sprintf("%s[%d]", at, j), miniclawLists[i].on, n)
+		}
+	}
+}
+
+// miniclawTimeout is for hooks that name none.
+const miniclawTimeout = 5 * time.Second
+
+func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *jsonNode) {
+	line, pattern, timeout := n.get("command"), n.get("tool_pattern"), n.get("timeout_ms")
+	switch {
+	case n.kind != jsonObject:
+		r.fail(n, at, "", "is %s, not an object", n.kind)
+		return
+	case !line.is(jsonText) || strings.TrimSpace(line.text) == "":
+		r.fail(n, at, "", "has no command")
+		return
+	}
+	m, err := newMiniclawMatcher(pattern)
+	if err != nil {
+		// There it would run for all tools.
+		r.fail(pattern, at+".tool_pattern", "leave it out to mean all tools", "%v", err)
+		return
+	}
+	h := foreignHook{
+		Hook: Hook{
+			Name: calledAfter(line.text, at), On: slices.Clone(on), Timeout: Duration(miniclawTimeout),
+			Run: &Command{Line: line.text, Speaks: dialect.Miniclaw.Name},
+		},
+		at: at, sequential: true,
+	}
+	if m != nil {
+		h.match = m
+		if hint := m.dead(); hint != "" {
+			r.note(pattern, at+".tool_pattern", hint, "%q matches no tool that mini-claw is known to have", m.source)
+		}
+		if h.Match = m.nearest(); h.Match == nil {
+			h.lost = []string{fmt.Sprintf("tool_pattern %q", m.source)}
+		} else if len(h.Match.Tool) > 1 {
+			h.lost = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
+		}
+	}
+	if timeout != nil {
+		ms, ok := timeout.number()
+		if !ok || ms < 1 || ms != float64(int64(ms)) || ms > float64(maxForeignTimeout.Milliseconds()) {
+			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", short(string(timeout.raw)))
+		} else {
+			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
+		}
+	}
+	r.add(n, h)
+}
+
+// miniclawMatcher compares the whole name of a tool, as mini-claw would call it, with
+// a glob.
+type miniclawMatcher struct {
+	source string
+	re     *regexp.Regexp
+}
+
+// newMiniclawMatcher returns nil for all tools.
+func newMiniclawMatcher(n *jsonNode) (*miniclawMatcher, error) {
+	switch {
+	case n == nil || n.is(jsonNull):
+		return nil, nil
+	case n.kind != jsonText:
+		return nil, fmt.Errorf("is %s, not text", n.kind)
+	}
+	return compileMiniclaw(n.text)
+}
+
+// MiniclawGlob is the Matcher of a mini-claw hook with this tool_pattern. An error means
+// that the pattern is no glob.
+func MiniclawGlob(pattern string) (grapnel.Matcher, error) { return compileMiniclaw(pattern) }
+
+func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
+	re, err := compileGlob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no glob: %w", pattern, err)
+	}
+	return &miniclawMatcher{pattern, re}, nil
+}
+
+// Match compares.
+func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+	return m.re.MatchString(dialect.MiniclawSubject(ev)), nil
+}
+
+// Explain names the pattern.
+func (m *miniclawMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
+	return fmt.Sprintf("tool_pattern %q", m.source)
+}
+
+// dead returns a hint when the pattern matches no tool that is known.
+func (m *miniclawMatcher) dead() (hint string) {
+	var known []string
+	for _, tool := range dialect.Miniclaw.Tools {
+		if m.re.MatchString(tool.Native) {
+			return ""
+		}
+		known = append(known, tool.Native)
+	}
+	if strings.HasPrefix(m.source, "mcp") {
+		return ""
+	}
+	return cmp.Or(didYouMean(m.source, known), "there are "+strings.Join(known, ", "))
+}
+
+// nearest is what a policy says that comes nearest to the pattern, and never less; nil
+// for everything.
+func (m *miniclawMatcher) nearest() *Match {
+	if strings.Trim(m.source, toolNameChars+"*?") != "" {
+		return nil
+	}
+	return nearestTools(dialect.Miniclaw.Tools, m.re.MatchString, []string{m.source})
+}
+
+// compileGlob compiles a glob as Rust's crate of this name has it: * and ** are any
+// text, ? is one character, [a-z] and [!a-z] are one of a set, and nothing is escaped.
+func compileGlob(glob string) (*regexp.Regexp, error) {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i := 0; i < len(glob); {
+		switch c := glob[i]; c {
+		case '*':
+			stars := len(glob[i:]) - len(strings.TrimLeft(glob[i:], "*"))
+			if stars > 2 {
+				return nil, errors.New("three or more * in a row")
+			}
+			b.WriteString(`.*`)
+			i += stars
+		case '?':
+			b.WriteByte('.')
+			i++
+		case '[':
+			end, class, err := globClass(glob[i:])
+			if err != nil {
+				return nil, err
+			}
+			b.WriteString(class)
+			i += end
+		default:
+			from := i
+			for i < len(glob) && strings.IndexByte("*?[", glob[i]) < 0 {
+				i++
+			}
+			b.WriteString(regexp.QuoteMeta(strings.ToValidUTF8(glob[from:i], "\ufffd")))
+		}
+	}
+	b.WriteString(`\z`)
+	return regexp.Compile(b.String())
+}
+
+// globClass translates the set that a text begins with, and says where it ends.
+func globClass(text string) (end int, class string, err error) {
+	body := text[1:]
+	not := strings.HasPrefix(body, "!")
+	if not {
+		body = body[1:]
+	}
+	closing := -1
+	if len(body) > 0 {
+		closing = strings.IndexByte(body[1:], ']') // the first character is one of the set, whatever it is
+	}
+	if closing < 0 {
+		return 0, "", errors.New("a [ without its ]")
+	}
+	end = len(text) - len(body) + closing + 2
+	chars := []rune(body[:closing+1])
+	var b strings.Builder
+	b.WriteByte('[')
+	if not {
+		b.WriteByte('^')
+	}
+	for i := 0; i < len(chars); i++ {
+		if i+2 < len(chars) && chars[i+1] == '-' {
+			if chars[i] <= chars[i+2] { // else it is empty
+				fmt.Fprintf(&b, `\x{%x}-\x{%x}`, chars[i], chars[i+2])
+			}
+			i += 2
+			continue
+		}
+		fmt.Fprintf(&b, `\x{%x}`, chars[i])
+	}
+	b.WriteByte(']')
+	switch b.String() {
+	case "[]":
+		return end, `[^\x00-\x{10FFFF}]`, nil
+	case "[^]":
+		return end, ".", nil
+	}
+	return end, b.String(), nil
+}

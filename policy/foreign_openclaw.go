@@ -1,0 +1,306 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// openclawFormat is a mapping of OpenClaw's events to handlers, and the member `hooks`
+// of its configuration. Both are JSON5.
+//
+//	{"hooks": {"before-tool-call": [{"handler": "hooks/guard.sh", "priority": 10}], "message_sent": "hooks/log.py"}}
+//	{"hooks": [{"event": "before_tool_call", "command": "./guard.sh", "timeoutMs": 5000}]}
+//
+// A handler is a program in the directory of the file, which gets the event in
+// Grapnel's own words. The modules of JavaScript that OpenClaw itself loads share its
+// process, hold state there from event to event and call functions of its context:
+// started for one event each they would not be the same hooks, so that they are named
+// and left out.
+var openclawFormat = &format{
+	name:    "openclaw",
+	user:    []string{".openclaw/openclaw.json", ".openclaw/hooks.json"},
+	project: []string{".openclaw/hooks.json", "openclaw-hooks.json"},
+	managed: []string{"/etc/openclaw/hooks.json"},
+	parse:   parseOpenClaw,
+}
+
+// An openclawEvent is one of OpenClaw's hooks.
+type openclawEvent struct {
+	name    string // with underscores
+	on      []grapnel.Kind
+	answers bool // what its handlers say counts; those of others are not waited for
+	closed  bool // a handler that fails blocks
+}
+
+// openclawEvents are those that other agents have too.
+var openclawEvents = []openclawEvent{
+	{name: "gateway_start", on: []grapnel.Kind{grapnel.GatewayStart}},
+	{name: "gateway_stop", on: []grapnel.Kind{grapnel.GatewayStop}},
+	{name: "session_start", on: []grapnel.Kind{grapnel.SessionStart}},
+	{name: "session_end", on: []grapnel.Kind{grapnel.SessionEnd}},
+	{name: "before_agent_start", on: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
+	{name: "before_prompt_build", on: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
+	{name: "before_agent_run", on: []grapnel.Kind{grapnel.PromptBefore}, answers: true, closed: true},
+	{name: "before_agent_finalize", on: []grapnel.Kind{grapnel.AgentAfter}, answers: true},
+	{name: "agent_end", on: []grapnel.Kind{grapnel.AgentAfter}},
+	{name: "llm_input", on: []grapnel.Kind{grapnel.ModelBefore}},
+	{name: "llm_output", on: []grapnel.Kind{grapnel.ModelAfter}},
+	{name: "before_tool_call", on: []grapnel.Kind{grapnel.ToolBefore}, answers: true, closed: true},
+	{name: "after_tool_call", on: []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
+	{name: "tool_result_persist", on: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
+	{name: "before_message_write", on: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
+	{name: "message_received", on: []grapnel.Kind{grapnel.MessageReceived}},
+	{name: "message_sending", on: []grapnel.Kind{grapnel.MessageBefore}, answers: true},
+	{name: "message_sent", on: []grapnel.Kind{grapnel.MessageSent}},
+	{name: "before_compaction", on: []grapnel.Kind{grapnel.CompactBefore}},
+	{name: "after_compaction", on: []grapnel.Kind{grapnel.CompactAfter}},
+	{name: "subagent_spawned", on: []grapnel.Kind{grapnel.SubagentStart}},
+	{name: "subagent_ended", on: []grapnel.Kind{grapnel.SubagentAfter}},
+}
+
+// openclawOnly are those that no other agent has.
+var openclawOnly = []string{
+	"agent_turn_prepare", "before_agent_reply", "before_dispatch", "before_install", "before_model_resolve", "before_reset",
+	"channel_pairing_requested", "cron_changed", "cron_reconciled", "heartbeat_prompt_contribution", "inbound_claim", "model_call_ended",
+	"model_call_started", "reply_dispatch", "reply_payload_sending", "resolve_exec_env", "skill_changed", "skill_proposal_changed",
+	"skill_proposal_evaluate", "subagent_delivery_target", "subagent_progress", "subagent_spawning",
+}
+
+// openclawSettings are the members of `hooks` in OpenClaw's own configuration that are
+// about requests over HTTP, which start agents and are no hooks.
+var openclawSettings = []string{
+	"allowRequestSessionKey", "allowedAgentIds", "allowedSessionKeyPrefixes", "defaultSessionKey", "enabled", "gmail", "mappings",
+	"maxBodyBytes", "path", "presets", "token", "transformsDir",
+}
+
+// openclawWay is the way out for what only OpenClaw can load.
+const openclawWay = `leave it to OpenClaw, or let a program do it: "command": "node hook.mjs", which reads the event from standard input`
+
+func parseOpenClaw(files []foreignFile) foreign {
+	r := &openclawReader{newForeignReader(files)}
+	for i := range files {
+		root := r.open(i, fromJSON5(files[i].data), jsonObject, jsonList)
+		switch hooks := root.get("hooks"); {
+		case root == nil:
+		case root.is(jsonList):
+			r.list("", "", root)
+		case hooks.is(jsonList):
+			r.list("hooks", "", hooks)
+		case hooks.is(jsonObject):
+			r.events("hooks", hooks)
+		case hooks != nil:
+			r.fail(hooks, "hooks", "", "is %s, neither an object of events nor a list", hooks.kind)
+		case path.Base(filepath.ToSlash(files[i].path)) != "openclaw.json":
+			r.events("", root)
+		}
+	}
+	return r.foreign
+}
+
+type openclawReader struct{ *foreignReader }
+
+func (r *openclawReader) events(at string, n *jsonNode) {
+	for _, name := range n.names {
+		at, value := strings.TrimPrefix(at+"."+name, "."), n.get(name)
+		switch {
+		case name == "internal":
+			r.internal(at, value)
+		case slices.Contains(openclawSettings, name):
+		case value.is(jsonList):
+			r.list(at, name, value)
+		default:
+			r.entry(at, name, value)
+		}
+	}
+}
+
+func (r *openclawReader) list(at, event string, list *jsonNode) {
+	for i, n := range list.items {
+		r.entry(fmt.Sprintf("%s[%d]", at, i), event, n)
+	}
+}
+
+// internal names the hooks of OpenClaw's own configuration.
+func (r *openclawReader) internal(at string, n *jsonNode) {
+	if handlers := n.get("handlers"); handlers != nil {
+		for i, h := range handlers.items {
+			r.fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "the module %q is one that only OpenClaw can load", textOf(h.get("module")))
+		}
+	}
+	if entries := n.get("entries"); entries != nil {
+		for _, name := range entries.names {
+			entry := entries.get(name)
+			if on := entry.get("enabled"); on == nil || on.isTrue() {
+				r.fail(entry, at+".entries."+name, openclawWay, "is a hook that only OpenClaw can load")
+			}
+		}
+	}
+}
+
+// event returns the event of a name, in the spelling with dashes or with underscores.
+// When there is none it says so.
+func (r *openclawReader) event(n *jsonNode, at, name string) *openclawEvent {
+	var known []string
+	plain := strings.ReplaceAll(name, "-", "_")
+	for i := range openclawEvents {
+		if openclawEvents[i].name == plain {
+			return &openclawEvents[i]
+		}
+		known = append(known, openclawEvents[i].name)
+	}
+	if slices.Contains(openclawOnly, plain) {
+		r.fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
+	} else {
+		r.fail(n, at, didYouMean(plain, append(known, openclawOnly...)), "%q is no event of OpenClaw", name)
+	}
+	return nil
+}
+
+// entry reads a handler of an event. It is the path of one, or an object.
+func (r *openclawReader) entry(at, event string, n *jsonNode) {
+	if event == "" {
+		name := n.get("event")
+		if !name.is(jsonText) {
+			r.fail(n, at, `write "event": "before_tool_call"`, "does not name its event")
+			return
+		}
+		event = name.text
+	}
+	ev := r.event(n, at, event)
+	if ev == nil {
+		return
+	}
+	line, handler := n.get("command"), n.get("handler")
+	if n.is(jsonText) {
+		handler = n
+	}
+	h := foreignHook{
+		Hook: Hook{
+			On: slices.Clone(ev.on), Timeout: Duration(openclawTimeouts[ev.answers]), Priority: r.priority(n, at), Run: &Command{Async: !ev.answers},
+		},
+		at: at, sequential: ev.answers,
+	}
+	if ev.closed {
+		h.OnError = "closed"
+	}
+	switch {
+	case line != nil && handler != nil:
+		r.fail(n, at, "write one entry for each", "has both a command and a handler")
+		return
+	case line.is(jsonText) && strings.TrimSpace(line.text) != "":
+		h.Name, h.Run.Line = calledAfter(line.text, event), line.text
+	case handler.is(jsonText):
+		program, hint, problem := r.program(handler.text)
+		if problem != "" {
+			r.fail(handler, at, hint, "the handler %q %s", handler.text, problem)
+			return
+		}
+		h.Name, h.Run.Args = filepath.Base(program), []string{program}
+	case n.kind != jsonObject:
+		r.fail(n, at, "", "is %s, neither the path of a handler nor an object", n.kind)
+		return
+	default:
+		r.fail(n, at, "", "has neither a handler nor a command")
+		return
+	}
+	match, ok := r.match(n, at, ev)
+	if !ok {
+		return
+	}
+	if h.Match = match; match != nil {
+		h.lost = append(h.lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.get("matcher").raw))
+	}
+	if t := n.get("timeoutMs"); t != nil {
+		if ms, ok := t.number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
+			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
+		} else {
+			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", short(string(t.raw)), openclawMaxTimeout)
+		}
+	}
+	r.add(n, h)
+}
+
+// openclawTimeouts are for handlers that name none, by whether what they say counts.
+var openclawTimeouts = map[bool]time.Duration{true: 15 * time.Second, false: 30 * time.Second}
+
+const openclawMaxTimeout = 600_000
+
+// program returns the file of a handler, or what is wrong with its path. That it does
+// not exist is found out when it is started: a guard that is gone fails, and is not
+// just left out.
+func (r *openclawReader) program(handler string) (program, hint, problem string) {
+	name, _, _ := strings.Cut(handler, "#") // names what a module exports
+	local := filepath.FromSlash(name)
+	switch {
+	case strings.TrimSpace(name) == "":
+		return "", "", "is empty"
+	case strings.Contains(name, "\x00"):
+		return "", "", "is no path"
+	case filepath.IsAbs(local) || path.IsAbs(name):
+		return "", "write it relative to the file", "is absolute"
+	case !filepath.IsLocal(local):
+		return "", "put it below that of the file", "leads out of its directory"
+	case slices.Contains([]string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"}, strings.ToLower(path.Ext(name))):
+		return "", openclawWay, "is a module that only OpenClaw can load"
+	}
+	return filepath.Join(filepath.Dir(r.files[r.file].path), local), "", ""
+}
+
+// priority turns OpenClaw's, of which the higher comes first and 0 is usual, into ours.
+func (r *openclawReader) priority(n *jsonNode, at string) *int {
+	p := n.get("priority")
+	if p == nil {
+		return nil
+	}
+	value, ok := p.number()
+	if !ok || value != math.Trunc(value) || math.Abs(value) > 1e6 {
+		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", short(string(p.raw)))
+		return nil
+	}
+	ours := grapnel.DefaultPriority - int(value)
+	return &ours
+}
+
+// openclawTools are OpenClaw's tools, by what others have of the kind.
+var openclawTools = map[string]grapnel.Class{
+	"exec": grapnel.ClassShell, "read": grapnel.ClassRead, "write": grapnel.ClassWrite, "edit": grapnel.ClassEdit, "apply_patch": grapnel.ClassEdit,
+	"web_fetch": grapnel.ClassFetch, "web_search": grapnel.ClassFetch, "sessions_spawn": grapnel.ClassTask,
+}
+
+// match reads the list of tools that a handler is meant for, nil for all. Without ok it
+// is one that OpenClaw refuses, or that would match nothing.
+func (r *openclawReader) match(n *jsonNode, at string, ev *openclawEvent) (m *Match, ok bool) {
+	list := n.get("matcher")
+	switch {
+	case list == nil:
+		return nil, true
+	case !strings.HasSuffix(ev.name, "_tool_call"):
+		r.note(list, at+".matcher", "", "goes with calls of tools only, and does not count")
+		return nil, true
+	case len(list.items) == 0:
+		r.fail(list, at+".matcher", "leave it out to mean all tools", "is no list of tools")
+		return nil, false
+	}
+	m = &Match{}
+	for _, tool := range list.items {
+		name := strings.ToLower(tool.text)
+		if name == "" || strings.Trim(name, toolNameChars) != "" {
+			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", short(string(tool.raw)))
+			return nil, false
+		}
+		if server, of, isMCP := strings.Cut(name, "__"); isMCP {
+			m.Tool = append(m.Tool, "mcp__"+server+"__"+of)
+		} else if class := openclawTools[name]; class != "" && string(class) != name {
+			m.Tool = append(m.Tool, string(class))
+		}
+		m.Tool = append(m.Tool, name)
+	}
+	return m, true
+}

@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// ForeignFile is a hook file of another system, for a person to look at.
+type ForeignFile struct {
+	Format string
+	Path   string
+	Hooks  []ForeignHook
+	Errors []*Error // entries that are left out
+	Notes  []*Error // of entries that are kept: what does not count of them
+}
+
+// ForeignHook is one hook of it.
+type ForeignHook struct {
+	Hook
+	Webhook *Webhook // nil = it is none
+	Rule    bool     // it is a rule that only its system has
+}
+
+// loads pins the files that `load:` finds, and the project files that their command
+// lines name.
+func (x *Examined) loads() []*Error {
+	file := File{Path: x.File, Scope: grapnel.ScopeProject}
+	seen := map[string]bool{}
+	for i := range x.Policy.Load {
+		l := &x.Policy.Load[i]
+		e := &entry{format: formatOf(l.Format.Text)}
+		for _, c := range (Request{}).find(file, l) {
+			if c.err != nil {
+				return []*Error{c.err}
+			}
+			if seen[c.source.Name] {
+				continue
+			}
+			seen[c.source.Name] = true
+			e.files = append(e.files, c)
+			x.contents[c.source.Digest] = c.data
+			x.Loads = append(x.Loads, PinnedLoad{Entry: i, Format: e.format.name, Path: c.path, Name: c.name, SHA256: c.source.Digest})
+		}
+		var broken []*Error
+		e.settle(func(*candidate) []byte { return nil })
+		for _, c := range e.files {
+			if c.err != nil {
+				broken = append(broken, c.err)
+			}
+		}
+		if len(broken) > 0 {
+			return broken
+		}
+		for j := range e.in {
+			in := &e.in[j]
+			f := ForeignFile{Format: e.format.name, Path: in.path}
+			for k := range e.hooks {
+				h := &e.hooks[k]
+				if h.file != j {
+					continue
+				}
+				f.Hooks = append(f.Hooks, ForeignHook{h.Hook, h.webhook, h.hook != nil})
+				if h.program() == nil {
+					continue
+				}
+				if err := x.pin(in.source.Name+"::"+h.Name, h.program()); err != nil {
+					return []*Error{{File: in.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+				}
+			}
+			f.Errors, f.Notes = ofFile(e.errors, in.path), ofFile(e.notes, in.path)
+			x.Foreign = append(x.Foreign, f)
+		}
+	}
+	return nil
+}
+
+// ofFile picks what is about a file.
+func ofFile(errs []*Error, path string) []*Error {
+	return slices.DeleteFunc(slices.Clone(errs), func(err *Error) bool { return err.File != path })
+}
+
+// naming returns what was trusted of a project of which a foreign source was part, as
+// it was then; nil if there is no such trust.
+func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
+	if !ofProject(source.Scope) {
+		return nil, PinnedLoad{}
+	}
+	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
+	for _, name := range names {
+		var t Trust
+		data, err := readFile(name, yaml.MaxSize)
+		if err != nil || json.Unmarshal(data, &t) != nil || s.name(t.File) != name {
+			continue // whose it is, nobody knows
+		}
+		for _, load := range t.Loads {
+			if load.Format+":"+load.Path == source.Name && load.SHA256 == source.Digest {
+				return &t, load
+			}
+		}
+	}
+	return nil, PinnedLoad{}
+}

@@ -1,0 +1,350 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Imported is what another system's hooks are in the words of a policy.
+type Imported struct {
+	Policy []byte   // a policy file, with a comment about each hook that lost something
+	Hooks  int      // in it
+	Lost   []*Error // what it does not say, and where that stood
+}
+
+// Formats lists the names that `load:` and [Import] know.
+func Formats() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// Import reads files of a format and writes their hooks as a policy. Hooks that a
+// policy can say only in part are written with a comment; those that would guard less
+// or run more than before are left out and stay with `load:`. An error means that
+// there is nothing to read.
+func Import(name string, paths []string) (*Imported, error) {
+	i := slices.IndexFunc(formats, func(f *format) bool { return f.name == name })
+	if i < 0 {
+		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, Formats()), "there are "+strings.Join(Formats(), ", "))}
+	}
+	var files []foreignFile
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		data, err := readFile(abs, maxImported+1)
+		if err != nil {
+			return nil, &Error{File: path, Msg: reason(err)}
+		}
+		if len(data) > maxImported {
+			return nil, &Error{File: path, Msg: fmt.Sprintf("is larger than %d MiB", maxImported>>20)}
+		}
+		files = append(files, foreignFile{
+			path: path, name: filepath.ToSlash(filepath.Base(path)), data: data,
+			source: grapnel.Source{Name: name + ":" + path, Scope: grapnel.ScopeUser, File: path},
+		})
+	}
+	return formats[i].parse(files).asPolicy(files), nil
+}
+
+// asPolicy writes what was found in files as a policy.
+func (found foreign) asPolicy(files []foreignFile) *Imported {
+	im := importer{names: map[string]bool{}}
+	im.lost = append(im.lost, found.broken...)
+	im.lost = append(im.lost, found.errors...)
+	im.lost = append(im.lost, found.notes...)
+	for k := range found.hooks {
+		im.hook(&found.hooks[k], files)
+	}
+	text := "version: 1\n"
+	if im.hooks > 0 {
+		text += "hooks:\n" + strings.TrimPrefix(im.out.String(), "\n")
+	}
+	return &Imported{Policy: []byte(text), Hooks: im.hooks, Lost: im.lost}
+}
+
+// maxImported is the size in bytes of the largest file that is read.
+const maxImported = 1 << 20
+
+type importer struct {
+	out   bytes.Buffer
+	hooks int
+	lost  []*Error
+	names map[string]bool
+}
+
+// hook writes one hook, or several where a rule does several things.
+func (im *importer) hook(h *foreignHook, files []foreignFile) {
+	at := files[h.file].path
+	lose := func(format string, args ...any) {
+		im.lost = append(im.lost, &Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.at) + fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case h.webhook != nil:
+		lose("%q posts to %s: a policy has no words for that, keep it with `load:`", h.Name, h.webhook.URL)
+		return
+	case h.match != nil && h.Match == nil && h.rule == nil:
+		lose("%q is left out, since a policy cannot say when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.lost, "; "), "its matcher"))
+		return
+	}
+	lost := slices.Clone(h.lost)
+	var parts []Hook
+	if h.rule != nil {
+		var more []string
+		parts, more = h.rule.asPolicy(h.Hook)
+		lost = append(lost, more...)
+	} else {
+		part := h.Hook
+		if part.Run != nil && len(part.Run.Vars) > 0 {
+			run := *part.Run
+			line := &run.Line
+			if len(run.Args) == 3 && run.Args[0] == "bash" && run.Args[1] == "-c" {
+				run.Args = slices.Clone(run.Args)
+				line = &run.Args[2]
+			}
+			for _, v := range slices.Backward(run.Vars) {
+				if name, value, _ := strings.Cut(v, "="); *line != "" {
+					*line = "export " + name + "=" + shellQuote(value) + "; " + *line
+				}
+			}
+			if *line == "" {
+				lost = append(lost, "its variables "+strings.Join(run.Vars, ", "))
+			}
+			part.Run = &run
+		}
+		parts = append(parts, part)
+	}
+	for _, clause := range lost {
+		lose("%q: %s", h.Name, clause)
+	}
+	for i, part := range parts {
+		fmt.Fprintf(&im.out, "\n  # %s", at)
+		if h.Line > 0 {
+			fmt.Fprintf(&im.out, ":%d", h.Line)
+		}
+		im.out.WriteByte('\n')
+		if i == 0 {
+			for _, clause := range lost {
+				fmt.Fprintf(&im.out, "  # not kept: %s\n", strings.Join(strings.Fields(clause), " "))
+			}
+		}
+		part.Name = im.unique(part.Name)
+		im.write(&part)
+		im.hooks++
+	}
+}
+
+// unique is a name that a policy accepts and that no hook before has.
+func (im *importer) unique(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, strings.ReplaceAll(name, "::", ":"))
+	for len(name) > 90 {
+		name = name[:len(name)-1]
+	}
+	name = strings.ToValidUTF8(cmp.Or(name, "hook"), "")
+	free := name
+	for n := 2; im.names[free]; n++ {
+		free = fmt.Sprintf("%s-%d", name, n)
+	}
+	im.names[free] = true
+	return free
+}
+
+// write writes a hook as an item of `hooks:`.
+func (im *importer) write(h *Hook) {
+	lead := "  - "
+	line := func(key, value string) {
+		fmt.Fprintf(&im.out, "%s%s: %s\n", lead, key, value)
+		lead = "    "
+	}
+	some := func(key, value string) {
+		if value != "" {
+			line(key, scalar(value))
+		}
+	}
+	line("name", scalar(h.Name))
+	kinds := make([]string, len(h.On))
+	for i, kind := range h.On {
+		kinds[i] = string(kind)
+	}
+	line("on", list(kinds))
+	if h.Match != nil {
+		line("match", flow(h.Match))
+	}
+	if h.Priority != nil {
+		line("priority", fmt.Sprint(*h.Priority))
+	}
+	if h.Timeout > 0 {
+		line("timeout", time.Duration(h.Timeout).String())
+	}
+	some("on_error", h.OnError)
+	switch {
+	case h.Decide != "" && h.Reason == "":
+		line(h.Decide, "true")
+	case h.Decide != "":
+		line(h.Decide, scalar(h.Reason))
+	case h.Replace != nil:
+		im.out.WriteString("    replace:\n")
+		for _, r := range h.Replace {
+			fmt.Fprintf(&im.out, "      - {pattern: %s, with: %s}\n", quoted(r.Pattern), quoted(r.With))
+		}
+	case h.Run != nil && h.Run.Args != nil:
+		line("run", list(h.Run.Args))
+	case h.Run != nil:
+		line("run", scalar(h.Run.Line))
+	}
+	if h.Run != nil {
+		some("speaks", h.Run.Speaks)
+		if h.Run.Async {
+			line("async", "true")
+		}
+	}
+}
+
+// asPolicy says what a rule does as hooks of a policy, and what is lost. What it does
+// to a tool call it does to the text of its JSON; a policy looks at the texts inside.
+func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
+	tool := slices.Contains(base.On, grapnel.ToolBefore)
+	if r.WhenRegex != "" {
+		base.Match = &Match{Text: []Pattern{{Text: "/" + r.WhenRegex + "/"}}}
+	}
+	if tool && (r.WhenRegex != "" || len(r.Replacements) > 0) {
+		lost = append(lost, "patterns were searched in the JSON of a tool's input, and are in each of its texts now")
+	}
+	base.Timeout = 0 // rules take none
+	if r.RejectReason != nil {
+		base.Decide, base.Reason = "block", *r.RejectReason
+		return []Hook{base}, lost
+	}
+	if base.OnError == "open" {
+		base.OnError = ""
+	}
+	if len(r.Replacements) > 0 {
+		h := base
+		for _, part := range r.Replacements {
+			if re, err := regexp.Compile(part.Pattern); err == nil && re.MatchString("") {
+				lost = append(lost, fmt.Sprintf("the pattern %q, which matches the empty text", part.Pattern))
+				continue
+			}
+			h.Replace = append(h.Replace, Replacement{Pattern: part.Pattern, With: part.Replacement})
+		}
+		if h.Replace != nil {
+			hooks = append(hooks, h)
+		}
+	}
+	if r.Prepend == "" && r.Append == "" {
+		return hooks, lost
+	}
+	h := base
+	if tool {
+		lost = append(lost, "what it puts before and behind the JSON of a tool's input")
+		h.On = slices.DeleteFunc(slices.Clone(h.On), func(k grapnel.Kind) bool { return k == grapnel.ToolBefore })
+	}
+	escape := func(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+	if r.Prepend != "" {
+		h.Replace = append(h.Replace, Replacement{Pattern: `\A(?s:.)`, With: escape(r.Prepend) + "${0}"})
+	}
+	if r.Append != "" {
+		h.Replace = append(h.Replace, Replacement{Pattern: `(?s:.)\z`, With: "${0}" + escape(r.Append)})
+	}
+	if len(h.On) > 0 {
+		if len(hooks) > 0 {
+			h.Name += "-around"
+		}
+		hooks = append(hooks, h)
+	}
+	return hooks, lost
+}
+
+// plain are texts that mean themselves in YAML, wherever they stand.
+var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*$`)
+
+func scalar(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return quoted(text)
+	}
+	if plain.MatchString(text) {
+		return text
+	}
+	return quoted(text)
+}
+
+// quoted writes a text between single quotes, where YAML knows no escapes, or as JSON
+// if it has lines.
+func quoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r > 0x7e && !isLetter(r) }) {
+		data, err := marshalPlain(text)
+		if err == nil {
+			return data
+		}
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+}
+
+func isLetter(r rune) bool { return r >= 0xa1 && r != 0xad && r < 0x2000 }
+
+func marshalPlain(v any) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+func list(texts []string) string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = scalar(text)
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// flow writes a match in one line.
+func flow(m *Match) string {
+	parts := map[string][]string{
+		"tool": m.Tool, "command": m.Command, "path": m.Path, "url": m.URL, "host": m.Host, "agent": m.Agent, "mcp": m.MCP,
+		"mode": m.Mode, "subagent": m.Subagent, "content": texts(m.Content), "prompt": texts(m.Prompt), "text": texts(m.Text),
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(parts)) {
+		if len(parts[key]) > 0 {
+			out = append(out, key+": "+list(parts[key]))
+		}
+	}
+	if m.Not != nil {
+		out = append(out, "not: "+flow(m.Not))
+	}
+	return "{" + strings.Join(out, ", ") + "}"
+}
+
+func texts(patterns []Pattern) []string {
+	var out []string
+	for _, p := range patterns {
+		out = append(out, p.Text)
+	}
+	return out
+}
+
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

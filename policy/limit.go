@@ -1,0 +1,512 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Limit is a `limit:`: how often something may happen within a time, or how much of
+// it there may be. Either Count or Sum and Max are set.
+type Limit struct {
+	Count  int      `json:"count,omitempty"`
+	Sum    string   `json:"sum,omitempty"` // a numeric expression over the event
+	Max    float64  `json:"max,omitempty"`
+	Per    Duration `json:"per"`
+	By     []string `json:"by,omitempty"`   // of limitBy; empty = all events together
+	Then   string   `json:"then,omitempty"` // block, ask; empty = block
+	Reason string   `json:"reason,omitempty"`
+}
+
+// limitBy says whose events are counted together, in the order in which a person
+// thinks of them.
+var limitBy = []struct {
+	word string
+	of   func(*grapnel.Event) string
+}{
+	{"session", func(ev *grapnel.Event) string { return ev.Session.ID }},
+	{"tool", func(ev *grapnel.Event) string { return part(ev.Tool).CanonicalName() }},
+	{"agent", func(ev *grapnel.Event) string { return ev.Agent.Name }},
+	{"user", func(ev *grapnel.Event) string { return ev.Session.User }},
+}
+
+// The shortest and the longest time of a limit.
+const (
+	minPer = time.Second
+	maxPer = 31 * 24 * time.Hour
+)
+
+// String says what is let through: 20 in 1m per session.
+func (l *Limit) String() string {
+	text := fmt.Sprintf("%d in %s", l.Count, shortly(time.Duration(l.Per)))
+	if l.Sum != "" {
+		text = fmt.Sprintf("a sum of %s in %s of %s", number(l.Max), shortly(time.Duration(l.Per)), l.Sum)
+	}
+	if len(l.By) > 0 {
+		text += " per " + strings.Join(l.By, " and ")
+	}
+	return text
+}
+
+// Counter keeps what limits have let through. Count hands change what is kept under
+// a key, nil for nothing, and keeps what it returns for at least the time that it
+// names; nil leaves everything as it is. Meanwhile nobody else changes that key.
+// change is called once, or not at all and there is an error: then nobody knows what
+// was let through.
+type Counter interface {
+	Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) error
+}
+
+// limit is a Limit at work.
+type limit struct {
+	Limit
+	name    string // of its hook
+	unit    string // what is counted, and for which hook: the beginning of its keys
+	sum     expression
+	facts   *factCache
+	message string
+	now     func() time.Time
+
+	// Of the Specs that are in force together; see together.
+	counter Counter
+	blocks  []grapnel.Spec // the other rules that may block
+}
+
+func newLimit(h *Hook, source grapnel.Source, cache *factCache) *limit {
+	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: time.Now}
+	l.sum.key, l.sum.source = keySum, l.Sum
+	l.unit = strings.Join([]string{"limit", source.Name, h.Name, l.Sum}, "\x00")
+	return l
+}
+
+// together tells the limits among Specs that are in force together of each other's
+// rules, and where to count.
+func together(specs []grapnel.Spec, counter Counter) {
+	var limits []*limit
+	var blocks []grapnel.Spec
+	for _, s := range specs {
+		switch hook := s.Hook.(type) {
+		case *limit:
+			limits = append(limits, hook)
+		case decide:
+			if hook.Decision == grapnel.Block && s.Mode == grapnel.Enforce {
+				blocks = append(blocks, s)
+			}
+		}
+	}
+	if len(limits) > 0 && counter == nil {
+		counter = &memory{}
+	}
+	for _, l := range limits {
+		l.counter, l.blocks = counter, blocks
+	}
+}
+
+// ReadsID: what comes twice in one firing is counted once.
+func (l *limit) ReadsID() {}
+
+// Handle counts an event, unless it is blocked anyway or beyond the limit. Nothing is
+// read or written for the events that the hook's Matcher leaves out.
+func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	for i := range l.blocks {
+		s := &l.blocks[i]
+		if !slices.Contains(s.On, ev.Kind) {
+			continue
+		}
+		if s.Match == nil {
+			return grapnel.Outcome{}, nil
+		}
+		if ok, err := s.Match.Match(ev, nil); ok && err == nil {
+			return grapnel.Outcome{}, nil
+		}
+	}
+	amount, most, err := l.amount(ev)
+	if err != nil {
+		return grapnel.Outcome{}, err
+	}
+	now := l.now()
+	var broken error
+	var used float64
+	var wait time.Duration
+	free := true
+	err = l.counter.Count(l.key(ev), func(kept []byte) ([]byte, time.Duration) {
+		var u usage
+		if u, broken = readUsage(kept); broken != nil {
+			broken = fmt.Errorf("limit: what was let through is not known any more, and is counted anew: %w", broken)
+		}
+		changed := u.age(now, time.Duration(l.Per))
+		used = u.total()
+		wait, free = u.take(now, time.Duration(l.Per), most, amount, callOf(ev))
+		if !free && !changed && broken == nil {
+			return nil, 0
+		}
+		return u.bytes(), max(time.Duration(l.Per), sameCall)
+	})
+	if err = errors.Join(err, broken); err != nil {
+		return grapnel.Outcome{}, err
+	}
+	if free {
+		return grapnel.Outcome{}, nil
+	}
+	out := grapnel.Outcome{Decision: grapnel.Block, Reason: l.Reason, Message: l.message}
+	if l.Then == "ask" {
+		out.Decision = grapnel.Ask
+	}
+	if out.Reason == "" {
+		out.Reason = l.explain(used, amount, now, wait)
+	}
+	return out, nil
+}
+
+// amount is what an event takes, and how much there is of it.
+func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
+	if l.Sum == "" {
+		return 1, float64(l.Count), nil
+	}
+	value, err := l.sum.run(l.facts.of(ev), nil)
+	if err != nil {
+		why, _, _ := strings.Cut(err.Error(), "\n") // without the drawing
+		return 0, 0, fmt.Errorf("sum: %s is no number here (%s)", l.Sum, why)
+	}
+	amount, ok := value.(float64)
+	if !ok || math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 { // a negative one would give room to what follows
+		return 0, 0, fmt.Errorf("sum: %s is %v here, and only numbers from 0 on add up", l.Sum, value)
+	}
+	return amount, l.Max, nil
+}
+
+// key names what an event is counted with.
+func (l *limit) key(ev *grapnel.Event) string {
+	parts := []string{l.unit}
+	for _, by := range limitBy {
+		if slices.Contains(l.By, by.word) {
+			parts = append(parts, by.word, by.of(ev))
+		}
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// explain is the reason where the policy names none.
+func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration) string {
+	text := fmt.Sprintf("The limit %q is reached: %v.", l.name, &l.Limit)
+	if l.Sum != "" {
+		text += fmt.Sprintf(" Used are %s, and this has %s.", number(used), number(amount))
+		if wait == 0 {
+			return text + " That alone is too much."
+		}
+	}
+	wait = (wait + time.Second - 1).Truncate(time.Second)
+	at := now.Add(wait)
+	clock := at.Format("15:04:05")
+	if wait > 12*time.Hour {
+		clock = at.Format("Mon 2 Jan 15:04")
+	}
+	return fmt.Sprintf("%s It is free again in %s, at %s.", text, shortly(wait), clock)
+}
+
+// shortly writes 1m instead of 1m0s.
+func shortly(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// number writes a sum without what only comes of adding: 0.1+0.2 is 0.3.
+func number(f float64) string {
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 12, 64), 64)
+	return strconv.FormatFloat(short, 'f', -1, 64)
+}
+
+// callOf names the action that an event is about, as far as anything does: what is
+// asked about twice is counted once.
+func callOf(ev *grapnel.Event) call {
+	t := part(ev.Tool)
+	var c call
+	switch {
+	case t.ID != "":
+		c.ID = shortDigest(ev.Session.ID, t.ID)
+	case ev.ID != "":
+		c.ID = shortDigest(ev.ID)
+	}
+	if t.ID != "" || ev.Kind == grapnel.PermissionBefore {
+		c.What = shortDigest(ev.Session.ID, t.Name, string(t.Input))
+	}
+	c.prompt = t.ID == "" && ev.Kind == grapnel.PermissionBefore
+	return c
+}
+
+func shortDigest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// A usage is what was let through within a time, oldest first. It is all that is kept
+// under a key.
+type usage struct {
+	Used  []used `json:"used,omitempty"`
+	Calls []call `json:"calls,omitempty"` // the youngest, which may come again
+}
+
+// used is what was let through at a time.
+type used struct {
+	At     int64   `json:"at"` // nanoseconds since 1970; of several, the last
+	Amount float64 `json:"amount"`
+}
+
+// call is one action. Claude Code's permission prompts do not say which call they are
+// about: What, its tool and input, does.
+type call struct {
+	used
+	ID     string `json:"id"`
+	What   string `json:"what,omitempty"`
+	prompt bool
+}
+
+// is reports whether c is about the same action as one before.
+func (c call) is(before call) bool {
+	return c.ID != "" && c.ID == before.ID || c.prompt && c.What == before.What
+}
+
+// Up to this many entries the window is exact. Of more, those in the same of coarse
+// parts of it are kept as one and leave it together, when the last of them does: never
+// is more let through than the limit says.
+const (
+	exact  = 64
+	coarse = 60
+)
+
+// A call that comes again within sameCall, as one of the last keepCalls, is the same.
+// No longer, since some agents number the calls of each turn from 0.
+const (
+	sameCall  = 2 * time.Minute
+	keepCalls = 64
+)
+
+// readUsage reads what is kept. What is broken is empty, and an error.
+func readUsage(kept []byte) (usage, error) {
+	if kept == nil {
+		return usage{}, nil
+	}
+	var u usage
+	if err := json.Unmarshal(kept, &u); err != nil {
+		return usage{}, err
+	}
+	if len(u.Used) > exact+coarse+1 || len(u.Calls) > keepCalls {
+		return usage{}, errors.New("it is longer than any that was written")
+	}
+	wrong := func(e used) bool { return e.At < 0 || e.Amount < 0 }
+	if slices.ContainsFunc(u.Used, wrong) || slices.ContainsFunc(u.Calls, func(c call) bool { return wrong(c.used) }) {
+		return usage{}, errors.New("it has negative numbers")
+	}
+	if !slices.IsSortedFunc(u.Used, func(a, b used) int { return cmp.Compare(a.At, b.At) }) {
+		return usage{}, errors.New("it is out of order")
+	}
+	return u, nil
+}
+
+func (u *usage) bytes() []byte {
+	data, _ := json.Marshal(u) // numbers that were read or checked, and hex
+	return data
+}
+
+// age forgets what is over, and reports whether the clock was turned back: what lies
+// in the future then happened just now, so that it does not count for ever.
+func (u *usage) age(now time.Time, per time.Duration) (turnedBack bool) {
+	at := now.UnixNano()
+	back := func(e *used) {
+		if e.At > at {
+			e.At, turnedBack = at, true
+		}
+	}
+	for i := range u.Used {
+		back(&u.Used[i])
+	}
+	for i := range u.Calls {
+		back(&u.Calls[i].used)
+	}
+	u.Used = slices.DeleteFunc(u.Used, func(e used) bool { return at-e.At >= int64(per) })
+	u.Calls = slices.DeleteFunc(u.Calls, func(c call) bool { return at-c.At >= int64(sameCall) })
+	return turnedBack
+}
+
+func (u *usage) total() float64 {
+	total := 0.0
+	for _, e := range u.Used {
+		total += e.Amount
+	}
+	return total
+}
+
+// take takes an amount, if no more than most is then used. Else nothing changes, and
+// it says how long to wait; 0 = that will never do. A call that comes again takes
+// what it wants more than before.
+func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c call) (wait time.Duration, free bool) {
+	more := amount
+	again := slices.IndexFunc(u.Calls, c.is)
+	if again >= 0 {
+		more = max(0, amount-u.Calls[again].Amount)
+	}
+	most *= 1 + 1e-9 // ten times 0.1 are 1
+	left := u.total()
+	if left+more > most && more > 0 {
+		for _, e := range u.Used {
+			if left -= e.Amount; left+more <= most {
+				return time.Duration(e.At + int64(per) - now.UnixNano()), false
+			}
+		}
+		return 0, false
+	}
+	at := now.UnixNano()
+	if more > 0 {
+		part := max(1, int64(per)/coarse)
+		last := len(u.Used) - 1
+		if len(u.Used) >= exact && u.Used[last].At/part == at/part {
+			u.Used[last] = used{at, u.Used[last].Amount + more}
+		} else {
+			u.Used = append(u.Used, used{at, more})
+		}
+	}
+	switch {
+	case again >= 0:
+		u.Calls[again].Amount += more
+	case c.ID != "":
+		if c.used = (used{at, amount}); c.prompt {
+			c.What = "" // nobody asks about it once more
+		}
+		u.Calls = append(u.Calls, c)
+		u.Calls = u.Calls[max(0, len(u.Calls)-keepCalls):]
+	}
+	return 0, true
+}
+
+// memory is a Counter for one process.
+type memory struct {
+	mu   sync.Mutex
+	kept map[string]remembered
+}
+
+type remembered struct {
+	data  []byte
+	until time.Time
+}
+
+// maxRemembered is how many keys a memory has. When there are more, those go that
+// would go next.
+const maxRemembered = 10_000
+
+// Count counts in memory.
+func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, keep := change(m.kept[key].data)
+	if data == nil {
+		return nil
+	}
+	now := time.Now()
+	if m.kept == nil {
+		m.kept = map[string]remembered{}
+	}
+	m.kept[key] = remembered{data, now.Add(keep)}
+	if len(m.kept) > maxRemembered {
+		m.sweep(now)
+	}
+	return nil
+}
+
+func (m *memory) sweep(now time.Time) {
+	maps.DeleteFunc(m.kept, func(_ string, r remembered) bool { return r.until.Before(now) })
+	keys := slices.SortedFunc(maps.Keys(m.kept), func(a, b string) int { return m.kept[a].until.Compare(m.kept[b].until) })
+	for _, key := range keys[:max(0, len(keys)-maxRemembered*9/10)] { // not each time
+		delete(m.kept, key)
+	}
+}
+
+// limit reads a `limit:`.
+func (p *fileParser) limit(n *yaml.Node) *Limit {
+	l := &Limit{}
+	var count, sum, most, per *yaml.Node
+	p.keys(n, "limit", map[string]func(*yaml.Node){
+		"count":  func(n *yaml.Node) { count, l.Count = n, *p.integer(n) },
+		"sum":    func(n *yaml.Node) { sum, l.Sum = n, p.sum(n) },
+		"max":    func(n *yaml.Node) { most, l.Max = n, p.number(n) },
+		"per":    func(n *yaml.Node) { per, l.Per = n, p.duration(n) },
+		"by":     func(n *yaml.Node) { l.By = p.limitedBy(n) },
+		"then":   func(n *yaml.Node) { l.Then = p.oneOf(n, "block", "ask") },
+		"reason": func(n *yaml.Node) { l.Reason = strings.TrimSpace(p.text(n)) },
+	})
+	if n.Kind != yaml.Map {
+		return l
+	}
+	switch {
+	case (count == nil) == (sum == nil):
+		p.fail(n, "for example {count: 20, per: 1m, by: session}", "limit wants a `count` or a `sum`")
+	case sum != nil && most == nil:
+		p.fail(n, "for example {sum: tool.input.amount, max: 500, per: 24h}", "limit does not say the `max` of the sum")
+	case count != nil && most != nil:
+		p.fail(most, "", "`max` goes with `sum`")
+	case count != nil && l.Count < 1:
+		p.fail(count, "what may never happen is a `block`", "a count begins at 1")
+	case most != nil && l.Max <= 0:
+		p.fail(most, "what may never happen is a `block`", "the max of a sum is more than 0")
+	}
+	switch d := time.Duration(l.Per); {
+	case per == nil:
+		p.fail(n, "for example `per: 1m`", "limit does not say `per` which time")
+	case d > 0 && (d < minPer || d > maxPer):
+		p.fail(per, "", "the time of a limit is between %s and %s", shortly(minPer), shortly(maxPer))
+	}
+	return l
+}
+
+func (p *fileParser) sum(n *yaml.Node) string {
+	source := p.text(n)
+	if _, err := compileExpression(keySum, source); err != nil {
+		p.fail(n, "", "%v", err)
+	}
+	return source
+}
+
+func (p *fileParser) number(n *yaml.Node) float64 {
+	f, err := strconv.ParseFloat(n.Text, 64)
+	if err != nil || n.Kind != yaml.Number {
+		p.fail(n, "", "want a number, not %q", n.Text)
+	}
+	return f
+}
+
+func (p *fileParser) limitedBy(n *yaml.Node) []string {
+	var words, by []string
+	for _, l := range limitBy {
+		words = append(words, l.word)
+	}
+	items := itemsOf(n)
+	if len(items) == 0 {
+		p.fail(n, "leave `by` out to count all events together", "the list is empty")
+	}
+	for _, item := range items {
+		word := p.oneOf(item, words...)
+		if slices.Contains(by, word) {
+			p.fail(item, "", "%s stands twice", word)
+		}
+		by = append(by, word)
+	}
+	return by
+}

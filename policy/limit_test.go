@@ -1,0 +1,477 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// limited is a policy at work whose limits go by a clock of the test.
+type limited struct {
+	*grapnel.Engine
+	clock   time.Time
+	records []grapnel.Record
+}
+
+// Observe keeps Records.
+func (l *limited) Observe(_ context.Context, rec *grapnel.Record) {
+	l.records = append(l.records, *rec)
+}
+
+// asks answers like a program that the policy runs.
+type asks func(*grapnel.Event) (grapnel.Outcome, error)
+
+func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limited {
+	t.Helper()
+	p, errs := Parse("p.yaml", []byte("version: 1\nhooks:\n"+hooks))
+	if len(errs) > 0 {
+		t.Fatalf("%s: %v", hooks, errs)
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Policy // what runs is what comes out of a snapshot
+	if err := json.Unmarshal(data, &again); err != nil {
+		t.Fatal(err)
+	}
+	specs, err := again.Build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, func(Command) grapnel.Hook {
+		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return program(ev) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &limited{clock: time.Unix(1_800_000_000, 0)}
+	if counter != nil {
+		together(specs, counter)
+	}
+	for _, s := range specs {
+		if hook, ok := s.Hook.(*limit); ok {
+			hook.now = func() time.Time { return l.clock }
+		}
+	}
+	if l.Engine, err = grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{l}}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// call is one call of a tool; id is that of the call, as agents give it.
+func limitCall(session, tool, input, id string) *grapnel.Event {
+	ev := &grapnel.Event{
+		Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: session, CWD: "/w", Root: "/w"},
+		Tool: &grapnel.Tool{ID: id, Name: tool, Class: grapnel.ClassShell, Input: json.RawMessage(input), Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	}
+	ev.Tool.Derive()
+	return ev
+}
+
+func (l *limited) fire(ev *grapnel.Event) grapnel.Verdict { return l.Fire(context.Background(), ev) }
+
+// wants fires calls and wants as many of them to go on.
+func (l *limited) wants(t *testing.T, calls, goOn int, what string, ev func(i int) *grapnel.Event) {
+	t.Helper()
+	passed := 0
+	for i := range calls {
+		if l.fire(ev(i)).Decision == grapnel.None {
+			passed++
+		}
+	}
+	if passed != goOn {
+		t.Errorf("%s: %d of %d go on, want %d", what, passed, calls, goOn)
+	}
+}
+
+func TestLimitBy(t *testing.T) {
+	t.Parallel()
+	for by, want := range map[string]int{ // of two calls each of 2 sessions x 2 tools x 2 agents x 2 users, at 1 each
+		"": 1, ", by: session": 2, ", by: tool": 2, ", by: agent": 2, ", by: user": 2,
+		", by: [session, tool]": 4, ", by: [user, agent, tool, session]": 16,
+	} {
+		l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 1, per: 1h"+by+"}}\n", nil, nil)
+		l.wants(t, 32, want, "limit"+by, func(i int) *grapnel.Event {
+			bit := func(n int) string { return fmt.Sprint(i >> n & 1) }
+			ev := limitCall("s"+bit(0), "t"+bit(1), `{}`, fmt.Sprint(i))
+			ev.Agent.Name, ev.Session.User = "a"+bit(2), "u"+bit(3)
+			return ev
+		})
+	}
+}
+
+func TestLimitSlides(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, "  - {name: slow, on: tool.before, limit: {count: 2, per: 1m, by: session}, message: too fast}\n", nil, nil)
+	next := 0
+	call := func() grapnel.Verdict {
+		next++
+		return l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(next)))
+	}
+	at := func(second int, want grapnel.Decision) grapnel.Verdict {
+		t.Helper()
+		l.clock = time.Unix(1_800_000_000, 0).Add(time.Duration(second) * time.Second)
+		v := call()
+		if v.Decision != want {
+			t.Errorf("at %d s: %v, want %v (%s)", second, v.Decision, want, v.Reason())
+		}
+		return v
+	}
+	at(0, grapnel.None)
+	at(40, grapnel.None)
+	v := at(50, grapnel.Block)
+	if want := `The limit "slow" is reached: 2 in 1m per session. It is free again in 10s, at ` + l.clock.Add(10*time.Second).Format("15:04:05") + "."; v.Reason() != want {
+		t.Errorf("reason %q, want %q", v.Reason(), want)
+	}
+	if !slices.Equal(v.Messages, []string{"too fast"}) {
+		t.Errorf("messages %q", v.Messages)
+	}
+	for second := 51; second < 60; second++ { // what is blocked does not prolong it
+		at(second, grapnel.Block)
+	}
+	at(60, grapnel.None)
+	at(61, grapnel.Block)
+	at(99, grapnel.Block)
+	at(100, grapnel.None)
+}
+
+func TestLimitThen(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 1, per: 1m, then: ask, reason: Once more?}}\n", nil, nil)
+	l.wants(t, 1, 1, "the first", func(int) *grapnel.Event { return limitCall("s", "Bash", `{}`, "1") })
+	if v := l.fire(limitCall("s", "Bash", `{}`, "2")); v.Decision != grapnel.Ask || v.Reason() != "Once more?" {
+		t.Errorf("%v %q, want the question", v.Decision, v.Reason())
+	}
+}
+
+// One action counts once, however often its hooks are asked about it.
+func TestLimitCountsAnActionOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("by the ID of the call", func(t *testing.T) {
+		t.Parallel()
+		l := newLimited(t, "  - {name: x, on: [tool.before, permission.before], limit: {count: 2, per: 1h}}\n", nil, nil)
+		fire := func(kind grapnel.Kind, session, id string, want grapnel.Decision) {
+			t.Helper()
+			ev := limitCall(session, "Bash", `{}`, id)
+			ev.Kind = kind
+			if v := l.fire(ev); v.Decision != want {
+				t.Errorf("%s %s of %s: %v, want %v", kind, id, session, v.Decision, want)
+			}
+		}
+		fire(grapnel.ToolBefore, "s", "1", grapnel.None)
+		fire(grapnel.PermissionBefore, "s", "1", grapnel.None)
+		fire(grapnel.ToolBefore, "r", "1", grapnel.None) // another session's first call
+		fire(grapnel.ToolBefore, "s", "1", grapnel.None)
+		fire(grapnel.ToolBefore, "s", "2", grapnel.Block)
+		fire(grapnel.ToolBefore, "r", "1", grapnel.None)
+		l.clock = l.clock.Add(sameCall) // an agent that numbers its calls anew in each turn
+		fire(grapnel.ToolBefore, "s", "1", grapnel.Block)
+	})
+	t.Run("a prompt that does not say which call it is about", func(t *testing.T) {
+		t.Parallel()
+		l := newLimited(t, "  - {name: x, on: [tool.before, permission.before], limit: {count: 2, per: 1h}}\n", nil, nil)
+		prompt := func(line string) *grapnel.Event {
+			ev := limitCall("s", "Bash", `{"command":"`+line+`"}`, "")
+			ev.Kind = grapnel.PermissionBefore
+			return ev
+		}
+		l.wants(t, 1, 1, "a call", func(int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"ls"}`, "1") })
+		l.wants(t, 3, 3, "its prompt", func(int) *grapnel.Event { return prompt("ls") })
+		l.wants(t, 3, 1, "prompts without calls", func(int) *grapnel.Event { return prompt("pwd") })
+	})
+	t.Run("in the second round", func(t *testing.T) {
+		t.Parallel()
+		rewrite := func(ev *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"ls -l"}`)}}, nil
+		}
+		l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 2, per: 1h}}\n  - {name: p, on: tool.before, run: p}\n", nil, rewrite)
+		l.wants(t, 4, 2, "calls without an ID that a program changes", func(int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"ls"}`, "") })
+		rounds := 0
+		for _, run := range l.records[0].Hooks {
+			if run.Name == "x" {
+				rounds++
+			}
+		}
+		if rounds != 2 {
+			t.Errorf("the limit was asked %d times about one call, and this test is about 2", rounds)
+		}
+	})
+	t.Run("a sum that grows", func(t *testing.T) {
+		t.Parallel()
+		l := newLimited(t, "  - {name: x, on: tool.before, limit: {sum: tool.input.n, max: 10, per: 1h}}\n", nil, nil)
+		for _, tt := range []struct {
+			n    int
+			id   string
+			want grapnel.Decision
+		}{{6, "1", grapnel.None}, {8, "1", grapnel.None}, {2, "1", grapnel.None}, {3, "2", grapnel.Block}, {2, "2", grapnel.None}, {9, "1", grapnel.Block}, {8, "1", grapnel.None}} {
+			if v := l.fire(limitCall("s", "pay", fmt.Sprintf(`{"n":%d}`, tt.n), tt.id)); v.Decision != tt.want {
+				t.Errorf("%d of call %s: %v, want %v", tt.n, tt.id, v.Decision, tt.want)
+			}
+		}
+	})
+}
+
+// What another rule blocks does not count, in whichever order they stand.
+func TestLimitLeavesOutWhatIsBlocked(t *testing.T) {
+	t.Parallel()
+	for _, hooks := range []string{
+		"  - {name: no-rm, on: tool.before, match: {command: rm}, block: no}\n  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n",
+		"  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n  - {name: no-rm, on: [tool.after, tool.before], match: {command: rm}, block: no}\n",
+	} {
+		l := newLimited(t, hooks, nil, nil)
+		l.wants(t, 3, 0, "rm", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"rm x"}`, fmt.Sprint(i)) })
+		l.wants(t, 3, 1, "ls", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"ls"}`, fmt.Sprint(10+i)) })
+	}
+	// A rule that only observes blocks nothing.
+	l := newLimited(t, "  - {name: no, on: tool.before, mode: observe, block: no}\n  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n", nil, nil)
+	l.wants(t, 3, 1, "observed", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{}`, fmt.Sprint(i)) })
+}
+
+func TestLimitObserves(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, "  - {name: x, on: tool.before, mode: observe, limit: {count: 2, per: 1h}}\n", nil, nil)
+	l.wants(t, 4, 4, "observed", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{}`, fmt.Sprint(i)) })
+	for i, rec := range l.records {
+		if want := []grapnel.Decision{grapnel.None, grapnel.None, grapnel.Block, grapnel.Block}[i]; rec.Would != want {
+			t.Errorf("call %d: would %v, want %v", i+1, rec.Would, want)
+		}
+	}
+}
+
+func TestLimitSum(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		limit  string
+		inputs []string
+		want   string // n = goes on, b = is blocked
+		reason string // of the last
+	}{
+		"a member":         {"sum: tool.input.amount, max: 100", []string{`{"amount":60}`, `{"amount":50}`, `{"amount":40}`, `{"amount":0}`, `{"amount":0.01}`}, "nbnnb", "a sum of 100 in 1h of tool.input.amount. Used are 100, and this has 0.01. It is free again in 1h, at"},
+		"too much at once": {"sum: tool.input.amount, max: 1000000", []string{`{"amount":1000001}`}, "b", "a sum of 1000000 in 1h of tool.input.amount. Used are 0, and this has 1000001. That alone is too much."},
+		"no rounding":      {"sum: tool.input.amount, max: 0.3", []string{`{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`}, "nnnb", "Used are 0.3,"},
+		"an expression":    {"sum: len(tool.command), max: 5", []string{`{"command":"ls"}`, `{"command":"pwd"}`, `{"command":"a"}`}, "nnb", "a sum of 5 in 1h of len(tool.command)"},
+		"whole numbers":    {"sum: tool.input.a + 2 * tool.input.b, max: 5", []string{`{"a":1,"b":2}`, `{"a":1,"b":0}`}, "nb", ""},
+		"text":             {"sum: float(tool.input.n), max: 5", []string{`{"n":"4.5"}`, `{"n":"4.5"}`}, "nb", ""},
+
+		// What cannot be counted is an error, and a limit fails closed.
+		"negative":    {"sum: tool.input.amount, max: 100", []string{`{"amount":-5}`}, "b", `hook "x" could not answer: sum: tool.input.amount is -5 here, and only numbers from 0 on add up`},
+		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
+		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
+		"not finite":  {"sum: 1 / tool.input.n, max: 100", []string{`{"n":0}`}, "b", "only numbers from 0 on add up"},
+		"a huge one":  {"sum: tool.input.n, max: 100", []string{`{"n":1e308}`, `{"n":1e308}`, `{"n":1}`}, "bbn", ""},
+		"not a table": {"sum: tool.input.amount, max: 100", []string{`[]`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLimited(t, "  - {name: x, on: tool.before, limit: {"+tt.limit+", per: 1h}}\n", nil, nil)
+			got, reason := "", ""
+			for i, input := range tt.inputs {
+				v := l.fire(limitCall("s", "pay", input, fmt.Sprint(i)))
+				got += map[grapnel.Decision]string{grapnel.None: "n", grapnel.Block: "b"}[v.Decision]
+				reason = v.Reason()
+			}
+			if got != tt.want || !strings.Contains(reason, tt.reason) {
+				t.Errorf("%s: %s %q, want %s %q", tt.inputs, got, reason, tt.want, tt.reason)
+			}
+		})
+	}
+}
+
+// failing is a Counter that cannot count, or that has something else under each key.
+type failing struct {
+	memory
+	err  error
+	kept []byte
+}
+
+func (f *failing) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	if f.err != nil {
+		return f.err
+	}
+	if f.kept != nil {
+		_ = f.memory.Count(key, func([]byte) ([]byte, time.Duration) { return f.kept, time.Hour })
+		f.kept = nil
+	}
+	return f.memory.Count(key, change)
+}
+
+// A limit that cannot count fails as its on_error says: closed, when it says nothing.
+func TestLimitThatCannotCount(t *testing.T) {
+	t.Parallel()
+	for onError, want := range map[string]grapnel.Decision{"": grapnel.Block, ", on_error: open": grapnel.None, ", on_error: ask": grapnel.Ask} {
+		l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 1, per: 1h}"+onError+"}\n", &failing{err: errors.New("disk full")}, nil)
+		for range 2 {
+			if v := l.fire(limitCall("s", "Bash", `{}`, "")); v.Decision != want || l.records[0].Hooks[0].Error != "disk full" {
+				t.Errorf("limit%s: %v, %+v, want %v", onError, v.Decision, l.records[0].Hooks, want)
+			}
+		}
+	}
+}
+
+// What is broken costs one error, and then it is counted anew: it neither opens the
+// gate for ever nor locks it for ever.
+func TestLimitWithABrokenCount(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []string{
+		"", "x", "[]", `{"used":[{"at":-1,"amount":1}]}`, `{"used":[{"at":1,"amount":-100}]}`, `{"used":[{"at":2,"amount":1},{"at":1,"amount":1}]}`,
+		`{"used":[{"at":1e99,"amount":1}]}`, `{"calls":[` + strings.Repeat(`{},`, keepCalls) + `{}]}`,
+	} {
+		l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 2, per: 1h}}\n", &failing{kept: []byte(kept)}, nil)
+		got := ""
+		for i := range 4 {
+			v := l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(i)))
+			got += map[grapnel.Decision]string{grapnel.None: "n", grapnel.Block: "b"}[v.Decision]
+			if i == 0 && !strings.Contains(v.Reason(), "is counted anew") {
+				t.Errorf("%q: %q", kept, v.Reason())
+			}
+		}
+		if got != "bnbb" { // the first is an error, and counts
+			t.Errorf("%q: %s, want bnbb", kept, got)
+		}
+	}
+	// One from the future counts from now on.
+	l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n", &failing{kept: []byte(`{"used":[{"at":9000000000000000000,"amount":1e300}]}`)}, nil)
+	for i, want := range []grapnel.Decision{grapnel.Block, grapnel.Block, grapnel.None} {
+		if v := l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(i))); v.Decision != want {
+			t.Errorf("after %d half hours: %v, want %v", i, v.Decision, want)
+		}
+		l.clock = l.clock.Add(30 * time.Minute)
+	}
+}
+
+// However calls come, in no window is more let through than the limit says; and a
+// limit that nobody used for its time lets a call through, wherever the clock went.
+func TestLimitLaw(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		per := time.Duration(rapid.Int64Range(int64(minPer), int64(time.Hour)).Draw(t, "per"))
+		most := float64(rapid.IntRange(1, 200).Draw(t, "most"))
+		now := time.Unix(1_800_000_000, 0)
+		type through struct {
+			at     time.Time
+			amount float64
+		}
+		var all []through
+		var u usage
+		for i := range rapid.IntRange(1, 400).Draw(t, "calls") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(per)/rapid.SampledFrom([]int64{1, 10, 100, 1000}).Draw(t, "pace")).Draw(t, "pause")))
+			amount := float64(rapid.IntRange(0, 3).Draw(t, "amount"))
+			if i%50 == 49 { // as another process does each time
+				kept := u.bytes()
+				var err error
+				if u, err = readUsage(kept); err != nil || len(kept) > 16<<10 {
+					t.Fatalf("%d bytes that were kept cannot be read: %v\n%s", len(kept), err, kept)
+				}
+			}
+			u.age(now, per)
+			wait, free := u.take(now, per, most, amount, call{ID: fmt.Sprint(i)})
+			if len(u.Used) > exact+coarse+1 {
+				t.Fatalf("%d entries are kept", len(u.Used))
+			}
+			if !free {
+				if wait < 0 || wait > per || wait == 0 && amount <= most {
+					t.Fatalf("%v of %v are to wait %v", amount, most, wait)
+				}
+				later := usage{Used: slices.Clone(u.Used)}
+				later.age(now.Add(wait), per)
+				if _, free := later.take(now.Add(wait), per, most, amount, call{}); !free && wait > 0 {
+					t.Fatalf("after the %v it was told to wait, it is not free", wait)
+				}
+				continue
+			}
+			all = append(all, through{now, amount})
+			sum := 0.0
+			for _, c := range all {
+				if now.Sub(c.at) < per {
+					sum += c.amount
+				}
+			}
+			if sum > most {
+				t.Fatalf("%v were let through in %v, and the limit is %v", sum, per, most)
+			}
+		}
+		jump := time.Duration(rapid.Int64Range(-int64(1000*time.Hour), int64(1000*time.Hour)).Draw(t, "jump"))
+		u.age(now.Add(jump), per)
+		u.age(now.Add(jump+per), per)
+		if _, free := u.take(now.Add(jump+per), per, most, 1, call{ID: "new"}); !free {
+			t.Fatalf("a clock that jumped by %v locks it for longer than %v: %s", jump, per, u.bytes())
+		}
+	})
+}
+
+// Up to 64 calls in the window it is exact.
+func TestLimitIsExactForFew(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		per := time.Minute
+		most := rapid.IntRange(1, exact).Draw(t, "most")
+		now := time.Unix(1_800_000_000, 0)
+		var u usage
+		var all []time.Time
+		for range rapid.IntRange(1, 300).Draw(t, "calls") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "pause")))
+			within := 0
+			for _, at := range all {
+				if now.Sub(at) < per {
+					within++
+				}
+			}
+			u.age(now, per)
+			_, free := u.take(now, per, float64(most), 1, call{})
+			if free != (within < most) {
+				t.Fatalf("%d of %d within the window: free = %v", within, most, free)
+			}
+			if free {
+				all = append(all, now)
+			}
+		}
+	})
+}
+
+// FuzzReadUsage: whatever is kept, a limit can be used again within its time.
+func FuzzReadUsage(f *testing.F) {
+	for _, text := range []string{"", "{}", "null", `{"used":[{"at":1800000000000000000,"amount":5}],"calls":[{"at":1,"amount":1,"id":"x"}]}`, `{"used":[{"at":9223372036854775807,"amount":1e308},{"at":9223372036854775807,"amount":1e308}]}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, kept []byte) {
+		u, err := readUsage(kept)
+		if err != nil && (u.Used != nil || u.Calls != nil) {
+			t.Errorf("%q is broken, and something of it counts: %v", kept, u)
+		}
+		now := time.Unix(1_800_000_000, 0)
+		u.age(now, time.Minute)
+		u.take(now, time.Minute, 1, 1, call{ID: "a"})
+		again, err := readUsage(u.bytes())
+		if err != nil {
+			t.Fatalf("%q becomes %q, which cannot be read: %v", kept, u.bytes(), err)
+		}
+		again.age(now.Add(time.Minute), time.Minute)
+		if _, free := again.take(now.Add(time.Minute), time.Minute, 1, 1, call{ID: "b"}); !free {
+			t.Errorf("%q locks it for longer than a minute", kept)
+		}
+	})
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	for i := range maxRemembered + 100 {
+		err := m.Count(fmt.Sprint(i), func([]byte) ([]byte, time.Duration) { return []byte("x"), time.Hour + time.Duration(i) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(m.kept) > maxRemembered {
+		t.Errorf("%d keys, want at most %d", len(m.kept), maxRemembered)
+	}
+	if _, ok := m.kept[fmt.Sprint(maxRemembered+99)]; !ok {
+		t.Error("the last is forgotten")
+	}
+}
