@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -54,21 +55,10 @@ func newCheck(c *console) *cobra.Command {
 			findings := []finding{}
 			bad := false
 			for _, file := range files {
-				found, size := checkFile(file, place, installed)
-				for _, f := range found {
-					bad = bad || f.Severity == "error"
-				}
-				findings = append(findings, found...)
-				if !c.json {
-					for _, f := range found {
-						color := red
-						if f.Severity == "warning" {
-							color = yellow
-						}
-						fmt.Fprintln(c.out, c.located(f, color))
-					}
-					if !slices.ContainsFunc(found, func(f finding) bool { return f.Severity == "error" }) {
-						fmt.Fprintf(c.out, "%s: %s, %s\n", file, c.paint(green, "good"), size)
+				for _, checked := range checkFile(file, place, installed) {
+					findings = append(findings, checked.found...)
+					if bad = bad || checked.bad(); !c.json {
+						c.printChecked(checked)
 					}
 				}
 			}
@@ -85,6 +75,30 @@ func newCheck(c *console) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of policies, for editors")
 	return c.jsonFlag(cmd)
+}
+
+// checked is what was found in one file.
+type checked struct {
+	file  string
+	found []finding
+	size  string // what is in force if nothing was found
+}
+
+func (f checked) bad() bool {
+	return slices.ContainsFunc(f.found, func(f finding) bool { return f.Severity == "error" })
+}
+
+func (c *console) printChecked(f checked) {
+	for _, found := range f.found {
+		color := red
+		if found.Severity == "warning" {
+			color = yellow
+		}
+		fmt.Fprintln(c.out, c.located(found, color))
+	}
+	if !f.bad() {
+		fmt.Fprintf(c.out, "%s: %s, %s\n", f.file, c.paint(green, "good"), f.size)
+	}
 }
 
 // ownFiles lists the user's policy and those of the project that the person is in.
@@ -118,9 +132,10 @@ func (c *console) located(f finding, color string) string {
 	return text
 }
 
-// checkFile looks at one file together with the packs it uses. size says what is
-// in force if nothing was found.
-func checkFile(file string, place answer.Place, installed bool) (found []finding, size string) {
+// checkFile looks at one file together with the packs it uses and the hook files of
+// other systems that it loads.
+func checkFile(file string, place answer.Place, installed bool) []checked {
+	this := checked{file: file}
 	p, errs := policy.Read(file)
 	var used []policy.Pack
 	if len(errs) == 0 {
@@ -130,26 +145,92 @@ func checkFile(file string, place answer.Place, installed bool) (found []finding
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
 		}
-		found = append(found, finding{e, "error"})
+		this.found = append(this.found, finding{e, "error"})
 	}
 	if p == nil {
-		return found, ""
+		return []checked{this}
 	}
 	var names []string
 	for _, pack := range used {
 		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
 		names = append(names, fmt.Sprintf("%s %d", pack.Pack.Text, pack.Policy.Pack.Version))
 	}
-	size = fmt.Sprintf("%d hooks", len(p.Hooks))
+	this.size = fmt.Sprintf("%d hooks", len(p.Hooks))
 	if len(names) > 0 {
-		size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
+		this.size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
 	}
-	found = append(found, suspicious(file, p)...)
+	this.found = append(this.found, suspicious(file, p)...)
+	var loaded []checked
+	if len(errs) == 0 && len(p.Load)+len(p.Networks) > 0 {
+		var found []finding
+		found, loaded = loads(file, p, place, installed)
+		this.found = append(this.found, found...)
+	}
 	if installed {
-		found = append(found, uninstalled(file, p, place)...)
-		found = append(found, mistrusted(file, place)...)
+		var specs []grapnel.Spec
+		for _, h := range p.Hooks {
+			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: h.On, Source: grapnel.Source{File: file}})
+		}
+		this.found = append(this.found, uninstalled(specs, place)...)
+		this.found = append(this.found, mistrusted(file, place)...)
 	}
-	return found, size
+	return append([]checked{this}, loaded...)
+}
+
+// loads looks at the files that the `load:` of a policy finds, as they are now, and
+// keeps nothing.
+func loads(file string, p *policy.Policy, place answer.Place, installed bool) (found []finding, loaded []checked) {
+	of := policy.File{Path: file, Must: true}
+	if abs, err := filepath.Abs(file); err == nil {
+		of.Path = abs
+	}
+	if filepath.Base(of.Path) == answer.ProjectPolicy && of.Path != place.Policy {
+		of.Scope = grapnel.ScopeProject
+	}
+	req := lookingRequest(place, []policy.File{of})
+	req.Snapshots, req.Trusts = "", ""
+	set := policy.Load(req)
+	for _, row := range set.Files {
+		if row.Format == "" {
+			for _, e := range row.Errors { // that only shows when it is put together
+				found = append(found, finding{e, "error"})
+			}
+			continue
+		}
+		c := checked{file: row.File, size: fmt.Sprintf("%d hooks of the format %s", row.Hooks, row.Format)}
+		for _, e := range row.Errors {
+			c.found = append(c.found, finding{e, "error"})
+		}
+		for _, e := range row.Notes {
+			c.found = append(c.found, finding{e, "warning"})
+		}
+		if installed && row.RunBy == "" {
+			c.found = append(c.found, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
+				return s.Source.Name != row.Format+":"+row.File
+			}), place)...)
+		}
+		loaded = append(loaded, c)
+	}
+	for _, w := range p.Networks {
+		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
+			found = append(found, finding{&policy.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}, "error"})
+		}
+	}
+	for _, l := range p.Load {
+		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
+			found = append(found, finding{&policy.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}, "warning"})
+		}
+	}
+	return found, loaded
+}
+
+// lookingRequest is that of commands that look at hooks and run none.
+func lookingRequest(place answer.Place, files []policy.File) policy.Request {
+	req := place.Request(files, func(policy.Command) grapnel.Hook { return grapnel.Func(nil) })
+	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
+		return newWebhook(w, place.Networks())
+	}
+	return req
 }
 
 // mistrusted says whether what a project's policy says is what counts.
@@ -159,26 +240,32 @@ func mistrusted(file string, place answer.Place) []finding {
 	}
 	set := policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), nil))
 	var found []finding
-	warn := func(msg string) {
-		found = append(found, finding{&policy.Error{File: file, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}, "warning"})
+	warn := func(about, msg string) {
+		found = append(found, finding{&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}, "warning"})
 	}
 	for _, loaded := range set.Files {
 		if !loaded.OfProject() {
 			continue
 		}
+		about := file
+		if loaded.Format != "" {
+			about = loaded.File
+		}
 		switch loaded.State {
 		case policy.Untrusted:
-			warn("nobody has trusted it, so nothing of it is in force")
+			warn(about, "nobody has trusted it, so nothing of it is in force")
 		case policy.Changed:
-			warn("it is not what was trusted, and that stays in force")
+			warn(about, "it is not what was trusted, and that stays in force")
+		case policy.Gone:
+			warn(about, "it is gone, and what was trusted stays in force")
 		case policy.Broken:
-			warn(loaded.Errors[0].Msg)
+			warn(about, loaded.Errors[0].Msg)
 		default:
 		}
 	}
 	if trust, err := place.Trusts().Of(file); err == nil && trust != nil {
 		for _, changed := range trust.Changed() {
-			warn(fmt.Sprintf("hooks do not run: %v", changed))
+			warn(file, fmt.Sprintf("hooks do not run: %v", changed))
 		}
 	}
 	return found
@@ -238,7 +325,7 @@ func misspelt(word string) string {
 }
 
 // uninstalled names the hooks on events that none of the installed agents sends.
-func uninstalled(file string, p *policy.Policy, place answer.Place) []finding {
+func uninstalled(hooks []grapnel.Spec, place answer.Place) []finding {
 	installs := installs(place)
 	if len(installs) == 0 {
 		return nil
@@ -254,11 +341,11 @@ func uninstalled(file string, p *policy.Policy, place answer.Place) []finding {
 		}
 	}
 	var found []finding
-	for _, h := range p.Hooks {
+	for _, h := range hooks {
 		for _, kind := range h.On {
 			if !sent[kind] && sendable(kind) {
 				found = append(found, finding{&policy.Error{
-					File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
+					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
 					Hint: "run \"grapnel install\" again",
 				}, "warning"})
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // explanation is what "grapnel explain --json" prints.
@@ -125,13 +126,23 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 	got := dialect.Receive(d, dialect.Input{Payload: payload})
 	ev := got.Event // what is wrong with it is in the Record
 	dirs := place.Dirs(ev, false)
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return nil, err
+	}
 	engine, set, err := answer.Open(place, place.Files(policies, dirs), &answer.Options{
 		Command: notRun,
+		Webhook: func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			verdict = *rec.Verdict
 			x.Error = rec.Error
 		})},
-		Background: listed(func(s grapnel.Spec) { x.NotRun = append(x.NotRun, s.Name) }),
+		Counter: looking{sp},
+		Background: listed(func(s grapnel.Spec) {
+			if !policy.WritesLine(s.Hook) {
+				x.NotRun = append(x.NotRun, s.Name)
+			}
+		}),
 	})
 	if err != nil {
 		return nil, err
@@ -155,11 +166,26 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 		if file.Notice != "" {
 			x.Notices = append(x.Notices, file.Notice)
 		}
+		if file.RunBy != "" && file.RunBy == x.Agent {
+			x.Notices = append(x.Notices, fmt.Sprintf("grapnel: %s runs the hooks of %s by itself, so none of them listens here", file.RunBy, file.File))
+		}
 	}
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		x.Notices = append(x.Notices, pause.Notice())
 	}
 	return x, nil
+}
+
+// looking is a Counter that keeps nothing, so that looking at a limit uses none of it.
+type looking struct{ spool *spool.Spool }
+
+// Count shows change what is kept.
+func (l looking) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	kept, err := l.spool.Counted(key)
+	if err == nil {
+		change(kept)
+	}
+	return err
 }
 
 // listed is a Background that runs nothing.
@@ -201,6 +227,8 @@ func (c *console) printExplanation(x *explanation) {
 		at := fmt.Sprintf("%s:%d", p.File, p.Line)
 		if pack, ok := strings.CutPrefix(p.Source, p.File+"#"); ok {
 			at += " (pack " + pack + ")"
+		} else if format, ok := strings.CutSuffix(p.Source, ":"+p.File); ok {
+			at += " (" + format + ")"
 		}
 		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, p.Hook, c.paint(dim, at))
 		if p.Matched != "" {

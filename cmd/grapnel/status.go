@@ -67,7 +67,7 @@ func status(place answer.Place) (*statusReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := policy.Load(place.Request(place.Files(nil, answer.DirsOf(dir)), func(policy.Command) grapnel.Hook { return grapnel.Func(nil) }))
+	set := policy.Load(lookingRequest(place, place.Files(nil, answer.DirsOf(dir))))
 	s.Policies = set.Files
 	for _, file := range set.Files {
 		if file.State == policy.Absent {
@@ -150,8 +150,31 @@ func (s *installState) inspect(rec *record.Record) {
 
 func (c *console) printPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s\n", p.Scope, p.State, p.Hooks, plain(p.File))
+		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s%s\n", p.Scope, p.State, p.Hooks, plain(p.File), ofFormat(p))
 	}
+}
+
+// ofFormat says what a hook file of another system holds.
+func ofFormat(p policy.Loaded) string {
+	if p.Format == "" {
+		return ""
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{p.Rules, "rules"}, {p.Commands, "commands"}, {p.Webhooks, "webhooks"}, {p.Skipped, "left out"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if p.RunBy != "" {
+		parts = append(parts, "not for "+p.RunBy+", which runs them by itself")
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf(" (%s)", p.Format)
+	}
+	return fmt.Sprintf(" (%s: %s)", p.Format, strings.Join(parts, ", "))
 }
 
 func (c *console) printStatus(s *statusReport) {

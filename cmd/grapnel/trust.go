@@ -22,19 +22,22 @@ import (
 
 // trustReport is what "grapnel trust --json" prints.
 type trustReport struct {
-	File     string       `json:"file"`
-	Digest   string       `json:"digest"`  // of all that is or would be pinned
-	Trusted  bool         `json:"trusted"` // it is, now
-	SHA256   string       `json:"sha256"`  // of the policy file
-	Pins     []policy.Pin `json:"pins"`
-	Unpinned []string     `json:"unpinned"`
-	Hooks    []trustHook  `json:"hooks"`
+	File    string `json:"file"`
+	Digest  string `json:"digest"`  // of all that is or would be pinned
+	Trusted bool   `json:"trusted"` // it is, now
+	SHA256  string `json:"sha256"`  // of the policy file
+
+	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
+	Pins     []policy.Pin        `json:"pins"`
+	Unpinned []string            `json:"unpinned"`
+	Hooks    []trustHook         `json:"hooks"`
 }
 
 type trustHook struct {
 	Name string   `json:"name"`
 	On   []string `json:"on"`
 	Does string   `json:"does"`
+	File string   `json:"file,omitempty"` // of another system
 }
 
 func newTrust(c *console) *cobra.Command {
@@ -42,7 +45,7 @@ func newTrust(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust FILE",
 		Short: "Let the policy of a project count",
-		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file and of the project files that its\ncommand lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest of what you have looked at.\nExit code 0: it is trusted now.",
+		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file, of the hook files that it loads, and\nof the project files that their command lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest of what you have looked at.\nExit code 0: it is trusted now.",
 		Example: `  grapnel trust grapnel.yaml
   grapnel trust grapnel.yaml --digest sha256:3d1f...`,
 		Args: usageArgs(cobra.ExactArgs(1)),
@@ -132,18 +135,34 @@ func (c *console) mayTrust(x *policy.Examined, digest string) error {
 
 func reportTrust(x *policy.Examined, trusted bool) trustReport {
 	r := trustReport{
-		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Pins: x.Pins, Unpinned: notNil(x.Unpinned), Hooks: []trustHook{},
+		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: notNil(x.Unpinned), Hooks: []trustHook{},
 	}
 	for _, use := range x.Policy.Use {
 		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
 	}
-	for i := range x.Policy.Hooks {
-		h := &x.Policy.Hooks[i]
+	add := func(h *policy.Hook, does, file string) {
 		on := make([]string, len(h.On))
 		for j, kind := range h.On {
 			on[j] = string(kind)
 		}
-		r.Hooks = append(r.Hooks, trustHook{Name: h.Name, On: on, Does: does(h)})
+		r.Hooks = append(r.Hooks, trustHook{Name: h.Name, On: on, Does: does, File: file})
+	}
+	for i := range x.Policy.Hooks {
+		h := &x.Policy.Hooks[i]
+		add(h, does(h), "")
+	}
+	for _, f := range x.Foreign {
+		for i := range f.Hooks {
+			h := &f.Hooks[i]
+			switch {
+			case h.Webhook != nil:
+				add(&h.Hook, "tells "+h.Webhook.URL, f.Path)
+			case h.Rule:
+				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
+			default:
+				add(&h.Hook, does(&h.Hook), f.Path)
+			}
+		}
 	}
 	return r
 }
@@ -151,6 +170,14 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 // does says what a hook does, in the words of the file.
 func does(h *policy.Hook) string {
 	switch {
+	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
+		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
+	case h.Context != nil && h.Context.Run != nil:
+		return "tells the model what this prints: " + h.Context.Run.Line
+	case h.Builtin != nil && h.Run == nil:
+		return h.Builtin.Name + ", into " + h.Builtin.File
+	case h.Limit != nil:
+		return "limits to " + h.Limit.String()
 	case h.Run != nil && h.Run.Args != nil:
 		return fmt.Sprintf("runs %q", h.Run.Args)
 	case h.Run != nil:
@@ -161,8 +188,11 @@ func does(h *policy.Hook) string {
 		return h.Decide
 	case h.Replace != nil:
 		return "replaces text"
-	case h.Set != nil:
+	case h.Set != nil || h.Places != nil:
 		var fields []string
+		for _, place := range h.Places {
+			fields = append(fields, fmt.Sprintf("%s to %s", &place, place.Value))
+		}
 		for field, value := range h.Set {
 			fields = append(fields, fmt.Sprintf("%s to %s", field, value))
 		}
@@ -178,11 +208,24 @@ func does(h *policy.Hook) string {
 func (c *console) printExamined(x *policy.Examined, changed bool) {
 	r := reportTrust(x, false)
 	fmt.Fprintln(c.out, c.paint(bold, plain(x.File)))
+	file := ""
 	for _, h := range r.Hooks {
+		if h.File != file {
+			file = h.File
+			fmt.Fprintln(c.out, c.paint(bold, plain(file)))
+		}
 		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, plain(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
 	}
-	if len(x.Pins) > 0 {
+	for _, f := range x.Foreign {
+		for _, e := range append(slices.Clone(f.Errors), f.Notes...) {
+			fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), plain(e.Error()))
+		}
+	}
+	if len(x.Pins)+len(x.Loads) > 0 {
 		fmt.Fprintln(c.out, "pinned with it")
+	}
+	for _, load := range x.Loads {
+		fmt.Fprintf(c.out, "  %s (%s)\n", plain(load.Path), load.Format)
 	}
 	for _, pin := range x.Pins {
 		there := ""
@@ -238,6 +281,9 @@ func digests(t *policy.Trust) map[string]string {
 	files := map[string]string{t.File: t.SHA256}
 	for _, pin := range t.Pins {
 		files[pin.Path] = pin.SHA256
+	}
+	for _, load := range t.Loads {
+		files[load.Path] = load.SHA256
 	}
 	return files
 }

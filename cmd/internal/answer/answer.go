@@ -244,7 +244,8 @@ func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place
 	seen := grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r })
 	engine, set, err := Open(place, place.Files(inv.policies, dirs), &Options{
 		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
-		Observers: []grapnel.Observer{seen, sp}, Background: sp, Stops: sp,
+		Webhook:   func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
 	})
 	if err != nil {
 		return lastResort(d, input, err), false
@@ -289,15 +290,19 @@ func lastResort(d *dialect.Dialect, input dialect.Input, err error) dialect.Repl
 
 // Options are how [Open] makes an engine.
 type Options struct {
-	Command    func(policy.Command) grapnel.Hook // what becomes of a `run:`; nil = left out
+	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:`; nil = left out
+	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
 	Observers  []grapnel.Observer
 	Background grapnel.Background // who runs observing hooks
 	Stops      grapnel.StopCounter
+	Counter    policy.Counter // where limits count; nil = in memory
 }
 
 // Open loads policy files into an engine. While there is a pause, hooks observe.
 func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
-	set := policy.Load(place.Request(files, opts.Command))
+	req := place.Request(files, opts.Command)
+	req.Counter, req.Webhook = opts.Counter, opts.Webhook
+	set := policy.Load(req)
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		set.Specs = pause.Apply(set.Specs)
 	}
@@ -322,9 +327,10 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 		}
 		cmd := &process.Command{
 			InDir: c.Scope == grapnel.ScopeProject, // what was pinned is what its words name there
-			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: env, Inherit: process.InheritFor(c.Scope),
+			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
+			Executor: process.System,
 		}
-		if d, ok := dialect.Find(c.Speaks); ok {
+		if d := c.Dialect(); d != nil {
 			cmd.Dialect, cmd.Vars = d, d.HookEnv
 		}
 		return cmd

@@ -78,10 +78,10 @@ func TestLocate(t *testing.T) {
 		xdg, root string
 		want      Place
 	}{
-		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state")}},
-		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state}},
-		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state}},
-		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state}},
+		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state"), Home: home}},
+		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home}},
+		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state, Home: home}},
+		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home}},
 	} {
 		t.Setenv("XDG_CONFIG_HOME", tt.xdg)
 		if got, err := Locate(tt.root, ""); got != tt.want || err != nil {

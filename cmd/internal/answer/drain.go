@@ -5,12 +5,30 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
+
+// late runs observing hooks: at once those that only write a line, since to start a
+// drain for them would take longer, and the others in the drain.
+type late struct{ spool *spool.Spool }
+
+// Run puts off what cannot be done at once. A line that could not be written is tried
+// once more there, where how a hook ended is kept.
+func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	waiting := slices.DeleteFunc(slices.Clone(hooks), func(s grapnel.Spec) bool {
+		if !policy.WritesLine(s.Hook) {
+			return false
+		}
+		_, err := s.Hook.Handle(ctx, ev)
+		return err == nil
+	})
+	return l.spool.Run(ctx, ev, waiting)
+}
 
 // startDrain starts this program once more, detached, to run the observing hooks
 // that the answer left behind. What cannot be started now waits for the next event.
@@ -68,19 +86,20 @@ func runPending(inv invocation) error {
 // findPending finds the hook as it was when it was put off: by the content of its
 // file then, which is kept, not by what the file says now.
 func findPending(place Place, p spool.Pending) (grapnel.Spec, error) {
-	file := policy.File{Path: p.File, Must: true}
-	if p.Scope == grapnel.ScopeProject.String() {
-		trust, err := place.Trusts().Of(p.File)
-		if err != nil {
-			return grapnel.Spec{}, err
+	source := grapnel.Source{Name: p.Source, File: p.File, Digest: p.Digest}
+	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+		if scope.String() == p.Scope {
+			source.Scope = scope
 		}
-		file.Scope, file.Trust = grapnel.ScopeProject, trust != nil // else a command line names it
 	}
-	req := place.Request([]policy.File{file}, runner(place))
-	req.Frozen = map[string]string{p.File: p.Digest}
-	set := policy.Load(req)
-	for _, spec := range set.Specs {
-		if spec.Name == p.Hook && spec.Source.Name == p.Source && spec.Source.Digest == p.Digest {
+	req := place.Request(nil, runner(place))
+	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
+	specs, err := policy.LoadSource(req, source)
+	if err != nil {
+		return grapnel.Spec{}, err
+	}
+	for _, spec := range specs {
+		if spec.Name == p.Hook {
 			return spec, nil
 		}
 	}

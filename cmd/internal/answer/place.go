@@ -19,6 +19,7 @@ type Place struct {
 	State  string // everything that Grapnel keeps
 	Agent  string // whose settings file the command stands in; empty = unknown
 	Path   string // PATH for the programs of hooks; empty = that of this process
+	Home   string // where other systems keep the hooks of a user; empty = the home directory of the user database
 }
 
 // Spool is the directory of Records and pending observers.
@@ -65,7 +66,7 @@ func (p Place) Files(named, dirs []string) []policy.File {
 // Request is what loads policy files here. command makes the hook behind a `run:`;
 // nil = programs are left out.
 func (p Place) Request(files []policy.File, command func(policy.Command) grapnel.Hook) policy.Request {
-	return policy.Request{Files: files, Packs: packs.FS, Snapshots: p.Snapshots(), Trusts: p.Trusts(), Command: command}
+	return policy.Request{Files: files, Packs: packs.FS, Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 
 // installed is the place that an installation recorded. One that names no policy
@@ -91,7 +92,8 @@ func Locate(root, id string) (Place, error) {
 		if err != nil {
 			return Place{}, fmt.Errorf("--root %s: %w", root, err)
 		}
-		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state")}, nil
+		home, _ := os.UserHomeDir() // without one, what the user database says
+		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home}, nil
 	case id != "":
 		dir, err := record.Dir("")
 		if err != nil {
@@ -104,8 +106,8 @@ func Locate(root, id string) (Place, error) {
 		return installed(rec)
 	}
 	config := os.Getenv("XDG_CONFIG_HOME")
+	home, err := os.UserHomeDir()
 	if !filepath.IsAbs(config) {
-		home, err := os.UserHomeDir()
 		if err != nil {
 			return Place{}, errors.New("no home directory: set HOME, or use --root DIR")
 		}
@@ -115,5 +117,5 @@ func Locate(root, id string) (Place, error) {
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state}, nil
+	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state, Home: home}, nil
 }

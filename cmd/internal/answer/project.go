@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,16 +165,20 @@ func (p Place) keepRoot(name string, found root) root {
 // too many.
 func (p Place) sweepSessions() {
 	entries, _ := os.ReadDir(p.sessions())
-	var files []fs.FileInfo
+	type session struct {
+		name string
+		at   time.Time
+	}
+	var files []*session // pointers, since sorting each other type takes 10 KB of code
 	for _, entry := range entries {
 		if info, err := entry.Info(); err == nil {
-			files = append(files, info)
+			files = append(files, &session{entry.Name(), info.ModTime()})
 		}
 	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for i, info := range files {
-		if i >= keepSessions || time.Since(info.ModTime()) > sessionsAge {
-			_ = os.Remove(filepath.Join(p.sessions(), info.Name()))
+	slices.SortStableFunc(files, func(a, b *session) int { return b.at.Compare(a.at) })
+	for i, file := range files {
+		if i >= keepSessions || time.Since(file.at) > sessionsAge {
+			_ = os.Remove(filepath.Join(p.sessions(), file.name))
 		}
 	}
 }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// newDeliver is what grapnel-hook starts, which does not speak to servers itself.
+func newDeliver(c *console) *cobra.Command {
+	return &cobra.Command{
+		Use:    "deliver",
+		Short:  "Tell a webhook of an event, both read as JSON from standard input",
+		Hidden: true,
+		Args:   usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var d answer.Delivery
+			if err := json.NewDecoder(c.in).Decode(&d); err != nil {
+				return fmt.Errorf("cannot read what to deliver: %w", err)
+			}
+			if d.Event == nil {
+				return errors.New("cannot read what to deliver: there is no event")
+			}
+			w, err := newWebhook(d.Webhook, d.Networks)
+			if err != nil {
+				return err
+			}
+			if err := w.Deliver(cmd.Context(), d.Event); err != nil {
+				return fmt.Errorf("webhook %q: %w", d.Webhook.Name, err)
+			}
+			return nil
+		},
+	}
+}
+
+// newWebhook makes what a policy says into a hook, if its address may be reached.
+func newWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
+	opened, err := outbound.ParseNetworks(networks)
+	if err != nil {
+		return nil, err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}})
+	return client.Webhook(outbound.Config{
+		Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
+	})
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestDeliver runs "grapnel deliver" against a server on loopback. The certificate is
+// made known by a variable, which only Linux reads.
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/deliver",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err == nil {
+					err = os.WriteFile(filepath.Join(env.WorkDir, "got.json"), body, 0o600)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}))
+			env.Defer(server.Close)
+			known := filepath.Join(env.WorkDir, "known.pem")
+			env.Setenv("URL", server.URL)
+			env.Setenv("SSL_CERT_FILE", known)
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return os.WriteFile(known, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits,
+			// expand writes out the variables in a file: expand FILE
+			"expand": func(ts *testscript.TestScript, _ bool, args []string) {
+				text, err := os.ReadFile(ts.MkAbs(args[0]))
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(string(text), ts.Getenv)), 0o600))
+			},
+		},
+	})
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func newImport(c *console) *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "import FORMAT FILE...",
+		Short: "Write the hooks of another system as a policy",
+		Long: "Reads files that another system keeps its hooks in, prints them as a policy of Grapnel's own words, and says what a policy\n" +
+			"cannot say. The files stay as they are. What is left out goes on working with `load:`, which runs such files unchanged.\n\n" +
+			"Formats: " + strings.Join(policy.Formats(), ", "),
+		Example:           "  grapnel import claude-code ~/.claude/settings.json\n  grapnel import ironclaw hooks/hooks.json --to grapnel.yaml",
+		Args:              usageArgs(cobra.MinimumNArgs(2)),
+		ValidArgsFunction: completeFormat,
+		RunE: func(_ *cobra.Command, args []string) error {
+			im, err := policy.Import(args[0], args[1:])
+			if err != nil {
+				var at *policy.Error
+				if errors.As(err, &at) && at.File == args[0] {
+					return usageError{err}
+				}
+				return err
+			}
+			if to != "" {
+				if err := writeNew(to, im.Policy); err != nil {
+					return err
+				}
+			}
+			if c.json {
+				lost := im.Lost
+				if lost == nil {
+					lost = []*policy.Error{}
+				}
+				return c.printJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": lost})
+			}
+			if to == "" {
+				if _, err := c.out.Write(im.Policy); err != nil {
+					return err
+				}
+			} else {
+				fmt.Fprintf(c.out, "wrote %d hooks to %s\n", im.Hooks, to)
+			}
+			for _, lost := range im.Lost {
+				fmt.Fprintf(c.err, "grapnel: not kept: %v\n", lost)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "write the policy to this file, which must not be there yet")
+	return c.jsonFlag(cmd)
+}
+
+func completeFormat(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return policy.Formats(), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return withHint(fmt.Errorf("%s is there already", name), "leave --to out to print the policy, and add its hooks by hand")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}

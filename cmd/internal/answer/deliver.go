@@ -1,0 +1,88 @@
+package answer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// A Delivery is one event for one webhook: what "grapnel deliver" reads.
+type Delivery struct {
+	Webhook  policy.Webhook `json:"webhook"`
+	Networks []string       `json:"networks,omitempty"` // that were opened; see [Place.Networks]
+	Event    *grapnel.Event `json:"event"`
+}
+
+// Networks are those that webhooks may reach beyond what is public: the user's policy
+// names them, and no other may, since it can come from somebody else.
+func (p Place) Networks() []string {
+	return policy.Load(p.Request([]policy.File{{Path: p.Policy, Scope: grapnel.ScopeUser}}, nil)).Networks
+}
+
+// webhookHook tells a webhook of events. grapnel-hook cannot do that itself: what
+// connects to a server would make every start of it slower.
+func webhookHook(place Place, w policy.Webhook) grapnel.Hook {
+	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		self, err := os.Executable()
+		if err != nil {
+			return grapnel.Outcome{}, err
+		}
+		return grapnel.Outcome{}, send(ctx, place, self, w, ev)
+	})
+}
+
+// sendTime is how long a delivery may take at most: as long as the longest timeout of a
+// webhook, which the program keeps itself, and what its start takes.
+const sendTime = 40 * time.Second
+
+// send lets the program grapnel that lies beside this one deliver an event.
+func send(ctx context.Context, place Place, self string, w policy.Webhook, ev *grapnel.Event) error {
+	program, err := beside(self)
+	if err != nil {
+		return err
+	}
+	networks := place.Networks()
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, sendTime))
+	defer cancel()
+	cmd := &process.Command{
+		Name: w.Name, Args: []string{program, "deliver"}, Executor: process.System,
+		// Not where the agent works, and without variables that say whom to trust.
+		Dir: filepath.Dir(program), InDir: true, Inherit: process.InheritMinimal,
+		Dialect: &dialect.Dialect{
+			Name:       "deliver",
+			WriteEvent: func(ev *grapnel.Event) ([]byte, error) { return json.Marshal(Delivery{w, networks, ev}) },
+			ReadOutcome: func(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) {
+				if out.Exit == 0 {
+					return grapnel.Outcome{}, nil
+				}
+				said := strings.TrimPrefix(strings.TrimSpace(string(out.Stderr)), "grapnel: error: ")
+				return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, said)
+			},
+		},
+	}
+	_, err = cmd.Handle(ctx, ev)
+	return err
+}
+
+// beside returns the program grapnel in the directory of this one, or this one if it is
+// that. No other is looked for: what PATH leads to is an agent's to say.
+func beside(self string) (string, error) {
+	ext := ""
+	if strings.EqualFold(filepath.Ext(self), ".exe") {
+		ext = filepath.Ext(self)
+	}
+	program := filepath.Join(filepath.Dir(self), "grapnel"+ext)
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("webhooks are told by the program grapnel, and it is not beside this one: %w (install grapnel and grapnel-hook into the same directory)", err)
+	}
+	return program, nil
+}
