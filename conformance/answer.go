@@ -86,6 +86,7 @@ func (f *firing) blocks() *grapnel.Reason {
 		case c.hook.Async:
 		case c.out.Decision == grapnel.Block:
 			return &grapnel.Reason{Text: c.out.Reason, Cause: grapnel.CauseDecision}
+		case c.ended && c.err == nil && run.Cause != grapnel.CauseTimeout: // it did not fail; what it changed counts for nothing
 		case run.FailOpen && c.hook.FailureMode == "fail_closed":
 			return &grapnel.Reason{Text: c.hook.Name + ": " + run.Error, Cause: run.Cause}
 		}
@@ -187,7 +188,11 @@ func (f *firing) warnings() []warning {
 func (b *bench) logged() map[string][]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.logs)
+	logs := map[string][]string{}
+	for name, log := range b.logs {
+		logs[name] = log.Messages()
+	}
+	return logs
 }
 
 // missing waits until files have had their time to appear.

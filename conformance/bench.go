@@ -1,15 +1,19 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/builtin"
 )
 
 // A bench is an engine with the hooks of a case, and all that is noted about them.
@@ -25,7 +29,11 @@ type bench struct {
 	mu      sync.Mutex
 	calls   []*call
 	records []*grapnel.Record
-	logs    map[string][]string // of logging hooks
+	logs    map[string]*builtin.Logging // by name
+	failed  []failure                   // of webhooks
+
+	web     *web // what webhooks reach; nil = there are none
+	clients *outbound.Client
 }
 
 // A call is one time that a hook was asked.
@@ -59,7 +67,7 @@ type firing struct {
 
 // newBench makes an engine without hooks. Whoever has one closes it.
 func newBench(family *family, preset grapnel.Preset) (*bench, error) {
-	b := &bench{family: family, preset: preset, logs: map[string][]string{}}
+	b := &bench{family: family, preset: preset, logs: map[string]*builtin.Logging{}}
 	var err error
 	if b.engine, err = b.newEngine(); err != nil {
 		return nil, err
@@ -91,11 +99,19 @@ func (b *bench) newEngine(specs ...grapnel.Spec) (*grapnel.Engine, error) {
 func (b *bench) close(ctx context.Context) {
 	b.settle(ctx)
 	b.remove()
+	if b.clients != nil {
+		_ = b.clients.Close(ctx) // nobody answers any more, so deliveries end
+	}
 }
 
-// remove removes the files. A program that a case has left behind may still write
+// remove closes the web and removes the files. A program that a case has left behind may still write
 // some; the directory is the system's to tidy up.
-func (b *bench) remove() { _ = os.RemoveAll(b.top) }
+func (b *bench) remove() {
+	if b.web != nil {
+		b.web.close()
+	}
+	_ = os.RemoveAll(b.top)
+}
 
 // settle waits until nothing runs in the background any more. That closes the engine,
 // so the bench gets a new one with the same hooks. What outlives the case's time is
@@ -147,8 +163,9 @@ func (b *bench) heardOf() []*grapnel.Record {
 	return b.records
 }
 
-// completed lists the hooks that ended well, of those asked since the n-th call.
-func (b *bench) completed(n int, async bool) []string {
+// completed lists the hooks that ended well, of those asked since the n-th call. They
+// ran at the same time, so any order is as good as the expected one.
+func (b *bench) completed(n int, async bool) probe {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	names := []string{}
@@ -157,7 +174,13 @@ func (b *bench) completed(n int, async bool) []string {
 			names = append(names, c.hook.Name)
 		}
 	}
-	return names
+	return func(want any) any {
+		wanted := texts(want)
+		slices.SortStableFunc(names, func(a, b string) int {
+			return cmp.Compare(slices.Index(wanted, a), slices.Index(wanted, b))
+		})
+		return names
+	}
 }
 
 // watched is a hook of which the bench notes what it saw and said.

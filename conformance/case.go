@@ -154,7 +154,7 @@ func (c *Case) expected() []any {
 // the memory or the terminal of this process, or sets its environment.
 func (c *Case) alone() bool {
 	return contains(c.expected(), "max_rss_growth_mb") || contains(c.expected(), "terminal_output") ||
-		strings.Contains(string(c.body["args"]), `"parent_env"`)
+		strings.Contains(string(c.body["args"]), `"parent_env"`) || c.body["env"] != nil
 }
 
 // hasHook reports whether a hook of this kind stands anywhere in the case.

@@ -132,6 +132,8 @@ var rules = []rule{
 	}},
 	{named("hooks", "hooks"), func(want, got any) bool { return reflect.DeepEqual(uninformed(want), uninformed(got)) }},
 	{named("max_ms", "ms"), atMost},
+	{named("delivery_max_ms", "delivery_ms"), atMost},
+	{named("requests_max", "requests_at_once"), atMost},
 	{named("max_rss_growth_mb", "rss_growth_mb"), atMost},
 	{ending("_max_bytes"), func(want, got any) bool { text, _ := got.(string); return float64(len(text)) <= size(want) }},
 	{ending("_valid_utf8"), func(want, got any) bool { text, is := got.(string); return is && utf8.ValidString(text) == want }},

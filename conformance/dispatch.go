@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"path"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -21,7 +20,7 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	def := eventDef{Event: grapnel.Kind(c.Event), Native: c.Native, Input: d.Input}
 	b, err := d.Plan.bench(c.Dialect, def.Event)
-	if errors.Is(err, path.ErrBadPattern) {
+	if errors.Is(err, errMatcher) {
 		return c.compare(refused("invalid_matcher")), nil
 	}
 	if err != nil {

@@ -62,6 +62,9 @@ var builders = map[string]struct {
 // builderArgs are those that every builder takes.
 var builderArgs = []string{"project_root", "plugin_dir", "parent_env", "hook_type"}
 
+// maxEnvironment is more than systems let an environment be.
+const maxEnvironment = 16 << 20
+
 // flytoEnv starts a hook that prints its environment.
 func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
@@ -92,7 +95,7 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 		ev.Session.CWD = ev.Session.Root
 	}
 	w := &watched{bench: b, def: &hookDef{Name: "env", Kind: "command"}}
-	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto.HookEnv}
+	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto.HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
 	if d.Args["plugin_dir"] != nil { // a stranger's program, which must not see keys
 		cmd.Inherit = process.InheritMinimal
 	}

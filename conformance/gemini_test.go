@@ -105,7 +105,7 @@ func TestGeminiSettingsRun(t *testing.T) {
 		Files: []policy.GeminiHooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
 		Command: func(c policy.Command) grapnel.Hook {
 			d, _ := dialect.Find(c.Speaks)
-			return &process.Command{Name: c.Name, Args: c.Args, Env: c.Vars, Dialect: d, Vars: d.HookEnv}
+			return &process.Command{Name: c.Name, Args: c.Args, Env: c.Vars, Dialect: d, Vars: d.HookEnv, Executor: process.System}
 		},
 	})
 	if warnings != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/builtin"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -39,6 +40,9 @@ type globDef struct {
 	Glob string `json:"glob"`
 }
 
+// errMatcher is why a plan is refused.
+var errMatcher = errors.New("invalid matcher")
+
 // spec makes the hook's Spec. It listens to on, unless it names events itself.
 func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	s := grapnel.Spec{Name: def.Name, Source: grapnel.Source{Name: def.Source}, Priority: def.Priority}
@@ -57,7 +61,10 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 		s.On = on
 	}
 	if def.Matcher != nil {
-		s.Tools = []string{strings.ReplaceAll(def.Matcher.Glob, "[!", "[^")} // two spellings of "none of these"
+		var err error
+		if s.Match, err = policy.MiniclawGlob(def.Matcher.Glob); err != nil { // nobody else has globs
+			return fail(fmt.Errorf("%w: %w", errMatcher, err))
+		}
 	}
 	s.Timeout = time.Duration(def.TimeoutMS)*time.Millisecond + time.Duration(def.Timeout)*time.Second
 	switch def.FailureMode {
@@ -76,7 +83,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 		b.family.tune(def, &s)
 	}
 	w := &watched{bench: b, def: def}
-	if err := w.make(); err != nil {
+	if err := w.make(&s); err != nil {
 		return fail(err)
 	}
 	s.Hook = w
@@ -84,7 +91,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 }
 
 // make finds out what the hook does.
-func (w *watched) make() error {
+func (w *watched) make(s *grapnel.Spec) error {
 	switch w.def.Kind {
 	case "func":
 		var does behaviour
@@ -98,7 +105,7 @@ func (w *watched) make() error {
 			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return does.run(w.bench, ev) })
 		}
 	case "builtin":
-		var does builtin
+		var does shippedHook
 		if err := w.decode(&does); err != nil {
 			return err
 		}
@@ -126,7 +133,9 @@ func (w *watched) make() error {
 		if err != nil {
 			return err
 		}
-		w.runs(&process.Command{Name: w.def.Name, Line: line, Vars: speaks.HookEnv, MaxOutput: w.bench.family.maxOutput}, speaks)
+		w.runs(&process.Command{Name: w.def.Name, Line: line, Vars: speaks.HookEnv, MaxOutput: w.bench.family.maxOutput, Executor: process.System}, speaks)
+	case "webhook":
+		return w.webhook(s)
 	default:
 		return fmt.Errorf("there are no hooks of the kind %q here", w.def.Kind)
 	}
@@ -256,53 +265,34 @@ func (does *behaviour) change(ev *grapnel.Event) (grapnel.Outcome, error) {
 		if err := errors.Join(strict(now, &members), strict(does.Value, &more)); err != nil {
 			return grapnel.Outcome{}, err
 		}
+		if members == nil { // the input is null
+			members = more
+		}
 		maps.Copy(members, more)
 		value = encode(members)
 	}
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{p.field: value}}, nil
 }
 
-// builtin is a hook that the system brings along.
-type builtin struct {
+// shippedHook is a hook that the system brings along.
+type shippedHook struct {
 	Name   string   `json:"builtin"`
 	Tools  []string `json:"tools"`
 	Reason string   `json:"reason"`
 }
 
-func (does *builtin) hook(b *bench, name string) (grapnel.Hook, error) {
+func (does *shippedHook) hook(b *bench, name string) (grapnel.Hook, error) {
 	switch does.Name {
 	case "logging":
-		b.logs[name] = []string{}
-		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.logs[name] = append(b.logs[name], logLine(ev))
-			return grapnel.Outcome{}, nil
-		}), nil
+		log := &builtin.Logging{}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.logs[name] = log
+		return log, nil
 	case "blocking":
-		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			if ev.Kind != grapnel.ToolBefore || !slices.Contains(does.Tools, ev.Tool.Name) {
-				return grapnel.Outcome{}, nil
-			}
-			return grapnel.Outcome{Decision: grapnel.Block, Reason: does.Reason}, nil
-		}), nil
+		return builtin.Blocking(does.Tools, does.Reason), nil
 	default:
 		return nil, fmt.Errorf("there is no builtin %q", does.Name)
-	}
-}
-
-func logLine(ev *grapnel.Event) string {
-	switch ev.Kind {
-	case grapnel.ToolBefore:
-		return "pre:" + ev.Tool.Name
-	case grapnel.ToolAfter:
-		return "post:" + ev.Tool.Name
-	case grapnel.AgentBefore:
-		return "agent:start"
-	case grapnel.AgentAfter:
-		return "agent:end"
-	default:
-		return string(ev.Kind)
 	}
 }
 

@@ -14,6 +14,12 @@ var kinds = []struct {
 }{
 	{"ironclaw", "dispatch", dispatch},
 	{"ironclaw", "registry", registry},
+	{"ironclaw", "bundle", ironClawBundle},
+	{"ironclaw", "bootstrap", ironClawBootstrap},
+	{"ironclaw", "file_filter", ironClawFileFilter},
+	{"ironclaw", "webhook_body", webhookBody},
+	{"ironclaw", "webhook_delivery", webhookDelivery},
+	{"ironclaw", "builtin", builtinCase},
 	{"miniclaw", "dispatch", dispatch},
 	{"miniclaw", "sequence", sequence},
 	{"miniclaw", "registry", registry},
@@ -24,6 +30,11 @@ var kinds = []struct {
 	{"gemini", "dispatch", geminiDispatch},
 	{"gemini", "match", geminiMatch},
 	{"gemini", "plan", geminiPlan},
+	{"ssrf", "url", ssrfURL},
+	{"ssrf", "dns", ssrfDNS},
+	{"ssrf", "header", ssrfHeader},
+	{"ssrf", "header_set", ssrfHeaders},
+	{"ssrf", "transport", ssrfTransport},
 }
 
 func handlerOf(dialect, kind string) handler {

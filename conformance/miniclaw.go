@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -16,17 +15,23 @@ var miniclaw = family{
 	tune: func(def *hookDef, s *grapnel.Spec) {
 		if def.Kind == "command" {
 			s.OnError = cmp.Or(s.OnError, dialect.Miniclaw.OnError)
-			s.Match = among{grapnel.ToolBefore, grapnel.ToolAfter}
+			s.Match = calls{s.Match}
 		} else {
 			s.OnError = cmp.Or(s.OnError, grapnel.OnErrorOpen)
 		}
 	},
 }
 
-// among is a Matcher of kinds of events.
-type among []grapnel.Kind
+// calls is a Matcher of calls of tools, of which another may choose.
+type calls struct{ chosen grapnel.Matcher }
 
 // Match reports whether the event is one of them.
-func (kinds among) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
-	return slices.Contains(kinds, ev.Kind), nil
+func (c calls) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if ev.Kind != grapnel.ToolBefore && ev.Kind != grapnel.ToolAfter {
+		return false, nil
+	}
+	if c.chosen == nil {
+		return true, nil
+	}
+	return c.chosen.Match(ev, v)
 }

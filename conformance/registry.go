@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 // An operation is one thing that is done to an engine.
@@ -82,10 +84,19 @@ func (op *operation) compare(got any, err error) []Diff {
 type manager struct {
 	*bench
 
-	session  []grapnel.Spec  // hooks that travel into sub-agents
-	child    *grapnel.Engine // of the sub-agent
-	observed int             // how many Records there were before somebody observed
+	session *grapnel.Engine // whose hooks travel into sub-agents
+	child   *grapnel.Engine // of the sub-agent
+	heard   hearer
 }
+
+// A hearer is an observer that comes late. It counts the runs of hooks.
+type hearer struct {
+	listens bool
+	runs    atomic.Int64
+}
+
+// Observe counts.
+func (h *hearer) Observe(_ context.Context, rec *grapnel.Record) { h.runs.Add(int64(len(rec.Hooks))) }
 
 var operations = map[string]func(m *manager, ctx context.Context, op *operation) (any, error){
 	"register":             (*manager).register,
@@ -105,7 +116,7 @@ var operations = map[string]func(m *manager, ctx context.Context, op *operation)
 	"spawn_subagent":       (*manager).spawn,
 	"dispatch_in_subagent": (*manager).fireInSubagent,
 	"set_observer":         (*manager).observe,
-	"observed_min":         (*manager).heard,
+	"observed_min":         (*manager).heardOfRuns,
 	"effective_timeout":    (*manager).effectiveTimeout,
 	"new_manager":          (*manager).renew,
 }
@@ -114,7 +125,13 @@ func (m *manager) register(_ context.Context, op *operation) (any, error) {
 	if op.Hook == nil {
 		return nil, errors.New("no hook to register")
 	}
-	return nil, m.add([]hookDef{*op.Hook}, m.family.kinds())
+	known := m.family.kinds()
+	for _, k := range op.Hook.Points {
+		if !slices.Contains(known, k) {
+			return nil, fmt.Errorf("%s has no event %q", m.family.name, k)
+		}
+	}
+	return nil, m.add([]hookDef{*op.Hook}, known)
 }
 
 func (m *manager) unregister(_ context.Context, op *operation) (any, error) {
@@ -137,59 +154,46 @@ func (m *manager) remove(event grapnel.Kind, chosen func(*grapnel.Spec) bool) in
 		return m.engine.RemoveFunc(chosen)
 	}
 	removed := 0
-	var kept []grapnel.Spec
-	for _, s := range m.engine.Specs() {
-		if at := slices.Index(s.On, event); at >= 0 && chosen(&s) {
-			s.On = slices.Delete(s.On, at, at+1)
-			removed++
+	err := m.engine.Update(func(specs []grapnel.Spec) []grapnel.Spec {
+		var kept []grapnel.Spec
+		for _, s := range specs {
+			if at := slices.Index(s.On, event); at >= 0 && chosen(&s) {
+				s.On = slices.Delete(s.On, at, at+1)
+				removed++
+			}
+			if len(s.On) > 0 { // none would be all
+				kept = append(kept, s)
+			}
 		}
-		if len(s.On) > 0 {
-			kept = append(kept, s)
-		}
-	}
-	m.engine.RemoveFunc(func(*grapnel.Spec) bool { return true })
-	if err := m.engine.Add(kept...); err != nil {
+		return kept
+	})
+	if err != nil {
 		panic(err) // they were there before
 	}
 	return removed
 }
 
-// listed names the hooks, or those of one event, in the order in which they run. The
-// engine says which: it plans an event to which all of them listen.
-func (m *manager) listed(event grapnel.Kind) ([]string, error) {
-	var specs []grapnel.Spec
-	for _, s := range m.engine.Specs() {
-		if event == "" || slices.Contains(s.On, event) {
-			s.On, s.Tools, s.Match, s.Phase = []grapnel.Kind{grapnel.SessionStart}, nil, nil, grapnel.PhaseStep
-			specs = append(specs, s)
-		}
-	}
-	e, err := m.newEngine(specs...)
-	if err != nil {
-		return nil, err
-	}
+// listed names the hooks, or those of one event, in the order in which they run.
+func (m *manager) listed(event grapnel.Kind) []string {
 	names := []string{}
-	for _, entry := range e.Plan(&grapnel.Event{Kind: grapnel.SessionStart}).Entries {
-		names = append(names, entry.Hook)
+	for _, s := range m.engine.List(event) {
+		names = append(names, s.Name)
 	}
-	return names, nil
+	return names
 }
 
-func (m *manager) list(_ context.Context, op *operation) (any, error) { return m.listed(op.Event) }
+func (m *manager) list(_ context.Context, op *operation) (any, error) { return m.listed(op.Event), nil }
 
 func (m *manager) count(_ context.Context, op *operation) (any, error) {
-	names, err := m.listed(op.Event)
-	return len(names), err
+	return m.engine.Count(op.Event), nil
 }
 
 func (m *manager) has(_ context.Context, op *operation) (any, error) {
-	names, err := m.listed(op.Event)
-	return len(names) > 0, err
+	return m.engine.Count(op.Event) > 0, nil
 }
 
 func (m *manager) isEmpty(_ context.Context, op *operation) (any, error) {
-	names, err := m.listed(op.Event)
-	return len(names) == 0, err
+	return m.engine.Count(op.Event) == 0, nil
 }
 
 func (m *manager) disableAll(context.Context, *operation) (any, error) {
@@ -202,7 +206,7 @@ func (m *manager) enableAll(context.Context, *operation) (any, error) {
 	return nil, nil
 }
 
-func (m *manager) compose(_ context.Context, op *operation) (any, error) {
+func (m *manager) compose(ctx context.Context, op *operation) (any, error) {
 	session, err := m.specs(op.Session, m.family.kinds())
 	if err != nil {
 		return nil, err
@@ -211,9 +215,42 @@ func (m *manager) compose(_ context.Context, op *operation) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.session = session
-	m.engine, err = m.newEngine(slices.Concat(session, engine)...)
-	return nil, err
+	if m.session, err = grapnel.New(session, &grapnel.Options{Preset: m.preset}); err != nil {
+		return nil, err
+	}
+	e, err := m.newEngine(engine...)
+	if err != nil {
+		return nil, err
+	}
+	m.engine = e.In(m.context(ctx))
+	if m.heard.listens {
+		m.engine.AddObserver(&m.heard)
+	}
+	return nil, nil
+}
+
+// enable switches the hooks of the session too.
+func (m *manager) enable(on bool) {
+	m.bench.enable(on)
+	if m.session != nil {
+		m.session.Enable(on)
+	}
+}
+
+// context is that of the session, which its sub-agents have too.
+func (m *manager) context(ctx context.Context) context.Context {
+	return grapnel.NewContext(ctx, m.session)
+}
+
+// settle waits for the hooks of the session too, and lets an observer stay.
+func (m *manager) settle(ctx context.Context) {
+	if m.session != nil {
+		_ = m.session.Close(ctx)
+	}
+	m.bench.settle(ctx)
+	if m.heard.listens {
+		m.engine.AddObserver(&m.heard)
+	}
 }
 
 func (m *manager) fireOne(ctx context.Context, op *operation) (any, error) {
@@ -245,18 +282,26 @@ func (m *manager) fireAsync(ctx context.Context, op *operation) (any, error) {
 
 // fireAll waits for the answer, and then for the hooks that nobody waits for.
 func (m *manager) fireAll(ctx context.Context, op *operation) (any, error) {
-	calls := m.called()
-	v, err := m.dispatchIn(ctx, m.engine, op.event())
+	ev, err := op.event().event(m.bench)
 	if err != nil {
 		return nil, err
 	}
-	m.settle(ctx)
+	calls := m.called()
+	var late <-chan grapnel.HookRun
+	f := m.fire(ev, func() (v grapnel.Verdict) {
+		v, late = m.engine.FireAll(ctx, ev)
+		return v
+	})
+	v := f.answer(ctx)
+	for range late { // until all have ended
+	}
 	v["completed"] = m.completed(calls, true)
 	return v, nil
 }
 
-func (m *manager) spawn(context.Context, *operation) (_ any, err error) {
-	m.child, err = m.newEngine(m.session...)
+func (m *manager) spawn(ctx context.Context, _ *operation) (any, error) {
+	e, err := m.newEngine()
+	m.child = e.In(m.context(ctx))
 	return nil, err
 }
 
@@ -268,17 +313,15 @@ func (m *manager) fireInSubagent(ctx context.Context, op *operation) (any, error
 }
 
 func (m *manager) observe(context.Context, *operation) (any, error) {
-	m.observed = len(m.heardOf())
+	m.heard.listens = true
+	m.engine.AddObserver(&m.heard)
 	return nil, nil
 }
 
-// heard is how many runs of hooks an observer heard of. As many as are expected is
-// as good as more.
-func (m *manager) heard(_ context.Context, op *operation) (any, error) {
-	runs := 0
-	for _, rec := range m.heardOf()[m.observed:] {
-		runs += len(rec.Hooks)
-	}
+// heardOfRuns is how many runs of hooks the observer heard of. As many as are expected
+// is as good as more.
+func (m *manager) heardOfRuns(_ context.Context, op *operation) (any, error) {
+	runs := m.heard.runs.Load()
 	if float64(runs) >= size(op.Expect) {
 		return op.Expect, nil
 	}
@@ -296,10 +339,10 @@ func (m *manager) effectiveTimeout(_ context.Context, op *operation) (any, error
 // renew makes an engine for hooks that somebody has to run. Without anybody there
 // is none, and no fallback either.
 func (m *manager) renew(_ context.Context, op *operation) (any, error) {
-	s := grapnel.Spec{Name: "any"}
+	cmd := &process.Command{Name: "any", Line: "true"}
 	if op.Executor != nil {
-		s.Hook = grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+		cmd.Executor = process.System
 	}
-	_, err := m.newEngine(s)
+	_, err := m.newEngine(grapnel.Spec{Name: cmd.Name, Hook: cmd})
 	return nil, err
 }
