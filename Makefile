@@ -20,7 +20,7 @@ demo: ## show Grapnel at work, without any agent
 
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/, as they are shipped
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -funcalign=16' -o bin/ ./cmd/...
 
 .PHONY: test
 test: ## run all tests that need nothing but Go, with the race detector

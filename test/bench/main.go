@@ -139,7 +139,7 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 // the memory of the file system and starts up to a tenth slower.
 func build(ctx context.Context, dir string) (bin string, err error) {
 	built := filepath.Join(dir, "build") + string(filepath.Separator)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", built,
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -funcalign=16", "-o", built,
 		"github.com/grapnel-dev/grapnel/cmd/grapnel-hook",
 		"github.com/grapnel-dev/grapnel/test/bench/static")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -34,6 +34,7 @@ type contest struct {
 	subject   *side
 	reference *side
 	budget    float64              // ratio that subject should stay below
+	exact     bool                 // both are the same each time, so the gate has no tolerance
 	show      func(float64) string // prints a cost
 }
 
@@ -50,6 +51,9 @@ func (c *contest) ratio() (float64, error) {
 func (c *contest) row() (row, error) {
 	ratio, err := c.ratio()
 	r := newRow(c.name, ratio, c.budget)
+	if c.exact {
+		r.OK = r.Margin >= 0
+	}
 	r.measured, r.unit = c.show(c.subject.min), c.reference.name
 	return r, err
 }

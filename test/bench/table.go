@@ -20,7 +20,7 @@ type row struct {
 	Ratio  float64 `json:"ratio"`  // measured over reference; the reference is named in the table
 	Budget float64 `json:"budget"` // what Ratio should stay below
 	Margin float64 `json:"margin"` // share of the budget that is left; negative above it
-	OK     bool    `json:"ok"`     // Margin is above -tolerance
+	OK     bool    `json:"ok"`     // Margin is above -tolerance, or above 0 where there is none
 
 	measured string // with its unit
 	unit     string // the reference
