@@ -59,7 +59,7 @@ func (k Kind) Native() bool { return strings.HasPrefix(string(k), NativePrefix) 
 // Which of the optional parts are there depends on the Kind. Hooks must not
 // change an Event; they answer with an [Outcome].
 type Event struct {
-	ID           string          `json:"id,omitempty"` // unique per firing; filled by the engine when a Record needs it
+	ID           string          `json:"id,omitempty"` // unique per firing; filled by the engine when a Record or an IDReader needs it
 	Kind         Kind            `json:"kind"`
 	Time         time.Time       `json:"time,omitzero"`
 	Agent        Agent           `json:"agent,omitzero"`

@@ -75,6 +75,12 @@ type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
 
+// IDReader is a Hook or a Matcher that reads [Event.ID]. Where one may listen, the
+// event has an ID in every firing, and not only where a Record needs one.
+type IDReader interface {
+	ReadsID()
+}
+
 // Explainer is a Matcher that can say in a few words what matched.
 type Explainer interface {
 	Explain(ev *Event, v *Verdict) string

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -471,9 +470,18 @@ func rawEqual(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, errX := decodeAny(a)
-	y, errY := decodeAny(b)
-	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// canonical writes a value with its keys in order and no white space.
+func canonical(raw json.RawMessage) ([]byte, error) {
+	v, err := decodeAny(raw)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
 }
 
 func decodeAny(raw json.RawMessage) (any, error) {

@@ -35,6 +35,7 @@ type lineup struct {
 	observers []*Spec
 	size      int  // how many there are
 	matchers  bool // any of them has a Matcher
+	readsID   bool // any of them is an IDReader, or its Matcher is
 }
 
 // table is what the layers of an engine hold, made ready for lookup. It never
@@ -123,6 +124,7 @@ func stoppable(k Kind) bool {
 func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
 	l.matchers = l.matchers || s.Match != nil
+	l.readsID = l.readsID || readsID(s.Hook) || readsID(s.Match)
 	phase := s.Phase
 	if preset.InChain && phase != PhaseObserve {
 		phase = PhaseStep
@@ -141,6 +143,11 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 			l.steps = append(l.steps, []*Spec{s})
 		}
 	}
+}
+
+func readsID(v any) bool {
+	_, reads := v.(IDReader)
+	return reads
 }
 
 // home is the number of the layer whose hook s is.

@@ -176,6 +176,13 @@ func (p *Preset) together(a, b *Spec) bool {
 	return !p.Chain && (p.Order == ByRegistration || a.priority() == b.priority())
 }
 
+// standsFor reports whether nothing is lost if s answers in o's place: a weaker scope
+// must not switch a guard off by naming the same one to no effect.
+func (s *Spec) standsFor(o *Spec) bool {
+	return s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
+		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
+}
+
 // once drops the answers that are not to be given because a hook with the same key
 // gives one. before are those of earlier steps.
 func (p *Preset) once(answers, before []answer) []answer {
@@ -185,7 +192,7 @@ func (p *Preset) once(answers, before []answer) []answer {
 	kept := answers[:0]
 	for i := range answers {
 		key := answers[i].spec.Key
-		same := func(a answer) bool { return a.spec.Key == key }
+		same := func(a answer) bool { return a.spec.Key == key && a.spec.standsFor(answers[i].spec) }
 		switch {
 		case key == "":
 		case slices.ContainsFunc(before, same), p.Once == OnceFirst && slices.ContainsFunc(kept, same):

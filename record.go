@@ -2,7 +2,8 @@ package grapnel
 
 import (
 	"context"
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 	"time"
 )
@@ -72,7 +73,10 @@ type Background interface {
 // newID returns an identifier that sorts by time: 48 bits of milliseconds, which
 // last until the year 10889, then 64 random bits.
 func newID(now time.Time) string {
-	return fmt.Sprintf("%012x%016x", uint64(now.UnixMilli())&(1<<48-1), rand.Uint64()) //nolint:gosec // an ID is no secret
+	var id [14]byte
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
+	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) //nolint:gosec // an ID is no secret
+	return hex.EncodeToString(id[:])
 }
 
 func milliseconds(d time.Duration) float64 {

@@ -74,13 +74,17 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	if f.record {
 		begun = time.Now()
 	}
-	if f.record && ev.ID == "" || l.matchers {
+	unnamed := ev.ID == "" && (f.record || l.readsID)
+	if unnamed || l.matchers {
 		// Matchers may keep what they worked out of an event by its pointer, so that
 		// of a firing must be its own: callers may use theirs again.
 		f.first = clone(ev)
 		f.ev = f.first
 	}
-	if f.record && ev.ID == "" {
+	if unnamed {
+		if begun.IsZero() {
+			begun = time.Now()
+		}
 		f.first.ID = newID(begun)
 	}
 	if unread != nil {
@@ -655,24 +659,35 @@ func (t *tally) end() {
 type late struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu
+	held   int  // functions that hold runs; guarded by mu
 
 	running sync.WaitGroup
 }
 
 // hold runs a function in a goroutine that Close waits for, unless it is too late.
+// What it fires is not too late for observing hooks either.
 func (l *late) hold(run func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.running.Go(run)
+	if l.closed {
+		return false
 	}
-	return !l.closed
+	l.held++
+	l.running.Go(func() {
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.held--
+		}()
+		run()
+	})
+	return true
 }
 
 func (l *late) run(ctx context.Context, ev *Event, hooks []Spec, heard *tally) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed && l.held == 0 {
 		return errors.New("the engine is closed")
 	}
 	for i := range hooks {

@@ -20,7 +20,7 @@ import (
 // what a page prints.
 var programs string
 
-var tools = []string{"cat", "chmod", "cmp", "cp", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sort", "tail", "wc"}
+var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sort", "tail", "wc"}
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A generated part of a page stands between two lines, so that the words around it
@@ -31,6 +32,7 @@ const (
 func TestTables(t *testing.T) {
 	t.Parallel()
 	checkParts(t, "events.md", map[string]string{"events": eventTable()})
+	checkParts(t, "foreign-hooks.md", map[string]string{"formats": formatTable()})
 	for _, agent := range install.Agents() {
 		d, ok := dialect.Find(agent.Name)
 		if !ok {
@@ -105,6 +107,25 @@ func when(holds bool, word string) string {
 		return word
 	}
 	return ""
+}
+
+func formatTable() string {
+	var rows [][]string
+	for _, f := range policy.ForeignFormats() {
+		row := []string{code(f.Name), "nobody", "", "", ""}
+		if f.Agent != "" {
+			row[1] = code(f.Agent)
+		}
+		for i, patterns := range [][]string{f.User, f.Project, f.Managed} {
+			var words []string
+			for _, pattern := range patterns {
+				words = append(words, code(pattern))
+			}
+			row[2+i] = list(words...)
+		}
+		rows = append(rows, row)
+	}
+	return table([]string{"format", "runs them by itself", "of a user", "of a project", "managed"}, rows)
 }
 
 func eventTable() string {

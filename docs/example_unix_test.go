@@ -1,0 +1,82 @@
+//go:build unix
+
+package docs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// A Go agent keeps the manners of the system that its hooks were written for.
+func Example_preset() {
+	spec := grapnel.Spec{Name: "h", Hook: grapnel.Guard(func(*grapnel.Event) string { return "no" })}
+
+	preset, _ := grapnel.FindPreset("ironclaw")
+	engine, err := grapnel.New([]grapnel.Spec{preset.Defaults(spec)}, &grapnel.Options{Preset: preset})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(engine.Specs()[0].Timeout)
+	// Output: 5s
+}
+
+// A Go agent loads a policy file, and says who runs its programs: those of the user
+// here, those of anybody else in a sandbox.
+func Example_policies() {
+	dir, err := os.MkdirTemp("", "grapnel-example-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "grapnel.yaml")
+	const text = `
+version: 1
+hooks:
+  - name: who
+    on: tool.before
+    run: test -z "$SANDBOX" || exit 2
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	sandbox := process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
+		p.Env = append(p.Env, "SANDBOX=yes") // yours puts p.Args behind a real one
+		return process.System.Run(ctx, p)
+	})
+	for _, scope := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopePlugin} {
+		set := policy.Load(policy.Request{
+			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
+			Command: func(c policy.Command) grapnel.Hook {
+				run := &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
+				if d := c.Dialect(); d != nil { // speaks:
+					run.Dialect, run.Vars = d, d.HookEnv
+				}
+				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
+					run.Executor = sandbox
+				}
+				return run
+			},
+		})
+		engine, err := grapnel.New(set.Specs, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		fmt.Println(scope, engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "ls"}}).Decision)
+		cancel()
+	}
+	// Output:
+	// user none
+	// plugin block
+}
