@@ -300,8 +300,15 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 	if len(slots) == 0 {
 		return nil
 	}
-	own := topMembers(t.Facts, f)
-	slices.SortStableFunc(own, func(a, b string) int { return cmp.Compare(min(r.input.find(a), 0), min(r.input.find(b), 0)) * -1 })
+	var own, absent []string
+	for _, name := range topMembers(t.Facts, f) {
+		if r.input.find(name) < 0 {
+			absent = append(absent, name)
+		} else {
+			own = append(own, name)
+		}
+	}
+	own = append(own, absent...)
 	values := viewOf(t, f)
 	if len(own) > 0 && r.input.find(own[0]) >= 0 || len(values) == 0 {
 		for i := range min(len(own), len(slots)) {

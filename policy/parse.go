@@ -228,7 +228,7 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 		p.fail(n, "", "hook %q: `on` is empty", h.Name)
 	}
 	for _, item := range items {
-		kinds := dialect.Kinds(item.Text)
+		kinds := Kinds(item.Text)
 		if item.Kind != yaml.String || kinds == nil {
 			p.fail(item, didYouMean(item.Text, eventNames()), "unknown event %q", item.Text)
 			continue
@@ -250,6 +250,25 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 	}
 }
 
+// Kinds returns what a name in a policy stands for: what [dialect.Kinds] knows, and the
+// events of systems whose hook files alone are read. It is nil for a name nobody knows.
+func Kinds(name string) []grapnel.Kind {
+	if kinds := dialect.Kinds(name); kinds != nil {
+		return kinds
+	}
+	for _, p := range ironClawPoints {
+		if p.name == name {
+			return []grapnel.Kind{p.kind}
+		}
+	}
+	for _, ev := range openclawEvents {
+		if ev.name == strings.ReplaceAll(name, "-", "_") {
+			return ev.on
+		}
+	}
+	return nil
+}
+
 func eventNames() []string {
 	var names []string
 	for _, c := range grapnel.Contracts {
@@ -259,6 +278,12 @@ func eventNames() []string {
 		for _, row := range d.Events {
 			names = append(names, row.Native)
 		}
+	}
+	for _, p := range ironClawPoints {
+		names = append(names, p.name)
+	}
+	for _, ev := range openclawEvents {
+		names = append(names, ev.name)
 	}
 	return names
 }

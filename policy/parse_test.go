@@ -1,9 +1,11 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -174,4 +176,31 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse accepts %q and Build does not: %v", data, err)
 		}
 	})
+}
+
+// What any of the systems calls an event is a name of it. IC-01, MC-01, OC-01, GC-01.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]grapnel.Kind{
+		"tool.before":       {grapnel.ToolBefore},
+		"PreToolUse":        {grapnel.ToolBefore},
+		"BeforeTool":        {grapnel.ToolBefore},
+		"beforeToolCall":    {grapnel.ToolBefore},
+		"PreToolCall":       {grapnel.ToolBefore},
+		"pre_tool_use":      {grapnel.ToolBefore},
+		"before_tool_call":  {grapnel.ToolBefore},
+		"before-tool-call":  {grapnel.ToolBefore},
+		"after-tool-call":   {grapnel.ToolAfter, grapnel.ToolFailed},
+		"transformResponse": {grapnel.ResponseBefore},
+		"beforetoolcall":    nil,
+	} {
+		if got := policy.Kinds(name); !slices.Equal(got, want) {
+			t.Errorf("Kinds(%s) = %v, want %v", name, got, want)
+		}
+	}
+	text := "version: 1\nhooks: [{name: n, on: [beforeToolCall, message-sending], block: no}]"
+	p, errs := policy.Parse("p.yaml", []byte(text))
+	if len(errs) > 0 || !slices.Equal(p.Hooks[0].On, []grapnel.Kind{grapnel.ToolBefore, grapnel.MessageBefore}) {
+		t.Errorf("parsed %+v, %v", p.Hooks, errs)
+	}
 }

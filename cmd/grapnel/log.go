@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -42,7 +43,7 @@ func newLog(c *console) *cobra.Command {
 				filter.Since = time.Now().Add(-d)
 			}
 			for _, name := range events {
-				kinds := dialect.Kinds(name)
+				kinds := policy.Kinds(name)
 				if kinds == nil {
 					return usageError{fmt.Errorf("unknown event %q", name)}
 				}
