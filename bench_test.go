@@ -124,3 +124,23 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// A hook behind a Matcher that wants an ID costs what the ID does.
+func BenchmarkFireMatcher(b *testing.B) {
+	for name, hook := range map[string]grapnel.Hook{"plain": says(grapnel.Outcome{}), "id": reads{}} {
+		b.Run(name, func(b *testing.B) {
+			s := step("h", hook)
+			s.Match = matchCommand("git push --force")
+			benchFire(b, nil, []grapnel.Spec{s})
+		})
+	}
+}
+
+// reads is a Hook that wants to know the ID of its event.
+type reads struct{}
+
+func (reads) ReadsID() {}
+
+func (reads) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, nil
+}

@@ -75,7 +75,7 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 // With returns an engine with these hooks of its own, which stand before those that
 // e has, for one session or sub-agent. It runs them as e does and tells e's
 // Observers. What changes in e later reaches it too; what changes in it does not
-// reach e. It has a Close of its own, which waits for the hooks that are its own.
+// reach e. About the scope of its hooks see [Engine.In]. It has a Close of its own, which waits for the hooks that are its own.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
 	opts := e.opts
 	opts.Observers = nil // they are e's
@@ -229,7 +229,8 @@ func (e *Engine) Has(k Kind) bool {
 // Plan returns who would run for ev, and in which step. No hook is called. During
 // a firing hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
-	return e.now().lineup(ev.Kind).plan(ev, &e.opts.Preset)
+	t := e.now()
+	return t.lineup(ev.Kind).plan(ev, t)
 }
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never
@@ -261,7 +262,7 @@ func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRu
 }
 
 // Start fires ev in the background, also after ctx is cancelled; Close waits for
-// it. The Verdict comes on the channel, which may be ignored. After Close nothing is
+// it and for its observing hooks. The Verdict comes on the channel, which may be ignored. After Close nothing is
 // fired, and the channel is closed without a Verdict.
 func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
 	verdict := make(chan Verdict, 1)

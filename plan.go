@@ -41,6 +41,7 @@ type lineup struct {
 // table is what the layers of an engine hold, made ready for lookup. It never
 // changes.
 type table struct {
+	preset    *Preset
 	states    []*state // of the layers
 	observers []Observer
 	ranked    []*Spec // the hooks that are switched on
@@ -52,7 +53,7 @@ type table struct {
 // newTable orders the hooks of all layers as if they were one.
 func newTable(states []*state, preset *Preset) *table {
 	t := &table{
-		states: states, byKind: make(map[Kind]*lineup), other: &lineup{},
+		preset: preset, states: states, byKind: make(map[Kind]*lineup), other: &lineup{},
 		unknown: &lineup{contract: &Contract{Blocks: BlockAction}},
 	}
 	for _, st := range states {
@@ -178,14 +179,14 @@ func (l *lineup) groups() [][]*Spec {
 	return append(groups, l.observers)
 }
 
-func (l *lineup) plan(ev *Event, preset *Preset) Plan {
+func (l *lineup) plan(ev *Event, t *table) Plan {
 	p := Plan{Event: ev.Kind, Entries: []Planned{}}
 	ev = clone(ev) // as in a firing
 	var all []answer
 	step := 0
 	for _, group := range l.groups() {
 		asked := len(all)
-		all = listening(all, group, ev, preset)
+		all = listening(all, group, ev, t)
 		for i := range all[asked:] {
 			a := &all[asked+i]
 			if i == 0 || inTurn(all[asked:]) {
@@ -207,7 +208,7 @@ func (l *lineup) plan(ev *Event, preset *Preset) Plan {
 
 // listening appends an answer, yet to be given, for each of the hooks that listens
 // and for each that cannot tell.
-func listening(all []answer, hooks []*Spec, ev *Event, preset *Preset) []answer {
+func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 	before := len(all)
 	for len(hooks) > 0 {
 		asked, ok, err := nextListening(hooks, ev)
@@ -225,7 +226,36 @@ func listening(all []answer, hooks []*Spec, ev *Event, preset *Preset) []answer 
 		}
 		all = append(all, a)
 	}
-	return all[:before+len(preset.once(all[before:], all[:before]))]
+	return all[:before+len(t.once(all[before:], all[:before]))]
+}
+
+// standsFor reports whether nothing is lost if s answers in o's place: neither a weaker
+// scope nor a session must switch a guard off by giving its key to something else.
+func (t *table) standsFor(s, o *Spec) bool {
+	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
+		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
+}
+
+// once drops the answers that are not to be given because a hook with the same key
+// gives one. before are those of earlier steps.
+func (t *table) once(answers, before []answer) []answer {
+	if t.preset.Once == OnceNot {
+		return answers
+	}
+	kept := answers[:0]
+	for i := range answers {
+		key := answers[i].spec.Key
+		same := func(a answer) bool { return a.spec.Key == key && t.standsFor(a.spec, answers[i].spec) }
+		switch {
+		case key == "":
+		case slices.ContainsFunc(before, same), t.preset.Once == OnceFirst && slices.ContainsFunc(kept, same):
+			continue
+		case t.preset.Once == OnceLast && slices.ContainsFunc(answers[i+1:], same):
+			continue
+		}
+		kept = append(kept, answers[i])
+	}
+	return kept
 }
 
 // nextListening asks hooks until one listens or cannot tell, and says how many it

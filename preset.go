@@ -175,32 +175,3 @@ func (p *Preset) compare(a, b *Spec) int {
 func (p *Preset) together(a, b *Spec) bool {
 	return !p.Chain && (p.Order == ByRegistration || a.priority() == b.priority())
 }
-
-// standsFor reports whether nothing is lost if s answers in o's place: a weaker scope
-// must not switch a guard off by naming the same one to no effect.
-func (s *Spec) standsFor(o *Spec) bool {
-	return s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
-		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
-}
-
-// once drops the answers that are not to be given because a hook with the same key
-// gives one. before are those of earlier steps.
-func (p *Preset) once(answers, before []answer) []answer {
-	if p.Once == OnceNot {
-		return answers
-	}
-	kept := answers[:0]
-	for i := range answers {
-		key := answers[i].spec.Key
-		same := func(a answer) bool { return a.spec.Key == key && a.spec.standsFor(answers[i].spec) }
-		switch {
-		case key == "":
-		case slices.ContainsFunc(before, same), p.Once == OnceFirst && slices.ContainsFunc(kept, same):
-			continue
-		case p.Once == OnceLast && slices.ContainsFunc(answers[i+1:], same):
-			continue
-		}
-		kept = append(kept, answers[i])
-	}
-	return kept
-}

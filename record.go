@@ -76,7 +76,9 @@ func newID(now time.Time) string {
 	var id [14]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
 	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) //nolint:gosec // an ID is no secret
-	return hex.EncodeToString(id[:])
+	var text [2 * len(id)]byte
+	hex.Encode(text[:], id[:])
+	return string(text[:])
 }
 
 func milliseconds(d time.Duration) float64 {

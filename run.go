@@ -180,7 +180,7 @@ func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
 		return
 	}
 	asked := len(f.answers)
-	f.answers = listening(f.answers, specs, f.sees(), &f.engine.opts.Preset)
+	f.answers = listening(f.answers, specs, f.sees(), f.table)
 	answers := f.answers[asked:]
 	if !inTurn(answers) {
 		f.ask(ctx, answers, round)

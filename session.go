@@ -24,7 +24,12 @@ func FromContext(ctx context.Context) *Engine {
 // In returns e for use where ctx is that of a session: with all hooks that ctx
 // carries before those of e, and with their Observers. The options are e's, and so
 // is whatever is added or removed. Later changes on both sides count; hooks that are
-// in both run once. Get it once for each agent, since it is made anew each time.
+// in both run once. Its Close is e's. Get it once for each agent, since it is made anew
+// each time.
+//
+// Hooks of a session never take back what those of e decide. Where a session's hooks
+// change events, give them [ScopeSession]: then steps of e that have answered before
+// them are asked again. An Observer that was given to both sides is told twice.
 //
 // Where ctx has nothing to add it is e. A nil e has none of its own. In never returns nil.
 func (e *Engine) In(ctx context.Context) *Engine {

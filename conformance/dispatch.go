@@ -19,6 +19,13 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	def := eventDef{Event: grapnel.Kind(c.Event), Native: c.Native, Input: d.Input}
+	family, err := familyOf(c.Dialect)
+	if err == nil {
+		err = def.resolve(family)
+	}
+	if err != nil {
+		return nil, err
+	}
 	b, err := d.Plan.bench(c.Dialect, def.Event)
 	if errors.Is(err, errMatcher) {
 		return c.compare(refused("invalid_matcher")), nil
@@ -54,9 +61,16 @@ func sequence(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
+	family, err := familyOf(c.Dialect)
+	if err != nil {
+		return nil, err
+	}
 	var kinds []grapnel.Kind
-	for _, def := range d.Events {
-		kinds = append(kinds, def.Event)
+	for i := range d.Events {
+		if err := d.Events[i].resolve(family); err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, d.Events[i].Event)
 	}
 	b, err := d.Plan.bench(c.Dialect, kinds...)
 	if err != nil {

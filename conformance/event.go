@@ -38,11 +38,22 @@ type input struct {
 	Reason       string          `json:"reason"`
 }
 
+// resolve finds the event by the system's own name where that stands alone.
+func (d *eventDef) resolve(f *family) (err error) {
+	if d.Event == "" && d.Native != "" {
+		d.Event, err = f.kindOf(d.Native)
+	}
+	if err == nil && grapnel.ContractOf(d.Event) == nil {
+		err = fmt.Errorf("unknown event %q", d.Event)
+	}
+	return err
+}
+
 // event makes the Event. What has no place in it stays in its Native part. An
 // event that cannot be had is empty: whoever fires it says so to the engine.
 func (d *eventDef) event(b *bench) (*grapnel.Event, error) {
-	if grapnel.ContractOf(d.Event) == nil {
-		return nil, fmt.Errorf("unknown event %q", d.Event)
+	if err := d.resolve(b.family); err != nil {
+		return nil, err
 	}
 	ev := &grapnel.Event{
 		Kind: d.Event, Agent: grapnel.Agent{Name: b.family.name}, Native: d.Input,

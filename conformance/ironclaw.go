@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,7 +60,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 		Given struct {
 			Plugins        map[string]json.RawMessage `json:"plugins"`
 			Inactive       []string                   `json:"inactive"`
-			Workspace      map[string]json.RawMessage `json:"workspace"`
+			Workspace      json.RawMessage            `json:"workspace"`
 			SessionSummary bool                       `json:"session_summary"`
 		} `json:"given"`
 	}
@@ -73,7 +74,16 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	for source, raw := range d.Given.Plugins {
 		req.Files = append(req.Files, fileOf(source, raw))
 	}
-	for path, raw := range d.Given.Workspace {
+	var workspace map[string]json.RawMessage
+	switch err := errorOf(d.Given.Workspace); {
+	case err != nil: // no file of it can be read
+		req.Files = append(req.Files, policy.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
+	case len(d.Given.Workspace) > 0:
+		if err := strict(d.Given.Workspace, &workspace); err != nil {
+			return nil, err
+		}
+	}
+	for path, raw := range workspace {
 		req.Files = append(req.Files, fileOf("workspace:"+path, raw))
 	}
 	var application []grapnel.Spec
@@ -138,7 +148,7 @@ func ironClawErrorKind(err *policy.IronClawError) string {
 	if !ok {
 		return err.Kind
 	}
-	switch fault.Fault {
+	switch cmp.Or(fault.Repaired, fault.Fault) { // it looks at URLs as browsers do
 	case outbound.BadURL, outbound.NoHost, outbound.UserInfo:
 		return "invalid_webhook_url"
 	case outbound.BadScheme:

@@ -204,7 +204,9 @@ func (w *web) direct(target string) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(w.dialled, func(to string) bool { return to != net.JoinHostPort(host, cmp.Or(strings.TrimLeft(u.Port(), "0"), "443")) })
+	return !slices.ContainsFunc(w.dialled, func(to string) bool {
+		return to != net.JoinHostPort(host, cmp.Or(strings.TrimLeft(u.Port(), "0"), "443"))
+	})
 }
 
 func (w *web) serve(out http.ResponseWriter, in *http.Request) {

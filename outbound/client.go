@@ -117,6 +117,10 @@ const (
 	// that a delivery may take: what is left has to do for everything else.
 	maxLookup = 5 * time.Second
 
+	// maxTries is how many addresses of a host are dialled. Each gets its share of the
+	// time, and whoever answers for a name can list thousands.
+	maxTries = 8
+
 	// maxAnswer is how much of an answer is read, headers included. Nobody looks at it;
 	// a server that can say all that it wants to does not see its connection break.
 	maxAnswer = 64 << 10
@@ -208,6 +212,7 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 // dial connects to the first address that answers. None gets more than its share of
 // the time.
 func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
+	addrs = addrs[:min(len(addrs), maxTries)]
 	var failed error
 	for i, addr := range addrs {
 		share := ctx

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,6 +296,132 @@ func TestNextAddress(t *testing.T) {
 	if err := deliver(t, opts, Config{Timeout: 6 * time.Second}); err != nil || fmt.Sprint(tried) != "[[2606:4700::1]:443 1.1.1.1:443 93.184.216.34:443]" {
 		t.Errorf("%v, tried %v", err, tried)
 	}
+}
+
+// Whoever answers for a name cannot have us dial thousands of addresses.
+func TestManyAddresses(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	opts := &Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+		tried++
+		return nil, errors.New("nobody is there")
+	}}
+	opts.Resolver = public(slices.Repeat([]string{somewhere}, 5000)...)
+	if err := deliver(t, opts, Config{}); faultOf(err) != Unreachable || tried != maxTries {
+		t.Errorf("%v, tried %d of them, want %d", err, tried, maxTries)
+	}
+	opts.Resolver = public(append(slices.Repeat([]string{somewhere}, 5000), "10.0.0.1")...)
+	if err := deliver(t, opts, Config{}); faultOf(err) != DNSForbiddenIP || tried != maxTries {
+		t.Errorf("the last one is private: %v, tried %d", err, tried)
+	}
+}
+
+// IC-57: the event is the caller's again when Handle returns.
+func TestEventIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	bodies := make(chan string, 1)
+	opts := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+	})
+	found := make(chan struct{})
+	opts.Resolver = names(func(ctx context.Context, host string) ([]netip.Addr, error) {
+		<-found
+		return public(somewhere)(ctx, host)
+	})
+	client := NewClient(opts)
+	w, err := client.Webhook(Config{URL: hookURL, Timeout: MaxTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash"}}
+	if _, err := w.Handle(t.Context(), ev); err != nil {
+		t.Fatal(err)
+	}
+	ev.Tool.Name = "Write"
+	close(found)
+	if body := <-bodies; !strings.Contains(body, `"tool":"Bash"`) {
+		t.Errorf("the server was told %s", body)
+	}
+	if err := client.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// IC-57, IC-63: whatever becomes of deliveries, nothing of them stays: no goroutine and
+// no connection.
+func TestNothingStays(t *testing.T) { // alone, since it counts all goroutines
+	before := runtime.NumGoroutine()
+	var open atomic.Int32
+	over := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch r.URL.Path {
+		case "/large":
+			_, _ = w.Write(make([]byte, 1<<20))
+		case "/break":
+			panic(http.ErrAbortHandler)
+		case "/hang":
+			select {
+			case <-r.Context().Done():
+			case <-over:
+			}
+		}
+	}))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	server.StartTLS()
+	opts := &Options{
+		RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, Resolver: public(somewhere),
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+			if err != nil {
+				return nil, err
+			}
+			open.Add(1)
+			return &closing{Conn: conn, open: &open}, nil
+		},
+		Failed: func(string, error) {},
+	}
+	client := NewClient(opts)
+	for _, url := range []string{"https://hooks.example.com/", "https://hooks.example.com/large", "https://hooks.example.com/break", "https://hooks.example.com/hang", "https://hooks.example.net/"} {
+		w, err := client.Webhook(Config{URL: url, Timeout: 500 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		for range 10 {
+			_, _ = w.Handle(gone, &grapnel.Event{Kind: grapnel.SessionStart})
+		}
+		cancel()
+		_ = w.Deliver(gone, &grapnel.Event{Kind: grapnel.SessionStart})
+	}
+	if err := client.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := open.Load(); n != 0 {
+		t.Errorf("%d connections are still open", n)
+	}
+	close(over)
+	server.Close()
+	server.Client().CloseIdleConnections()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// closing counts the connections that are open.
+type closing struct {
+	net.Conn
+	open *atomic.Int32
+	once sync.Once
+}
+
+func (c *closing) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 // IC-62, IC-69: what is dialled is checked when the socket is there, whoever chose it.

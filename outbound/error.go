@@ -37,8 +37,9 @@ const (
 // An Error says what is wrong with a webhook or with a delivery. Of the URL it names
 // the host, of a header the name: the rest may be a secret.
 type Error struct {
-	Fault Fault
-	err   error
+	Fault    Fault
+	Repaired Fault // of a BadURL: what is wrong with it as browsers repair it; empty = nothing, or they cannot either
+	err      error
 }
 
 // Error says what is wrong in words.

@@ -45,6 +45,38 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 // What a browser would repair is an error here. A parser that repairs it in another
 // way would see another host.
 func (g Guard) CheckURL(raw string) (*url.URL, error) {
+	u, err := g.checkURL(raw)
+	if known, ok := errors.AsType[*Error](err); ok && known.Fault == BadURL {
+		_, err := g.checkURL(repaired(raw))
+		if worse, ok := errors.AsType[*Error](err); ok && worse.Fault != BadURL {
+			known.Repaired = worse.Fault
+		}
+	}
+	return u, err
+}
+
+// repaired is a URL as browsers read it: without control characters, with slashes for
+// backslashes and for those that are missing, and with a decoded host.
+func repaired(raw string) string {
+	raw = strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' })
+	raw = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(raw)
+	scheme, rest, ok := strings.Cut(raw, ":")
+	if !ok {
+		return raw
+	}
+	rest = strings.TrimLeft(rest, `/\`)
+	end := strings.IndexAny(rest, `/\?#`)
+	if end < 0 {
+		end = len(rest)
+	}
+	host, path := rest[:end], rest[end:]
+	if decoded, err := url.PathUnescape(host); err == nil {
+		host = decoded
+	}
+	return scheme + "://" + host + strings.ReplaceAll(path, `\`, "/")
+}
+
+func (g Guard) checkURL(raw string) (*url.URL, error) {
 	u, port, err := parseURL(raw)
 	switch {
 	case err != nil:

@@ -112,6 +112,12 @@ func TestCheckURL(t *testing.T) {
 		"https://example-.com/":                       string(BadURL),
 		"https://exam_ple.com/":                       string(BadURL),
 		"https://xn--a.example/":                      string(BadURL),
+		"https://example.xn--/":                       string(BadURL), // not example
+		"https://www.example.com.ｘn--/":               string(BadURL),
+		"https://xn--8-å-.com/":                       string(BadURL), // not xn--8--zia.com
+		"https://x\u00adn--8-å-.com/":                 string(BadURL),
+		"https://XN--Bcher-KVA.example。/":             "https://xn--bcher-kva.example/",
+		"https://ｘｎ－－bcher-kva.例え/":                   "https://xn--bcher-kva.xn--r8jz45g/",
 		"https://\u0661\u0662\u0667.0.0.1/":           string(BadURL),
 		"https://" + strings.Repeat("a", 64) + ".de":  string(BadURL),
 		"https://" + strings.Repeat("a.", 126) + "de": string(BadURL),

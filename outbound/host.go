@@ -23,8 +23,11 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 		return "[" + addr.String() + "]", g.CheckAddr(addr)
 	}
 	name, err := spelling.ToASCII(written)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", fault(BadURL, "host %q: %w", written, err)
+	case !encodedOnce(written):
+		return "", fault(BadURL, "host %q: what begins with xn-- is not encoded as it should be", written)
 	}
 	name = strings.TrimSuffix(name, ".")
 	if again, err := spelling.ToASCII(name); err != nil || again != name { // invalid UTF-8, percent-encoded
@@ -51,6 +54,24 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 // spelling makes what people write into what is looked up: other scripts into ASCII,
 // full-width letters and dots into plain ones (UTS #46, as browsers do it).
 var spelling = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.CheckHyphens(false))
+
+// encodedOnce reports whether each part of a host that begins with xn-- stays what it
+// is. The library decodes parts that are not ASCII behind it, and drops one that has
+// nothing behind it; browsers refuse both.
+func encodedOnce(host string) bool {
+	for part := range strings.FieldsFuncSeq(host, func(r rune) bool { return strings.ContainsRune(".。．｡", r) }) {
+		folded, _ := folding.ToUnicode("a" + part) // nothing begins with axn--
+		if encoded, ok := strings.CutPrefix(folded, "a"); ok && strings.HasPrefix(encoded, "xn--") {
+			if again, err := spelling.ToASCII(part); err != nil || again != encoded {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// folding is what spelling does first, and nothing else of it.
+var folding = idna.New(idna.MapForLookup(), idna.ValidateLabels(false))
 
 // endsInNumber reports whether the last part of a host is a number: to some that means
 // an address, and to nobody a name.

@@ -101,10 +101,17 @@ func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 		w.client.opts.Failed(w.name, fault(Dropped, "%d deliveries are under way, as many as may be", cap(w.permits)))
 		return grapnel.Outcome{}, nil
 	}
+	// The event is the caller's again when we return, and may be large.
+	text, err := w.text(ev)
+	if err != nil {
+		<-w.permits
+		w.client.opts.Failed(w.name, err)
+		return grapnel.Outcome{}, nil
+	}
 	ctx = context.WithoutCancel(ctx) // whoever fires the event does not wait
 	started := w.client.start(func() {
 		defer func() { <-w.permits }()
-		if err := w.Deliver(ctx, ev); err != nil {
+		if err := w.send(ctx, text); err != nil {
 			w.client.opts.Failed(w.name, err)
 		}
 	})
@@ -117,10 +124,19 @@ func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 
 // Deliver delivers one event and waits for the answer. An error is an [*Error].
 func (w *Webhook) Deliver(ctx context.Context, ev *grapnel.Event) error {
-	text, err := w.body.write(w.name, ev, cmp.Or(ev.Time, time.Now()))
+	text, err := w.text(ev)
 	if err != nil {
 		return err
 	}
+	return w.send(ctx, text)
+}
+
+// text is what is said about an event.
+func (w *Webhook) text(ev *grapnel.Event) ([]byte, error) {
+	return w.body.write(w.name, ev, cmp.Or(ev.Time, time.Now()))
+}
+
+func (w *Webhook) send(ctx context.Context, text []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, w.timeout))
 	defer cancel()
 	status, err := w.client.post(ctx, w.url, w.header.Clone(), text)

@@ -16,7 +16,7 @@ import (
 // Run starts a program and returns when it has ended. It ends the program when ctx is
 // done, and says so in the Ending; how long that may take is what its Grace says, if
 // it is [grapnel.Graceful]. An error means that the program did not run. Run is called
-// by many goroutines at once, and p is its own to change.
+// by many goroutines at once, and p is its own to change, except for the Event.
 type Executor interface {
 	Run(ctx context.Context, p *Program) (*Ending, error)
 }
