@@ -169,6 +169,7 @@ var excuses = []struct{ ours, theirs, why string }{
 	{ours: "want a list, got text", why: "loops are over lists"},
 	{ours: "nothing is in text", why: "theirs fails when it gets there"},
 	{ours: "text has no member", why: "a text has no elements"},
+	{ours: "there are no methods", why: "theirs fails when it gets there"},
 	{theirs: "interface conversion: interface {} is", why: "a type that a value did not keep to, as that of nil: it is no text, and that is all"},
 }
 
