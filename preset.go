@@ -25,6 +25,8 @@ type Preset struct {
 	Once     Once  // which one runs of several that have the same Spec.Key
 	DropLate bool  // what a hook said counts for nothing if its time was up
 
+	DropIllegal bool // what an event does not permit counts for nothing, and not as a failure that blocks
+
 	// What a Spec gets that does not say it itself; see Defaults.
 	Timeout    time.Duration
 	MaxTimeout time.Duration // longer timeouts are cut to it; 0 = any
@@ -95,7 +97,7 @@ var Presets = []Preset{
 		Reasons: ReasonsAll, Names: NamesRepeat, Once: OnceFirst, Timeout: 60 * time.Second, OnError: OnErrorOpen, DropLate: true,
 	},
 	{
-		Name: "ironclaw", Chain: true, InChain: true, Reasons: ReasonsFirst, Names: NamesReplace,
+		Name: "ironclaw", Chain: true, InChain: true, Reasons: ReasonsFirst, Names: NamesReplace, DropIllegal: true,
 		Timeout: 5 * time.Second, MaxTimeout: 30 * time.Second, OnError: OnErrorOpen,
 	},
 	{

@@ -330,6 +330,7 @@ func (f *firing) settle(a *answer) {
 		a.out = &noOpinion
 	}
 	a.decision = a.out.Decision
+	answered := a.err == nil
 	// In a chain of another system what a hook said ends it, also where it counts for
 	// nothing.
 	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
@@ -348,7 +349,11 @@ func (f *firing) settle(a *answer) {
 		f.change(a)
 	}
 	if a.err != nil {
-		f.failed(a)
+		counts := a.spec.onError()
+		if answered && preset.DropIllegal {
+			counts = OnErrorOpen
+		}
+		f.failed(a, counts)
 	}
 	if preset.Changes == ChangesOverlay && a.spec.Mode == Enforce && a.err == nil {
 		f.show(a)
@@ -363,10 +368,9 @@ func (f *firing) haltBlocks(a *answer) bool {
 	return a.out.Halt != "" && f.contract.Blocks == BlockAction
 }
 
-// failed decides for a hook that could not answer. What it said all the same
-// counts too, and the stricter of both wins.
-func (f *firing) failed(a *answer) {
-	counts := a.spec.onError()
+// failed decides for a hook that could not answer, which counts as its OnError says.
+// What it said all the same counts too, and the stricter of both wins.
+func (f *firing) failed(a *answer, counts OnError) {
 	if f.contract.FailOpen || f.contract.Blocks == BlockNothing {
 		counts = OnErrorOpen
 	}
