@@ -84,7 +84,9 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 		}
 	}
 	for path, raw := range workspace {
-		req.Files = append(req.Files, fileOf("workspace:"+path, raw))
+		if policy.IronClawHookFile(path) {
+			req.Files = append(req.Files, fileOf("workspace:"+path, raw))
+		}
 	}
 	var application []grapnel.Spec
 	if d.Given.SessionSummary {

@@ -23,7 +23,7 @@ type IronClawFile struct {
 // IronClawRequest says what an IronClaw installation has.
 type IronClawRequest struct {
 	Audit  func(line []byte) error  // takes the lines of the audit that IronClaw brings along; nil = there is no audit
-	Files  []IronClawFile           // in any order. Of the workspace all may be given: see IronClawHookFile
+	Files  []IronClawFile           // in any order. Of the workspace, those that IronClawHookFile tells
 	Active func(source string) bool // whether an extension is active; nil = all are
 
 	// Webhook makes the hook behind an outbound webhook, or says what is wrong with its
@@ -97,10 +97,7 @@ func IronClawHookFile(path string) bool {
 // Engine.Remove with its source takes its hooks away, and those of no other.
 func LoadIronClaw(req IronClawRequest) IronClawSet {
 	files := slices.DeleteFunc(slices.Clone(req.Files), func(f IronClawFile) bool {
-		if path, is := strings.CutPrefix(f.Source, workspacePrefix); is {
-			return !IronClawHookFile(path)
-		}
-		return req.Active != nil && !req.Active(f.Source)
+		return ofExtension(f.Source) && req.Active != nil && !req.Active(f.Source)
 	})
 	webhook := req.Webhook
 	if webhook == nil {

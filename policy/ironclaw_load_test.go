@@ -300,8 +300,6 @@ func TestLoadIronClaw(t *testing.T) {
 		Files: []policy.IronClawFile{
 			file("workspace:hooks/z.hook.json", "", same),
 			file("workspace:hooks/hooks.json", "", told),
-			file("workspace:hooks/readme.md", "", "# hooks"),
-			file("workspace:MEMORY.md", "", ""),
 			file("plugin.tool:git", "/tools/git.json", hooks),
 			file("plugin.channel:chat", "/channels/chat.json", told),
 			file("plugin.tool:off", "/tools/off.json", hooks),
