@@ -74,19 +74,19 @@ func visible(text string) string {
 	}, text))
 }
 
-// commands finds words of somebody who talks to a model. A match begins in the line
-// where its first word stands. It is compiled for the first summary and not at each
+// commands finds words of somebody who talks to a model, also with something in front
+// of them that makes another word. A match begins in the line where its first word stands. It is compiled for the first summary and not at each
 // start.
 var commands = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?im)` + strings.Join([]string{
-		`\b(?:ignore|disregard|forget|override|bypass|do not follow|don't follow|stop following)\W+(?:\w+\W+){0,5}?(?:instructions?|prompts?|rules?|guidelines?|directives?|safeguards?)\b`,
-		`\b(?:ignore|disregard|forget)\W+(?:(?:all|any|everything|the|what)\W+){0,3}(?:previous|prior|preceding|above|earlier|before)\b`,
-		`\bforget\W+everything\b`,
-		`\b(?:new|updated|revised)\W+(?:system\W+)?instructions?\W*:`,
-		`\b(?:reveal|print|show|repeat|output|leak)\W+(?:\w+\W+){0,3}?(?:system|your)\W+(?:prompt|instructions)\b`,
-		`\byou\W+are\W+now\b`,
-		`\bfrom\W+now\W+on\W+(?:you|your|act|always|never)\b`,
-		`\bpretend\W+(?:to\W+be|that\W+you|you)\b`,
+		`(?:ignore|disregard|forget|override|bypass|do not follow|don't follow|stop following)\W+(?:\w+\W+){0,5}?(?:instructions?|prompts?|rules?|guidelines?|directives?|safeguards?)\b`,
+		`(?:ignore|disregard|forget)\W+(?:(?:all|any|everything|the|what)\W+){0,3}(?:previous|prior|preceding|above|earlier|before)\b`,
+		`forget\W+everything\b`,
+		`(?:new|updated|revised)\W+(?:system\W+)?instructions?\W*:`,
+		`(?:reveal|print|show|repeat|output|leak)\W+(?:\w+\W+){0,3}?(?:system|your)\W+(?:prompt|instructions)\b`,
+		`you\W+are\W+now\b`,
+		`from\W+now\W+on\W+(?:you|your|act|always|never)\b`,
+		`pretend\W+(?:to\W+be|that\W+you|you)\b`,
 		`^[^\w\n]*act\W+as\b`,
 		`^[^\w\n]*(?:system|developer|assistant|user|human|tool)[^\w\n]*:`,
 		`<[|｜][^\n>]{0,60}[|｜]>`, `\[/?INST\]`, `<</?SYS>>`,
