@@ -31,7 +31,8 @@ type foreignFile struct {
 	name   string // below the directory it was found in, with slashes: hooks/hooks.json
 	source grapnel.Source
 	data   []byte
-	own    bool // it is where its system looks for it: that system runs its hooks by itself
+	own    bool   // it is where its system looks for it, and holds what is in force: that system runs its hooks by itself
+	where  string // if it works in this directory; empty = in any
 }
 
 // foreign is what the files of one entry hold.
@@ -56,6 +57,7 @@ type foreignHook struct {
 	rule       *IronClawRule // what hook was made of; nil = no rule of IronClaw's
 	webhook    *Webhook
 	sequential bool
+	off        bool // it does not run: it is wrong, one of another file does the same, or its file is loaded already
 	key        string
 }
 

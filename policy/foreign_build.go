@@ -85,6 +85,9 @@ func (f *format) read(files []foreignFile) foreign {
 		case n > 1:
 			h.Name = fmt.Sprintf("%s #%d", h.Name, n)
 		}
+		if h.off { // it was counted: how hooks are called depends on their own file only
+			continue
+		}
 		at[key] = len(hooks)
 		hooks = append(hooks, h)
 	}
@@ -95,7 +98,12 @@ func (f *format) read(files []foreignFile) foreign {
 // own reports whether a command is what "grapnel install" writes: as a hook of ours it
 // would answer each event twice, and start itself.
 func (c *Command) own() bool {
-	script := shell.Parse(c.line())
+	line := c.line()
+	plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "").Replace(line)
+	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // to parse each line of each file takes longer than all else
+		return false
+	}
+	script := shell.Parse(line)
 	n := len(script.Commands)
 	if n == 0 {
 		return false
@@ -134,6 +142,9 @@ func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir str
 	byKey := map[string][]*foreignMatcher{}
 	for i := range hooks {
 		h, file, row := &hooks[i], &files[hooks[i].file], &rows[hooks[i].file]
+		if h.off {
+			continue
+		}
 		spec, err := req.foreignSpec(policy, trust, dir, h, file.source)
 		if err != nil {
 			row.Errors = append(row.Errors, &Error{File: file.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
@@ -146,12 +157,15 @@ func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir str
 			spec.OnError = grapnel.OnErrorClosed
 		}
 		spec = preset.Defaults(spec)
+		if h.hook != nil {
+			spec.Timeout = time.Duration(h.Timeout) // a rule is never late: a goroutine for each would cost more than they do
+		}
 		if h.Run != nil && spec.Timeout == 0 {
 			spec.Timeout = DefaultTimeout
 		}
 		m := &foreignMatcher{on: spec.On}
 		if file.own {
-			m.runs = f.agent
+			m.runs, m.where = f.agent, file.where
 		}
 		for _, matcher := range []grapnel.Matcher{spec.Match, h.match} {
 			if matcher != nil {
@@ -225,6 +239,7 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 // it by itself, and not where another hook does the same already.
 type foreignMatcher struct {
 	runs   string // the agent
+	where  string // if it works there; empty = anywhere
 	on     []grapnel.Kind
 	all    []grapnel.Matcher
 	before []*foreignMatcher // of hooks with the same key
@@ -245,7 +260,7 @@ func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 
 // wants reports whether the hook would listen if it were alone.
 func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if m.runs != "" && m.runs == ev.Agent.Name {
+	if m.runs != "" && m.runs == ev.Agent.Name && (m.where == "" || m.where == RealPath(ev.Session.Root)) {
 		return false, nil
 	}
 	for _, matcher := range m.all {
@@ -304,7 +319,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 				old = nil // it is broken itself
 			}
 			if c.source.Digest = ""; old != nil {
-				c.content(old)
+				c.last(old)
 			}
 		}
 	}
@@ -325,13 +340,23 @@ func (req Request) loadForeign(file File, policy *Policy, trust *Trust) (specs [
 			last = func(c *candidate) []byte { return snaps.foreign(c.source.Name, kept.digest(c.path)).Data }
 			e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
 		}
-		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.source.Name] })
-		for _, c := range e.files {
-			req.seen[c.source.Name] = true
-		}
 		e.settle(last)
 		if trust == nil {
 			snaps.keepEntry(&kept, e)
+		}
+		// What is loaded already goes when everything is read: what the others are called,
+		// and which programs are pinned for them, was decided beside it.
+		for _, c := range e.files {
+			if req.seen[c.called()] {
+				req.seen[c.source.Name] = true
+			}
+		}
+		for j := range e.hooks {
+			e.hooks[j].off = req.seen[e.in[e.hooks[j].file].source.Name]
+		}
+		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.source.Name] })
+		for _, c := range e.files {
+			req.seen[c.source.Name], req.seen[c.called()] = true, true
 		}
 		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.hooks)
 		specs = append(specs, more...)
@@ -368,7 +393,7 @@ func (req Request) withLast(file File, f *format, found []*candidate, kept *kept
 			continue
 		}
 		if old := last(c); old != nil {
-			c.content(old)
+			c.last(old)
 		}
 		if c.state == Absent { // somebody named it
 			c.state = Broken
@@ -383,7 +408,7 @@ func (req Request) withLast(file File, f *format, found []*candidate, kept *kept
 // row says what became of a file. What counts in it is counted already.
 func (e *entry) row(row *Loaded, c *candidate, file File) {
 	row.File, row.Scope, row.Format, row.State, row.Digest = c.path, file.Scope.String(), e.format.name, c.state, c.source.Digest
-	if c.own {
+	if c.own && c.where == "" {
 		row.RunBy = e.format.agent
 	}
 	if c.source.Digest != "" {
@@ -392,7 +417,9 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		row.Skipped = len(row.Errors)
 	}
 	var told []string
-	tell := func(format string, args ...any) { told = append(told, fmt.Sprintf("grapnel: "+format, args...)) }
+	tell := func(format string, args ...any) {
+		told = append(told, oneLine(fmt.Sprintf("grapnel: "+format, args...)))
+	}
 	switch trusts := fmt.Sprintf("Look at it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
 		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.path, file.Path, trusts)
@@ -440,6 +467,8 @@ func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candi
 			c.state, c.err = Changed, now[j].err
 		case now[j].source.Digest != pin.SHA256:
 			c.state, c.err = Changed, &Error{File: pin.Path, Msg: "was changed"}
+		default:
+			c.own, c.where = now[j].own, now[j].where
 		}
 		all = append(all, c)
 	}

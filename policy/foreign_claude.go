@@ -31,7 +31,7 @@ import (
 var claudeFormat = &format{
 	name:    "claude-code",
 	agent:   dialect.ClaudeCode.Name,
-	user:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, ".claude/plugins/cache/*/*/*/hooks/hooks.json"},
+	user:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, claudeCache + "*/*/*/hooks/hooks.json"},
 	project: []string{".claude/settings.json", ".claude/settings.local.json"},
 	managed: []string{
 		"/etc/claude-code/managed-settings.json", "/etc/claude-code/managed-settings.d/*.json",
@@ -43,6 +43,9 @@ var claudeFormat = &format{
 
 // claudeInstalled is the file in which Claude Code keeps which plugins are installed.
 const claudeInstalled = "installed_plugins.json"
+
+// claudeCache is where it keeps the plugins themselves.
+const claudeCache = ".claude/plugins/cache/"
 
 type claudeReader struct {
 	*foreignReader
@@ -79,11 +82,14 @@ func parseClaude(files []foreignFile) foreign {
 		r.file, r.plugin = i, ""
 		if dir, base := path.Split(filepath.ToSlash(files[i].path)); base == "hooks.json" {
 			r.plugin = filepath.FromSlash(path.Dir(path.Clean(dir)))
-			if active != nil && !active[r.plugin] {
+			if active != nil && !active[r.plugin] && !active[path.Dir(path.Dir(files[i].name))] {
 				continue
 			}
 		}
 		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
+			if env := roots[i].get("env"); env != nil && roots[i].get("hooks") != nil {
+				r.note(env, "env", "set them in the command, if its hooks need them", "holds variables of Claude Code, and its hooks see none of them elsewhere")
+			}
 			r.events(roots[i].get("hooks"))
 		}
 	}
@@ -116,6 +122,9 @@ func claudePlugins(files []foreignFile, roots []*jsonNode) map[string]bool {
 				scope, dir := entry.get("scope"), entry.get("installPath")
 				if on && dir.is(jsonText) && (scope == nil || scope.text == "user" || scope.text == "managed") {
 					active[filepath.Clean(dir.text)] = true
+					if at := strings.LastIndex(filepath.ToSlash(dir.text), "/"+claudeCache); at >= 0 { // the home directory can have other names
+						active[path.Clean(filepath.ToSlash(dir.text)[at+1:])] = true
+					}
 				}
 			}
 		}
@@ -381,10 +390,14 @@ func (r *claudeReader) once() {
 	var drop []int
 	for _, same := range r.handles {
 		for i, earlier := range same {
+			h := &r.hooks[earlier.index]
 			for _, later := range same[i+1:] {
 				if earlier.matcher.source == later.matcher.source {
-					drop = append(drop, earlier.index)
-					break
+					if r.hooks[later.index].file == h.file {
+						drop = append(drop, earlier.index)
+					}
+					h.off = true
+					continue
 				}
 				earlier.matcher.later = append(earlier.matcher.later, later.matcher)
 			}

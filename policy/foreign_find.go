@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -32,6 +33,7 @@ const (
 // A candidate is a file that an entry names or finds.
 type candidate struct {
 	foreignFile
+	real  string // where it is with links followed; empty = it was not looked for
 	state State
 	err   *Error // why its content now does not count
 }
@@ -63,13 +65,20 @@ func (req Request) find(file File, l *LoadFrom) []*candidate {
 			}
 			for _, name := range names {
 				c := req.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
-				if has(all, c.path) {
+				if c.read(); c.state == Absent && !place.must {
 					continue
 				}
-				c.own = slices.ContainsFunc(own, func(p foreignPlace) bool { return p.has(c.path) })
-				if c.read(); c.state != Absent || place.must {
-					all = append(all, c)
+				c.real = RealPath(c.path)
+				if slices.ContainsFunc(all, func(o *candidate) bool { return o.path == c.path || o.real == c.real && o.err == nil }) {
+					continue
 				}
+				if i := slices.IndexFunc(own, func(p foreignPlace) bool { return p.has(c) }); i >= 0 {
+					c.own, c.where = true, own[i].where
+				}
+				if ofProject(file.Scope) && c.err == nil && !below(RealPath(dir), c.real) {
+					c = req.broken(f, file, c.path, outside)
+				}
+				all = append(all, c)
 			}
 		}
 	}
@@ -93,6 +102,10 @@ func (req Request) broken(f *format, file File, path, msg string) *candidate {
 }
 
 func (c *candidate) read() {
+	if strings.ContainsFunc(c.path, unicode.IsControl) { // it would tell people something else, in messages and in what a digest is made of
+		c.state, c.err = Broken, &Error{File: c.path, Msg: "has a control character in its name"}
+		return
+	}
 	data, err := readFile(c.path, maxForeignSize+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(c.path):
@@ -108,23 +121,42 @@ func (c *candidate) read() {
 	}
 }
 
+// called is the name of the source wherever links lead to it from. What was trusted
+// keeps its own: a link in its place must not make it another's.
+func (c *candidate) called() string {
+	if c.real == "" || c.err != nil {
+		return c.source.Name
+	}
+	return strings.TrimSuffix(c.source.Name, c.path) + c.real
+}
+
 // content is what counts of the file.
 func (c *candidate) content(data []byte) {
 	c.data, c.source.Digest = data, digestOf(data)
+}
+
+// last is content that the file had. Its system does not run that by itself.
+func (c *candidate) last(data []byte) {
+	c.content(data)
+	c.own = false
 }
 
 // A foreignPlace is a directory and what is looked for in it.
 type foreignPlace struct {
 	dir      string
 	patterns []string
-	must     bool // somebody named the file
+	must     bool   // somebody named the file
+	where    string // its real name, if the system looks there only when it works there
 }
 
-// has reports whether a file is one of the place.
-func (p foreignPlace) has(name string) bool {
-	rel, err := filepath.Rel(p.dir, name)
-	return err == nil && slices.ContainsFunc(p.patterns, func(pattern string) bool {
-		return doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel))
+// has reports whether a file is one of the place, by whatever name.
+func (p foreignPlace) has(c *candidate) bool {
+	rel, err := filepath.Rel(p.dir, c.path)
+	real, realErr := filepath.Rel(RealPath(p.dir), c.real)
+	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
+		return err == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel)) ||
+			realErr == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(real)) ||
+			!isPattern(pattern) && RealPath(filepath.Join(p.dir, filepath.FromSlash(pattern))) == c.real
 	})
 }
 
@@ -139,7 +171,7 @@ func (f *format) places(scope grapnel.Scope, home, dir string) []foreignPlace {
 		}
 		return places
 	case grapnel.ScopeUser:
-		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, patterns: slices.Concat(f.user, f.project)}} // each file counts once
+		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, where: RealPath(dir), patterns: slices.Concat(f.user, f.project)}} // each file counts once
 	default:
 		return []foreignPlace{{dir: dir, patterns: f.project}}
 	}

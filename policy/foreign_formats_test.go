@@ -107,6 +107,9 @@ func foreignFileOf(name string, data []byte) foreignFile {
 func foreignText(f foreign) string {
 	var b strings.Builder
 	for _, h := range f.hooks {
+		if h.off {
+			continue
+		}
 		fmt.Fprintf(&b, "hook %q: file %d line %d %s on %v", h.Name, h.file, h.Line, h.at, h.On)
 		if h.Timeout > 0 {
 			fmt.Fprintf(&b, " timeout %v", time.Duration(h.Timeout))

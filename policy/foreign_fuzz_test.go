@@ -68,6 +68,9 @@ func fuzzForeign(f *testing.F, format string, paths ...string) {
 			if h.Match != nil && slices.Contains(h.Match.Tool, "") {
 				t.Errorf("%s: a match of nothing", h.at)
 			}
+			if h.off {
+				continue
+			}
 			runs := h.Run != nil && (strings.TrimSpace(h.Run.Line) != "" || len(h.Run.Args) > 0)
 			if len(h.On) == 0 || h.at == "" || h.Line < 1 || h.Timeout < 0 || !runs && h.rule == nil && h.webhook == nil {
 				t.Errorf("hook %+v of %q, %+v", h.Hook, h.at, h.Run)

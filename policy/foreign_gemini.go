@@ -76,7 +76,9 @@ func parseGemini(files []foreignFile) foreign {
 		}
 	}
 	out := r.foreign
-	out.hooks = slices.DeleteFunc(out.hooks, func(h foreignHook) bool { return h.Run.Args == nil }) // an error says why
+	for i := range out.hooks {
+		out.hooks[i].off = out.hooks[i].Run.Args == nil // an error says why
+	}
 	preset, _ := grapnel.FindPreset("gemini")
 	for i := range out.hooks {
 		h := &out.hooks[i]

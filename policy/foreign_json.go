@@ -76,8 +76,9 @@ func readJSON(data []byte) (*jsonNode, *Error) {
 		return &jsonNode{kind: jsonObject, line: 1, col: 1}, nil
 	}
 	r.dec.UseNumber()
-	var whole json.RawMessage
-	if err := json.Unmarshal(data, &whole); err != nil {
+	if !json.Valid(data) { // at each event: what is wrong is looked for only then
+		var whole json.RawMessage
+		err := json.Unmarshal(data, &whole)
 		at := len(data)
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = int(syntax.Offset) - 1

@@ -403,3 +403,86 @@ func TestTrustedRoot(t *testing.T) {
 		t.Errorf("%+v, %v: the root is %q", out, err, ev.Session.Root)
 	}
 }
+
+// A rule runs where the event is judged unless its file limits its time: it is never
+// late, and a goroutine costs more than it does.
+func TestForeignRulesRunInline(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [ironclaw]\n")
+	b.put("hooks/hooks.json", `{"rules": [
+  {"name": "plain", "points": ["beforeToolCall"], "when_regex": "x", "reject_reason": "no"},
+  {"name": "limited", "points": ["beforeToolCall"], "when_regex": "x", "reject_reason": "no", "timeout_ms": 70}]}`)
+	set, _ := b.load()
+	for name, want := range map[string]time.Duration{"plain": 0, "limited": 70 * time.Millisecond} {
+		if got := specOf(t, set, name); got.Timeout != want || got.OnError != grapnel.OnErrorOpen {
+			t.Errorf("%s has the timeout %v and %v, want %v and open", name, got.Timeout, got.OnError, want)
+		}
+	}
+}
+
+// What a hook is called depends on its own file only. The drain loads just that, and the
+// pins of a project go by the name: another hook must not come to bear it.
+func TestForeignNamesOfOneFile(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code]\n")
+	same := func(hooks string) string { return `{"hooks": {"PreToolUse": [{"hooks": [` + hooks + `]}]}}` }
+	once := `{"type": "command", "command": "sh x.sh"}`
+	b.put(".claude/settings.json", same(once+`, {"type": "command", "command": "sh x.sh --more"}`))
+	b.put(".claude/settings.local.json", same(once)) // that one runs in place of the first
+	set, _ := b.load()
+	file := b.path(".claude/settings.json")
+	var names []string
+	for _, s := range set.Specs {
+		if s.Source.File != file {
+			continue
+		}
+		names = append(names, s.Name)
+		alone, err := LoadSource(b.request(), s.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(alone, func(a grapnel.Spec) bool { return a.Name == s.Name })
+		if i < 0 {
+			t.Fatalf("loaded alone %s has no hook %q: %v", file, s.Name, specNames(Set{Specs: alone}))
+		}
+		if out, _ := alone[i].Hook.Handle(t.Context(), shell1("x", "ls")); !strings.Contains(out.Reason, "--more") {
+			t.Errorf("loaded alone %q is %q", s.Name, out.Reason)
+		}
+	}
+	if len(names) != 1 {
+		t.Errorf("%s has %q in force, want one hook", file, names)
+	}
+}
+
+// A file of a project that the user loads too counts for the user, and the hooks beside
+// it keep their names, by which their programs are pinned.
+func TestForeignLoadedTwice(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [{format: claude-code, file: p/.claude/settings.json}, {format: claude-code, file: link.json}]\n")
+	b.put("p/.claude/settings.json", claude("one.sh"))
+	if err := os.Symlink(b.path("p/.claude/settings.json"), b.path("link.json")); err != nil {
+		t.Skip(err)
+	}
+	set, _ := b.load()
+	if got := specNames(set); !slices.Equal(got, []string{"one.sh"}) {
+		t.Errorf("in force are %q, want one.sh once", got)
+	}
+}
+
+// A plugin is known by where it lies below the home directory, which can be called
+// otherwise by the agent than by the user database.
+func TestForeignPluginOfOtherHome(t *testing.T) {
+	t.Parallel()
+	b := newLoadBench(t, "load: [claude-code]\n")
+	const dir = ".claude/plugins/cache/m/p/1.0"
+	b.put(".claude/settings.json", `{"enabledPlugins": {"p@m": true, "q@m": true}}`)
+	b.put(".claude/plugins/installed_plugins.json", `{"plugins": {
+  "p@m": [{"scope": "user", "installPath": "/another/name/of/it/`+dir+`"}],
+  "q@m": [{"scope": "user", "installPath": "/another/place/1.0"}]}}`)
+	b.put(dir+"/hooks/hooks.json", claude("one.sh"))
+	b.put(".claude/plugins/cache/m/q/1.0/hooks/hooks.json", claude("two.sh"))
+	set, _ := b.load()
+	if got := specNames(set); !slices.Equal(got, []string{"one.sh"}) {
+		t.Errorf("in force are %q, want one.sh", got)
+	}
+}

@@ -266,6 +266,22 @@ func TestMiniclawPattern(t *testing.T) {
 	}
 }
 
+// What is no glob to Rust is none here: MC-18.
+func TestMiniclawPatternThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"***", "a**", "**b", "a**/b", "[", "[]", "[!]", "a["} {
+		if _, err := compileGlob(pattern); err == nil {
+			t.Errorf("%q is a glob", pattern)
+		}
+	}
+	for pattern, want := range map[string]bool{"**": true, "**/a": true, "a/**": false, "x/**/a": false, "*": true, "": false} {
+		re, err := compileGlob(pattern)
+		if err != nil || re.MatchString("a") != want {
+			t.Errorf("%q matches a: %v, %v; want %v", pattern, !want, err, want)
+		}
+	}
+}
+
 // A matcher of OpenClaw names its own tools; other agents have their like.
 func TestOpenClawMatcher(t *testing.T) {
 	t.Parallel()

@@ -221,8 +221,17 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 			if stars > 2 {
 				return nil, errors.New("three or more * in a row")
 			}
-			b.WriteString(`.*`)
-			i += stars
+			next := i + stars
+			if stars == 2 && (i > 0 && glob[i-1] != '/' || next < len(glob) && glob[next] != '/') {
+				return nil, errors.New("** beside something else than a /")
+			}
+			if stars == 2 && next < len(glob) {
+				b.WriteString(`(?:.*/)?`)
+				next++
+			} else {
+				b.WriteString(`.*`)
+			}
+			i = next
 		case '?':
 			b.WriteByte('.')
 			i++

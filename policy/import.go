@@ -68,7 +68,9 @@ func (found foreign) asPolicy(files []foreignFile) *Imported {
 	im.lost = append(im.lost, found.errors...)
 	im.lost = append(im.lost, found.notes...)
 	for k := range found.hooks {
-		im.hook(&found.hooks[k], files)
+		if !found.hooks[k].off {
+			im.hook(&found.hooks[k], files)
+		}
 	}
 	text := "version: 1\n"
 	if im.hooks > 0 {

@@ -109,6 +109,7 @@ func Load(req Request) Set {
 	for _, file := range req.Files {
 		got := req.load(file)
 		loaded := got.loaded
+		loaded.Notice = oneLine(loaded.Notice)
 		if file.Trust && loaded.State == Absent {
 			continue // most directories of a project have none
 		}

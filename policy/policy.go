@@ -13,7 +13,9 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -164,5 +166,18 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		text += " (" + e.Hint + ")"
 	}
-	return text
+	return oneLine(text)
+}
+
+// oneLine is a message that quotes files and their names: who writes those says nothing
+// on a line of their own, and nothing to a terminal.
+func oneLine(text string) string {
+	return strings.Map(printed, text)
+}
+
+func printed(c rune) rune {
+	if unicode.IsControl(c) {
+		return unicode.ReplacementChar
+	}
+	return c
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -97,7 +98,7 @@ func (c *console) printChecked(f checked) {
 		fmt.Fprintln(c.out, c.located(found, color))
 	}
 	if !f.bad() {
-		fmt.Fprintf(c.out, "%s: %s, %s\n", f.file, c.paint(green, "good"), f.size)
+		fmt.Fprintf(c.out, "%s: %s, %s\n", inLine(f.file), c.paint(green, "good"), f.size)
 	}
 }
 
@@ -125,9 +126,9 @@ func (c *console) located(f finding, color string) string {
 	if f.Line > 0 {
 		at = fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)
 	}
-	text := fmt.Sprintf("%s: %s: %s", at, c.paint(color, f.Severity), f.Msg)
+	text := fmt.Sprintf("%s: %s: %s", inLine(at), c.paint(color, f.Severity), inLine(f.Msg))
 	if f.Hint != "" {
-		text += " (" + f.Hint + ")"
+		text += " (" + inLine(f.Hint) + ")"
 	}
 	return text
 }
@@ -227,8 +228,9 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 // lookingRequest is that of commands that look at hooks and run none.
 func lookingRequest(place answer.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policy.Command) grapnel.Hook { return grapnel.Func(nil) })
+	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
-		return newWebhook(w, place.Networks())
+		return newWebhook(w, networks())
 	}
 	return req
 }

@@ -49,6 +49,12 @@ func plain(text string) string {
 	}, text)
 }
 
+// inLine is a text inside of a line, such as a file's or a hook's name: who gave it writes
+// no line of their own.
+func inLine(text string) string {
+	return strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(plain(text))
+}
+
 // indent puts a text below what it belongs to.
 func indent(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(plain(text), "\n"), "\n", "\n"+by)

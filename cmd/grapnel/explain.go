@@ -209,11 +209,11 @@ func notNil[T any](list []T) []T {
 func (c *console) printExplanation(x *explanation) {
 	section := func(name string) { fmt.Fprintln(c.out, c.paint(bold, name)) }
 	for _, notice := range x.Notices {
-		fmt.Fprintln(c.out, c.paint(yellow, notice))
+		fmt.Fprintln(c.out, c.paint(yellow, plain(notice)))
 	}
 	fmt.Fprintf(c.out, "%s %s %s (%s)\n", c.paint(bold, "event"), plain(string(x.Event)), plain(x.tool), x.Agent)
 	if x.Error != "" {
-		fmt.Fprintf(c.out, "  %s\n", c.paint(red, x.Error))
+		fmt.Fprintf(c.out, "  %s\n", c.paint(red, plain(x.Error)))
 	}
 	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
 		section("policies")
@@ -230,12 +230,12 @@ func (c *console) printExplanation(x *explanation) {
 		} else if format, ok := strings.CutSuffix(p.Source, ":"+p.File); ok {
 			at += " (" + format + ")"
 		}
-		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, p.Hook, c.paint(dim, at))
+		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, inLine(p.Hook), c.paint(dim, inLine(at)))
 		if p.Matched != "" {
 			fmt.Fprintf(c.out, "            %s\n", plain(p.Matched))
 		}
 		if p.Error != "" {
-			fmt.Fprintf(c.out, "            %s\n", c.paint(red, p.Error))
+			fmt.Fprintf(c.out, "            %s\n", c.paint(red, plain(p.Error)))
 		}
 		if slices.Contains(x.NotRun, p.Hook) {
 			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a program: explain does not run it"))
@@ -252,10 +252,10 @@ func (c *console) printExplanation(x *explanation) {
 		fmt.Fprintf(c.out, "  context: %s\n", indent(text, "    ")[4:])
 	}
 	if x.Verdict.Halt != "" {
-		fmt.Fprintf(c.out, "  halt: %s\n", x.Verdict.Halt)
+		fmt.Fprintf(c.out, "  halt: %s\n", plain(x.Verdict.Halt))
 	}
 	for _, lost := range x.Verdict.Lost {
-		fmt.Fprintf(c.out, "  %s\n", c.paint(yellow, "lost: "+lost))
+		fmt.Fprintf(c.out, "  %s\n", c.paint(yellow, "lost: "+plain(lost)))
 	}
 	fmt.Fprintf(c.out, "%s exit %d\n", c.paint(bold, "reply"), x.Reply.Exit)
 	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {

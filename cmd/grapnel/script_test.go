@@ -44,6 +44,7 @@ func TestScripts(t *testing.T) {
 			"lines":   lines,
 			"waitfor": waitFor,
 			"until":   until,
+			"expand":  expand,
 
 			"onterminal": onTerminal,
 		},
@@ -87,6 +88,13 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 	if got := strconv.Itoa(bytes.Count(data, []byte("\n"))); got != args[1] {
 		ts.Fatalf("%s has %s lines, want %s", args[0], got, args[1])
 	}
+}
+
+// expand writes out the variables in a file: expand FILE
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(string(text), ts.Getenv)), 0o600))
 }
 
 // until wants a file to hold a text before long: until FILE REGEXP

@@ -150,7 +150,7 @@ func (s *installState) inspect(rec *record.Record) {
 
 func (c *console) printPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s%s\n", p.Scope, p.State, p.Hooks, plain(p.File), ofFormat(p))
+		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s%s\n", p.Scope, p.State, p.Hooks, inLine(p.File), ofFormat(p))
 	}
 }
 
@@ -185,7 +185,7 @@ func (c *console) printStatus(s *statusReport) {
 		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")
 	}
 	for _, i := range s.Installs {
-		fmt.Fprintf(c.out, "  %-12s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, i.File)
+		fmt.Fprintf(c.out, "  %-12s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, inLine(i.File))
 		for _, note := range i.Notes {
 			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
 		}
@@ -199,7 +199,7 @@ func (c *console) printStatus(s *statusReport) {
 	}
 	fmt.Fprintf(c.out, ", %d failed open\n", s.Day.FailOpen)
 	for _, h := range s.Day.Hooks[:min(5, len(s.Day.Hooks))] {
-		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", plain(h.Name), h.Runs, h.Errors, h.P95)
+		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", inLine(h.Name), h.Runs, h.Errors, h.P95)
 	}
 	slices.Sort(s.Warnings)
 	for _, w := range s.Warnings {

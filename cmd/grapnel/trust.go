@@ -207,14 +207,14 @@ func does(h *policy.Hook) string {
 
 func (c *console) printExamined(x *policy.Examined, changed bool) {
 	r := reportTrust(x, false)
-	fmt.Fprintln(c.out, c.paint(bold, plain(x.File)))
+	fmt.Fprintln(c.out, c.paint(bold, inLine(x.File)))
 	file := ""
 	for _, h := range r.Hooks {
 		if h.File != file {
 			file = h.File
-			fmt.Fprintln(c.out, c.paint(bold, plain(file)))
+			fmt.Fprintln(c.out, c.paint(bold, inLine(file)))
 		}
-		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, plain(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
+		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, inLine(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
 	}
 	for _, f := range x.Foreign {
 		for _, e := range append(slices.Clone(f.Errors), f.Notes...) {
@@ -225,14 +225,14 @@ func (c *console) printExamined(x *policy.Examined, changed bool) {
 		fmt.Fprintln(c.out, "pinned with it")
 	}
 	for _, load := range x.Loads {
-		fmt.Fprintf(c.out, "  %s (%s)\n", plain(load.Path), load.Format)
+		fmt.Fprintf(c.out, "  %s (%s)\n", inLine(load.Path), load.Format)
 	}
 	for _, pin := range x.Pins {
 		there := ""
 		if pin.SHA256 == "" {
 			there = " (not there, and has to stay so)"
 		}
-		fmt.Fprintf(c.out, "  %s%s\n", plain(pin.Path), there)
+		fmt.Fprintf(c.out, "  %s%s\n", inLine(pin.Path), there)
 	}
 	if len(x.Pins) > 0 || len(x.Unpinned) > 0 {
 		fmt.Fprintln(c.out, "not pinned")
@@ -251,7 +251,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.out, "%s is not named any more\n", plain(name))
+			fmt.Fprintf(c.out, "%s is not named any more\n", inLine(name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
@@ -265,9 +265,9 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 		after := x.Content(is[name])
 		switch {
 		case err != nil:
-			fmt.Fprintf(c.out, "%s was changed (%v)\n", plain(name), err)
+			fmt.Fprintf(c.out, "%s was changed (%v)\n", inLine(name), err)
 		case !isText(before) || !isText(after):
-			fmt.Fprintf(c.out, "%s was changed, and is no text\n", plain(name))
+			fmt.Fprintf(c.out, "%s was changed, and is no text\n", inLine(name))
 		default:
 			_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
 			fmt.Fprintln(c.out, strings.TrimRight(plain(lines), "\n"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -20,13 +19,15 @@ type late struct{ spool *spool.Spool }
 // Run puts off what cannot be done at once. A line that could not be written is tried
 // once more there, where how a hook ended is kept.
 func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	waiting := slices.DeleteFunc(slices.Clone(hooks), func(s grapnel.Spec) bool {
-		if !policy.WritesLine(s.Hook) {
-			return false
+	var waiting []grapnel.Spec
+	for i := range hooks {
+		if policy.WritesLine(hooks[i].Hook) {
+			if _, err := hooks[i].Hook.Handle(ctx, ev); err == nil {
+				continue
+			}
 		}
-		_, err := s.Hook.Handle(ctx, ev)
-		return err == nil
-	})
+		waiting = append(waiting, hooks[i])
+	}
 	return l.spool.Run(ctx, ev, waiting)
 }
 
