@@ -530,7 +530,9 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	life := alive(t, ev)
-	go func() { // a child says so, once the program itself has ended
+	told := make(chan struct{})
+	go func() { // by a child, once the program itself has ended
+		defer close(told)
 		life.here(t)
 		cancel()
 	}()
@@ -540,6 +542,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("Handle = %+v, %v, want its block", out, err)
 	}
+	<-told
 	reap(t, readFile(t, ev, "pid"))
 }
 
