@@ -134,6 +134,12 @@ func (im *importer) hook(h *foreignHook, files []foreignFile) {
 		lose("%q: %s", h.Name, clause)
 	}
 	for i, part := range parts {
+		part.Name = im.unique(part.Name)
+		item := part.item()
+		if _, errs := Parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
+			lose("%q is left out, since a policy cannot say it (%s): keep it with `load:`", h.Name, errs[0].Msg)
+			continue
+		}
 		fmt.Fprintf(&im.out, "\n  # %s", at)
 		if h.Line > 0 {
 			fmt.Fprintf(&im.out, ":%d", h.Line)
@@ -144,8 +150,7 @@ func (im *importer) hook(h *foreignHook, files []foreignFile) {
 				fmt.Fprintf(&im.out, "  # not kept: %s\n", strings.Join(strings.Fields(clause), " "))
 			}
 		}
-		part.Name = im.unique(part.Name)
-		im.write(&part)
+		im.out.WriteString(item)
 		im.hooks++
 	}
 }
@@ -157,7 +162,7 @@ func (im *importer) unique(name string) string {
 			return '-'
 		}
 		return r
-	}, strings.ReplaceAll(name, "::", ":"))
+	}, strings.ReplaceAll(name, "::", "-"))
 	for len(name) > 90 {
 		name = name[:len(name)-1]
 	}
@@ -170,11 +175,12 @@ func (im *importer) unique(name string) string {
 	return free
 }
 
-// write writes a hook as an item of `hooks:`.
-func (im *importer) write(h *Hook) {
+// item writes a hook as an item of `hooks:`.
+func (h *Hook) item() string {
+	var out strings.Builder
 	lead := "  - "
 	line := func(key, value string) {
-		fmt.Fprintf(&im.out, "%s%s: %s\n", lead, key, value)
+		fmt.Fprintf(&out, "%s%s: %s\n", lead, key, value)
 		lead = "    "
 	}
 	some := func(key, value string) {
@@ -204,9 +210,9 @@ func (im *importer) write(h *Hook) {
 	case h.Decide != "":
 		line(h.Decide, scalar(h.Reason))
 	case h.Replace != nil:
-		im.out.WriteString("    replace:\n")
+		out.WriteString("    replace:\n")
 		for _, r := range h.Replace {
-			fmt.Fprintf(&im.out, "      - {pattern: %s, with: %s}\n", quoted(r.Pattern), quoted(r.With))
+			fmt.Fprintf(&out, "      - {pattern: %s, with: %s}\n", quoted(r.Pattern), quoted(r.With))
 		}
 	case h.Run != nil && h.Run.Args != nil:
 		line("run", list(h.Run.Args))
@@ -219,6 +225,7 @@ func (im *importer) write(h *Hook) {
 			line("async", "true")
 		}
 	}
+	return out.String()
 }
 
 // asPolicy says what a rule does as hooks of a policy, and what is lost. What it does
