@@ -35,6 +35,14 @@ func ForeignFormats() []Format {
 	return all
 }
 
+func formatNames() []string {
+	var names []string
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 func formatOf(name string) *format {
 	for _, f := range formats {
 		if f.name == name {
@@ -693,7 +701,7 @@ func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
 func (p *fileParser) format(n *yaml.Node) Word {
 	w := p.word(n)
 	if w.Text != "" && formatOf(w.Text) == nil {
-		p.fail(n, cmp.Or(didYouMean(w.Text, Formats()), "there are "+strings.Join(Formats(), ", ")), "unknown format %q", w.Text)
+		p.fail(n, cmp.Or(didYouMean(w.Text, formatNames()), "there are "+strings.Join(formatNames(), ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

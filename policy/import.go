@@ -22,23 +22,14 @@ type Imported struct {
 	Lost   []*Error // what it does not say, and where that stood
 }
 
-// Formats lists the names that `load:` and [Import] know.
-func Formats() []string {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 // Import reads files of a format and writes their hooks as a policy. Hooks that a
 // policy can say only in part are written with a comment; those that would guard less
 // or run more than before are left out and stay with `load:`. An error means that
 // there is nothing to read.
 func Import(name string, paths []string) (*Imported, error) {
-	i := slices.IndexFunc(formats, func(f *format) bool { return f.name == name })
-	if i < 0 {
-		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, Formats()), "there are "+strings.Join(Formats(), ", "))}
+	f := formatOf(name)
+	if f == nil {
+		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames()), "there are "+strings.Join(formatNames(), ", "))}
 	}
 	var files []foreignFile
 	for _, path := range paths {
@@ -58,7 +49,7 @@ func Import(name string, paths []string) (*Imported, error) {
 			source: grapnel.Source{Name: name + ":" + path, Scope: grapnel.ScopeUser, File: path},
 		})
 	}
-	return formats[i].parse(files).asPolicy(files), nil
+	return f.parse(files).asPolicy(files), nil
 }
 
 // asPolicy writes what was found in files as a policy.

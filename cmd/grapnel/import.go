@@ -14,15 +14,24 @@ import (
 
 func newImport(c *console) *cobra.Command {
 	var to string
+	var formats []string
+	for _, f := range policy.ForeignFormats() {
+		formats = append(formats, f.Name)
+	}
 	cmd := &cobra.Command{
 		Use:   "import FORMAT FILE...",
 		Short: "Write the hooks of another system as a policy",
 		Long: "Reads files that another system keeps its hooks in, prints them as a policy of Grapnel's own words, and says what a policy\n" +
 			"cannot say. The files stay as they are. What is left out goes on working with `load:`, which runs such files unchanged.\n\n" +
-			"Formats: " + strings.Join(policy.Formats(), ", "),
+			"Formats: " + strings.Join(formats, ", "),
 		Example:           "  grapnel import claude-code ~/.claude/settings.json\n  grapnel import ironclaw hooks/hooks.json --to grapnel.yaml",
 		Args:              usageArgs(cobra.MinimumNArgs(2)),
-		ValidArgsFunction: completeFormat,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return formats, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			im, err := policy.Import(args[0], args[1:])
 			if err != nil {
@@ -59,13 +68,6 @@ func newImport(c *console) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&to, "to", "", "write the policy to this file, which must not be there yet")
 	return c.jsonFlag(cmd)
-}
-
-func completeFormat(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return policy.Formats(), cobra.ShellCompDirectiveNoFileComp
-	}
-	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // writeNew writes a file that is not there yet.
