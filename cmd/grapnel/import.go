@@ -24,8 +24,8 @@ func newImport(c *console) *cobra.Command {
 		Long: "Reads files that another system keeps its hooks in, prints them as a policy of Grapnel's own words, and says what a policy\n" +
 			"cannot say. The files stay as they are. What is left out goes on working with `load:`, which runs such files unchanged.\n\n" +
 			"Formats: " + strings.Join(formats, ", "),
-		Example:           "  grapnel import claude-code ~/.claude/settings.json\n  grapnel import ironclaw hooks/hooks.json --to grapnel.yaml",
-		Args:              usageArgs(cobra.MinimumNArgs(2)),
+		Example: "  grapnel import claude-code ~/.claude/settings.json\n  grapnel import ironclaw hooks/hooks.json --to grapnel.yaml",
+		Args:    usageArgs(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return formats, cobra.ShellCompDirectiveNoFileComp
