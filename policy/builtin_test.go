@@ -174,7 +174,10 @@ func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 		}
 	}
 	if err := os.Symlink(root, filepath.Join(root, "project", "up")); err != nil {
-		t.Skip(err)
+		if runtime.GOOS != "windows" {
+			t.Fatal(err)
+		}
+		t.Skip(err) // links take a privilege there
 	}
 	for name, ok := range map[string]bool{"logs/a": true, "up/a": false, "~/a": true} {
 		specs, err := build("{name: audit, file: '" + name + "'}")

@@ -136,7 +136,7 @@ func (c *Command) line() string {
 	}
 	var words []string
 	for _, arg := range c.Args {
-		words = append(words, "'"+strings.ReplaceAll(arg, "'", `'\''`)+"'")
+		words = append(words, shellQuote(arg))
 	}
 	return strings.Join(words, " ")
 }

@@ -58,7 +58,10 @@ func TestInDirStaysThere(t *testing.T) {
 	}
 	for _, link := range []struct{ to, at string }{{precious, "file.md"}, {outside, "dir"}} {
 		if err := os.Symlink(link.to, filepath.Join(dir, link.at)); err != nil {
-			t.Skip(err)
+			if runtime.GOOS != "windows" {
+				t.Fatal(err)
+			}
+			t.Skip(err) // links take a privilege there
 		}
 	}
 	for _, file := range []string{"file.md", "dir/precious", "dir/new", "../up.md"} {
