@@ -71,7 +71,7 @@ var Contracts = []Contract{
 	{Kind: ModelBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldRequest}, {Field: FieldResponse}}},
 	{Kind: ModelAfter, Blocks: BlockFeedback, Changes: []Change{{Field: FieldResponse}}},
 	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: MergeIntersect}, {Field: FieldMode, Merge: MergeStrictest}}},
-	{Kind: ToolBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
+	{Kind: ToolBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}, {Field: FieldOutput}}},
 	{Kind: PermissionBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
 	{Kind: PermissionDenied, FailOpen: true},
 	{Kind: ToolAfter, Blocks: BlockFeedback, Context: true, Changes: []Change{{Field: FieldOutput}, {Field: FieldNext}}},

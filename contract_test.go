@@ -30,7 +30,7 @@ var contractRows = []struct {
 	{"model.before", "action", "request response", "on_error", ""},
 	{"model.after", "feedback", "response", "on_error", ""},
 	{"toolset.before", "", "tools/intersect mode/strictest", "on_error", ""},
-	{"tool.before", "action", "tool.input", "on_error", ""},
+	{"tool.before", "action", "tool.input tool.output", "on_error", ""},
 	{"permission.before", "action", "tool.input", "on_error", ""},
 	{"permission.denied", "", "", "open", ""},
 	{"tool.after", "feedback", "context tool.output tool.next", "on_error", ""},

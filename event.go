@@ -139,7 +139,7 @@ type Tool struct {
 	Class    Class           `json:"class,omitempty"`
 	MCP      *MCP            `json:"mcp,omitempty"`
 	Input    json.RawMessage `json:"input,omitempty"`
-	Output   json.RawMessage `json:"output,omitempty"`
+	Output   json.RawMessage `json:"output,omitempty"` // a hook that sets it at tool.before answers in the place of the tool
 	Failed   bool            `json:"failed,omitempty"`
 	Next     json.RawMessage `json:"next,omitempty"` // answer at tool.after: a call to make next, {name, input}
 	Facts    []Fact          `json:"facts,omitempty"`

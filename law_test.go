@@ -115,7 +115,7 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 		"whole then patch": {set(grapnel.FieldInput, `{"command":"y"}`), patch(`{"b":2}`), `{"command":"y","b":2}`, nil},
 		"patch then whole": {patch(`{"a":1}`), set(grapnel.FieldInput, `{"command":"y"}`), `{"command":"y"}`, []string{"tool.input: a and b"}},
 		"view then whole":  {setCommand("y"), set(grapnel.FieldInput, `{"command":"z"}`), `{"command":"z"}`, []string{"tool.input: a and b"}},
-		"illegal one":      {set(grapnel.FieldOutput, `1`), set(grapnel.FieldOutput, `2`), ``, nil},
+		"illegal one":      {set(grapnel.FieldNext, `1`), set(grapnel.FieldNext, `2`), ``, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		"field":             {grapnel.ToolBefore, set(grapnel.FieldPrompt, `"p"`), "a change of prompt on tool.before"},
 		"broken JSON":       {grapnel.ToolBefore, set(grapnel.FieldInput, `{`), "set tool.input: not valid JSON on tool.before"},
 		"wrong type":        {grapnel.PromptBefore, set(grapnel.FieldPrompt, `7`), "set prompt: want string, got number on prompt.before"},
-		"patch of a field":  {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldOutput: json.RawMessage(`{}`)}}, "a change of tool.output on tool.before"},
+		"patch of a field":  {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldNext: json.RawMessage(`{}`)}}, "a change of tool.next on tool.before"},
 		"patch, no JSON":    {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a"}`)}}, "patch: not valid JSON on tool.before"},
 		"patched to a list": {grapnel.PromptBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldPrompt: json.RawMessage(`["a"]`)}}, "set prompt: want string, got array on prompt.before"},
 		"an unknown event":  {"weather.changed", grapnel.Outcome{Context: []string{"c"}}, "context on weather.changed"},

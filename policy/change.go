@@ -46,7 +46,7 @@ func (h *Hook) changes() []grapnel.Field {
 func whereInstead(fields []grapnel.Field) string {
 	var kinds []string
 	for i := range grapnel.Contracts {
-		if c := &grapnel.Contracts[i]; slices.ContainsFunc(fields, c.Permits) {
+		if c := &grapnel.Contracts[i]; slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) }) {
 			kinds = append(kinds, string(c.Kind))
 		}
 	}
@@ -54,6 +54,13 @@ func whereInstead(fields []grapnel.Field) string {
 		return ""
 	}
 	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
+}
+
+// mayChange reports whether a policy may change a field. The result of a call that does
+// not run is not among them: what a file would say in the tool's place is what block is
+// for, and a rule on tool.before and tool.after is about the output that is there.
+func mayChange(c *grapnel.Contract, f grapnel.Field) bool {
+	return c.Permits(f) && (c.Kind != grapnel.ToolBefore || f != grapnel.FieldOutput)
 }
 
 // permitsOf is the Contract of an event, as far as it is about changes.
@@ -95,7 +102,7 @@ func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	now := ev // with what was changed in its input
 	for _, field := range fields {
 		switch {
-		case !c.Permits(field):
+		case !mayChange(c, field):
 		case slices.Contains(views, field):
 			next, err := mapView(now, field, r.apply)
 			if err != nil {
@@ -241,7 +248,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	out := grapnel.Outcome{Message: s.message}
 	c := permitsOf(ev)
 	for field, value := range s.values {
-		if old, has := ev.Get(field); !c.Permits(field) || has && slices.Equal(old, value) {
+		if old, has := ev.Get(field); !mayChange(c, field) || has && slices.Equal(old, value) {
 			continue
 		}
 		if out.Set == nil {
@@ -251,7 +258,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	}
 	for i := range s.places {
 		place := &s.places[i]
-		if !c.Permits(place.Field) {
+		if !mayChange(c, place.Field) {
 			continue
 		}
 		if old, has := ev.Get(place.Field); has {

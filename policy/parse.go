@@ -244,7 +244,7 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 		}
 	}
 	for _, field := range h.changes() {
-		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return contractOf(k).Permits(field) }) {
+		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
 			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
 		}
 	}
@@ -292,7 +292,7 @@ func eventNames() []string {
 func (h *Hook) forbidden(kind grapnel.Kind) string {
 	c := contractOf(kind)
 	permits := func(fields ...grapnel.Field) bool {
-		return slices.ContainsFunc(fields, c.Permits)
+		return slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
 	}
 	switch {
 	case h.Builtin != nil && h.Builtin.Name == summaryBuiltin && kind != grapnel.SessionEnd:
@@ -336,7 +336,9 @@ func contractOf(kind grapnel.Kind) *grapnel.Contract {
 func permitted(c *grapnel.Contract) string {
 	var fields []grapnel.Field
 	for _, ch := range c.Changes {
-		fields = append(fields, ch.Field)
+		if mayChange(c, ch.Field) {
+			fields = append(fields, ch.Field)
+		}
 	}
 	if len(fields) == 0 {
 		return ""
