@@ -141,3 +141,24 @@ func wantText(top map[string]json.RawMessage, name string) (string, error) {
 	}
 	return s, nil
 }
+
+// Classify fills in what a call that came without a dialect says of itself: its class,
+// if it has none, where nothing is known of its input what members of the usual names
+// mean, and what stands there.
+func Classify(t *grapnel.Tool) {
+	class, facts := classify(nil, t)
+	if t.Class == "" {
+		t.Class = class
+	}
+	if t.Facts == nil {
+		if t.Class == grapnel.ClassRead || t.Class == grapnel.ClassSearch {
+			for i := range facts {
+				if facts[i].Use != "" {
+					facts[i].Use = grapnel.UseRead
+				}
+			}
+		}
+		t.Facts = facts
+	}
+	t.Derive()
+}

@@ -1,0 +1,194 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Hooks is who answers the events of an agent, mostly a [*grapnel.Engine]. Both
+// methods are called by many goroutines at once.
+type Hooks interface {
+	// Fire returns the merged answer to ev, which it may keep and must not change.
+	Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict
+
+	// Has reports whether anybody would hear of such an event. If not, none is made.
+	Has(k grapnel.Kind) bool
+}
+
+// Starter is what Hooks are that can answer in the background.
+type Starter interface {
+	// Start fires ev, also after ctx is done, and does not wait.
+	Start(ctx context.Context, ev *grapnel.Event) <-chan grapnel.Verdict
+}
+
+// Options are a Host's settings. The zero value is the default, and nil is fine.
+type Options struct {
+	Agent   grapnel.Agent // who fires the events
+	Tools   []ToolInfo    // what is known of tools; of others some members of the input are taken at their word
+	Manners *Manners      // what is said in the place of what was refused; nil = the first of AllManners
+	Approve Approver      // asks a person; nil = there is none, and what needs one is refused
+
+	// Tell shows the person a message of a hook, or that a guard could not answer;
+	// nil = a warning in the default log of slog.
+	Tell func(ctx context.Context, message string)
+
+	// Incremental: an answer of the model that comes in pieces is judged and let go piece
+	// by piece. What was let go cannot be taken back, so the default is to hold all of it
+	// until the whole was judged.
+	Incremental bool
+}
+
+// A Host fires the events of one agent. It is safe for concurrent use.
+type Host struct {
+	hooks Hooks
+	opts  Options
+	tools map[string]*ToolInfo
+	late  sync.WaitGroup // what is fired in the background, where hooks cannot do that
+}
+
+// New returns the host of an agent. hooks may be nil: then nobody is asked.
+func New(hooks Hooks, opts *Options) *Host {
+	h := &Host{hooks: hooks, tools: make(map[string]*ToolInfo)}
+	if engine, ok := hooks.(*grapnel.Engine); ok && engine == nil {
+		h.hooks = nil
+	}
+	if opts != nil {
+		h.opts = *opts
+	}
+	if h.opts.Manners == nil {
+		h.opts.Manners = &AllManners[0]
+	}
+	if h.opts.Tell == nil {
+		h.opts.Tell = func(ctx context.Context, message string) { slog.WarnContext(ctx, message) }
+	}
+	for i := range h.opts.Tools {
+		h.tools[h.opts.Tools[i].Name] = &h.opts.Tools[i]
+	}
+	return h
+}
+
+// Open tells that the program which runs agents is there: gateway.start.
+func (h *Host) Open(ctx context.Context) {
+	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStart})
+}
+
+// Close tells that it ends: gateway.stop. Sessions should have ended before. It waits
+// for what is fired in the background, unless the hooks are an engine, which has a Close
+// for that.
+func (h *Host) Close(ctx context.Context) {
+	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStop})
+	h.late.Wait()
+}
+
+// bare is the session of what happens outside of any.
+func (h *Host) bare() *Session { return newSession(h, h.hooks, grapnel.Session{}) }
+
+// An Approver asks a person whether something may happen.
+//
+// It is called in the place where the agent waits, and by many goroutines at once where
+// tools run together. An error means that nobody answered, which counts as no.
+type Approver interface {
+	Approve(ctx context.Context, q *Question) (Consent, error)
+}
+
+// ApproverFunc lets a function be an Approver.
+type ApproverFunc func(ctx context.Context, q *Question) (Consent, error)
+
+// Approve calls f.
+func (f ApproverFunc) Approve(ctx context.Context, q *Question) (Consent, error) { return f(ctx, q) }
+
+// A Question is what a person is asked.
+type Question struct {
+	Event  *grapnel.Event // what would happen, secrets left out
+	Reason string         // why somebody has to be asked; empty = the agent asks about this tool by itself
+}
+
+// A Consent is what a person said.
+type Consent struct {
+	Yes    bool
+	Reason string // why not, for the model
+}
+
+// Listens reports whether anybody would hear of such an event. A nil Session has no
+// hooks.
+func (s *Session) Listens(k grapnel.Kind) bool { return s != nil && s.hooks != nil && s.hooks.Has(k) }
+
+// Fire fires an event of the agent's own, such as a native one, with the session
+// filled in. Whoever calls it has to obey the Verdict; for all that the other methods
+// stand for they do that.
+func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
+	if !s.Listens(ev.Kind) {
+		return grapnel.Verdict{Event: ev}
+	}
+	s.fill(ev)
+	v := s.hooks.Fire(ctx, ev)
+	for _, message := range v.Messages {
+		s.host.opts.Tell(ctx, message)
+	}
+	return v
+}
+
+func (s *Session) fill(ev *grapnel.Event) {
+	ev.Agent, ev.Session, ev.Time = s.host.opts.Agent, s.Info(), time.Now()
+}
+
+// notice fires what can neither be stopped nor changed, to its end also when the
+// agent is being cancelled.
+func (s *Session) notice(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
+	if !s.Listens(ev.Kind) {
+		return grapnel.Verdict{Event: ev}
+	}
+	if s.host.opts.Manners.unwaited(ev.Kind) {
+		s.start(ctx, ev)
+		return grapnel.Verdict{Event: ev}
+	}
+	return s.Fire(context.WithoutCancel(ctx), ev)
+}
+
+// start fires an event that nobody waits for.
+func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
+	s.fill(ev)
+	if starter, ok := s.hooks.(Starter); ok {
+		starter.Start(ctx, ev)
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	s.host.late.Go(func() { s.hooks.Fire(ctx, ev) })
+}
+
+// act fires what is about to happen, and returns why it shall not, if so. A question
+// is answered before it returns.
+func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, *Refusal) {
+	v := s.Fire(ctx, ev)
+	if v.Decision == grapnel.Ask {
+		if no := s.ask(ctx, ev, v.Reason()); no != nil {
+			return v, no
+		}
+		v.Decision = grapnel.None
+	}
+	return v, s.refusal(ev, &v)
+}
+
+// ask puts a question to the person.
+func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Refusal {
+	approver := s.host.opts.Approve
+	if approver == nil {
+		return s.refuse(ev, strings.TrimSpace("this needs the consent of a person, and there is nobody to ask. "+reason), false)
+	}
+	answer, err := approver.Approve(ctx, &Question{Event: ev, Reason: reason})
+	switch {
+	case err != nil:
+		return s.refuse(ev, "this needs the consent of a person, and nobody answered: "+err.Error(), true)
+	case answer.Yes:
+		return nil
+	case answer.Reason != "":
+		return s.refuse(ev, answer.Reason, false)
+	default:
+		return s.refuse(ev, "the person did not agree", false)
+	}
+}

@@ -1,0 +1,142 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// encode writes a value as JSON with what a text holds left as it is. Values that
+// cannot be written are null.
+func encode(value any) json.RawMessage {
+	raw, err := marshal(value)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+func marshal(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func quote(text string) json.RawMessage { return encode(text) }
+
+// textOf is the text that a JSON value is, or the JSON of a value that is none. What
+// is null or not there has no text.
+func textOf(raw json.RawMessage) string {
+	var text string
+	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func asToolError(err error) (json.RawMessage, bool) {
+	own, ok := errors.AsType[*ToolError](err)
+	if !ok || !json.Valid(own.Output) {
+		return nil, false
+	}
+	return own.Output, true
+}
+
+// A member is one member of a JSON object, in its place.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members takes an object apart. Members that come twice are both there.
+func members(object json.RawMessage) ([]member, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, errors.New("it is not a JSON object")
+	}
+	var all []member
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: fmt.Sprint(name)}
+		if err := d.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func object(all []member) json.RawMessage {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range all {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(quote(m.name))
+		b.WriteByte(':')
+		b.Write(m.value)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// secret reports whether a member is one of the names. Case does not count, since it
+// does not for those who decode JSON in Go: a hook could slip "TOKEN" past a "token".
+func (m *member) secret(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.name) })
+}
+
+// veil puts [Redacted] in the place of secrets. Of an input that is no object nothing
+// is shown.
+func veil(input json.RawMessage, names []string) json.RawMessage {
+	all, err := members(input)
+	if err != nil {
+		return quote(Redacted)
+	}
+	for i := range all {
+		if all[i].secret(names) {
+			all[i].value = quote(Redacted)
+		}
+	}
+	return object(all)
+}
+
+// unveil puts the secrets of the original into a changed input, whatever hooks have
+// put into their places, and only those that were there.
+func unveil(input, original json.RawMessage, names []string) (json.RawMessage, error) {
+	now, err := members(input)
+	if err != nil {
+		return nil, err
+	}
+	was, err := members(original)
+	if err != nil {
+		return nil, err
+	}
+	notSecret := func(m member) bool { return !m.secret(names) }
+	was = slices.DeleteFunc(was, notSecret)
+	var out []member
+	for _, m := range now {
+		if !m.secret(names) {
+			out = append(out, m)
+			continue
+		}
+		// In its old place, so that a tool which takes the first or the last of two gets
+		// what it would have got.
+		if i := slices.IndexFunc(was, func(o member) bool { return o.name == m.name }); i >= 0 {
+			out = append(out, was[i])
+			was = slices.Delete(was, i, i+1)
+		}
+	}
+	return object(append(out, was...)), nil
+}

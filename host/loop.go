@@ -1,0 +1,411 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A Loop is an agent: it asks the model, calls the tools it wants, and goes on until
+// there is an answer. It fires every event of that, for the session in ctx, and does
+// what the verdicts say. Its fields are set before the first Run; it is not safe for
+// concurrent use. Sub-agents have a Loop of their own; see [Subagent].
+type Loop struct {
+	Provider Provider
+	Name     string          // of the model
+	System   string          // system prompt; empty = none
+	Context  []string        // what stands below it: what hooks said at the start of the session
+	Tools    []AgentTool     // the Host has to know them too: Options.Tools is Infos(Tools)
+	Params   json.RawMessage // of every Request
+	Parallel int             // how many calls of one answer run at once; below 2 = one after the other
+	MaxCalls int             // calls of the model in one Run; 0 = 100
+
+	// Show gets the answer as far as it may be shown, piece by piece; nil = nobody looks.
+	Show func(ctx context.Context, piece string) error
+
+	// Deliver sends the answer to where the prompt came from, through message.before;
+	// nil = the agent has no such channel. See [Session.Send].
+	Deliver func(ctx context.Context, m Outgoing) error
+
+	// Store keeps a message of the conversation, through transcript.before; nil = none is
+	// kept. See [Session.Keep].
+	Store func(ctx context.Context, m Message) error
+
+	// Summarize shortens messages to a text, through compact.before; nil = conversations
+	// grow. It is called before a call of the model when there are more than CompactAt.
+	Summarize func(ctx context.Context, messages []Message, instructions string) (string, error)
+	CompactAt int
+
+	// Messages is the conversation so far, without the system prompt.
+	Messages []Message
+
+	turn  int
+	shown string // of the response that comes just now
+}
+
+// Outcome is how a Run ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Completed Outcome = "completed" // there is an answer
+	Blocked   Outcome = "blocked"   // hooks ended the turn
+	Failed    Outcome = "error"     // the model could not be asked, or somebody gave up
+)
+
+// An Answer is what came of a Run.
+type Answer struct {
+	Outcome     Outcome
+	Content     json.RawMessage // a text, mostly; of a Blocked one what stands in its place
+	Attachments []string
+	Refusal     *Refusal // why it was Blocked, or why a Completed one stands in the place of another
+}
+
+// Text is the content as text.
+func (a *Answer) Text() string { return textOf(a.Content) }
+
+// maxRefused is how often in a row the model may answer again after hooks have
+// withheld what it said, and how long a chain of next calls may be.
+const maxRefused = grapnel.MaxStops
+
+// Run works on a prompt until there is an answer. The error is why there is none, and
+// has been told to hooks: that of the model, of ctx, of Show, Deliver or Store. Hooks
+// that refuse are no error.
+func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
+	s := FromContext(ctx)
+	l.turn++
+	s.Update(func(info *grapnel.Session) { info.Turn = strconv.Itoa(l.turn) })
+	answer, err := l.run(ctx, s, prompt)
+	if err == nil && l.Deliver != nil {
+		err = l.deliver(ctx, s, answer)
+	}
+	if err == nil && answer.Outcome == Completed && l.holds(s) {
+		err = l.show(ctx, answer.Text())
+	}
+	if err != nil {
+		s.Failed(ctx, err)
+		return &Answer{Outcome: Failed}, err
+	}
+	return answer, nil
+}
+
+func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, error) {
+	begin, err := l.begin(ctx, s, prompt)
+	if err != nil {
+		return blocked(err)
+	}
+	response, err := l.work(ctx, s, begin)
+	if err != nil {
+		return blocked(err)
+	}
+	content, err := s.respond(ctx, response.Content)
+	if err != nil {
+		return blocked(err)
+	}
+	return &Answer{Outcome: Completed, Content: content, Attachments: response.Attachments}, nil
+}
+
+// blocked is the answer where hooks ended the turn. Any other error stays one.
+func blocked(err error) (*Answer, error) {
+	no := Refused(err)
+	if no == nil {
+		return nil, err
+	}
+	return &Answer{Outcome: Blocked, Content: quote(no.Text), Refusal: no}, nil
+}
+
+// begin asks about the prompt, and returns how the agent begins.
+func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning, error) {
+	content, added, err := s.prompt(ctx, prompt.Role, prompt.Content)
+	if err != nil {
+		return Beginning{}, err
+	}
+	prompt.Content = content
+	begin, err := s.Begin(ctx, Beginning{
+		Prompt: prompt.Text(), System: l.System, Model: l.Name, Context: slices.Concat(l.Context, added),
+	})
+	if err != nil {
+		return begin, err
+	}
+	l.Context = nil // said once
+	return begin, l.say(ctx, s, prompt, begin.Context)
+}
+
+// say adds a message to the conversation, with context below it.
+func (l *Loop) say(ctx context.Context, s *Session, m Message, added []string) error {
+	messages := []Message{m}
+	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
+	case len(added) == 0:
+	case isText:
+		messages[0].Content = quote(below(m.Text(), added))
+	default:
+		messages = append(messages, Text("user", below("", added)))
+	}
+	for _, m := range messages {
+		l.Messages = append(l.Messages, m)
+		if err := l.store(ctx, s, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
+	if l.Store == nil {
+		return nil
+	}
+	if s.Listens(grapnel.TranscriptBefore) {
+		raw, err := s.Keep(ctx, encode(m))
+		if Refused(err) != nil {
+			return nil // it is not kept, and that is all
+		}
+		m = Message{}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return fmt.Errorf("cannot keep a message as hooks have changed it: %w", err)
+		}
+	}
+	return l.Store(ctx, m)
+}
+
+// work asks the model and calls tools until the agent may stop with a response.
+func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response, error) {
+	withheld, wentOn := 0, false
+	for range l.calls() {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		if l.Summarize != nil && l.CompactAt > 0 && len(l.Messages) > l.CompactAt {
+			if err := l.Compact(ctx, "auto", ""); err != nil && Refused(err) == nil {
+				return nil, err
+			}
+		}
+		response, err := l.ask(ctx, s, &begin)
+		if no := Refused(err); no != nil && no.Kind == grapnel.ModelAfter && !no.Halt && withheld < maxRefused {
+			withheld++
+			if err := l.say(ctx, s, Text("user", no.Text), nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		withheld = 0
+		if err := l.say(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil); err != nil {
+			return nil, err
+		}
+		if len(response.ToolCalls) > 0 {
+			if err := l.call(ctx, s, response.ToolCalls); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		stop, err := s.Stop(ctx, textOf(response.Content), wentOn)
+		if err != nil || stop.GoOn == "" {
+			return response, err
+		}
+		wentOn = true
+		if stop.Clear {
+			l.Messages = nil
+		}
+		if err := l.say(ctx, s, Text("user", stop.GoOn), stop.Context); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("the model was called %d times and has not come to an end (Loop.MaxCalls)", l.calls())
+}
+
+func (l *Loop) calls() int { return cmp.Or(max(l.MaxCalls, 0), 100) }
+
+// ask calls the model once.
+func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response, error) {
+	request := Request{Model: begin.Model, Params: l.Params, Messages: slices.Clone(l.Messages)}
+	if begin.System != "" {
+		request.Messages = slices.Insert(request.Messages, 0, Text("system", begin.System))
+	}
+	names := make([]string, len(l.Tools))
+	for i := range l.Tools {
+		names[i] = l.Tools[i].Name
+	}
+	names, mode, err := s.Choose(ctx, names, "auto")
+	if err != nil {
+		return nil, err
+	}
+	for i := range l.Tools {
+		if t := &l.Tools[i]; mode != "none" && slices.Contains(names, t.Name) {
+			request.Tools = append(request.Tools, ToolSchema{t.Name, t.Description, t.Schema})
+		}
+	}
+	if mode != "auto" {
+		request.ToolChoice = mode
+	}
+	l.shown = ""
+	response, err := Stream(ctx, request, l.generate, func(soFar Response) error {
+		if l.holds(s) {
+			return nil
+		}
+		return l.show(ctx, textOf(soFar.Content))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if response.FinishReason == FinishIncomplete {
+		return nil, errors.New("the model's answer broke off")
+	}
+	return &response, nil
+}
+
+// generate has the model answer. It hands on each piece when the next one has come, so
+// that the last is handed on with the whole.
+func (l *Loop) generate(ctx context.Context, request Request, yield func(Response) error) (Response, error) {
+	var text, last string
+	response, err := l.Provider.Generate(ctx, &request, func(piece string) error {
+		text, last = text+last, piece
+		if text == "" {
+			return nil
+		}
+		return yield(Response{Content: quote(text), FinishReason: FinishIncremental})
+	})
+	switch {
+	case err != nil:
+		return Response{}, err
+	case response == nil:
+		return Response{}, errors.New("the model gave neither a response nor an error")
+	}
+	return *response, nil
+}
+
+// holds reports whether an answer is kept until the whole of it was judged as such.
+func (l *Loop) holds(s *Session) bool {
+	return s != nil && !s.host.opts.Incremental && (s.Listens(grapnel.ResponseBefore) || s.Listens(grapnel.MessageBefore))
+}
+
+// show shows what of a text was not shown yet.
+func (l *Loop) show(ctx context.Context, soFar string) error {
+	rest, ok := strings.CutPrefix(soFar, l.shown)
+	if !ok {
+		return errors.New("hooks have changed what was shown already")
+	}
+	if rest == "" || l.Show == nil {
+		return nil
+	}
+	l.shown = soFar
+	return l.Show(ctx, rest)
+}
+
+// call calls the tools that the model wants, and adds what came of it to the
+// conversation. Once the turn is over no further call begins.
+func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
+	results := make([]Result, len(wanted))
+	errs := make([]error, len(wanted))
+	limit := make(chan struct{}, max(l.Parallel, 1))
+	var over atomic.Bool
+	var running sync.WaitGroup
+	for i, w := range wanted {
+		limit <- struct{}{}
+		call := Call{ID: w.ID, Name: w.Name, Input: w.Args}
+		if over.Load() {
+			results[i] = Result{Call: call, Output: quote("the turn was ended before this call"), Failed: true}
+			<-limit
+			continue
+		}
+		running.Go(func() {
+			defer func() { <-limit }()
+			if results[i], errs[i] = l.one(ctx, s, call); errs[i] != nil {
+				over.Store(true)
+			}
+		})
+	}
+	running.Wait()
+	for i := range results {
+		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
+		if err := l.say(ctx, s, m, nil); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	added, err := s.ToolBatch(ctx, results)
+	if err != nil || len(added) == 0 {
+		return err
+	}
+	return l.say(ctx, s, Text("user", below("", added)), nil)
+}
+
+// content is what the model reads: the output as it is, unless hooks have added to it.
+func (r *Result) content() json.RawMessage {
+	if r.Feedback == "" && len(r.Context) == 0 {
+		return r.Output
+	}
+	return quote(r.Text())
+}
+
+// one calls a tool, and those that hooks want called next in its place.
+func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
+	for range maxRefused {
+		r, err = s.Tool(ctx, call, l.tool(call.Name))
+		if err != nil || r.Next == nil {
+			return r, err
+		}
+		call = *r.Next
+	}
+	return r, err
+}
+
+// tool is how a tool of this name is run.
+func (l *Loop) tool(name string) ToolFunc {
+	i := slices.IndexFunc(l.Tools, func(t AgentTool) bool { return t.Name == name })
+	if i < 0 {
+		return func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, fmt.Errorf("there is no tool %q", name)
+		}
+	}
+	return l.Tools[i].Run
+}
+
+// Compact shortens the conversation: what came before the last answer of the model, or
+// the last prompt, becomes a summary. cause is manual or auto. The error is that of
+// Summarize, or a Refusal: the conversation stays as it is.
+func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
+	i := len(l.Messages) - 1
+	for i > 0 && l.Messages[i].Role == "tool" {
+		i--
+	}
+	if i <= 0 {
+		return nil // there is nothing before it
+	}
+	summary, err := FromContext(ctx).Compact(ctx, cause, instructions, func(ctx context.Context, instructions string) (string, error) {
+		return l.Summarize(ctx, slices.Clone(l.Messages[:i]), instructions)
+	})
+	if err != nil {
+		return err
+	}
+	l.Messages = slices.Insert(slices.Clone(l.Messages[i:]), 0, Text("user", "What happened so far:\n"+summary))
+	return nil
+}
+
+// deliver sends an answer on its way.
+func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) error {
+	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
+	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {
+		if out.Text != m.Text {
+			a.Content = quote(out.Text)
+		}
+		return l.Deliver(ctx, out)
+	})
+	if no := Refused(err); no != nil {
+		*a = Answer{Outcome: Blocked, Content: quote(no.Text), Refusal: no}
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Model calls the model for the session in ctx: model.before, then next, then
+// model.after. Hooks may change the request, answer in the model's place, change the
+// response, or refuse; they see both as JSON, and what they change is decoded again.
+//
+// The error is that of next, or a Refusal: of model.before, and the model was not
+// called, or of model.after, and the response is not to be used, shown or kept. The
+// Reason is for the model then, should it be called again.
+func Model[Q, R any](ctx context.Context, request Q, next func(ctx context.Context, request Q) (R, error)) (R, error) {
+	return Stream(ctx, request, func(ctx context.Context, request Q, _ func(R) error) (R, error) { return next(ctx, request) }, nil)
+}
+
+// Stream is [Model] for a response that comes in pieces. next calls yield with the
+// response so far, as often as it likes, and returns the whole. release gets what may
+// be shown: the response so far, as hooks have left it.
+//
+// Unless the host is Incremental, release is called once, with all of it, after the
+// whole was judged. If it is, each piece is judged as it comes; where yield returns an
+// error a hook refused, next has to stop reading, and what was not released is not to be
+// used, shown or kept. Where nobody listens, pieces go straight through.
+func Stream[Q, R any](
+	ctx context.Context, request Q,
+	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
+	release func(soFar R) error,
+) (R, error) {
+	s := FromContext(ctx)
+	if release == nil {
+		release = func(R) error { return nil }
+	}
+	if !s.Listens(grapnel.ModelBefore) && !s.Listens(grapnel.ModelAfter) {
+		response, err := next(ctx, request, release)
+		if err == nil {
+			err = release(response)
+		}
+		return response, err
+	}
+	return stream(ctx, s, request, next, release)
+}
+
+func stream[Q, R any](
+	ctx context.Context, s *Session, request Q,
+	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
+	release func(soFar R) error,
+) (R, error) {
+	var none R
+	raw, err := marshal(request)
+	if err != nil {
+		return none, fmt.Errorf("cannot show the request to hooks: %w", err)
+	}
+	asked, answer, err := s.BeforeModel(ctx, raw)
+	if err != nil {
+		return none, err
+	}
+	if string(asked) != string(raw) {
+		var other Q // nothing of the old one shall shine through
+		if err := json.Unmarshal(asked, &other); err != nil {
+			return none, fmt.Errorf("cannot read the request as hooks have changed it: %w", err)
+		}
+		request = other
+	}
+	judge := func(response R) (R, error) {
+		raw, err := marshal(response)
+		if err != nil {
+			return none, fmt.Errorf("cannot show the response to hooks: %w", err)
+		}
+		judged, err := s.AfterModel(ctx, asked, raw)
+		if err != nil || string(judged) == string(raw) {
+			return response, err
+		}
+		return decode[R](judged)
+	}
+	let := func(response R) (R, error) {
+		response, err := judge(response)
+		if err == nil {
+			err = release(response)
+		}
+		if err != nil {
+			return none, err
+		}
+		return response, nil
+	}
+	if answer != nil {
+		response, err := decode[R](answer)
+		if err != nil {
+			return none, err
+		}
+		return let(response)
+	}
+	var refused error
+	response, err := next(ctx, request, func(soFar R) error {
+		switch {
+		case refused != nil:
+		case !s.Listens(grapnel.ModelAfter):
+			return release(soFar)
+		case s.host.opts.Incremental:
+			_, refused = let(soFar)
+		}
+		return refused
+	})
+	switch {
+	case refused != nil: // whatever next made of it
+		return none, refused
+	case err != nil:
+		return none, err
+	default:
+		return let(response)
+	}
+}
+
+func decode[R any](raw json.RawMessage) (response R, err error) {
+	if err := json.Unmarshal(raw, &response); err != nil {
+		return response, fmt.Errorf("cannot read the response as hooks have changed it: %w", err)
+	}
+	return response, nil
+}
+
+// BeforeModel is the first half of [Model], for those who cannot wrap: the request as
+// it shall be, or the answer in the model's place. The error is a Refusal.
+func (s *Session) BeforeModel(ctx context.Context, request json.RawMessage) (asked, answer json.RawMessage, err error) {
+	if !s.Listens(grapnel.ModelBefore) {
+		return request, nil, nil
+	}
+	v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.ModelBefore, Model: &grapnel.Model{Request: request}})
+	if no != nil {
+		return nil, nil, no
+	}
+	return changed(&v, grapnel.FieldRequest, request), v.Changes[grapnel.FieldResponse], nil
+}
+
+// AfterModel is the second half of [Model]: the response as it shall be. The error is
+// a Refusal: the response is not to be used, shown or kept.
+func (s *Session) AfterModel(ctx context.Context, request, response json.RawMessage) (json.RawMessage, error) {
+	if !s.Listens(grapnel.ModelAfter) {
+		return response, nil
+	}
+	ev := &grapnel.Event{Kind: grapnel.ModelAfter, Model: &grapnel.Model{Request: request, Response: response}}
+	if s.host.opts.Manners.unwaited(ev.Kind) {
+		s.start(ctx, ev)
+		return response, nil
+	}
+	v := s.Fire(ctx, ev)
+	if no := s.refusal(ev, &v); no != nil {
+		return nil, no
+	}
+	return changed(&v, grapnel.FieldResponse, response), nil
+}
