@@ -1,25 +1,27 @@
 package grapnel
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// fieldOrder puts whole fields before the views of them.
-func fieldOrder(a, b Field) int {
-	return cmp.Or(cmp.Compare(btoi(a.view()), btoi(b.view())), cmp.Compare(a, b))
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
+// inOrder lists the fields that are changed by their names, whole fields before the
+// views of them.
+func inOrder(changes map[Field]json.RawMessage) []Field {
+	var whole, views []Field
+	for _, field := range slices.Sorted(maps.Keys(changes)) {
+		if field.view() {
+			views = append(views, field)
+		} else {
+			whole = append(whole, field)
+		}
 	}
-	return 0
+	return append(whole, views...)
 }
 
 // mergeField lays one change over an event.

@@ -412,3 +412,35 @@ func TestPresetGeminiShowsNoResponses(t *testing.T) {
 		t.Errorf("the next hook saw %s, the verdict has %s", saw, v.Changes[grapnel.FieldResponse])
 	}
 }
+
+// GC-08, GC-15: hooks can narrow the tools, to what any of them allows. What the agent
+// would offer without them does not count.
+func TestPresetGeminiTools(t *testing.T) {
+	t.Parallel()
+	preset, _ := grapnel.FindPreset("gemini")
+	allows := func(name, tools string) grapnel.Spec {
+		return grapnel.Spec{Name: name, On: []grapnel.Kind{grapnel.ToolsetBefore}, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			return set(grapnel.FieldTools, tools), nil
+		})}
+	}
+	for name, tt := range map[string]struct {
+		specs []grapnel.Spec
+		want  string
+	}{
+		"one":             {[]grapnel.Spec{allows("a", `["read"]`)}, `["read"]`},
+		"two":             {[]grapnel.Spec{allows("a", `["write"]`), allows("b", `["read"]`)}, `["read","write"]`},
+		"one that allows": {[]grapnel.Spec{allows("a", `["read","shell","write"]`), allows("b", `["read"]`)}, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := grapnel.New(tt.specs, &grapnel.Options{Preset: preset})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: []string{"read", "shell", "write"}}})
+			if got := string(v.Changes[grapnel.FieldTools]); got != tt.want {
+				t.Errorf("tools %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -414,7 +413,7 @@ func (f *firing) change(a *answer) {
 		values map[Field]json.RawMessage
 		patch  bool
 	}{{a.out.Set, false}, {a.out.Patch, true}} {
-		for _, field := range slices.SortedFunc(maps.Keys(part.values), fieldOrder) {
+		for _, field := range inOrder(part.values) {
 			left, laid, alone, err := f.overlay(a, now, own, field, part.values[field], part.patch)
 			if err != nil {
 				f.illegal(a, err.Error())
@@ -439,6 +438,9 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if merge == MergeUnion && !f.changedBefore(field) {
+		merge = MergeChain // what any hook allows, and not what is there without them
+	}
 	left, err = mergeField(a.left, field, value, patch, merge)
 	if err != nil || now == a.left {
 		return left, left, left, err
@@ -452,6 +454,11 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	}
 	laid, err = mergeField(now, field, value, patch, merge)
 	return left, laid, own, err
+}
+
+// changedBefore reports whether a hook has changed a field of the event.
+func (f *firing) changedBefore(field Field) bool {
+	return slices.ContainsFunc(f.answers, func(a answer) bool { return a.changes() && slices.Contains(a.changed, field) })
 }
 
 // show lays an answer over what the next step sees, where that is not the event as
