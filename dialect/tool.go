@@ -35,7 +35,7 @@ func contentAt(at string) grapnel.Fact {
 // be blind to every tool of an MCP server and to every tool that an agent gains.
 // The class stays other or mcp: that a call names a path does not say what the tool
 // does. Nobody knows whether it writes there, so it counts as if it did.
-var unknownFacts = []struct {
+var unknownFacts = [...]struct {
 	name string
 	fact grapnel.Fact
 }{
@@ -77,10 +77,19 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 			}
 		}
 	}
+	var texts [len(unknownFacts)]bool
+	if input := trim(t.Input); isObject(input) {
+		eachMember(input, func(name string, value json.RawMessage) {
+			for i := range unknownFacts {
+				if unknownFacts[i].name == name {
+					_, texts[i] = unquote(value)
+				}
+			}
+		})
+	}
 	var facts []grapnel.Fact
-	members := split(t.Input)
-	for i := range unknownFacts {
-		if _, ok := unquote(members[unknownFacts[i].name]); ok {
+	for i, text := range texts {
+		if text {
 			facts = append(facts, unknownFacts[i].fact)
 		}
 	}

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,12 +22,6 @@ type Hooks interface {
 	Has(k grapnel.Kind) bool
 }
 
-// Starter is what Hooks are that can answer in the background.
-type Starter interface {
-	// Start fires ev, also after ctx is done, and does not wait.
-	Start(ctx context.Context, ev *grapnel.Event) <-chan grapnel.Verdict
-}
-
 // Options are a Host's settings. The zero value is the default, and nil is fine.
 type Options struct {
 	Agent   grapnel.Agent // who fires the events
@@ -34,8 +30,13 @@ type Options struct {
 	Approve Approver      // asks a person; nil = there is none, and what needs one is refused
 
 	// Tell shows the person a message of a hook, or that a guard could not answer;
-	// nil = a warning in the default log of slog.
+	// nil = a warning in the default log of slog. It is called by many goroutines at once.
 	Tell func(ctx context.Context, message string)
+
+	// Native adds what only this agent tells of an event, as a JSON object, for hooks that
+	// know the agent; nil = nothing. It must not hold what ToolInfo.Secrets hides. It is
+	// called by many goroutines at once.
+	Native func(ev *grapnel.Event) json.RawMessage
 
 	// Incremental: an answer of the model that comes in pieces is judged and let go piece
 	// by piece. What was let go cannot be taken back, so the default is to hold all of it
@@ -48,7 +49,7 @@ type Host struct {
 	hooks Hooks
 	opts  Options
 	tools map[string]*ToolInfo
-	late  sync.WaitGroup // what is fired in the background, where hooks cannot do that
+	late  sync.WaitGroup // what is fired in the background
 }
 
 // New returns the host of an agent. hooks may be nil: then nobody is asked.
@@ -77,9 +78,9 @@ func (h *Host) Open(ctx context.Context) {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStart})
 }
 
-// Close tells that it ends: gateway.stop. Sessions should have ended before. It waits
-// for what is fired in the background, unless the hooks are an engine, which has a Close
-// for that.
+// Close tells that it ends: gateway.stop. Sessions must have ended before. It waits for
+// what is fired in the background. An engine is to be closed after that: it has a Close
+// for its observing hooks.
 func (h *Host) Close(ctx context.Context) {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStop})
 	h.late.Wait()
@@ -118,6 +119,15 @@ type Consent struct {
 // hooks.
 func (s *Session) Listens(k grapnel.Kind) bool { return s != nil && s.hooks != nil && s.hooks.Has(k) }
 
+// Incremental reports whether the host lets an answer go piece by piece; see
+// [Options.Incremental]. It is for those who stream without [Stream].
+func (s *Session) Incremental() bool { return s != nil && s.host.opts.Incremental }
+
+// waitsFor reports whether somebody would hear of such an event who has a say.
+func (s *Session) waitsFor(k grapnel.Kind) bool {
+	return s.Listens(k) && !s.host.opts.Manners.unwaited(k)
+}
+
 // Fire fires an event of the agent's own, such as a native one, with the session
 // filled in. Whoever calls it has to obey the Verdict; for all that the other methods
 // stand for they do that.
@@ -126,6 +136,14 @@ func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 		return grapnel.Verdict{Event: ev}
 	}
 	s.fill(ev)
+	if s.host.opts.Manners.ignored(ev.Kind) {
+		s.tell(ctx, ev)
+		return grapnel.Verdict{Event: ev}
+	}
+	return s.fire(ctx, ev)
+}
+
+func (s *Session) fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	v := s.hooks.Fire(ctx, ev)
 	for _, message := range v.Messages {
 		s.host.opts.Tell(ctx, message)
@@ -135,30 +153,38 @@ func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 
 func (s *Session) fill(ev *grapnel.Event) {
 	ev.Agent, ev.Session, ev.Time = s.host.opts.Agent, s.Info(), time.Now()
+	if native := s.host.opts.Native; native != nil && ev.Native == nil {
+		ev.Native = native(ev)
+	}
 }
 
 // notice fires what can neither be stopped nor changed, to its end also when the
 // agent is being cancelled.
-func (s *Session) notice(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
-	if !s.Listens(ev.Kind) {
-		return grapnel.Verdict{Event: ev}
-	}
-	if s.host.opts.Manners.unwaited(ev.Kind) {
+func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
+	switch {
+	case !s.Listens(ev.Kind):
+	case s.host.opts.Manners.unwaited(ev.Kind):
 		s.start(ctx, ev)
-		return grapnel.Verdict{Event: ev}
+	default:
+		s.fill(ev)
+		s.tell(context.WithoutCancel(ctx), ev)
 	}
-	return s.Fire(context.WithoutCancel(ctx), ev)
 }
 
 // start fires an event that nobody waits for.
 func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
-	s.fill(ev)
-	if starter, ok := s.hooks.(Starter); ok {
-		starter.Start(ctx, ev)
-		return
-	}
+	s.fill(ev) // with what is so now
 	ctx = context.WithoutCancel(ctx)
-	s.host.late.Go(func() { s.hooks.Fire(ctx, ev) })
+	s.host.late.Go(func() { s.tell(ctx, ev) })
+}
+
+// tell fires an event whose Verdict has no influence, and says so where a hook wanted
+// to have some.
+func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
+	v := s.fire(ctx, ev)
+	if no := s.refusal(ev, &v); no != nil {
+		s.host.opts.Tell(ctx, "grapnel: nothing can be stopped at "+string(ev.Kind)+", where a hook wanted that: "+no.Reason)
+	}
 }
 
 // act fires what is about to happen, and returns why it shall not, if so. A question
@@ -166,7 +192,7 @@ func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, *Refusal) {
 	v := s.Fire(ctx, ev)
 	if v.Decision == grapnel.Ask {
-		if no := s.ask(ctx, ev, v.Reason()); no != nil {
+		if no := s.ask(ctx, cmp.Or(v.Event, ev), v.Reason()); no != nil {
 			return v, no
 		}
 		v.Decision = grapnel.None

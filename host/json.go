@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -41,6 +40,30 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
+// like gives what hooks have made of [textOf] a value the shape back that it had, so that
+// content which is a list of parts does not become a text that looks like one.
+func like(was, now json.RawMessage) json.RawMessage {
+	text := textOf(now)
+	if len(was) > 0 && was[0] != '"' && text != "" && text[0] == was[0] && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return now
+}
+
+// asJSON gives what is no JSON as a text: a conversation is JSON, and what a model or a
+// tool writes may be anything.
+func asJSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || json.Valid(raw) {
+		return raw
+	}
+	return quote(string(raw))
+}
+
+// isObject reports whether raw is a JSON object, and all of it.
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
+}
+
 func asToolError(err error) (json.RawMessage, bool) {
 	own, ok := errors.AsType[*ToolError](err)
 	if !ok || !json.Valid(own.Output) {
@@ -67,7 +90,8 @@ func members(object json.RawMessage) ([]member, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := member{name: fmt.Sprint(name)}
+		m := member{}
+		m.name, _ = name.(string)
 		if err := d.Decode(&m.value); err != nil {
 			return nil, err
 		}
@@ -123,19 +147,17 @@ func unveil(input, original json.RawMessage, names []string) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
-	notSecret := func(m member) bool { return !m.secret(names) }
-	was = slices.DeleteFunc(was, notSecret)
+	was = slices.DeleteFunc(was, func(m member) bool { return !m.secret(names) })
 	var out []member
 	for _, m := range now {
-		if !m.secret(names) {
+		switch {
+		case !m.secret(names):
 			out = append(out, m)
-			continue
-		}
-		// In its old place, so that a tool which takes the first or the last of two gets
-		// what it would have got.
-		if i := slices.IndexFunc(was, func(o member) bool { return o.name == m.name }); i >= 0 {
-			out = append(out, was[i])
-			was = slices.Delete(was, i, i+1)
+		case len(was) > 0:
+			// In the order in which they came, whatever hooks call them: a tool that takes the
+			// first of two, or the last, gets what it would have got.
+			out = append(out, was[0])
+			was = was[1:]
 		}
 	}
 	return object(append(out, was...)), nil

@@ -18,7 +18,11 @@ import (
 // A Loop is an agent: it asks the model, calls the tools it wants, and goes on until
 // there is an answer. It fires every event of that, for the session in ctx, and does
 // what the verdicts say. Its fields are set before the first Run; it is not safe for
-// concurrent use. Sub-agents have a Loop of their own; see [Subagent].
+// concurrent use.
+//
+// Sub-agents have a Loop of their own; see [Subagent]. No person prompts them or reads
+// their answer: subagent.start and subagent.after tell of those, and prompt.before,
+// agent.after and response.before are not fired.
 type Loop struct {
 	Provider Provider
 	Name     string          // of the model
@@ -28,6 +32,7 @@ type Loop struct {
 	Params   json.RawMessage // of every Request
 	Parallel int             // how many calls of one answer run at once; below 2 = one after the other
 	MaxCalls int             // calls of the model in one Run; 0 = 100
+	Job      bool            // it works in the background, and not with a person: see Manners
 
 	// Show gets the answer as far as it may be shown, piece by piece; nil = nobody looks.
 	Show func(ctx context.Context, piece string) error
@@ -48,8 +53,9 @@ type Loop struct {
 	// Messages is the conversation so far, without the system prompt.
 	Messages []Message
 
-	turn  int
-	shown string // of the response that comes just now
+	turn    int
+	offered []string        // tools that the model may choose from just now
+	shown   strings.Builder // of the response that comes just now
 }
 
 // Outcome is how a Run ended.
@@ -67,7 +73,7 @@ type Answer struct {
 	Outcome     Outcome
 	Content     json.RawMessage // a text, mostly; of a Blocked one what stands in its place
 	Attachments []string
-	Refusal     *Refusal // why it was Blocked, or why a Completed one stands in the place of another
+	Refusal     *Refusal // why it was Blocked
 }
 
 // Text is the content as text.
@@ -86,9 +92,9 @@ func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 	s.Update(func(info *grapnel.Session) { info.Turn = strconv.Itoa(l.turn) })
 	answer, err := l.run(ctx, s, prompt)
 	if err == nil && l.Deliver != nil {
-		err = l.deliver(ctx, s, answer)
+		answer, err = l.deliver(ctx, s, answer)
 	}
-	if err == nil && answer.Outcome == Completed && l.holds(s) {
+	if err == nil && answer.Outcome == Completed && l.shown.Len() == 0 {
 		err = l.show(ctx, answer.Text())
 	}
 	if err != nil {
@@ -107,12 +113,17 @@ func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, er
 	if err != nil {
 		return blocked(err)
 	}
-	content, err := s.respond(ctx, response.Content)
-	if err != nil {
-		return blocked(err)
+	content := response.Content
+	if s.forPerson() {
+		if content, err = s.respond(ctx, content); err != nil {
+			return blocked(err)
+		}
 	}
 	return &Answer{Outcome: Completed, Content: content, Attachments: response.Attachments}, nil
 }
+
+// forPerson reports whether the agent is no sub-agent.
+func (s *Session) forPerson() bool { return s.Info().Subagent == nil }
 
 // blocked is the answer where hooks ended the turn. Any other error stays one.
 func blocked(err error) (*Answer, error) {
@@ -123,13 +134,21 @@ func blocked(err error) (*Answer, error) {
 	return &Answer{Outcome: Blocked, Content: quote(no.Text), Refusal: no}, nil
 }
 
+// goesOn reports whether err is a Refusal with which the turn goes on.
+func goesOn(err error) bool {
+	no := Refused(err)
+	return no != nil && !no.Halt
+}
+
 // begin asks about the prompt, and returns how the agent begins.
 func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning, error) {
-	content, added, err := s.prompt(ctx, prompt.Role, prompt.Content)
-	if err != nil {
-		return Beginning{}, err
+	var added []string
+	if s.forPerson() {
+		var err error
+		if prompt, added, err = s.prompt(ctx, prompt); err != nil {
+			return Beginning{}, err
+		}
 	}
-	prompt.Content = content
 	begin, err := s.Begin(ctx, Beginning{
 		Prompt: prompt.Text(), System: l.System, Model: l.Name, Context: slices.Concat(l.Context, added),
 	})
@@ -165,8 +184,11 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 	}
 	if s.Listens(grapnel.TranscriptBefore) {
 		raw, err := s.Keep(ctx, encode(m))
-		if Refused(err) != nil {
+		switch {
+		case goesOn(err):
 			return nil // it is not kept, and that is all
+		case err != nil:
+			return err
 		}
 		m = Message{}
 		if err := json.Unmarshal(raw, &m); err != nil {
@@ -184,12 +206,12 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			return nil, context.Cause(ctx)
 		}
 		if l.Summarize != nil && l.CompactAt > 0 && len(l.Messages) > l.CompactAt {
-			if err := l.Compact(ctx, "auto", ""); err != nil && Refused(err) == nil {
+			if err := l.Compact(ctx, "auto", ""); err != nil && !goesOn(err) {
 				return nil, err
 			}
 		}
 		response, err := l.ask(ctx, s, &begin)
-		if no := Refused(err); no != nil && no.Kind == grapnel.ModelAfter && !no.Halt && withheld < maxRefused {
+		if no := Refused(err); goesOn(err) && no.Kind == grapnel.ModelAfter && withheld < maxRefused {
 			withheld++
 			if err := l.say(ctx, s, Text("user", no.Text), nil); err != nil {
 				return nil, err
@@ -209,9 +231,17 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			}
 			continue
 		}
+		if !s.forPerson() {
+			return response, nil
+		}
 		stop, err := s.Stop(ctx, textOf(response.Content), wentOn)
-		if err != nil || stop.GoOn == "" {
-			return response, err
+		if no := Refused(err); no != nil { // it was about to stop, and what it has said stands
+			s.host.opts.Tell(ctx, no.Reason)
+			return response, nil
+		}
+		if stop.GoOn == "" {
+			l.Context = slices.Concat(l.Context, stop.Context) // for when it goes on
+			return response, nil
 		}
 		wentOn = true
 		if stop.Clear {
@@ -240,48 +270,71 @@ func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response
 	if err != nil {
 		return nil, err
 	}
+	l.offered = nil
 	for i := range l.Tools {
 		if t := &l.Tools[i]; mode != "none" && slices.Contains(names, t.Name) {
+			l.offered = append(l.offered, t.Name)
 			request.Tools = append(request.Tools, ToolSchema{t.Name, t.Description, t.Schema})
 		}
 	}
 	if mode != "auto" {
 		request.ToolChoice = mode
 	}
-	l.shown = ""
+	l.shown.Reset()
 	response, err := Stream(ctx, request, l.generate, func(soFar Response) error {
-		if l.holds(s) {
+		switch {
+		case soFar.FinishReason == FinishIncomplete: // hooks have heard of it, and that is all
+			return errors.New("the model's answer broke off")
+		case l.holds(s):
 			return nil
+		default:
+			return l.show(ctx, textOf(soFar.Content))
 		}
-		return l.show(ctx, textOf(soFar.Content))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if response.FinishReason == FinishIncomplete {
-		return nil, errors.New("the model's answer broke off")
-	}
 	return &response, nil
 }
 
-// generate has the model answer. It hands on each piece when the next one has come, so
-// that the last is handed on with the whole.
+// generate has the model answer.
 func (l *Loop) generate(ctx context.Context, request Request, yield func(Response) error) (Response, error) {
-	var text, last string
-	response, err := l.Provider.Generate(ctx, &request, func(piece string) error {
-		text, last = text+last, piece
-		if text == "" {
-			return nil
-		}
-		return yield(Response{Content: quote(text), FinishReason: FinishIncremental})
-	})
+	response, err := l.Provider.Generate(ctx, &request, l.pieces(ctx, yield))
 	switch {
 	case err != nil:
 		return Response{}, err
 	case response == nil:
 		return Response{}, errors.New("the model gave neither a response nor an error")
 	}
-	return *response, nil
+	r := *response // which may be the provider's to use again
+	r.Content, r.ToolCalls = asJSON(r.Content), slices.Clone(r.ToolCalls)
+	for i := range r.ToolCalls {
+		r.ToolCalls[i].Args = asJSON(r.ToolCalls[i].Args)
+	}
+	return r, nil
+}
+
+// pieces is what becomes of the pieces of an answer. Where each is judged it is handed on
+// when the next one has come, so that the last is handed on with the whole.
+func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(string) error {
+	s := FromContext(ctx)
+	var text strings.Builder
+	last := ""
+	return func(piece string) error {
+		switch {
+		case s.waitsFor(grapnel.ModelAfter) && s.host.opts.Incremental:
+			text.WriteString(last)
+			if last = piece; text.Len() == 0 {
+				return nil
+			}
+			return yield(Response{Content: quote(text.String()), FinishReason: FinishIncremental})
+		case piece == "" || l.Show == nil || s.waitsFor(grapnel.ModelAfter) || l.holds(s):
+			return nil
+		default:
+			l.shown.WriteString(piece)
+			return l.Show(ctx, piece)
+		}
+	}
 }
 
 // holds reports whether an answer is kept until the whole of it was judged as such.
@@ -291,14 +344,14 @@ func (l *Loop) holds(s *Session) bool {
 
 // show shows what of a text was not shown yet.
 func (l *Loop) show(ctx context.Context, soFar string) error {
-	rest, ok := strings.CutPrefix(soFar, l.shown)
+	rest, ok := strings.CutPrefix(soFar, l.shown.String())
 	if !ok {
 		return errors.New("hooks have changed what was shown already")
 	}
 	if rest == "" || l.Show == nil {
 		return nil
 	}
-	l.shown = soFar
+	l.shown.WriteString(rest)
 	return l.Show(ctx, rest)
 }
 
@@ -312,8 +365,8 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
 	var running sync.WaitGroup
 	for i, w := range wanted {
 		limit <- struct{}{}
-		call := Call{ID: w.ID, Name: w.Name, Input: w.Args}
-		if over.Load() {
+		call := Call{ID: w.ID, Name: w.Name, Input: w.Args, Job: l.Job}
+		if over.Load() || ctx.Err() != nil {
 			results[i] = Result{Call: call, Output: quote("the turn was ended before this call"), Failed: true}
 			<-limit
 			continue
@@ -328,9 +381,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
 	running.Wait()
 	for i := range results {
 		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
-		if err := l.say(ctx, s, m, nil); err != nil {
-			return err
-		}
+		errs = append(errs, l.say(ctx, s, m, nil)) // an answer to each call, or no model goes on with the conversation
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -352,33 +403,45 @@ func (r *Result) content() json.RawMessage {
 
 // one calls a tool, and those that hooks want called next in its place.
 func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
+	offered := slices.Contains(l.offered, call.Name)
 	for range maxRefused {
-		r, err = s.Tool(ctx, call, l.tool(call.Name))
+		r, err = s.Tool(ctx, call, l.tool(call.Name, offered))
 		if err != nil || r.Next == nil {
 			return r, err
 		}
-		call = *r.Next
+		call, offered = *r.Next, true // hooks may call what the model may not
 	}
+	s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: %d calls of tools in a row were made because hooks wanted each, and no more are: %s", maxRefused, r.Next.Name))
 	return r, err
 }
 
-// tool is how a tool of this name is run.
-func (l *Loop) tool(name string) ToolFunc {
-	i := slices.IndexFunc(l.Tools, func(t AgentTool) bool { return t.Name == name })
-	if i < 0 {
-		return func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			return nil, fmt.Errorf("there is no tool %q", name)
+// tool is how a tool of this name is run. One that panics has failed: others may run
+// beside it, and the agent goes on.
+func (l *Loop) tool(name string, offered bool) ToolFunc {
+	return func(ctx context.Context, input json.RawMessage) (output json.RawMessage, err error) {
+		i := slices.IndexFunc(l.Tools, func(t AgentTool) bool { return t.Name == name })
+		if i < 0 || !offered {
+			return nil, fmt.Errorf("there is no tool %q to choose from", name)
 		}
+		defer func() {
+			if r := recover(); r != nil {
+				output, err = nil, fmt.Errorf("the tool panicked: %v", r)
+			}
+		}()
+		return l.Tools[i].Run(ctx, input)
 	}
-	return l.Tools[i].Run
 }
 
 // Compact shortens the conversation: what came before the last answer of the model, or
 // the last prompt, becomes a summary. cause is manual or auto. The error is that of
 // Summarize, or a Refusal: the conversation stays as it is.
 func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
+	if l.Summarize == nil {
+		return errors.New("cannot shorten the conversation: Loop.Summarize is not set")
+	}
 	i := len(l.Messages) - 1
-	for i > 0 && l.Messages[i].Role == "tool" {
+	// Results, and what hooks said below them, belong to the answer that wanted the calls.
+	for i > 0 && (l.Messages[i].Role == "tool" || l.Messages[i].Role == "user" && l.Messages[i-1].Role == "tool") {
 		i--
 	}
 	if i <= 0 {
@@ -395,7 +458,7 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 }
 
 // deliver sends an answer on its way.
-func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) error {
+func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) (*Answer, error) {
 	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
 	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {
 		if out.Text != m.Text {
@@ -403,9 +466,8 @@ func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) error {
 		}
 		return l.Deliver(ctx, out)
 	})
-	if no := Refused(err); no != nil {
-		*a = Answer{Outcome: Blocked, Content: quote(no.Text), Refusal: no}
-		return nil
+	if err != nil {
+		return blocked(err)
 	}
-	return err
+	return a, nil
 }

@@ -12,11 +12,17 @@ import (
 // says what the agent makes of it, and both have the same names.
 type Manners struct {
 	Name     string
-	Prompt   Words          // the answer to the person
-	Tool     Words          // the result of the tool
-	Job      Words          // the same in a background job
-	Response Words          // the answer of the agent
-	Unwaited []grapnel.Kind // fired in the background, without influence
+	Prompt   Words // the answer to the person
+	Tool     Words // the result of the tool
+	Job      Words // the same in a background job
+	Response Words // the answer of the agent
+
+	// Unwaited is fired in the background and without influence: session.start, model.after,
+	// and what nobody could stop anyway. Other events are waited for all the same.
+	Unwaited []grapnel.Kind
+
+	// Ignored is waited for, and what hooks answer is told and has no influence.
+	Ignored []grapnel.Kind
 }
 
 // Words are what is said: formats with a %s for the reason.
@@ -44,12 +50,13 @@ var AllManners = []Manners{
 		Unwaited: []grapnel.Kind{grapnel.SessionStart, grapnel.SessionEnd},
 	},
 	{
-		// MC-13: the reason itself is the result.
+		// MC-13: the reason itself is the result. MC-12: only calls of tools can be stopped or changed.
 		Name:     "miniclaw",
 		Prompt:   Words{"%s", "%s"},
 		Tool:     Words{"%s", "%s"},
 		Job:      Words{"%s", "%s"},
 		Response: Words{"%s", "%s"},
+		Ignored:  []grapnel.Kind{grapnel.AgentBefore, grapnel.AgentAfter, grapnel.ToolAfter, grapnel.ToolFailed},
 	},
 	{
 		// FL-27: a slow hook must not delay each answer.
@@ -72,6 +79,8 @@ func FindManners(name string) (*Manners, bool) {
 }
 
 func (m *Manners) unwaited(k grapnel.Kind) bool { return slices.Contains(m.Unwaited, k) }
+
+func (m *Manners) ignored(k grapnel.Kind) bool { return slices.Contains(m.Ignored, k) }
 
 // text is what stands in the place of what ev is about.
 func (m *Manners) text(ev *grapnel.Event, reason string, failed bool) string {

@@ -43,7 +43,8 @@ type ToolSchema struct {
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
 }
 
-// A Response is what the model answers.
+// A Response is what the model answers. In a Loop, content and arguments that are no JSON
+// count as text.
 type Response struct {
 	Content      json.RawMessage `json:"content"`    // a text, or null
 	ToolCalls    []ToolCall      `json:"tool_calls"` // empty and never absent in JSON
@@ -77,9 +78,9 @@ func (r Response) MarshalJSON() ([]byte, error) {
 	return marshal(p)
 }
 
-// A Provider answers requests, as one of models does. Yield may be called with each piece of text as it comes,
-// in order, until it returns an error, which Generate then returns. A response that
-// broke off is returned with [FinishIncomplete] and what came of it.
+// A Provider answers requests, as one of models does. Yield may be called with each piece
+// of text as it comes, in order, until it returns an error, which Generate then returns. A
+// response that broke off is returned with [FinishIncomplete] and what came of it.
 type Provider interface {
 	Generate(ctx context.Context, r *Request, yield func(piece string) error) (*Response, error)
 }

@@ -96,10 +96,11 @@ func stream[Q, R any](
 		return let(response)
 	}
 	var refused error
+	judged := s.waitsFor(grapnel.ModelAfter)
 	response, err := next(ctx, request, func(soFar R) error {
 		switch {
 		case refused != nil:
-		case !s.Listens(grapnel.ModelAfter):
+		case !judged:
 			return release(soFar)
 		case s.host.opts.Incremental:
 			_, refused = let(soFar)

@@ -32,17 +32,25 @@ func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Decision != grapnel.Block && v.Halt == "" {
 		return nil
 	}
-	reason := v.Reason()
-	if reason == "" {
-		reason = v.Halt
-	}
-	no := s.refuse(ev, reason, failed(v))
+	no := s.refuse(ev, lines(v.Reason(), v.Halt), failed(v))
 	no.Halt = v.Halt != ""
 	return no
 }
 
 func (s *Session) refuse(ev *grapnel.Event, reason string, failed bool) *Refusal {
 	return &Refusal{Kind: ev.Kind, Reason: reason, Failed: failed, Text: s.host.opts.Manners.text(ev, reason, failed)}
+}
+
+// lines are two texts below each other, unless the second says nothing new.
+func lines(a, b string) string {
+	switch {
+	case a == "", a == b:
+		return b
+	case b == "":
+		return a
+	default:
+		return a + "\n" + b
+	}
 }
 
 // failed reports whether nobody decided, and a Block is what a failure counts as.

@@ -25,8 +25,14 @@ func newSession(h *Host, hooks Hooks, info grapnel.Session) *Session {
 type carried struct{}
 
 // NewContext returns a context that carries the session to all that work for it:
-// [Tool], [Model] and [Subagent] find it there.
+// [Tool], [Model] and [Subagent] find it there. A Host that is another agent's, with an
+// engine of its own, finds the session's hooks there when it begins; see [Host.Start].
 func NewContext(ctx context.Context, s *Session) context.Context {
+	if s != nil {
+		if engine, ok := s.hooks.(*grapnel.Engine); ok {
+			ctx = grapnel.NewContext(ctx, engine)
+		}
+	}
 	return context.WithValue(ctx, carried{}, s)
 }
 
@@ -38,8 +44,9 @@ func FromContext(ctx context.Context) *Session {
 }
 
 // Start begins a session: session.start. cause is why: startup, resume, clear. The
-// context that it returns carries the session. Beside the host's own hooks it has those
-// that ctx carries as [grapnel.NewContext] puts them there.
+// context that it returns carries the session. Where the host's hooks are an engine, or
+// there are none, it has those too that ctx carries: of a session that this one works
+// for, or as [grapnel.NewContext] puts them there.
 //
 // What hooks want the model to know from the beginning is in context. The error is a
 // Refusal where a hook halted the agent before it began; the session has ended then.
@@ -57,7 +64,7 @@ func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_
 		ev.Toolset.Allowed = append(ev.Toolset.Allowed, h.opts.Tools[i].Name)
 	}
 	if h.opts.Manners.unwaited(ev.Kind) {
-		s.start(ctx, ev)
+		s.notice(ctx, ev)
 		return NewContext(ctx, s), s, nil, nil
 	}
 	v := s.Fire(ctx, ev)
@@ -85,7 +92,7 @@ func (s *Session) Info() grapnel.Session {
 }
 
 // Update changes what hooks are told of the session from now on: its model, its mode,
-// its turn.
+// its turn. change must not call the session.
 func (s *Session) Update(change func(*grapnel.Session)) {
 	if s == nil {
 		return
@@ -109,27 +116,45 @@ func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(
 // The error is that of next, or a Refusal where the sub-agent was not let begin or a
 // hook ended it; the last answer is there then too.
 func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
-	child := s
-	if s != nil {
-		info := s.Info()
-		info.Subagent = &sub
-		child = newSession(s.host, s.hooks, info)
+	child, context, err := s.BeginSubagent(ctx, sub, task)
+	if err != nil {
+		return "", err
 	}
 	ctx = NewContext(ctx, child)
-	v, no := child.act(ctx, &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
-	if no != nil {
-		return "", no
-	}
-	prompt := below(task, v.Context)
+	prompt := below(task, context)
 	for active := false; ; active = true {
 		answer, err := next(ctx, prompt)
 		if err != nil {
 			return answer, err
 		}
-		stop, err := child.stop(ctx, grapnel.SubagentAfter, answer, active)
+		stop, err := child.StopSubagent(ctx, answer, active)
 		if err != nil || stop.GoOn == "" {
 			return answer, err
 		}
 		prompt = below(stop.GoOn, stop.Context)
 	}
+}
+
+// BeginSubagent is the first half of [Session.Subagent], for those who cannot wrap. It
+// returns the session for which the sub-agent works, until its [Session.StopSubagent]
+// says that it may stop, and the context that hooks add to its task. The error is a
+// Refusal.
+func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *Session, context []string, err error) {
+	if s == nil {
+		return nil, nil, nil
+	}
+	info := s.Info()
+	info.Subagent = &sub
+	child = newSession(s.host, s.hooks, info)
+	v, no := child.act(NewContext(ctx, child), &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
+	if no != nil {
+		return nil, nil, no
+	}
+	return child, v.Context, nil
+}
+
+// StopSubagent is the second half: it asks whether the sub-agent whose session this is
+// may stop, as [Session.Stop] does for an agent.
+func (s *Session) StopSubagent(ctx context.Context, answer string, active bool) (Stop, error) {
+	return s.stop(ctx, grapnel.SubagentAfter, answer, active)
 }

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -14,27 +16,36 @@ import (
 // that hooks add below it. The error is a Refusal, whose Text is the answer to the
 // person; the model is not called then, and nothing is kept of the prompt.
 func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
-	content, context, err := s.prompt(ctx, "user", quote(text))
+	if !s.Listens(grapnel.PromptBefore) {
+		return text, nil
+	}
+	m, context, err := s.prompt(ctx, Text("user", text))
 	if err != nil {
 		return "", err
 	}
-	return below(textOf(content), context), nil
+	return below(m.Text(), context), nil
 }
 
-// prompt is Prompt for content of any kind.
-func (s *Session) prompt(ctx context.Context, role string, content json.RawMessage) (json.RawMessage, []string, error) {
+// prompt is Prompt for content of any kind, from anybody. What a text cannot say of it
+// stands in Native, where hooks may change whose it is.
+func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
-		return content, nil, nil
+		return m, nil, nil
 	}
-	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: textOf(content)}}
-	if role != "user" || len(content) == 0 || content[0] != '"' {
-		ev.Native = encode(Message{Role: role, Content: content})
+	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: m.Text()}}
+	if m.Role != "user" || string(m.Content) != string(quote(m.Text())) {
+		ev.Native = encode(Message{Role: m.Role, Content: m.Content})
 	}
 	v, no := s.act(ctx, ev)
 	if no != nil {
-		return nil, nil, no
+		return Message{}, nil, no
 	}
-	return changed(&v, grapnel.FieldPrompt, content), v.Context, nil
+	m.Content = like(m.Content, changed(&v, grapnel.FieldPrompt, m.Content))
+	var now Message
+	if v.Event != nil && v.Event != ev && json.Unmarshal(v.Event.Native, &now) == nil && now.Role != "" {
+		m.Role = now.Role
+	}
+	return m, v.Context, nil
 }
 
 // A Beginning is what an agent begins to work with.
@@ -49,10 +60,10 @@ type Beginning struct {
 // Begin tells that the agent begins to work on a prompt: agent.before. Hooks may
 // change the system prompt and the model, and add context.
 func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
+	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	if !s.Listens(grapnel.AgentBefore) {
 		return b, nil
 	}
-	s.Update(func(info *grapnel.Session) { info.Model = b.Model })
 	ev := &grapnel.Event{Kind: grapnel.AgentBefore, Prompt: &grapnel.Prompt{Text: b.Prompt, System: b.System}}
 	v := s.Fire(ctx, ev)
 	if v.Halt != "" {
@@ -60,8 +71,8 @@ func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	}
 	b.System = textOf(changed(&v, grapnel.FieldSystem, quote(b.System)))
 	b.Model = textOf(changed(&v, grapnel.FieldModel, quote(b.Model)))
-	b.Context = append(b.Context, v.Context...)
-	s.Update(func(info *grapnel.Session) { info.Model = b.Model })
+	b.Context = slices.Concat(b.Context, v.Context)
+	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	return b, nil
 }
 
@@ -105,6 +116,9 @@ func (s *Session) Failed(ctx context.Context, err error) {
 // returns the answer as it shall be. The error is a Refusal; its Text takes the place
 // of the answer, and what was attached to that is dropped.
 func (s *Session) Respond(ctx context.Context, text string) (string, error) {
+	if !s.Listens(grapnel.ResponseBefore) {
+		return text, nil
+	}
 	content, err := s.respond(ctx, quote(text))
 	return textOf(content), err
 }
@@ -196,7 +210,11 @@ func (s *Session) Compact(ctx context.Context, cause, instructions string, next 
 	if err != nil || !s.Listens(grapnel.CompactAfter) {
 		return summary, err
 	}
-	v := s.Fire(ctx, &grapnel.Event{Kind: grapnel.CompactAfter, Cause: cause, Compact: &grapnel.Compact{Instructions: instructions, Summary: summary}})
+	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Cause: cause, Compact: &grapnel.Compact{Instructions: instructions, Summary: summary}}
+	v := s.Fire(ctx, ev)
+	if v.Halt != "" {
+		return "", s.refusal(ev, &v)
+	}
 	return textOf(changed(&v, grapnel.FieldSummary, quote(summary))), nil
 }
 

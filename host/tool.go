@@ -29,12 +29,13 @@ type Call struct {
 	ID    string
 	Name  string
 	MCP   *grapnel.MCP    // the server it belongs to
-	Input json.RawMessage // a JSON object; empty counts as {}
+	Input json.RawMessage // a JSON object; empty and null count as {}
 	Job   bool            // it is of a background job: see Manners
 }
 
-// A ToolFunc runs a tool. An error means that the tool failed, and its text is what
-// the model is told; a [ToolError] can say that in JSON.
+// A ToolFunc runs a tool. Output that is not JSON counts as text. An error means that
+// the tool failed, and its text is what the model is told; a [ToolError] can say that in
+// JSON.
 type ToolFunc func(ctx context.Context, input json.RawMessage) (output json.RawMessage, err error)
 
 // A ToolError is a failure that has an output of its own.
@@ -94,7 +95,7 @@ func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, e
 // to follow. A call that is done is answered already: its Result is final and nothing
 // follows.
 func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
-	if len(call.Input) == 0 {
+	if len(call.Input) == 0 || string(call.Input) == "null" {
 		call.Input = json.RawMessage("{}")
 	}
 	r.Call = call
@@ -102,11 +103,14 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 	if !info.Ask && !s.Listens(grapnel.ToolBefore) {
 		return r, false, nil
 	}
+	if !isObject(call.Input) { // every guard would look past it
+		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "its input is not a JSON object, so nobody can judge it", true))
+	}
 	ev := s.toolEvent(grapnel.ToolBefore, &call, info)
 	v := s.Fire(ctx, ev)
 	no := s.take(&r.Call, info, ev, &v)
 	if no == nil && (v.Decision == grapnel.Ask || v.Decision == grapnel.None && info.Ask && !answered(&v)) {
-		no = s.permit(ctx, &r.Call, info, v.Reason())
+		v, no = s.permit(ctx, &r.Call, info, v)
 	}
 	if no != nil {
 		return s.notRun(r.Call, no)
@@ -141,44 +145,48 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 }
 
 // permit asks whether a call may be made: the hooks of permission.before, and where
-// they have no opinion the person. What they change is judged once more before anybody
-// agrees to it.
-func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, reason string) *Refusal {
-	ev := s.toolEvent(grapnel.PermissionBefore, call, info)
-	ev.Cause = reason
-	decision := grapnel.None
-	if s.Listens(grapnel.PermissionBefore) {
-		v := s.Fire(ctx, ev)
-		if no := s.take(call, info, ev, &v); no != nil {
-			s.denied(ctx, call, info, no)
-			return no
+// they have no opinion the person. v is what tool.before said. An input that is changed
+// here is judged there once more, and that Verdict counts from then on.
+func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
+	defer func() {
+		if no != nil {
+			ev := s.toolEvent(grapnel.PermissionDenied, call, info)
+			ev.Cause = no.Reason
+			s.notice(ctx, ev)
 		}
-		decision = v.Decision
-		if _, other := v.Changes[grapnel.FieldInput]; other && s.Listens(grapnel.ToolBefore) {
+	}()
+	reason := v.Reason()
+	if s.Listens(grapnel.PermissionBefore) {
+		ev := s.toolEvent(grapnel.PermissionBefore, call, info)
+		ev.Cause = reason
+		p := s.Fire(ctx, ev)
+		if no = s.take(call, info, ev, &p); no != nil {
+			return v, no
+		}
+		allowed := p.Decision == grapnel.Allow
+		if _, other := p.Changes[grapnel.FieldInput]; other && s.Listens(grapnel.ToolBefore) {
 			again := s.toolEvent(grapnel.ToolBefore, call, info)
-			v := s.Fire(ctx, again)
-			if no := s.refusal(again, &v); no != nil {
-				return no
+			v = s.Fire(ctx, again)
+			if no = s.refusal(again, &v); no != nil {
+				return v, no
 			}
 			if _, third := v.Changes[grapnel.FieldInput]; third {
-				return s.refuse(again, "hooks of tool.before and permission.before do not agree on the input", true)
+				return v, s.refuse(again, "hooks of tool.before and permission.before do not agree on the input", true)
 			}
+			allowed = allowed && v.Decision != grapnel.Ask // which is about another input than the one before
+			reason = lines(reason, v.Reason())
+		}
+		if allowed {
+			return v, nil
+		}
+		if p.Decision == grapnel.Ask {
+			reason = lines(reason, p.Reason())
 		}
 	}
-	if decision == grapnel.Allow {
-		return nil
-	}
-	no := s.ask(ctx, s.toolEvent(grapnel.PermissionBefore, call, info), reason)
-	if no != nil {
-		s.denied(ctx, call, info, no)
-	}
-	return no
-}
-
-func (s *Session) denied(ctx context.Context, call *Call, info *ToolInfo, no *Refusal) {
-	ev := s.toolEvent(grapnel.PermissionDenied, call, info)
-	ev.Cause = no.Reason
-	s.notice(ctx, ev)
+	question := s.toolEvent(grapnel.PermissionBefore, call, info)
+	question.Cause = reason
+	s.fill(question)
+	return v, s.ask(ctx, question, reason)
 }
 
 // notRun is the result of a call that was refused.
@@ -206,7 +214,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 			r.Output = quote(failure.Error())
 		}
 	}
-	if len(r.Output) == 0 {
+	if r.Output = asJSON(r.Output); len(r.Output) == 0 {
 		r.Output = json.RawMessage("null")
 	}
 	if !s.Listens(kind) {

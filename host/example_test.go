@@ -1,0 +1,326 @@
+package host_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// runShell stands for the tool of an agent.
+func runShell(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+	var args struct{ Command string }
+	if err := json.Unmarshal(input, &args); err != nil {
+		return nil, err
+	}
+	return json.Marshal("ran " + args.Command)
+}
+
+// noDelete is a guard of shells.
+func noDelete(ev *grapnel.Event) string {
+	for _, line := range ev.Tool.Commands {
+		if strings.HasPrefix(line, "rm ") {
+			return "Nothing is deleted here. Move it to trash/ instead."
+		}
+	}
+	return ""
+}
+
+// guarded is an engine with one hook.
+func guarded() *grapnel.Engine {
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(noDelete)},
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+	return engine
+}
+
+// Two calls, around what the agent does anyway.
+func Example() {
+	engine := guarded()
+	shell := host.ToolInfo{Name: "shell", Class: grapnel.ClassShell}
+
+	h := host.New(engine, &host.Options{Agent: grapnel.Agent{Name: "my-agent"}, Tools: []host.ToolInfo{shell}})
+	ctx, session, _, err := h.Start(context.Background(), grapnel.Session{ID: "s1", CWD: "/work"}, "startup")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.End(ctx, "exit")
+
+	callTheModel := func(_ context.Context, question string) (string, error) { return "answer to " + question, nil }
+	response, err := host.Model(ctx, "what is up?", callTheModel)
+	fmt.Println(response, err)
+
+	result, err := host.Tool(ctx, host.Call{ID: "call_1", Name: "shell", Input: json.RawMessage(`{"command":"ls"}`)}, runShell)
+	fmt.Println(result.Text(), err)
+	// Output:
+	// answer to what is up? <nil>
+	// ran ls <nil>
+}
+
+// A call that was refused has a result for the model, and the agent goes on. Only a
+// Refusal that halts the turn is an error.
+func ExampleTool() {
+	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
+	ctx, _, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+	for _, line := range []string{"ls", "rm -rf build"} {
+		input, _ := json.Marshal(map[string]string{"command": line})
+
+		result, err := host.Tool(ctx, host.Call{ID: "call_1", Name: "shell", Input: input}, runShell)
+		if err != nil {
+			fmt.Println("the turn is over:", err)
+			return
+		}
+		fmt.Println("the model reads:", result.Text())
+	}
+	// Output:
+	// the model reads: ran ls
+	// the model reads: The call was blocked: Nothing is deleted here. Move it to trash/ instead.
+}
+
+// The Reason of a response that was withheld is for the model.
+func ExampleModel() {
+	engine, _ := grapnel.New([]grapnel.Spec{{
+		Name: "no-keys", On: []grapnel.Kind{grapnel.ModelAfter},
+		Hook: grapnel.Guard(func(ev *grapnel.Event) string {
+			if strings.Contains(string(ev.Model.Response), "sk-") {
+				return "Leave keys out of the answer."
+			}
+			return ""
+		}),
+	}}, nil)
+	ctx, _, _, _ := host.New(engine, nil).Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+	said := []string{"it is sk-123", "it is in the vault"}
+	callTheModel := func(context.Context, []string) (string, error) {
+		next := said[0]
+		said = said[1:]
+		return next, nil
+	}
+
+	request := []string{"where is the key?"}
+	response, err := host.Model(ctx, request, callTheModel)
+	if no := host.Refused(err); no != nil && !no.Halt {
+		request = append(request, no.Reason)
+		response, err = host.Model(ctx, request, callTheModel)
+	}
+	fmt.Println(request, response, err)
+	// Output:
+	// [where is the key? Leave keys out of the answer.] it is in the vault <nil>
+}
+
+// An answer in pieces is held until the whole of it was judged, unless the host is
+// Incremental.
+func ExampleStream() {
+	engine, _ := grapnel.New([]grapnel.Spec{{
+		Name: "look", On: []grapnel.Kind{grapnel.ModelAfter}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {}),
+	}}, nil)
+	for _, incremental := range []bool{false, true} {
+		h := host.New(engine, &host.Options{Incremental: incremental})
+		ctx, _, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+
+		read := func(_ context.Context, question string, yield func(soFar string) error) (string, error) {
+			text := ""
+			lines := bufio.NewScanner(strings.NewReader("Once\nupon a\ntime"))
+			for lines.Scan() {
+				text += lines.Text() + " "
+				if err := yield(text); err != nil { // a hook refused: stop reading
+					return "", err
+				}
+			}
+			return text + "...", lines.Err()
+		}
+		show := func(soFar string) error {
+			fmt.Printf("%q\n", soFar)
+			return nil
+		}
+		_, err := host.Stream(ctx, "tell me a story", read, show)
+		fmt.Println("incremental:", incremental, err)
+	}
+	// Output:
+	// "Once upon a time ..."
+	// incremental: false <nil>
+	// "Once "
+	// "Once upon a "
+	// "Once upon a time "
+	// "Once upon a time ..."
+	// incremental: true <nil>
+}
+
+// scripted stands for a model: it wants the shell once and then answers.
+func scripted(_ context.Context, r *host.Request, _ func(string) error) (*host.Response, error) {
+	last := r.Messages[len(r.Messages)-1]
+	if last.Role == "tool" {
+		return &host.Response{Content: json.RawMessage(`"done: ` + last.Text() + `"`)}, nil
+	}
+	return &host.Response{ToolCalls: []host.ToolCall{{ID: "call_1", Name: "shell", Args: json.RawMessage(`{"command":"make test"}`)}}}, nil
+}
+
+// A Loop is a whole agent.
+func ExampleLoop() {
+	engine := guarded()
+
+	tools := []host.AgentTool{{
+		ToolInfo:    host.ToolInfo{Name: "shell", Class: grapnel.ClassShell},
+		Description: "Runs a shell line.",
+		Schema:      json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}}}`),
+		Run:         runShell,
+	}}
+	h := host.New(engine, &host.Options{Tools: host.Infos(tools)})
+	ctx, session, added, err := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.End(ctx, "exit")
+
+	loop := host.Loop{
+		Provider: host.ProviderFunc(scripted),
+		Name:     "my-model", System: "You are of help.", Context: added, Tools: tools,
+	}
+	answer, err := loop.Run(ctx, host.Text("user", "Do the tests pass?"))
+	if err != nil {
+		fmt.Println("no answer:", err)
+		return
+	}
+	fmt.Println(answer.Outcome, answer.Text())
+	// Output:
+	// completed done: ran make test
+}
+
+// A sub-agent has all hooks of the session it works for, and is told apart by them.
+func ExampleSubagent() {
+	engine, _ := grapnel.New([]grapnel.Spec{{
+		Name: "audit", On: []grapnel.Kind{grapnel.ToolBefore},
+		Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
+			fmt.Println(ev.Session.ID, ev.Session.Subagent.Type, "calls", ev.Tool.Name)
+		}),
+	}}, nil)
+	ctx, _, _, _ := host.New(engine, nil).Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+
+	answer, err := host.Subagent(ctx, grapnel.Subagent{ID: "a1", Type: "explore"}, "Find the parser.", func(ctx context.Context, prompt string) (string, error) {
+		_, err := host.Tool(ctx, host.Call{ID: "call_1", Name: "search"}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage(`["parse.go"]`), nil
+		})
+		return "It is in parse.go.", err
+	})
+	fmt.Println(answer, err)
+	// Output:
+	// s1 explore calls search
+	// It is in parse.go. <nil>
+}
+
+// Hooks of one session are an engine that its context carries.
+func ExampleHost_Start() {
+	engine := guarded()
+	h := host.New(engine, nil)
+
+	hooks, err := grapnel.New([]grapnel.Spec{
+		{Name: "plan", On: []grapnel.Kind{grapnel.PromptBefore}, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Context: []string{"Make a plan first."}}, nil
+		})},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, session, _, err := h.Start(grapnel.NewContext(context.Background(), hooks), grapnel.Session{ID: "s1"}, "startup")
+
+	if err == nil {
+		prompt, err := session.Prompt(ctx, "Write a parser.")
+		fmt.Printf("%q %v\n", prompt, err)
+	}
+	// Output:
+	// "Write a parser.\n\nMake a plan first." <nil>
+}
+
+// A person is asked where a hook wants that, or the tool does.
+func ExampleApprover() {
+	terminal := bufio.NewReader(strings.NewReader("y\nno, use trash/\n"))
+
+	approve := host.ApproverFunc(func(_ context.Context, q *host.Question) (host.Consent, error) {
+		fmt.Printf("%s %s?%s\n", q.Event.Tool.Name, q.Event.Tool.Input, q.Reason)
+		line, err := terminal.ReadString('\n')
+		if err != nil {
+			return host.Consent{}, errors.New("nobody is there")
+		}
+		line = strings.TrimSpace(line)
+		return host.Consent{Yes: line == "y", Reason: line}, nil
+	})
+	h := host.New(nil, &host.Options{
+		Tools:   []host.ToolInfo{{Name: "delete", Ask: true, Secrets: []string{"token"}}},
+		Approve: approve,
+	})
+
+	ctx, _, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+	for range 2 {
+		result, err := host.Tool(ctx, host.Call{ID: "call_1", Name: "delete", Input: json.RawMessage(`{"file":"a","token":"t0p"}`)}, echo)
+		fmt.Println(result.Text(), err)
+	}
+	// Output:
+	// delete {"file":"a","token":"[REDACTED]"}?
+	// {"file":"a","token":"t0p"} <nil>
+	// delete {"file":"a","token":"[REDACTED]"}?
+	// The call was blocked: no, use trash/ <nil>
+}
+
+// An agent says in its own words, or those of another system, what stands in the place of
+// what was refused.
+func ExampleManners() {
+	manners, _ := host.FindManners("ironclaw")
+	h := host.New(guarded(), &host.Options{Manners: manners, Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
+
+	ctx, _, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+	result, _ := host.Tool(ctx, host.Call{Name: "shell", Input: json.RawMessage(`{"command":"rm x"}`)}, runShell)
+	fmt.Println(result.Text())
+	// Output:
+	// Tool call rejected by hook: Nothing is deleted here. Move it to trash/ instead.
+}
+
+// Agents that cannot wrap, since a framework calls them back, use the halves.
+func ExampleSession_BeforeTool() {
+	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
+	ctx, session, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+
+	result, done, err := session.BeforeTool(ctx, host.Call{ID: "call_1", Name: "shell", Input: json.RawMessage(`{"command":"ls"}`)})
+	if !done {
+		output, failure := runShell(ctx, result.Call.Input) // by the framework, a callback later
+		result, err = session.AfterTool(ctx, result.Call, output, failure)
+	}
+	fmt.Println(result.Text(), err)
+	// Output:
+	// ran ls <nil>
+}
+
+// The stop of a turn is asked about too: a hook can send the agent on.
+func ExampleSession_Stop() {
+	engine, _ := grapnel.New([]grapnel.Spec{{
+		Name: "tests-first", On: []grapnel.Kind{grapnel.AgentAfter},
+		Hook: grapnel.Guard(func(ev *grapnel.Event) string {
+			if ev.Stop.Active {
+				return ""
+			}
+			return "Run the tests before you stop."
+		}),
+	}}, nil)
+	ctx, session, _, _ := host.New(engine, nil).Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
+
+	for wentOn := false; ; wentOn = true {
+		stop, err := session.Stop(ctx, "I am done.", wentOn)
+		if err != nil || stop.GoOn == "" {
+			fmt.Println("stopped", err)
+			break
+		}
+		fmt.Println("the model is told:", stop.GoOn)
+	}
+	// Output:
+	// the model is told: Run the tests before you stop.
+	// stopped <nil>
+}

@@ -1,0 +1,210 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a host with what a person and hooks see of it.
+type world struct {
+	t      *testing.T
+	engine *grapnel.Engine
+	host   *host.Host
+	ctx    context.Context // carries the session
+	s      *host.Session
+
+	mu     sync.Mutex
+	told   []string
+	asked  []host.Question
+	events []*grapnel.Event
+}
+
+// newWorld starts a session of an agent with these hooks. opts may leave Tell and
+// Approve out: then messages are kept, and nobody is there to ask.
+func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
+	t.Helper()
+	w := &world{t: t}
+	engine, err := grapnel.New(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine = engine
+	if opts == nil {
+		opts = &host.Options{}
+	}
+	o := *opts
+	o.Agent = grapnel.Agent{Name: "test", Version: "1"}
+	o.Tell = func(_ context.Context, message string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.told = append(w.told, message)
+	}
+	if approve := o.Approve; approve != nil {
+		o.Approve = host.ApproverFunc(func(ctx context.Context, q *host.Question) (host.Consent, error) {
+			w.mu.Lock()
+			w.asked = append(w.asked, *q)
+			w.mu.Unlock()
+			return approve.Approve(ctx, q)
+		})
+	}
+	w.host = host.New(engine, &o)
+	w.ctx, w.s, _, err = w.host.Start(t.Context(), grapnel.Session{ID: "s1", CWD: "/work"}, "startup")
+	if err != nil && host.Refused(err) == nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// add adds hooks, from now on.
+func (w *world) add(specs ...grapnel.Spec) {
+	w.t.Helper()
+	if err := w.engine.Add(specs...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// watch keeps the events of some kinds, all if there are none.
+func (w *world) watch(kinds ...grapnel.Kind) {
+	w.t.Helper()
+	w.add(grapnel.Spec{Name: "watch", On: kinds, Phase: grapnel.PhaseRule, Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.events = append(w.events, ev)
+	})})
+}
+
+func (w *world) messages() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.told)
+}
+
+// kinds are those of the events that were watched.
+func (w *world) kinds() []grapnel.Kind {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var kinds []grapnel.Kind
+	for _, ev := range w.events {
+		kinds = append(kinds, ev.Kind)
+	}
+	return kinds
+}
+
+func hook(name string, on grapnel.Kind, h grapnel.Hook) grapnel.Spec {
+	return grapnel.Spec{Name: name, On: []grapnel.Kind{on}, Hook: h}
+}
+
+// says is a hook that always gives the same answer.
+func says(name string, on grapnel.Kind, out grapnel.Outcome) grapnel.Spec {
+	return hook(name, on, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }))
+}
+
+func blocks(on grapnel.Kind, reason string) grapnel.Spec {
+	return says("blocks", on, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
+}
+
+// sets is a hook that replaces a field.
+func sets(on grapnel.Kind, field grapnel.Field, value string) grapnel.Spec {
+	return says("sets "+string(field), on, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}})
+}
+
+var errBroken = errors.New("broken")
+
+// fails is a hook that cannot answer.
+func fails(on grapnel.Kind, counts grapnel.OnError) grapnel.Spec {
+	s := hook("fails", on, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, errBroken }))
+	s.OnError = counts
+	return s
+}
+
+// person is an Approver that always says the same.
+func person(yes bool, reason string, err error) host.Approver {
+	return host.ApproverFunc(func(context.Context, *host.Question) (host.Consent, error) {
+		return host.Consent{Yes: yes, Reason: reason}, err
+	})
+}
+
+// echo is a tool that gives its input back.
+func echo(_ context.Context, input json.RawMessage) (json.RawMessage, error) { return input, nil }
+
+func text(s string) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", s)) }
+
+// model answers with what it is given, one response a call, and keeps what it was asked.
+type model struct {
+	mu     sync.Mutex
+	says   []host.Response
+	pieces []string // of the last response
+	asked  []host.Request
+	err    error // after all is said
+}
+
+func (m *model) Generate(_ context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, *r)
+	n := min(len(m.asked), len(m.says)) - 1
+	if len(m.asked) > len(m.says) && m.err != nil || n < 0 {
+		return nil, m.err
+	}
+	if n == len(m.says)-1 {
+		for _, piece := range m.pieces {
+			if err := yield(piece); err != nil {
+				return nil, err
+			}
+		}
+	}
+	response := m.says[n]
+	response.ToolCalls = slices.Clone(response.ToolCalls)
+	return &response, nil
+}
+
+// answers is a model that says these texts.
+func answers(texts ...string) *model {
+	m := &model{}
+	for _, s := range texts {
+		m.says = append(m.says, host.Response{Content: text(s), FinishReason: "stop"})
+	}
+	return m
+}
+
+// wants is a response that wants these tools called, each with {"n": 1} and so on.
+func wants(names ...string) host.Response {
+	r := host.Response{FinishReason: "tool_calls"}
+	for i, name := range names {
+		r.ToolCalls = append(r.ToolCalls, host.ToolCall{ID: fmt.Sprint("call", i+1), Name: name, Args: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i+1))})
+	}
+	return r
+}
+
+// written is a conversation, a message a line.
+func written(messages []host.Message) string {
+	var b strings.Builder
+	for i := range messages {
+		m := &messages[i]
+		fmt.Fprintf(&b, "%s", m.Role)
+		if m.ToolCallID != "" {
+			fmt.Fprintf(&b, " %s", m.ToolCallID)
+		}
+		if m.IsError {
+			b.WriteString(" failed")
+		}
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " %s(%s)", c.Name, c.Args)
+		}
+		fmt.Fprintf(&b, ": %s\n", m.Text())
+	}
+	return b.String()
+}

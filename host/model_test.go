@@ -1,0 +1,197 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// A question is what some agent asks its model, in its own shape.
+type question struct {
+	Model string   `json:"model"`
+	Words []string `json:"words,omitempty"`
+}
+
+// Hooks see request and response as JSON, and what they change is what counts. GC-05, GC-06.
+func TestModelTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil,
+		hook("request", grapnel.ModelBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			if got := string(ev.Model.Request); got != `{"model":"m","words":["<a>"]}` {
+				t.Errorf("request %s", got)
+			}
+			return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldRequest: json.RawMessage(`{"words":null}`)}}, nil
+		})),
+		hook("response", grapnel.ModelAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			if got := string(ev.Model.Request) + string(ev.Model.Response); got != `{"model":"m"}["m",0]` {
+				t.Errorf("request and response %s", got)
+			}
+			return grapnel.Replace(grapnel.FieldResponse, []any{"better"})
+		})))
+	got, err := host.Model(w.ctx, question{"m", []string{"<a>"}}, func(_ context.Context, q question) ([]any, error) {
+		return []any{q.Model, len(q.Words)}, nil // nothing of the old request shines through
+	})
+	if err != nil || fmt.Sprint(got) != "[better]" {
+		t.Errorf("Model = %v, %v", got, err)
+	}
+}
+
+// What cannot be shown to hooks, or read as they left it, is an error and no Refusal; what
+// nobody listens to is not even written.
+func TestModelUnreadable(t *testing.T) {
+	t.Parallel()
+	ask := func(w *world, q any, answer int) (int, error) {
+		return host.Model(w.ctx, q, func(context.Context, any) (int, error) { return answer, nil })
+	}
+	if got, err := ask(newWorld(t, nil), func() {}, 1); got != 1 || err != nil {
+		t.Errorf("without hooks: %d, %v", got, err)
+	}
+	w := newWorld(t, nil, says("h", grapnel.ModelBefore, grapnel.Outcome{}))
+	if _, err := ask(w, func() {}, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "cannot show the request") {
+		t.Errorf("a request that is no JSON: %v", err)
+	}
+	w = newWorld(t, nil, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`))
+	if _, err := ask(w, 1, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "as hooks have changed it") {
+		t.Errorf("a response of another type: %v", err)
+	}
+	w = newWorld(t, nil, sets(grapnel.ModelBefore, grapnel.FieldResponse, `"x"`))
+	if _, err := ask(w, 1, 1); err == nil || host.Refused(err) != nil {
+		t.Errorf("an answer of another type in the model's place: %v", err)
+	}
+	w = newWorld(t, nil, sets(grapnel.ModelBefore, grapnel.FieldRequest, `"x"`))
+	if _, err := host.Model(w.ctx, 1, func(context.Context, int) (int, error) { t.Error("the model was asked"); return 0, nil }); err == nil {
+		t.Error("a request of another type was taken")
+	}
+	failing := func(context.Context, int) (int, error) { return 0, errBroken }
+	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, says("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
+		w.watch(grapnel.ModelAfter)
+		if _, err := host.Model(w.ctx, 1, failing); !errors.Is(err, errBroken) || len(w.events) != 0 {
+			t.Errorf("the model fails: %v, %v", err, w.kinds())
+		}
+	}
+}
+
+// streamed asks a model whose answer comes in three pieces, and returns what was released,
+// how many pieces were read, and the whole.
+func streamed(w *world) (released []string, read int, whole string, err error) {
+	whole, err = host.Stream(w.ctx, "q", func(_ context.Context, _ string, yield func(string) error) (string, error) {
+		for _, soFar := range []string{"a", "ab", "abc"} {
+			read++
+			if err := yield(soFar); err != nil {
+				return "", err
+			}
+		}
+		return "abcd", nil
+	}, func(soFar string) error {
+		released = append(released, soFar)
+		return nil
+	})
+	return released, read, whole, err
+}
+
+// What is let go of an answer that comes in pieces, and when.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	// stops refuses what has a letter in it.
+	stops := func(letter string) grapnel.Spec {
+		return hook("stops", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
+			if strings.Contains(string(ev.Model.Response), letter) {
+				return "no " + letter
+			}
+			return ""
+		}))
+	}
+	upper := hook("upper", grapnel.ModelAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Replace(grapnel.FieldResponse, strings.ToUpper(strings.Trim(string(ev.Model.Response), `"`)))
+	}))
+	ask := says("h", grapnel.ModelBefore, grapnel.Outcome{})
+	flyto, _ := host.FindManners("flyto")
+	tests := map[string]struct {
+		opts     host.Options
+		spec     grapnel.Spec
+		released []string
+		read     int
+		whole    string
+		refused  string
+		fired    int // model.after
+	}{
+		"nobody listens":               {released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd"},
+		"somebody before it":           {spec: ask, released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd"},
+		"held":                         {spec: upper, released: []string{"ABCD"}, read: 3, whole: "ABCD", fired: 1},
+		"held, refused":                {spec: stops("d"), read: 3, refused: "no d", fired: 1},
+		"piece by piece":               {opts: host.Options{Incremental: true}, spec: upper, released: []string{"A", "AB", "ABC", "ABCD"}, read: 3, whole: "ABCD", fired: 4},
+		"piece by piece, refused":      {opts: host.Options{Incremental: true}, spec: stops("b"), released: []string{"a"}, read: 2, refused: "no b", fired: 2},
+		"piece by piece, the last":     {opts: host.Options{Incremental: true}, spec: stops("d"), released: []string{"a", "ab", "abc"}, read: 3, refused: "no d", fired: 4},
+		"not waited for":               {opts: host.Options{Manners: flyto}, spec: stops("b"), released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd", fired: 1}, // FL-27
+		"not waited for, incremental":  {opts: host.Options{Manners: flyto, Incremental: true}, spec: upper, released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd", fired: 1},
+		"a hook answers":               {spec: sets(grapnel.ModelBefore, grapnel.FieldResponse, `"x"`), released: []string{"x"}, whole: "x"},
+		"somebody fails":               {spec: fails(grapnel.ModelAfter, grapnel.OnErrorClosed), read: 3, refused: "could not answer", fired: 1},
+		"somebody fails, counts as go": {spec: fails(grapnel.ModelAfter, grapnel.OnErrorOpen), released: []string{"abcd"}, read: 3, whole: "abcd", fired: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, &tt.opts)
+			if tt.spec.Name != "" {
+				w.add(tt.spec)
+			}
+			fired := 0
+			if tt.fired > 0 {
+				w.engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+					if rec.Event == grapnel.ModelAfter {
+						fired++
+					}
+				}))
+			}
+			released, read, whole, err := streamed(w)
+			w.host.Close(w.ctx)
+			no := host.Refused(err)
+			if err != nil && no == nil || (no != nil) != (tt.refused != "") || no != nil && !strings.Contains(no.Reason, tt.refused) {
+				t.Errorf("error %v, want that it was refused because of %q", err, tt.refused)
+			}
+			if !slices.Equal(released, tt.released) || read != tt.read || whole != tt.whole {
+				t.Errorf("released %q, read %d, whole %q, want %q, %d, %q", released, read, whole, tt.released, tt.read, tt.whole)
+			}
+			if fired != tt.fired {
+				t.Errorf("model.after was fired %d times, want %d", fired, tt.fired)
+			}
+		})
+	}
+}
+
+// What was refused stays refused, whatever the one that reads makes of it.
+func TestStreamIgnoresRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &host.Options{Incremental: true}, hook("h", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
+		return map[string]string{"0": "no"}[string(ev.Model.Response)] // the whole would be fine
+	})))
+	released := 0
+	whole, err := host.Stream(w.ctx, 1, func(_ context.Context, _ int, yield func(int) error) (int, error) {
+		for i := range 3 {
+			_ = yield(i)
+		}
+		return 7, nil
+	}, func(int) error { released++; return nil })
+	if host.Refused(err) == nil || whole != 0 || released != 0 {
+		t.Errorf("Stream = %d, %v, released %d", whole, err, released)
+	}
+}
+
+// An error of the one who looks ends the reading, with hooks and without.
+func TestStreamReleaseFails(t *testing.T) {
+	t.Parallel()
+	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, says("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
+		_, err := host.Stream(w.ctx, 1, func(_ context.Context, _ int, yield func(int) error) (int, error) { return 2, yield(1) },
+			func(int) error { return errBroken })
+		if !errors.Is(err, errBroken) {
+			t.Errorf("Stream = %v, want %v", err, errBroken)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// audit is a hook that writes down who called a tool.
+func audit(list *[]string, mu *sync.Mutex, name string) grapnel.Spec {
+	return grapnel.Spec{Name: name, On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		who := "main"
+		if ev.Session.Subagent != nil {
+			who = ev.Session.Subagent.ID
+		}
+		*list = append(*list, name+" "+ev.Session.ID+" "+who)
+	})}
+}
+
+// FL-37: the hooks of a session are met by all who work for it: sub-agents of sub-agents,
+// and those that are agents of their own, with an engine of their own. What is added
+// later counts too. Nobody is asked twice.
+func TestSubagentsHaveTheHooks(t *testing.T) {
+	t.Parallel()
+	var heard []string
+	var mu sync.Mutex
+	engine, err := grapnel.New([]grapnel.Spec{audit(&heard, &mu, "program")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := grapnel.New([]grapnel.Spec{audit(&heard, &mu, "session")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := grapnel.New([]grapnel.Spec{audit(&heard, &mu, "own")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(ctx context.Context) {
+		t.Helper()
+		if _, err := host.Tool(ctx, host.Call{Name: "x"}, echo); err != nil {
+			t.Error(err)
+		}
+	}
+	want := func(list ...string) {
+		t.Helper()
+		slices.Sort(heard)
+		slices.Sort(list)
+		if !slices.Equal(heard, list) {
+			t.Errorf("heard %q, want %q", heard, list)
+		}
+		heard = nil
+	}
+	h := host.New(engine, nil)
+	ctx, s, _, err := h.Start(grapnel.NewContext(t.Context(), session), grapnel.Session{ID: "s1"}, "startup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(ctx)
+	want("program s1 main", "session s1 main")
+	_, err = host.Subagent(ctx, grapnel.Subagent{ID: "a"}, "task", func(ctx context.Context, _ string) (string, error) {
+		call(ctx)
+		want("program s1 a", "session s1 a")
+		return host.Subagent(ctx, grapnel.Subagent{ID: "b"}, "task", func(ctx context.Context, _ string) (string, error) {
+			call(ctx)
+			want("program s1 b", "session s1 b")
+			if err := session.Add(audit(&heard, &mu, "later")); err != nil {
+				t.Error(err)
+			}
+			call(ctx)
+			want("program s1 b", "session s1 b", "later s1 b")
+
+			// An agent of its own.
+			for _, hooks := range []host.Hooks{own, nil} {
+				ctx, _, _, err := host.New(hooks, nil).Start(ctx, grapnel.Session{ID: "s2"}, "startup")
+				if err != nil {
+					t.Error(err)
+				}
+				call(ctx)
+				if all := []string{"program s2 main", "session s2 main", "later s2 main"}; hooks == nil {
+					want(all...)
+				} else {
+					want(append(all, "own s2 main")...)
+				}
+			}
+			return "", nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	session.Remove("")
+	call(ctx)
+	want("program s1 main")
+	if s.Info().Subagent != nil {
+		t.Errorf("the session itself is told to be of a sub-agent: %+v", s.Info())
+	}
+}
+
+// What becomes of a sub-agent. FL-37.
+func TestSubagent(t *testing.T) {
+	t.Parallel()
+	goesOn := hook("h", grapnel.SubagentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		if ev.Stop.Active {
+			return grapnel.Outcome{}, nil
+		}
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: "look again at " + ev.Stop.LastMessage, Context: []string{"slowly"}}, nil
+	}))
+	tests := map[string]struct {
+		spec    grapnel.Spec
+		fails   bool
+		prompts []string
+		answer  string
+		refused string
+	}{
+		"no opinion": {spec: says("h", grapnel.SubagentAfter, grapnel.Outcome{}), prompts: []string{"task"}, answer: "answer 1"},
+		"refused":    {spec: blocks(grapnel.SubagentStart, "too many"), refused: "too many"},
+		"sent on":    {spec: goesOn, prompts: []string{"task", "look again at answer 1\n\nslowly"}, answer: "answer 2"},
+		"for ever":   {spec: blocks(grapnel.SubagentAfter, "more"), prompts: append([]string{"task"}, slices.Repeat([]string{"more"}, 8)...), answer: "answer 9"},
+		"ended":      {spec: says("h", grapnel.SubagentAfter, grapnel.Outcome{Halt: "enough"}), prompts: []string{"task"}, answer: "answer 1", refused: "enough"},
+		"it fails":   {spec: goesOn, fails: true, prompts: []string{"task"}},
+	}
+	for name, tt := range tests {
+		w := newWorld(t, nil, tt.spec)
+		var prompts []string
+		answer, err := w.s.Subagent(w.ctx, grapnel.Subagent{ID: "a"}, "task", func(_ context.Context, prompt string) (string, error) {
+			prompts = append(prompts, prompt)
+			if tt.fails {
+				return "", errBroken
+			}
+			return fmt.Sprint("answer ", len(prompts)), nil
+		})
+		no := host.Refused(err)
+		if !slices.Equal(prompts, tt.prompts) || answer != tt.answer || (no != nil) != (tt.refused != "") || no != nil && no.Reason != tt.refused || tt.fails != errors.Is(err, errBroken) {
+			t.Errorf("%s: prompts %q, answer %q, %v, want %q, %q, %q", name, prompts, answer, err, tt.prompts, tt.answer, tt.refused)
+		}
+	}
+}
+
+// A session that a hook does not let begin has ended, and its context carries none.
+func TestStartHalted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.add(says("h", grapnel.SessionStart, grapnel.Outcome{Halt: "not here"}))
+	w.watch(grapnel.SessionEnd)
+	ctx, s, _, err := w.host.Start(t.Context(), grapnel.Session{ID: "s2"}, "startup")
+	if no := host.Refused(err); no == nil || !no.Halt || no.Reason != "not here" || host.FromContext(ctx) != nil || s == nil {
+		t.Errorf("Start = %v, %v", s, err)
+	}
+	if len(w.events) != 1 || w.events[0].Cause != "error" || w.events[0].Session.ID != "s2" {
+		t.Errorf("fired %v", w.kinds())
+	}
+}
+
+// Notices come through when the agent is being cancelled, and so does what has happened.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(slices.Clone(groups["notice"]), grapnel.ToolAfter, grapnel.ToolFailed) {
+		w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{Name: "asks", Ask: true}}})
+		heard := false
+		w.add(hook("h", kind, grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+			heard = ctx.Err() == nil
+			return grapnel.Outcome{}, nil
+		})))
+		var cancel context.CancelFunc
+		w.ctx, cancel = context.WithCancel(w.ctx)
+		cancel()
+		if _, err := moments[kind](w); err != nil || !heard {
+			t.Errorf("%s: %v, heard with a live context: %t", kind, err, heard)
+		}
+	}
+}
+
+// IC-32, FL-27: nobody waits for what the manners say, it has no influence, and a failure is
+// told all the same. Close waits for it.
+func TestUnwaited(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string][]grapnel.Kind{"ironclaw": {grapnel.SessionStart, grapnel.SessionEnd}, "flyto": {grapnel.ModelAfter}} {
+		manners, _ := host.FindManners(name)
+		for _, kind := range kinds {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, &host.Options{Manners: manners})
+				var heard atomic.Int32
+				slow := grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+					time.Sleep(time.Minute)
+					if ctx.Err() == nil && ev.Session.ID != "" {
+						heard.Add(1)
+					}
+					return grapnel.Outcome{Halt: "enough"}, errBroken
+				})
+				w.add(hook("slow", kind, slow))
+				var cancel context.CancelFunc
+				w.ctx, cancel = context.WithCancel(w.ctx)
+				begun := time.Now()
+				did, err := moments[kind](w)
+				cancel()
+				if took := time.Since(begun); err != nil || did == "" || took > time.Second || heard.Load() != 0 {
+					t.Errorf("%s, %s: did %q, %v after %v", name, kind, did, err, took)
+				}
+				w.host.Close(t.Context())
+				if told := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(told, "broken") || !strings.Contains(told, "nothing can be stopped at "+string(kind)) {
+					t.Errorf("%s, %s: heard %d, told %q", name, kind, heard.Load(), told)
+				}
+			})
+		}
+	}
+}
+
+// fake is Hooks that are no engine.
+type fake struct{ fired atomic.Int32 }
+
+func (f *fake) Has(grapnel.Kind) bool { return true }
+
+func (f *fake) Fire(_ context.Context, ev *grapnel.Event) grapnel.Verdict {
+	f.fired.Add(1)
+	if ev.Kind == grapnel.PromptBefore {
+		return grapnel.Verdict{Decision: grapnel.Ask, Messages: []string{"look"}}
+	}
+	return grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "no", Cause: grapnel.CauseDecision}}}
+}
+
+// Hooks need not be an engine, and their verdicts may be bare.
+func TestOtherHooks(t *testing.T) {
+	t.Parallel()
+	var hooks fake
+	told := 0
+	h := host.New(&hooks, &host.Options{Approve: person(true, "", nil), Tell: func(context.Context, string) { told++ }})
+	ctx, s, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prompt(ctx, "hi"); err != nil || told != 1 {
+		t.Errorf("Prompt: %v, told %d times", err, told)
+	}
+	if r, err := host.Tool(ctx, host.Call{Name: "x"}, echo); err != nil || r.Refusal == nil {
+		t.Errorf("Tool = %+v, %v", r, err)
+	}
+	if v := s.Fire(ctx, &grapnel.Event{Kind: native}); v.Decision != grapnel.Block || hooks.fired.Load() != 4 {
+		t.Errorf("Fire = %+v, fired %d times", v, hooks.fired.Load())
+	}
+}
+
+// A Refusal is found in whatever it was wrapped into, and says what was refused.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, blocks(grapnel.TaskBefore, "too big"))
+	err := fmt.Errorf("cannot plan: %w", w.s.Task(w.ctx, grapnel.Task{}))
+	if no := host.Refused(err); no == nil || no.Error() != "task.before: refused: too big" || no.Text != "too big" {
+		t.Errorf("Refused(%v) = %+v", err, no)
+	}
+	if host.Refused(nil) != nil || host.Refused(errBroken) != nil {
+		t.Error("a Refusal is found where there is none")
+	}
+}
