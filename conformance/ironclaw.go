@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/builtin"
@@ -16,15 +17,8 @@ import (
 
 // ironclaw runs its hooks in its own process, and has no command hooks.
 var ironclaw = family{
-	name: "ironclaw",
-	events: []eventName{
-		{grapnel.PromptBefore, "beforeInbound"},
-		{grapnel.ToolBefore, "beforeToolCall"},
-		{grapnel.MessageBefore, "beforeOutbound"},
-		{grapnel.SessionStart, "onSessionStart"},
-		{grapnel.SessionEnd, "onSessionEnd"},
-		{grapnel.ResponseBefore, "transformResponse"},
-	},
+	name:   "ironclaw",
+	events: eventsOf(dialect.IronClawEvents),
 }
 
 // ironClawFileFilter asks whether a file of the workspace holds hooks.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // A body is a language in which events are told.
@@ -71,7 +73,11 @@ type ironclawEvent struct {
 const ironclawTime = "2006-01-02T15:04:05.999999999-07:00"
 
 func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
-	b := ironclawBody{Hook: hook, Timestamp: at.UTC().Format(ironclawTime)}
+	i := slices.IndexFunc(dialect.IronClawEvents, func(row dialect.EventRow) bool { return row.Kind == ev.Kind })
+	if i < 0 {
+		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
+	}
+	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
 	// What only IronClaw has stands in its own payload.
 	var native struct {
 		ThreadID *string `json:"thread_id"`
@@ -81,21 +87,18 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 	thread := native.ThreadID != nil || ev.Session.ID != ""
 	switch ev.Kind {
 	case grapnel.PromptBefore:
-		b.Point = "beforeInbound"
 		var prompt grapnel.Prompt
 		if ev.Prompt != nil {
 			prompt = *ev.Prompt
 		}
 		b.Event = ironclawEvent{Type: "inbound", Channel: &ev.Session.Channel, HasThreadID: &thread, ContentLength: new(len(prompt.Text))}
 	case grapnel.ToolBefore:
-		b.Point = "beforeToolCall"
 		var tool grapnel.Tool
 		if ev.Tool != nil {
 			tool = *ev.Tool
 		}
 		b.Event = ironclawEvent{Type: "toolCall", ToolName: &tool.Name, Context: new(cmp.Or(native.Context, "chat")), ParameterCount: new(countParameters(tool.Input))}
 	case grapnel.MessageBefore:
-		b.Point = "beforeOutbound"
 		var message grapnel.Message
 		if ev.Message != nil {
 			message = *ev.Message
@@ -104,14 +107,12 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 			Type: "outbound", Channel: new(cmp.Or(message.Channel, ev.Session.Channel)), HasThreadID: &thread, ContentLength: new(len(message.Content)),
 		}
 	case grapnel.ResponseBefore:
-		b.Point = "transformResponse"
 		b.Event = ironclawEvent{Type: "responseTransform", ResponseLength: new(responseLength(ev.Model))}
 	case grapnel.SessionStart:
-		b.Point, b.Event.Type = "onSessionStart", "sessionStart"
+		b.Event.Type = "sessionStart"
 	case grapnel.SessionEnd:
-		b.Point, b.Event.Type = "onSessionEnd", "sessionEnd"
-	default:
-		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
+		b.Event.Type = "sessionEnd"
+	default: // IronClaw has no other event
 	}
 	return encode(b)
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // What a bundle may say, and what it says where it says nothing.
@@ -23,19 +24,6 @@ const (
 	ironClawWebhookPriority = 300
 	ironClawMaxInFlight     = 32
 )
-
-// ironClawPoints are the events, by the names that bundles have for them.
-var ironClawPoints = []struct {
-	name string
-	kind grapnel.Kind
-}{
-	{"beforeInbound", grapnel.PromptBefore},
-	{"beforeToolCall", grapnel.ToolBefore},
-	{"beforeOutbound", grapnel.MessageBefore},
-	{"onSessionStart", grapnel.SessionStart},
-	{"onSessionEnd", grapnel.SessionEnd},
-	{"transformResponse", grapnel.ResponseBefore},
-}
 
 // ironClawPaths are where bundles are: in what installed extensions say of themselves,
 // and in the workspace. Those of a project are also beside the extensions' code.
@@ -292,10 +280,10 @@ func (r *ironClawReader) entry(n *jsonNode, at string, fields ...string) ironCla
 func (e *ironClawEntry) point(r *ironClawReader, n *jsonNode, at string) {
 	name := r.text(n, at)
 	var known []string
-	for _, p := range ironClawPoints {
-		if known = append(known, p.name); p.name == name {
-			if !slices.Contains(e.On, p.kind) {
-				e.On = append(e.On, p.kind)
+	for _, row := range dialect.IronClawEvents {
+		if known = append(known, row.Native); row.Native == name {
+			if !slices.Contains(e.On, row.Kind) {
+				e.On = append(e.On, row.Kind)
 			}
 			return
 		}
