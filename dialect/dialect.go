@@ -355,7 +355,7 @@ func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 
 // say makes the reply of an agent that reads JSON from stdout; nothing to say is
 // no byte at all.
-func say[T any](wire T) Reply {
+func say(wire any) Reply {
 	if reflect.ValueOf(wire).IsZero() {
 		return Reply{}
 	}

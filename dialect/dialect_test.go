@@ -5,12 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -20,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
 // A policy blocks a command in Claude Code. The same engine answers every agent.
@@ -101,67 +99,13 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The tables agree with the Contracts and with themselves.
+// Every event of the agents is in the tables. That these agree with the Contracts and
+// with themselves is held by TestDialects.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode: 33, dialect.GeminiCLI: 11} {
 		if len(d.Events) != events {
 			t.Errorf("%s has %d events, want %d", d.Name, len(d.Events), events)
-		}
-		seen := map[string]bool{}
-		for _, row := range d.Events {
-			at := d.Name + " " + row.Native
-			if seen[row.Native] {
-				t.Errorf("%s stands there twice", at)
-			}
-			seen[row.Native] = true
-			if row.Install == (row.Why != "") {
-				t.Errorf("%s: Install is %v and Why is %q: an event that is not installed says why", at, row.Install, row.Why)
-			}
-			contract := row.Contract
-			if row.Kind.Native() {
-				if want := grapnel.Kind(grapnel.NativePrefix + d.Name + "." + row.Native); row.Kind != want {
-					t.Errorf("%s: kind %s, want %s", at, row.Kind, want)
-				}
-				if contract != nil && contract.Kind != row.Kind {
-					t.Errorf("%s: its Contract is for %s", at, contract.Kind)
-				}
-				if contract == nil {
-					contract = &grapnel.Contract{}
-				}
-			} else {
-				if contract != nil {
-					t.Errorf("%s: only native events bring a Contract", at)
-				}
-				contract = grapnel.ContractOf(row.Kind)
-			}
-			if row.Failed != "" && grapnel.ContractOf(row.Failed) == nil {
-				t.Errorf("%s: %s has no Contract", at, row.Failed)
-			}
-			if contract == nil {
-				t.Errorf("%s: %s has no Contract", at, row.Kind)
-				continue
-			}
-			if row.Can.Block && contract.Blocks == grapnel.BlockNothing || (row.Can.Ask || row.Can.Allow) && !contract.Permit {
-				t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", at, row.Can, contract)
-			}
-			for _, f := range row.Can.Change {
-				if !contract.Permits(f) {
-					t.Errorf("%s: the Contract does not permit to change %s", at, f)
-				}
-			}
-		}
-		tools := map[string]bool{}
-		for _, tool := range d.Tools {
-			if tools[tool.Native] || !slices.Contains(grapnel.Classes, tool.Class) {
-				t.Errorf("%s: tool %s stands there twice or has no class (%q)", d.Name, tool.Native, tool.Class)
-			}
-			tools[tool.Native] = true
-			for _, fact := range tool.Facts {
-				if !strings.HasPrefix(fact.At, "/") || (fact.Use != "") != (fact.Field == grapnel.FieldPath) {
-					t.Errorf("%s: tool %s has the fact %+v", d.Name, tool.Native, fact)
-				}
-			}
 		}
 	}
 }
@@ -304,25 +248,8 @@ func TestWriteUnmerged(t *testing.T) {
 // The package is pure: it cannot open, start or dial anything.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := []string{"bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strings", "time", "unicode/utf8", "github.com/grapnel-dev/grapnel"}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, spec := range parsed.Imports {
-			if path, _ := strconv.Unquote(spec.Path.Value); !slices.Contains(allowed, path) {
-				t.Errorf("%s imports %s, which is not among %v", file, path, allowed)
-			}
-		}
-	}
+	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strings", "time",
+		"unicode/utf8", "github.com/grapnel-dev/grapnel")
 }
 
 // What the tables say about themselves ends up in messages and documentation.

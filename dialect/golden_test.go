@@ -5,105 +5,35 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
 var update = flag.Bool("update", false, "rewrite event.json, verdict.json and the reply of the golden conversations")
 
-// TestConversations plays the conversations of testdata/<agent>/*.txtar. One has
-//
-//	stdin.json     what the agent wrote
-//	outcome.json   what the one hook answered; absent = nothing
-//	event.json     the event as it was read, without native, can, contract and facts
-//	verdict.json   what the engine made of the outcome
-//	reply: exit N  what the agent gets on stdout
-//	stderr         and on stderr, if anything
-//
-// and a comment that says what it shows. The first two are written by hand, or
-// recorded; -update writes the others.
-func TestConversations(t *testing.T) {
+// TestDialects holds the laws of all dialects, and plays the conversations of
+// testdata/<agent>; hooktest says what stands in them.
+func TestDialects(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
-		files, err := filepath.Glob(filepath.Join("testdata", d.Name, "*.txtar"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no conversations of %s: %v", d.Name, err)
-		}
-		for _, file := range files {
-			t.Run(d.Name+"/"+strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-				t.Parallel()
-				playConversation(t, d, file)
-			})
-		}
+	for _, d := range agents {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			hooktest.TestDialect(t, d, filepath.Join("testdata", d.Name))
+		})
 	}
-}
-
-func playConversation(t *testing.T, d *dialect.Dialect, file string) {
-	t.Helper()
-	want, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(bytes.TrimSpace(want.Comment)) == 0 {
-		t.Errorf("%s does not say what it shows", file)
-	}
-	var outcome grapnel.Outcome
-	got := &txtar.Archive{Comment: want.Comment}
-	var in dialect.Input
-	for _, f := range want.Files {
-		switch f.Name {
-		case "stdin.json":
-			in.Payload = f.Data
-		case "outcome.json":
-			if err := json.Unmarshal(f.Data, &outcome); err != nil {
-				t.Fatalf("outcome.json: %v", err)
-			}
-		default:
-			continue
-		}
-		got.Files = append(got.Files, f)
-	}
-
-	engine := engineOf(t, outcome)
-	ev, err := d.Read(in)
-	if err != nil {
-		t.Fatalf("Read(%s): %v", in.Payload, err)
-	}
-	v := engine.Fire(t.Context(), ev)
-	reply := d.Write(ev, &v, "")
-	whole := dialect.Answer(t.Context(), engine, d, in)
-	reply.Silent = whole.Silent // only Answer knows
-	if !cmp.Equal(whole, reply) {
-		t.Errorf("Answer says something else than Read, Fire and Write (-parts +whole):\n%s", cmp.Diff(reply, whole))
-	}
-
-	add := func(name string, data []byte) {
-		got.Files = append(got.Files, txtar.File{Name: name, Data: data})
-	}
-	add("event.json", readable(t, bare(ev)))
-	add("verdict.json", readable(t, shownVerdict(&v)))
-	add(fmt.Sprintf("reply: exit %d", reply.Exit), reply.Stdout)
-	if len(reply.Stderr) > 0 {
-		add("stderr", reply.Stderr)
-	}
-	if *update {
-		if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(txtar.Format(want)), string(txtar.Format(got))); diff != "" {
-		t.Errorf("%s (-want +got, -update rewrites):\n%s", file, diff)
+	for _, d := range dialect.HookOnly {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			hooktest.TestDialect(t, d, "")
+		})
 	}
 }
 
@@ -134,25 +64,6 @@ func bare(ev *grapnel.Event) *grapnel.Event {
 		out.Calls[i].Facts = nil
 	}
 	return &out
-}
-
-// shownVerdict is a Verdict whose reasons are only their texts.
-func shownVerdict(v *grapnel.Verdict) any {
-	type shown struct {
-		Decision grapnel.Decision                  `json:"decision"`
-		Reasons  []string                          `json:"reasons,omitempty"`
-		Messages []string                          `json:"messages,omitempty"`
-		Context  []string                          `json:"context,omitempty"`
-		Changes  map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
-		Halt     string                            `json:"halt,omitempty"`
-		Native   map[string]json.RawMessage        `json:"native,omitempty"`
-		Lost     []string                          `json:"lost,omitempty"`
-	}
-	s := shown{Decision: v.Decision, Messages: v.Messages, Context: v.Context, Changes: v.Changes, Halt: v.Halt, Native: v.Native, Lost: v.Lost}
-	for _, r := range v.Reasons {
-		s.Reasons = append(s.Reasons, r.Text)
-	}
-	return s
 }
 
 // readable writes JSON on one line if that is short, and indented otherwise.

@@ -253,6 +253,11 @@ func TestSchemaIsChecked(t *testing.T) {
 		"event":   {`{}`, `{"kind":"x"}`, `{"kind":"tool.before","grapnel":2}`, `{"kind":"tool.before","tool":{"name":"x","class":"hammer"}}`, `{"kind":"tool.before","tool":{"name":"x","paths":[{"path":"a"}]}}`, `{"kind":"tool.before","session":{"id":7}}`},
 		"outcome": {`{"decision":"deny"}`, `{"context":"x"}`, `{"set":{"tool_input":{}}}`, `[]`},
 		"verdict": {`{}`, `{"decision":"none","reasons":[{"hook":"h"}]}`},
+		"message": {
+			`{}`, `{"type":""}`, `{"type":"hello","name":"x"}`, `{"type":"hello","grapnel":2}`, `{"type":"hello","grapnel":1,"concurrency":"many"}`,
+			`{"type":"event","id":"1"}`, `{"type":"event","event":{"kind":"tool.before"}}`, `{"type":"cancel"}`, `{"type":"answer","id":"1"}`,
+			`{"type":"answer","id":1,"outcome":{}}`, `{"type":"answer","outcome":{}}`, `{"type":"answer","id":"1","outcome":{"decision":"deny"}}`,
+		},
 	} {
 		for _, line := range lines {
 			var v any
@@ -314,6 +319,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	compare("event", reflect.TypeFor[grapnel.Event](), s.def("event"), "grapnel")
 	compare("outcome", reflect.TypeFor[grapnel.Outcome](), s.def("outcome"))
 	compare("verdict", reflect.TypeFor[grapnel.Verdict](), s.def("verdict"), "grapnel")
+	compare("message", reflect.TypeFor[dialect.Message](), s.def("message"))
 
 	for i := range grapnel.Contracts {
 		s.check(t, "kind", encodeText(t, grapnel.Contracts[i].Kind))

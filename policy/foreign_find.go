@@ -14,6 +14,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
 // LoadFrom is one entry of `load:`: hook files of another system.
@@ -249,7 +250,7 @@ func (w *walk) dir(name, from, pattern string, depth int) error {
 	if info, err := os.Stat(w.path(name)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil
 	}
-	entries, err := os.ReadDir(w.path(name))
+	entries, err := folder.List(w.path(name))
 	if err != nil {
 		return err
 	}

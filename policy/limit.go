@@ -433,9 +433,13 @@ func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) 
 
 func (m *memory) sweep(now time.Time) {
 	maps.DeleteFunc(m.kept, func(_ string, r remembered) bool { return r.until.Before(now) })
-	keys := slices.SortedFunc(maps.Keys(m.kept), func(a, b string) int { return m.kept[a].until.Compare(m.kept[b].until) })
-	for _, key := range keys[:max(0, len(keys)-maxRemembered*9/10)] { // not each time
-		delete(m.kept, key)
+	var byTime []string
+	for key, r := range m.kept {
+		byTime = append(byTime, fmt.Sprintf("%020d %s", r.until.UnixNano(), key))
+	}
+	slices.Sort(byTime)
+	for _, line := range byTime[:max(0, len(byTime)-maxRemembered*9/10)] { // not each time
+		delete(m.kept, line[21:])
 	}
 }
 

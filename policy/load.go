@@ -359,7 +359,7 @@ func sourceOf(file File) grapnel.Source {
 type snapshots struct{ dir string }
 
 // snapshotFormat changes whenever the meaning of a kept Policy does.
-const snapshotFormat = 1
+const snapshotFormat = 2
 
 // keepSnapshots is how many contents are kept.
 const keepSnapshots = 32
@@ -465,15 +465,17 @@ func (s snapshots) prune() {
 			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
 		}
 	}
-	age := map[string]int64{}
-	for _, name := range names {
+	byAge := make([]string, len(names))
+	for i, name := range names {
+		age := int64(0)
 		if info, err := os.Stat(name); err == nil {
-			age[name] = info.ModTime().UnixNano()
+			age = info.ModTime().UnixNano()
 		}
+		byAge[i] = fmt.Sprintf("%020d %s", age, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return int(min(1, max(-1, age[a]-age[b]))) })
-	for _, name := range names[:min(surplus, len(names))] {
-		_ = os.Remove(name)
+	slices.Sort(byAge)
+	for _, line := range byAge[:min(surplus, len(byAge))] {
+		_ = os.Remove(line[21:])
 	}
 }
 

@@ -69,9 +69,10 @@ type command struct {
 	program int // its index in the factCache
 }
 
-// wordTest is a test of one word of the event.
+// wordTest is a test of one word of the event, which an event of the main agent, or of a
+// tool of the agent's own, may not have: then not even * fits.
 type wordTest struct {
-	of    func(*grapnel.Event) string
+	of    func(*grapnel.Event) (string, bool)
 	globs []globPattern
 }
 
@@ -102,10 +103,16 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 			c.sorts++
 		}
 	}
-	c.word(agentNames(m.Agent), func(ev *grapnel.Event) string { return ev.Agent.Name })
-	c.word(m.Mode, func(ev *grapnel.Event) string { return ev.Session.Mode })
-	c.word(m.MCP, func(ev *grapnel.Event) string { return part(part(ev.Tool).MCP).Server })
-	c.word(m.Subagent, func(ev *grapnel.Event) string { return part(ev.Session.Subagent).Type })
+	c.word(agentNames(m.Agent), func(ev *grapnel.Event) (string, bool) { return ev.Agent.Name, true })
+	c.word(m.Mode, func(ev *grapnel.Event) (string, bool) { return ev.Session.Mode, true })
+	c.word(m.MCP, func(ev *grapnel.Event) (string, bool) {
+		mcp := part(ev.Tool).MCP
+		return part(mcp).Server, mcp != nil
+	})
+	c.word(m.Subagent, func(ev *grapnel.Event) (string, bool) {
+		sub := ev.Session.Subagent
+		return part(sub).Type, sub != nil
+	})
 	c.text(m.Content, (*facts).content)
 	c.text(m.Prompt, (*facts).prompt)
 	c.text(m.Text, (*facts).allTexts)
@@ -114,7 +121,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 	return c, err
 }
 
-func (c *compiled) word(sources []string, of func(*grapnel.Event) string) {
+func (c *compiled) word(sources []string, of func(*grapnel.Event) (string, bool)) {
 	if len(sources) > 0 {
 		c.words = append(c.words, wordTest{of, newGlobs(sources)})
 	}
@@ -148,7 +155,8 @@ func (c *compiled) whole(f *facts) bool {
 		return false
 	}
 	for i := range c.words {
-		if t := &c.words[i]; !anyGlob(t.globs, t.of(f.ev)) {
+		t := &c.words[i]
+		if word, ok := t.of(f.ev); !ok || !anyGlob(t.globs, word) {
 			return false
 		}
 	}

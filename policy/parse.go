@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"notify", "http", "worker", "wasm"}
+var later = []string{"notify", "http", "wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -165,10 +165,15 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"set":      func(n *yaml.Node) { actions = append(actions, "set"); p.set(&h, n) },
 		"limit":    func(n *yaml.Node) { actions = append(actions, "limit"); h.Limit = p.limit(n) },
 		"run":      func(n *yaml.Node) { actions = append(actions, "run"); h.Run = p.command(n) },
-		"builtin":  func(n *yaml.Node) { actions = append(actions, "builtin"); p.builtin(n, &h) },
-		"async":    func(n *yaml.Node) { async = n },
-		"speaks":   func(n *yaml.Node) { speaks = p.speaks(n) },
-		"env":      func(n *yaml.Node) { env = p.texts(n) },
+		"worker": func(n *yaml.Node) {
+			actions = append(actions, "worker")
+			h.Run = p.command(n)
+			h.Run.Worker = true
+		},
+		"builtin": func(n *yaml.Node) { actions = append(actions, "builtin"); p.builtin(n, &h) },
+		"async":   func(n *yaml.Node) { async = n },
+		"speaks":  func(n *yaml.Node) { speaks = p.speaks(n) },
+		"env":     func(n *yaml.Node) { env = p.texts(n) },
 	})
 	if n.Kind != yaml.Map {
 		return h
@@ -179,7 +184,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	switch len(actions) {
 	case 1:
 	case 0:
-		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, builtin", "hook %q does nothing", h.Name)
+		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, worker, builtin", "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
 	}
@@ -197,6 +202,9 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	case h.Run != nil:
 		h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, env, speaks
 		h.Run.Async = async != nil && p.boolean(async)
+		if speaks != "" && h.Run.Worker {
+			p.fail(n, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
+		}
 	case h.program() != nil:
 		h.Context.Run.Name, h.Context.Run.Env, h.Context.Run.Context = h.Name, env, true
 		if async != nil || speaks != "" {
@@ -256,9 +264,9 @@ func Kinds(name string) []grapnel.Kind {
 	if kinds := dialect.Kinds(name); kinds != nil {
 		return kinds
 	}
-	for _, p := range ironClawPoints {
-		if p.name == name {
-			return []grapnel.Kind{p.kind}
+	for _, row := range dialect.IronClawEvents {
+		if row.Native == name {
+			return []grapnel.Kind{row.Kind}
 		}
 	}
 	for _, ev := range openclawEvents {
@@ -279,8 +287,8 @@ func eventNames() []string {
 			names = append(names, row.Native)
 		}
 	}
-	for _, p := range ironClawPoints {
-		names = append(names, p.name)
+	for _, row := range dialect.IronClawEvents {
+		names = append(names, row.Native)
 	}
 	for _, ev := range openclawEvents {
 		names = append(names, ev.name)
@@ -615,8 +623,17 @@ func (p *fileParser) commandPattern(n *yaml.Node) {
 	}
 }
 
+// agent refuses what is likely to be a mistyped name. Others may be those of agents that
+// somebody writes.
 func (p *fileParser) agent(n *yaml.Node) {
-	if _, ok := dialect.FindAgent(n.Text); !ok && !strings.ContainsAny(n.Text, "*?[") {
-		p.fail(n, didYouMean(n.Text, dialect.Names()), "unknown agent %q", n.Text)
+	known := dialect.Names()
+	for _, d := range dialect.Dialects {
+		known = append(known, d.Aliases...)
+	}
+	if _, ok := dialect.FindAgent(n.Text); ok || strings.ContainsAny(n.Text, "*?[") {
+		return
+	}
+	if hint := didYouMean(n.Text, known); hint != "" {
+		p.fail(n, hint, "unknown agent %q", n.Text)
 	}
 }

@@ -105,6 +105,10 @@ var parseErrors = map[string]struct{ in, want string }{
 	"name with separator":             {"version: 1\nhooks:\n  - name: a::b\n    on: tool.before\n    block: a\n", "is no name for a hook"},
 	"speaks an unknown language":      {hook("    run: a\n    speaks: claud\n"), `no hooks speak "claud"`},
 	"speaks without run":              {hook("    block: a\n    speaks: claude\n"), "`speaks` goes with `run`"},
+	"speaks of a worker":              {hook("    worker: a\n    speaks: claude\n"), "`speaks` goes with `run`, and not with a worker"},
+	"worker of nothing":               {hook("    worker: []\n"), "the list is empty"},
+	"worker and run":                  {hook("    worker: a\n    run: a\n"), "does several things: worker, run"},
+	"pack with a worker":              {"version: 1\npack: {version: 1}\nhooks: [{name: x, on: tool.before, worker: [a]}]\n", "p.yaml:3:44: a pack runs no programs"},
 	"later action":                    {hook("    notify: {url: x}\n"), `"notify" is not supported by this version`},
 	"use no list":                     {"version: 1\nuse: destructive\n", "p.yaml:2:6: use must be a list of packs, not text"},
 	"use of nothing":                  {"version: 1\nuse: ['']\n", "p.yaml:2:7: want text"},
@@ -159,6 +163,7 @@ func TestParseCollectsAll(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("version: 1\nhooks:\n  - name: x\n    on: [tool.before]\n    match: {command: rm -rf, not: {tool: a}}\n    except: [{path: b}]\n    block: c\n"))
 	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: Stop, when: \"kind == ''\", run: [a, b], timeout: 1s}\n"))
+	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: Stop, worker: [a], env: B, async: true}\n"))
 	f.Add([]byte("version: 1\nuse: [a, {pack: b, except: c, mode: observe}]\ndefaults: {timeout: 1s}\n"))
 	f.Add([]byte("version: 1\npack: {version: 2}\nhooks:\n  - {name: x, on: tool.after, replace: [{pattern: a, with: ~}], fields: tool.output}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

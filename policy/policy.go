@@ -7,7 +7,8 @@
 //	set := policy.Load(policy.Request{Files: files, Snapshots: dir, Command: newCommand})
 //	engine, err := grapnel.New(set.Specs, nil)
 //
-// The package starts no programs: how a `run:` becomes a hook is the caller's.
+// The package starts no programs: how a `run:` or a `worker:` becomes a hook is the
+// caller's.
 package policy
 
 import (
@@ -58,7 +59,7 @@ type Hook struct {
 	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields
 	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
 	Limit   *Limit                            `json:"limit,omitempty"`
-	Run     *Command                          `json:"run,omitempty"`
+	Run     *Command                          `json:"run,omitempty"` // a worker too
 	Builtin *Builtin                          `json:"builtin,omitempty"`
 }
 
@@ -92,12 +93,13 @@ type Replacement struct {
 	Literal string `json:"literal,omitempty"` // occurs in every match; the pattern compiles only where it is found
 }
 
-// Command is a program of a `run:`. [Command.Dialect] is what it speaks.
+// Command is a program of a `run:` or a `worker:`. [Command.Dialect] is what it speaks.
 type Command struct {
 	Name    string        `json:"name"` // of the hook
 	Line    string        `json:"line,omitempty"`
-	Args    []string      `json:"args,omitempty"` // instead of Line: without a shell
-	Env     []string      `json:"env,omitempty"`  // variables let through although they look like secrets
+	Args    []string      `json:"args,omitempty"`   // instead of Line: without a shell
+	Worker  bool          `json:"worker,omitempty"` // it can be kept running, and asked about one event after the other
+	Env     []string      `json:"env,omitempty"`    // variables let through although they look like secrets
 	Async   bool          `json:"async,omitempty"`
 	Speaks  string        `json:"speaks,omitempty"`  // whose hook it is: the dialect of its input and answer; empty = plain
 	Context bool          `json:"context,omitempty"` // it is that of a Context

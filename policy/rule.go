@@ -14,7 +14,7 @@ import (
 )
 
 // Build turns a policy into Specs of one source. newCommand makes the hook behind a
-// `run:`; nil leaves programs out. A policy that uses packs or loads hook files
+// `run:` or a `worker:`; nil leaves programs out. A policy that uses packs or loads hook files
 // has more than one source: only [Load] builds it. Its limits count in memory, for
 // these Specs alone.
 func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
@@ -198,9 +198,12 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 	return grapnel.Outcome{Context: []string{text}, Message: c.message}, nil
 }
 
-// Dialect is what the program speaks; nil = plain.
+// Dialect is what the program speaks when it is started for each event, which a worker
+// can be too; nil = plain.
 func (c *Command) Dialect() *dialect.Dialect {
 	switch {
+	case c.Worker:
+		return dialect.Once
 	case c.Context:
 		return informing
 	case c.Asked:

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
 )
@@ -448,7 +449,7 @@ func (s Trusts) sweep() {
 			keep[pin.SHA256] = true
 		}
 	}
-	entries, _ := os.ReadDir(string(s))
+	entries, _ := folder.List(string(s))
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && len(entry.Name()) == 64 && !keep[entry.Name()] && time.Since(info.ModTime()) > sweepAge {

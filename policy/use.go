@@ -122,11 +122,22 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 }
 
 func packNames(shipped fs.FS) []string {
-	files, _ := fs.Glob(shipped, "*.yaml")
-	for i := range files {
-		files[i] = strings.TrimSuffix(files[i], ".yaml")
+	var names []string
+	top, err := shipped.Open(".")
+	if err != nil {
+		return nil
 	}
-	return files
+	defer top.Close()
+	if files, ok := top.(fs.ReadDirFile); ok {
+		entries, _ := files.ReadDir(-1) // unsorted: see internal/folder
+		for _, e := range entries {
+			if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func digestOf(data []byte) string {
@@ -155,8 +166,10 @@ func (p *fileParser) plainPack(policy *yaml.Node) {
 }
 
 func (p *fileParser) plainPackHook(hook *yaml.Node) {
-	if n := hook.Get("run"); n != nil {
-		p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
+	for _, key := range []string{"run", "worker"} {
+		if n := hook.Get(key); n != nil {
+			p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
+		}
 	}
 	if n := hook.Get("builtin"); n != nil {
 		p.fail(n, "write the hook into the file that uses the pack", "a pack writes no files")

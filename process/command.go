@@ -7,10 +7,13 @@
 //	hook := &process.Command{Name: "check", Line: `./check.py --strict`, Executor: process.System}
 //	spec := grapnel.Spec{Name: "check", On: kinds, Hook: hook, Timeout: 10 * time.Second}
 //
+// A [Worker] keeps its program running and asks it about one event after the other.
+//
 // The deadline is the Spec's Timeout. When it passes, the program and everything
 // in its process group is asked to end, and killed soon after. A program that ends
 // by itself may leave children behind in the background: they are not touched, so
-// that a hook can start a server, and they cannot hold the answer up.
+// that a hook can start a server, and they cannot hold the answer up. A Worker that
+// is late is told so instead, and is only ended if it stays away.
 //
 // The package is no sandbox. With [System] a program runs with the rights of the user,
 // and what it may see of the environment is all that [Inherit] bounds. Another
@@ -115,13 +118,18 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	if len(payload) > 0 && !bytes.HasSuffix(payload, []byte("\n")) {
 		payload = append(payload, '\n')
 	}
-	p, err := c.program(ev, payload)
+	about := ev
+	if d == dialect.Once {
+		about = nil // a worker gets what it gets when it is kept running
+	}
+	p, err := c.program(about)
 	if err == nil && ctx.Err() != nil {
 		err = reason(ctx)
 	}
 	if err != nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w %s: %w", ErrStart, c.title(), err)
 	}
+	p.Stdin, p.Event = payload, ev
 	limit := p.MaxOutput
 	end, err := c.Executor.Run(ctx, p)
 	if err == nil && end == nil {
@@ -133,8 +141,8 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	return c.read(d, ev, end, limit)
 }
 
-// program is the start of the program for one event.
-func (c *Command) program(ev *grapnel.Event, payload []byte) (*Program, error) {
+// program is the start of the program for one event, or, if that is nil, for many.
+func (c *Command) program(ev *grapnel.Event) (*Program, error) {
 	args := c.Args
 	switch {
 	case c.Args == nil && strings.TrimSpace(c.Line) == "":
@@ -147,14 +155,18 @@ func (c *Command) program(ev *grapnel.Event, payload []byte) (*Program, error) {
 		return nil, errors.New("there is no program: Args is empty")
 	}
 	dir := c.dir(ev)
-	p := &Program{
-		Args: slices.Clone(args), Env: c.environ(ev, dir), Dir: dir, Stdin: payload, MaxOutput: c.MaxOutput,
-		Hook: c.Name, Inherit: c.Inherit, Event: ev,
+	return &Program{
+		Args: slices.Clone(args), Env: c.environ(ev, dir), Dir: dir, MaxOutput: c.limit(),
+		Hook: c.Name, Inherit: c.Inherit,
+	}, nil
+}
+
+// limit is how much of its output is kept.
+func (c *Command) limit() int {
+	if c.MaxOutput > 0 {
+		return c.MaxOutput
 	}
-	if p.MaxOutput <= 0 {
-		p.MaxOutput = DefaultMaxOutput
-	}
-	return p, nil
+	return DefaultMaxOutput
 }
 
 // read turns the end of a program into its answer.

@@ -72,14 +72,15 @@ func Depth() int {
 	return n
 }
 
-// environ is the environment of the program for one event.
+// environ is the environment of the program for one event, or, if that is nil, for
+// many.
 func (c *Command) environ(ev *grapnel.Event, dir string) []string {
 	env := c.inherited(os.Environ())
 	env = append(env, "PWD="+dir)
 	for _, v := range c.Env {
 		env = append(env, strings.ReplaceAll(v, "\x00", ""))
 	}
-	if c.Vars != nil {
+	if c.Vars != nil && ev != nil {
 		env = append(env, bounded(c.Vars(ev), maxForeignVar, maxForeignVars)...)
 	}
 	return append(env, bounded(c.variables(ev), maxVar, maxVars)...) // of two equal names os/exec takes the last
@@ -88,6 +89,10 @@ func (c *Command) environ(ev *grapnel.Event, dir string) []string {
 // variables are those of every event. All are always set, for scripts that run
 // with "set -u".
 func (c *Command) variables(ev *grapnel.Event) []string {
+	own := []string{depthVar + "=" + strconv.Itoa(Depth()+1), "GRAPNEL_HOOK=" + c.Name}
+	if ev == nil {
+		return own
+	}
 	var tool grapnel.Tool
 	if ev.Tool != nil {
 		tool = *ev.Tool
@@ -107,19 +112,17 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 		// The same file, but no option of the program that gets "$GRAPNEL_PATH".
 		path = "./" + path
 	}
-	return []string{
-		depthVar + "=" + strconv.Itoa(Depth()+1),
-		"GRAPNEL_EVENT=" + string(ev.Kind),
-		"GRAPNEL_AGENT=" + ev.Agent.Name,
-		"GRAPNEL_HOOK=" + c.Name,
-		"GRAPNEL_SESSION=" + ev.Session.ID,
-		"GRAPNEL_CWD=" + ev.Session.CWD,
-		"GRAPNEL_ROOT=" + root,
-		"GRAPNEL_TOOL=" + tool.Name,
-		"GRAPNEL_TOOL_CLASS=" + string(tool.Class),
-		"GRAPNEL_PATH=" + path,
-		"GRAPNEL_COMMAND=" + strings.Join(tool.Commands, "\n"),
-	}
+	return append(own,
+		"GRAPNEL_EVENT="+string(ev.Kind),
+		"GRAPNEL_AGENT="+ev.Agent.Name,
+		"GRAPNEL_SESSION="+ev.Session.ID,
+		"GRAPNEL_CWD="+ev.Session.CWD,
+		"GRAPNEL_ROOT="+root,
+		"GRAPNEL_TOOL="+tool.Name,
+		"GRAPNEL_TOOL_CLASS="+string(tool.Class),
+		"GRAPNEL_PATH="+path,
+		"GRAPNEL_COMMAND="+strings.Join(tool.Commands, "\n"),
+	)
 }
 
 // bounded makes variables harmless to the start of a program, whatever they hold:
@@ -249,7 +252,11 @@ func (c *Command) dir(ev *grapnel.Event) string {
 		return c.Dir
 	}
 	home, _ := os.UserHomeDir()
-	for _, dir := range []string{ev.Session.CWD, ev.Session.Root, c.Dir, home} {
+	dirs := []string{c.Dir, home}
+	if ev != nil {
+		dirs = []string{ev.Session.CWD, ev.Session.Root, c.Dir, home}
+	}
+	for _, dir := range dirs {
 		if usable(dir) {
 			return dir
 		}

@@ -57,3 +57,31 @@ func ExampleExecutor() {
 	// block my home is <>
 	// hook "careless": nobody runs "echo hello": set Command.Executor (process.System runs it on this machine)
 }
+
+// A program is started by the first event and answers the others too.
+func ExampleWorker() {
+	const program = `
+		echo '{"grapnel":1,"type":"hello","name":"counts"}'
+		n=0
+		while read -r line; do
+			case $line in '{"type":"event"'*) ;; *) continue ;; esac
+			n=$((n+1)) id=${line#*'"id":'}
+			echo '{"type":"answer","id":'"${id%%,*}"',"outcome":{"decision":"ask","reason":"This is call '"$n"'."}}'
+		done`
+	worker := &process.Worker{Command: process.Command{Name: "counts", Line: program, Executor: process.System}}
+	defer func() { _ = worker.Close(context.Background()) }()
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: worker.Name, On: []grapnel.Kind{grapnel.ToolBefore}, Hook: worker, Timeout: 10 * time.Second},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		verdict := engine.Fire(context.Background(), &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash"}})
+		fmt.Println(verdict.Decision, verdict.Reason())
+	}
+	// Output:
+	// ask This is call 1.
+	// ask This is call 2.
+}

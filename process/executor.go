@@ -1,17 +1,19 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// An Executor runs the programs of Commands: [System] on this machine, one of your
-// own in a sandbox.
+// An Executor runs the programs of Commands and Workers: [System] on this machine, one
+// of your own in a sandbox.
 //
 // Run starts a program and returns when it has ended. It ends the program when ctx is
 // done, and says so in the Ending; how long that may take is what its Grace says, if
@@ -31,7 +33,7 @@ func (f ExecutorFunc) Run(ctx context.Context, p *Program) (*Ending, error) { re
 // Grace is that of System.
 func (f ExecutorFunc) Grace() time.Duration { return system{}.Grace() }
 
-// A Program is one start of a Command, with all that it shall see.
+// A Program is one start of a Command or a Worker, with all that it shall see.
 type Program struct {
 	Args      []string // a path, or a name to look up on the PATH of Env, and arguments; a Line is an argument of the shell
 	Env       []string // all of its variables; of two equal names the last counts
@@ -39,9 +41,16 @@ type Program struct {
 	Stdin     []byte
 	MaxOutput int // bytes of stdout, and of stderr, that an Ending keeps
 
+	// A program that is kept running hears and is heard while it runs: a Worker sets
+	// these in place of Stdin and of the Outputs of the Ending. Run closes Input when
+	// the program has ended, so that a Read that waits for more returns. Output and
+	// Errors take all that they are given, and never fail.
+	Input          io.ReadCloser
+	Output, Errors io.Writer
+
 	Hook    string         // whose program it is
 	Inherit Inherit        // what Env was made of: InheritMinimal is for programs of strangers
-	Event   *grapnel.Event // what is happening
+	Event   *grapnel.Event // what is happening; nil = the program is kept running for many events
 }
 
 // An Ending is how a program ended, and what it had said by then.
@@ -89,7 +98,17 @@ func (system) Run(ctx context.Context, p *Program) (*Ending, error) {
 	}
 	cmd := &exec.Cmd{Path: path, Args: p.Args, Env: p.Env, Dir: p.Dir}
 	stdout, stderr := head{limit: p.MaxOutput}, head{limit: p.MaxOutput}
-	pipes, err := connect(cmd, p.Stdin, &stdout, &stderr)
+	input, output, errout := p.Input, p.Output, p.Errors
+	if input == nil {
+		input = io.NopCloser(bytes.NewReader(p.Stdin))
+	}
+	if output == nil {
+		output = &stdout
+	}
+	if errout == nil {
+		errout = &stderr
+	}
+	pipes, err := connect(cmd, input, output, errout)
 	if err != nil {
 		return nil, startError(p, err)
 	}

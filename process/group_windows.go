@@ -1,9 +1,9 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,18 +72,25 @@ func (g *group) close() {
 // pipes are those of os/exec, which closes them some time after the program has
 // ended if a child still holds them. What it has not read by then is lost, so that
 // is not the short outputGrace.
-type pipes struct{}
+type pipes struct{ input io.Closer }
 
-func connect(cmd *exec.Cmd, payload []byte, stdout, stderr *head) (*pipes, error) {
-	cmd.Stdin = bytes.NewReader(payload) // os/exec ignores that nobody reads it
+func connect(cmd *exec.Cmd, input io.ReadCloser, stdout, stderr io.Writer) (*pipes, error) {
+	stdin, err := cmd.StdinPipe() // Wait does not wait for who writes into it
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		_, _ = io.Copy(stdin, input) // nobody has to read it
+		_ = stdin.Close()
+	}()
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = time.Second
-	return &pipes{}, nil
+	return &pipes{input}, nil
 }
 
 func (p *pipes) started() {}
 
-func (p *pipes) settle(time.Duration) {}
+func (p *pipes) settle(time.Duration) { _ = p.input.Close() }
 
 // signalOf is empty: Windows knows no signals.
 func signalOf(*os.ProcessState) string { return "" }

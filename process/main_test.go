@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "deserter":
 		desert()
+	case "worker":
+		work(os.Args[1:])
 	case "sleeper":
 		time.Sleep(time.Minute)
 	}

@@ -18,6 +18,7 @@ import (
 // child still holds them, whether they were read by then or not. On a busy machine
 // that loses an answer, and with exit code 0 nobody sees that a block was lost.
 type pipes struct {
+	input   io.ReadCloser // what goes into stdin
 	stdin   *os.File
 	outputs []*output
 	theirs  []*os.File // the program's ends
@@ -28,20 +29,20 @@ type pipes struct {
 // An output is a pipe that we read, and where it goes.
 type output struct {
 	file *os.File
-	head *head
+	to   io.Writer
 }
 
 // connect gives a program its pipes. They are closed by settle.
-func connect(cmd *exec.Cmd, payload []byte, stdout, stderr *head) (*pipes, error) {
-	p := &pipes{}
+func connect(cmd *exec.Cmd, input io.ReadCloser, stdout, stderr io.Writer) (*pipes, error) {
+	p := &pipes{input: input}
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	cmd.Stdin, p.stdin, p.theirs = theirs, stdin, append(p.theirs, theirs)
 	for _, out := range []struct {
-		to   *io.Writer
-		head *head
+		theirs *io.Writer
+		to     io.Writer
 	}{{&cmd.Stdout, stdout}, {&cmd.Stderr, stderr}} {
 		file, theirs, err := os.Pipe()
 		if err != nil {
@@ -49,14 +50,14 @@ func connect(cmd *exec.Cmd, payload []byte, stdout, stderr *head) (*pipes, error
 			p.settle(0)
 			return nil, err
 		}
-		*out.to = theirs
-		p.theirs, p.outputs = append(p.theirs, theirs), append(p.outputs, &output{file, out.head})
+		*out.theirs = theirs
+		p.theirs, p.outputs = append(p.theirs, theirs), append(p.outputs, &output{file, out.to})
 	}
 	for _, out := range p.outputs {
-		p.reading.Go(func() { _, _ = io.Copy(out.head, out.file) })
+		p.reading.Go(func() { _, _ = io.Copy(out.to, out.file) })
 	}
 	p.writing.Go(func() {
-		_, _ = p.stdin.Write(payload) // nobody has to read it
+		_, _ = io.Copy(p.stdin, p.input) // nobody has to read it
 		_ = p.stdin.Close()
 	})
 	return p, nil
@@ -72,6 +73,7 @@ func (p *pipes) started() {
 // settle reads what there is after the program has ended, waits for its children
 // to say more for as long as grace, and closes the pipes.
 func (p *pipes) settle(grace time.Duration) {
+	_ = p.input.Close()
 	_ = p.stdin.Close()
 	p.writing.Wait()
 	silent := make(chan struct{})
@@ -113,7 +115,7 @@ func (o *output) rest() {
 			if n <= 0 {
 				break
 			}
-			_, _ = o.head.Write(buf[:n])
+			_, _ = o.to.Write(buf[:n])
 			read += n
 		}
 		return true

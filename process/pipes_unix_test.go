@@ -24,7 +24,7 @@ func TestSettleLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &head{limit: 1 << 20}
-	p := &pipes{outputs: []*output{{file, h}}}
+	p := &pipes{input: io.NopCloser(strings.NewReader("")), outputs: []*output{{file, h}}}
 	if p.stdin, err = os.Open(os.DevNull); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestSettleEnds(t *testing.T) {
 		}
 	}()
 	h := &head{limit: 1 << 10}
-	p := &pipes{outputs: []*output{{file, h}}}
+	p := &pipes{input: io.NopCloser(strings.NewReader("")), outputs: []*output{{file, h}}}
 	p.reading.Go(func() { _, _ = io.Copy(h, file) })
 	if p.stdin, err = os.Open(os.DevNull); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
 var _ grapnel.StopCounter = (*Spool)(nil)
@@ -121,8 +122,8 @@ func sweepCounts(dir string, now time.Time) {
 		name  string
 		until time.Time
 	}
-	var left []*count           // pointers, since sorting each other type takes 10 KB of code
-	files, _ := os.ReadDir(dir) // what was read of it
+	var left []*count            // pointers, since sorting each other type takes 10 KB of code
+	files, _ := folder.List(dir) // what was read of it
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {

@@ -178,6 +178,10 @@ func does(h *policy.Hook) string {
 		return h.Builtin.Name + ", into " + h.Builtin.File
 	case h.Limit != nil:
 		return "limits to " + h.Limit.String()
+	case h.Run != nil && h.Run.Worker && h.Run.Args != nil:
+		return fmt.Sprintf("asks the worker %q", h.Run.Args)
+	case h.Run != nil && h.Run.Worker:
+		return "asks the worker " + h.Run.Line
 	case h.Run != nil && h.Run.Args != nil:
 		return fmt.Sprintf("runs %q", h.Run.Args)
 	case h.Run != nil:

@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
 var update = flag.Bool("update", false, "rewrite grapnel-hook.txt")
@@ -68,13 +70,13 @@ var layers = [][]string{
 	{"cmd", "docs", "examples", "test"},
 }
 
-// stdOnly and pure hold for direct imports.
-var (
-	stdOnly = []string{module}
-	pure    = map[string][]string{
-		module + "/dialect": {"os", "os/exec", "os/user", "net", "net/http", "syscall"},
-	}
-)
+// pure holds for direct imports.
+var pure = map[string][]string{
+	module + "/dialect": {"os", "os/exec", "os/user", "net", "net/http", "syscall"},
+}
+
+// forTests is imported by tests and by nothing else.
+const forTests = module + "/hooktest"
 
 // TestLinkedPackages compares what is linked into grapnel-hook with the list that
 // was last agreed to, so that every new package is seen in review. Internal
@@ -105,14 +107,16 @@ func TestLinkedPackages(t *testing.T) {
 	}
 }
 
-// TestNeverLinked names the packages that no review should let through.
+// TestNeverLinked names the packages that no review should let through, on any system.
 func TestNeverLinked(t *testing.T) {
 	t.Parallel()
-	for _, p := range linked(t) {
-		if why, bad := neverLinked[p]; bad {
-			t.Errorf("grapnel-hook links %s: %s", p, why)
-		}
-	}
+	hooktest.NeverImports(t, hook, neverLinked)
+}
+
+// TestLibraryIsForEveryone: whoever uses the library gets nothing else with it.
+func TestLibraryIsForEveryone(t *testing.T) {
+	t.Parallel()
+	hooktest.OnlyImports(t, module, "std")
 }
 
 // TestImportDirection reads the direct imports of every package on every system
@@ -144,8 +148,8 @@ func violations(packages map[string][]string) []error {
 		}
 		for _, q := range imported {
 			switch {
-			case slices.Contains(stdOnly, p) && !standard(q):
-				errs = append(errs, fmt.Errorf("%s imports %s: it is for everyone, and imports the standard library only", p, q))
+			case q == forTests:
+				errs = append(errs, fmt.Errorf("%s imports %s: that is for tests only", p, q))
 			case forbidden(p, q):
 				errs = append(errs, fmt.Errorf("%s imports %s: it is pure; leave effects to its callers", p, q))
 			case q == module || strings.HasPrefix(q, module+"/"):
@@ -227,8 +231,9 @@ func TestViolations(t *testing.T) {
 		bad      bool
 	}{
 		"root, standard library":      {module, "encoding/json", false},
+		"conformance, hooktest":       {module + "/conformance", module + "/hooktest", true},
+		"hooktest, packs":             {module + "/hooktest", module + "/packs", false},
 		"root, own package":           {module, module + "/shell", true},
-		"root, dependency":            {module, "golang.org/x/sys/unix", true},
 		"dialect, root":               {module + "/dialect", module, false},
 		"dialect, files":              {module + "/dialect", "os", true},
 		"below dialect, programs":     {module + "/dialect/internal/x", "os/exec", true},

@@ -290,7 +290,7 @@ func lastResort(d *dialect.Dialect, input dialect.Input, err error) dialect.Repl
 
 // Options are how [Open] makes an engine.
 type Options struct {
-	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:`; nil = left out
+	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:` or a `worker:`; nil = left out
 	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
 	Observers  []grapnel.Observer
 	Background grapnel.Background // who runs observing hooks
@@ -326,7 +326,8 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 			env = []string{"PATH=" + place.Path} // not what an agent's project settings say
 		}
 		cmd := &process.Command{
-			InDir: c.Scope == grapnel.ScopeProject, // what was pinned is what its words name there
+			// What was pinned is what its words name there; a worker lives where its policy does.
+			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
 			Executor: process.System,
 		}

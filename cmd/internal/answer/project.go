@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -164,7 +165,7 @@ func (p Place) keepRoot(name string, found root) root {
 // sweepSessions removes the roots of sessions that are long over, and the oldest of
 // too many.
 func (p Place) sweepSessions() {
-	entries, _ := os.ReadDir(p.sessions())
+	entries, _ := folder.List(p.sessions())
 	type session struct {
 		name string
 		at   time.Time

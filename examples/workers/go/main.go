@@ -1,0 +1,79 @@
+// A worker that keeps an agent from editing files that a generator writes: the next
+// run would undo the edit. It looks for the line by which Go and others mark them.
+//
+//	worker: [/usr/local/bin/generated]
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+)
+
+type object map[string]any
+
+var mark = regexp.MustCompile(`(?m)^(?://|#|--|/\*|<!--) .*(?i:code generated|@generated).*$`)
+
+func judge(event json.RawMessage) (object, error) {
+	var ev struct {
+		Session struct{ CWD string }
+		Tool    struct{ Paths []struct{ Path, Use string } }
+	}
+	err := json.Unmarshal(event, &ev)
+	for _, p := range ev.Tool.Paths {
+		if p.Use == "read" {
+			continue
+		}
+		name := p.Path
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(ev.Session.CWD, name)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			continue // a file that is not there was not generated
+		}
+		head, _ := bufio.NewReader(f).Peek(1 << 10)
+		_ = f.Close()
+		if line := mark.Find(head); line != nil {
+			return object{"decision": "block", "reason": fmt.Sprintf("%s is generated (%q). Change what it is made from.", p.Path, line)}, nil
+		}
+	}
+	return object{}, err // no opinion
+}
+
+func main() {
+	var saying sync.Mutex
+	say := func(m object) {
+		saying.Lock()
+		defer saying.Unlock()
+		_ = json.NewEncoder(os.Stdout).Encode(m) // does nobody listen any more, the input ends too
+	}
+	say(object{"grapnel": 1, "type": "hello", "name": "generated", "concurrency": 8, "kinds": []string{"tool.before"}})
+	var judging sync.WaitGroup
+	defer judging.Wait() // the end of the input is no reason to forget what was asked
+	for in := json.NewDecoder(os.Stdin); ; {
+		var m struct {
+			Type, ID string
+			Event    json.RawMessage
+		}
+		if in.Decode(&m) != nil {
+			return
+		}
+		if m.Type != "event" {
+			continue // hello, cancel, and what there will be one day
+		}
+		judging.Go(func() {
+			answer := object{"type": "answer", "id": m.ID}
+			if outcome, err := judge(m.Event); err != nil {
+				answer["error"] = err.Error() // could not decide: on_error of the policy says what that counts as
+			} else {
+				answer["outcome"] = outcome
+			}
+			say(answer)
+		})
+	}
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env node
+// A worker that wants commit messages that say what kind of change they are:
+// "fix: handle empty rows". A project lists its kinds in .commit-types, one a line.
+//
+//     worker: [node, commits.js]
+'use strict';
+const fs = require('node:fs/promises');
+const path = require('node:path');
+const readline = require('node:readline');
+
+const usual = ['feat', 'fix', 'docs', 'test', 'perf', 'refactor', 'build', 'ci', 'chore', 'revert'];
+
+// Events are judged side by side: while one waits for a file, others go on.
+async function judge(event) {
+  const { cwd = '.', root = cwd } = event.session ?? {};
+  for (const command of event.tool?.commands ?? []) {
+    const subject = subjectOf(command);
+    if (subject === undefined) continue;
+    const types = await typesOf(root);
+    const [, type] = /^(\w+)(?:\([^)]*\))?!?: \S/.exec(subject) ?? [];
+    if (!types.includes(type)) {
+      return { decision: 'block', reason: `Begin the commit message with one of ${types.join(', ')} and a colon, not with "${subject}".` };
+    }
+  }
+  return {}; // no opinion
+}
+
+// The first line of what stands behind -m or --message of a git commit.
+function subjectOf(command) {
+  const [, text] = /\bgit\b[^|;&]*\bcommit\b.*?\s(?:-[a-z]*m|--message)[ =]*("(?:\\.|[^"\\])*"|'[^']*'|\S+)/s.exec(command) ?? [];
+  return text?.replace(/^["']|["']$/g, '').split('\n')[0];
+}
+
+async function typesOf(root) {
+  const own = await fs.readFile(path.join(root, '.commit-types'), 'utf8').catch((error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return '';
+  });
+  return own.split(/\s+/).filter(Boolean).concat(own.trim() ? [] : usual);
+}
+
+const say = (message) => process.stdout.write(JSON.stringify(message) + '\n');
+
+say({ grapnel: 1, type: 'hello', name: 'commits', concurrency: 16, kinds: ['tool.before'] });
+readline.createInterface({ input: process.stdin }).on('line', async (line) => {
+  const { type, id, event } = JSON.parse(line);
+  if (type !== 'event') return; // hello, cancel, and what there will be one day
+  try {
+    say({ type: 'answer', id, outcome: await judge(event) });
+  } catch (error) { // could not decide: on_error of the policy says what that counts as
+    say({ type: 'answer', id, error: String(error) });
+  }
+});

@@ -1,0 +1,102 @@
+package hooktest
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// updating reports whether the test's package has a flag -update that is set. This
+// package has none: two flags of one name would be a panic.
+func updating() bool {
+	f := flag.Lookup("update")
+	return f != nil && f.Value.String() == "true"
+}
+
+// play compares a conversation with its file, or writes it.
+func (s *dialectSuite) play(t testing.TB, c conversation) {
+	t.Helper()
+	if len(bytes.TrimSpace(c.archive.Comment)) == 0 {
+		t.Errorf("%s does not say what it shows", c.file)
+	}
+	engine := says(t, c.outcome, grapnel.OnErrorDefault)
+	v := engine.Fire(t.Context(), c.ev)
+	reply := s.Write(c.ev, &v, "")
+	whole := dialect.Answer(t.Context(), engine, s.Dialect, dialect.Input{Payload: c.payload})
+	whole.Silent = reply.Silent // only Answer knows
+	if !reflect.DeepEqual(whole, reply) {
+		t.Errorf("Answer says something else than Read, Fire and Write: %s, want %s", shownReply(whole), shownReply(reply))
+	}
+
+	got := &txtar.Archive{Comment: c.archive.Comment}
+	for _, f := range c.archive.Files {
+		if f.Name == "stdin.json" || f.Name == "outcome.json" {
+			got.Files = append(got.Files, f)
+		}
+	}
+	add := func(name string, data []byte) {
+		got.Files = append(got.Files, txtar.File{Name: name, Data: data})
+	}
+	add("event.json", readable(t, bare(c.ev)))
+	add("verdict.json", readable(t, shownVerdict(&v)))
+	add(fmt.Sprintf("reply: exit %d", reply.Exit), reply.Stdout)
+	if len(reply.Stderr) > 0 {
+		add("stderr", reply.Stderr)
+	}
+	if updating() {
+		if err := os.WriteFile(c.file, txtar.Format(got), 0o644); err != nil { //nolint:gosec // it is a source file
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(txtar.Format(c.archive)), string(txtar.Format(got))); diff != "" {
+		t.Errorf("%s (-want +got, -update rewrites):\n%s", c.file, diff)
+	}
+}
+
+// shownVerdict is a Verdict whose reasons are only their texts.
+func shownVerdict(v *grapnel.Verdict) any {
+	type verdict struct {
+		Decision grapnel.Decision                  `json:"decision"`
+		Reasons  []string                          `json:"reasons,omitempty"`
+		Messages []string                          `json:"messages,omitempty"`
+		Context  []string                          `json:"context,omitempty"`
+		Changes  map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
+		Halt     string                            `json:"halt,omitempty"`
+		Native   map[string]json.RawMessage        `json:"native,omitempty"`
+		Lost     []string                          `json:"lost,omitempty"`
+	}
+	shown := verdict{Decision: v.Decision, Messages: v.Messages, Context: v.Context, Changes: v.Changes, Halt: v.Halt, Native: v.Native, Lost: v.Lost}
+	for _, r := range v.Reasons {
+		shown.Reasons = append(shown.Reasons, r.Text)
+	}
+	return shown
+}
+
+// readable writes JSON on one line if that is short, and indented otherwise.
+func readable(t testing.TB, v any) []byte {
+	t.Helper()
+	line, err := marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line = append(line, '\n')
+	if len(line) <= 120 {
+		return line
+	}
+	var long bytes.Buffer
+	if err := json.Indent(&long, line, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return long.Bytes()
+}

@@ -1,0 +1,605 @@
+package hooktest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// TestDialect is the suite of every dialect. dir holds conversations, files *.txtar in
+// which an agent says something and is answered, at least one for each event of the
+// dialect's table:
+//
+//	stdin.json     what the agent wrote
+//	outcome.json   what the one hook answered; absent = nothing
+//	event.json     the event as it was read, without native, can, contract and facts
+//	verdict.json   what the engine made of the outcome
+//	reply: exit N  what the agent gets on stdout
+//	stderr         and on stderr, if anything
+//
+// and a comment that says what it shows. The first two are written by hand, or recorded;
+// the others by the suite, if the test's package has a flag -update and it is set. Read
+// what it writes.
+//
+// With what the agent wrote there the suite holds that the tables agree with themselves
+// and with the Contracts; that no opinion says nothing; that a block is told, with its
+// reason, and never as something weaker; that nothing but an Allow comes out as one; that
+// changes arrive; that an event survives being written and read; and that no payload,
+// however broken or hostile, makes the dialect panic, allow, or lose a block. What a reply
+// means is asked of ReadOutcome: where the agent itself thinks otherwise, only the agent
+// can tell.
+//
+// A language that only hooks speak has no conversations: dir is empty, and the suite
+// holds what concerns that side.
+func TestDialect(t *testing.T, d *dialect.Dialect, dir string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+	t.Helper()
+	s := &dialectSuite{Dialect: d}
+	if dir != "" {
+		s.talks = conversations(t, d, dir)
+	}
+	for _, law := range dialectLaws {
+		t.Run(law.name, func(t *testing.T) {
+			t.Parallel()
+			if law.agent == (d.ReadEvent == nil) || law.name == "Hooks" && d.WriteEvent == nil {
+				t.Skipf("%s has no such side", d.Name)
+			}
+			law.hold(s, t)
+		})
+	}
+	for _, c := range s.talks {
+		t.Run("Conversations/"+c.name, func(t *testing.T) {
+			t.Parallel()
+			s.play(t, c)
+		})
+	}
+}
+
+// dialectLaws are what TestDialect holds, each by itself.
+var dialectLaws = []struct {
+	name  string
+	agent bool // it concerns the side toward an agent
+	hold  func(s *dialectSuite, t testing.TB)
+}{
+	{"Tables", true, (*dialectSuite).tables},
+	{"Every event", true, (*dialectSuite).everyEvent},
+	{"No opinion", true, (*dialectSuite).noOpinion},
+	{"Block", true, (*dialectSuite).block},
+	{"Never weaker", true, (*dialectSuite).neverWeaker},
+	{"Unmerged", true, (*dialectSuite).unmerged},
+	{"Changes", true, (*dialectSuite).changes},
+	{"Round trip", true, (*dialectSuite).roundTrip},
+	{"Unreadable", true, (*dialectSuite).unreadable},
+	{"Hostile", true, (*dialectSuite).hostile},
+	{"Hooks", false, (*dialectSuite).hooks},
+}
+
+// dialectSuite is a Dialect under test.
+type dialectSuite struct {
+	*dialect.Dialect
+	talks []conversation
+}
+
+// conversation is one file.
+type conversation struct {
+	name    string
+	file    string
+	archive *txtar.Archive
+	payload []byte
+	outcome grapnel.Outcome
+	spoken  bool // there is an outcome
+	ev      *grapnel.Event
+	row     *dialect.EventRow // nil = none of the table
+}
+
+func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no conversations in %s (%v)", dir, err)
+	}
+	var list []conversation
+	for _, file := range files {
+		c := conversation{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), file: file}
+		if c.archive, err = txtar.ParseFile(file); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range c.archive.Files {
+			switch f.Name {
+			case "stdin.json":
+				c.payload = f.Data
+			case "outcome.json":
+				c.spoken = true
+				if err := json.Unmarshal(f.Data, &c.outcome); err != nil {
+					t.Fatalf("%s: outcome.json: %v", file, err)
+				}
+			}
+		}
+		if c.ev, err = d.Read(dialect.Input{Payload: c.payload}); err != nil {
+			t.Fatalf("%s: Read(%s): %v", file, c.payload, err)
+		}
+		for i := range d.Events {
+			row := &d.Events[i]
+			own := c.ev.Can == &row.Can
+			if own || c.row == nil && (row.Kind == c.ev.Kind || row.Failed != "" && row.Failed == c.ev.Kind) {
+				c.row = row
+			}
+			if own {
+				break
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// can is what the agent can be told of an event.
+func can(ev *grapnel.Event) grapnel.Can {
+	if ev.Can != nil {
+		return *ev.Can
+	}
+	c := contractOf(ev)
+	all := grapnel.Can{
+		Block: c.Blocks != grapnel.BlockNothing, Ask: c.Permit, Allow: c.Permit, Halt: true, Context: c.Context, Message: true,
+	}
+	for _, change := range c.Changes {
+		all.Change = append(all.Change, change.Field)
+	}
+	return all
+}
+
+// says returns an engine whose only hook gives this outcome to every event.
+func says(t testing.TB, out grapnel.Outcome, onError grapnel.OnError) *grapnel.Engine {
+	t.Helper()
+	return engineOf(t, []grapnel.Spec{{Name: "hook", OnError: onError, Hook: answers(out)}})
+}
+
+// tell fires an event at a hook with this outcome, and writes what the agent gets.
+func (s *dialectSuite) tell(t testing.TB, ev *grapnel.Event, out grapnel.Outcome) (grapnel.Verdict, dialect.Reply) {
+	t.Helper()
+	v := says(t, out, grapnel.OnErrorDefault).Fire(t.Context(), ev)
+	return v, s.Write(ev, &v, "")
+}
+
+// heard is what a reply says to whoever knows the language. Where nobody reads it, it is
+// nothing.
+func (s *dialectSuite) heard(ev *grapnel.Event, r dialect.Reply) (grapnel.Outcome, error) {
+	if s.ReadOutcome == nil {
+		return grapnel.Outcome{}, nil
+	}
+	out, err := s.ReadOutcome(ev, dialect.Output{Exit: r.Exit, Stdout: r.Stdout, Stderr: r.Stderr})
+	if errors.Is(err, dialect.ErrNoSuchEvent) {
+		err = nil // and so nobody who would read it
+	}
+	return out, err
+}
+
+func shownReply(r dialect.Reply) string {
+	return fmt.Sprintf("stdout %q stderr %q exit %d", short(string(r.Stdout)), short(string(r.Stderr)), r.Exit)
+}
+
+func (s *dialectSuite) tables(t testing.TB) {
+	seen := map[string]bool{}
+	for _, row := range s.Events {
+		if seen[row.Native] {
+			t.Errorf("%s stands there twice", row.Native)
+		}
+		seen[row.Native] = true
+		if row.Install == (row.Why != "") {
+			t.Errorf("%s: Install is %v and Why is %q: an event that is not installed says why", row.Native, row.Install, row.Why)
+		}
+		contract := row.Contract
+		switch {
+		case !row.Kind.Native():
+			if contract != nil {
+				t.Errorf("%s: only native events bring a Contract", row.Native)
+			}
+			contract = grapnel.ContractOf(row.Kind)
+		case row.Kind != grapnel.Kind(grapnel.NativePrefix+s.Name+"."+row.Native):
+			t.Errorf("%s: kind %s, want %s", row.Native, row.Kind, grapnel.NativePrefix+s.Name+"."+row.Native)
+		case contract == nil:
+			contract = &grapnel.Contract{}
+		case contract.Kind != row.Kind:
+			t.Errorf("%s: its Contract is for %s", row.Native, contract.Kind)
+		}
+		if contract == nil || row.Failed != "" && grapnel.ContractOf(row.Failed) == nil {
+			t.Errorf("%s: %s %s has no Contract", row.Native, row.Kind, row.Failed)
+			continue
+		}
+		if row.Can.Block && contract.Blocks == grapnel.BlockNothing || (row.Can.Ask || row.Can.Allow) && !contract.Permit {
+			t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
+		}
+		for _, f := range row.Can.Change {
+			if !contract.Permits(f) {
+				t.Errorf("%s: the Contract does not permit to change %s", row.Native, f)
+			}
+		}
+	}
+	tools := map[string]bool{}
+	for _, tool := range s.Tools {
+		if tools[tool.Native] || !slices.Contains(grapnel.Classes, tool.Class) {
+			t.Errorf("tool %s stands there twice or has no class (%q)", tool.Native, tool.Class)
+		}
+		tools[tool.Native] = true
+		for _, fact := range tool.Facts {
+			if !strings.HasPrefix(fact.At, "/") || (fact.Use != "") != (fact.Field == grapnel.FieldPath) {
+				t.Errorf("tool %s has the fact %+v: a place begins with a slash, and a use is that of a path", tool.Native, fact)
+			}
+		}
+	}
+}
+
+func (s *dialectSuite) everyEvent(t testing.TB) {
+	for i := range s.Events {
+		row := &s.Events[i]
+		said := slices.ContainsFunc(s.talks, func(c conversation) bool { return c.row == row })
+		answered := slices.ContainsFunc(s.talks, func(c conversation) bool { return c.row == row && c.spoken })
+		switch {
+		case !said:
+			t.Errorf("no conversation has %s", row.Native)
+		case !answered && (row.Can.Block || row.Can.Halt || len(row.Can.Change) > 0):
+			t.Errorf("no conversation answers %s (outcome.json)", row.Native)
+		}
+	}
+}
+
+func (s *dialectSuite) noOpinion(t testing.TB) {
+	nobody := engineOf(t, []grapnel.Spec{})
+	for _, c := range s.talks {
+		_, reply := s.tell(t, c.ev, grapnel.Outcome{})
+		out, err := s.heard(c.ev, reply)
+		if reply.Exit != 0 || err != nil || !reflect.ValueOf(out).IsZero() || s.ReadOutcome == nil && len(reply.Stdout)+len(reply.Stderr) > 0 {
+			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), shown(out), err)
+		}
+		for range 2 { // the same each time
+			whole := dialect.Answer(t.Context(), nobody, s.Dialect, dialect.Input{Payload: c.payload})
+			if whole.Silent = false; !reflect.DeepEqual(whole, reply) {
+				t.Errorf("%s: without hooks the answer is %s, want %s", c.name, shownReply(whole), shownReply(reply))
+			}
+		}
+	}
+}
+
+func (s *dialectSuite) block(t testing.TB) {
+	const reason = `because <so> & "so"`
+	quoted, _ := marshal(reason) // it is text
+	for _, c := range s.talks {
+		may := can(c.ev)
+		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
+		if !may.Block {
+			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Lost) == 0 {
+				t.Errorf("%s: a block cannot be told, and Lost does not say so: %s", c.name, shown(v))
+			}
+			continue
+		}
+		said := slices.Concat(reply.Stdout, reply.Stderr)
+		if !bytes.Contains(said, bytes.Trim(quoted, `"`)) && !bytes.Contains(said, []byte(reason)) {
+			t.Errorf("%s: a block is written as %s, without its reason as it stands (and without escapes for HTML)", c.name, shownReply(reply))
+		}
+		if s.ReadOutcome == nil {
+			continue
+		}
+		out, err := s.heard(c.ev, reply)
+		// Where the agent has no word for a block, its reason is told as another text; but
+		// never where the agent asks for permission.
+		asText := !contractOf(c.ev).Permit && strings.Contains(shown(out), string(bytes.Trim(quoted, `"`)))
+		if out.Decision != grapnel.Block && !asText {
+			t.Errorf("%s: a block is written as %s, which says %s, %v", c.name, shownReply(reply), shown(out), err)
+		}
+	}
+}
+
+// neverWeaker asks all that a hook can decide.
+func (s *dialectSuite) neverWeaker(t testing.TB) {
+	for _, c := range s.talks {
+		may := can(c.ev)
+		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
+			for _, halt := range []string{"", "enough"} {
+				v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
+				out, err := s.heard(c.ev, reply)
+				about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, shown(v), shownReply(reply), shown(out), err)
+				if s.ReadOutcome == nil {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s", about)
+				}
+				if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
+					t.Errorf("an allow that nobody gave: %s", about)
+				}
+				asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the prompt is on its way
+				if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
+					t.Errorf("the question is lost: %s", about)
+				}
+				if contractOf(c.ev).Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
+					t.Errorf("the block is lost: %s", about)
+				}
+				if may.Halt && (out.Halt != "") != (v.Halt != "") {
+					t.Errorf("the halt is lost, or nobody's: %s", about)
+				}
+			}
+		}
+	}
+}
+
+// unmerged writes Verdicts that no engine has cut down to what the event permits.
+func (s *dialectSuite) unmerged(t testing.TB) {
+	if s.Events == nil {
+		return // a language without a table has words for everything
+	}
+	for _, c := range s.talks {
+		may, contract := can(c.ev), contractOf(c.ev)
+		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
+			v := grapnel.Verdict{
+				Decision: decision, Halt: "enough", Context: []string{"c"}, Messages: []string{"m"},
+				Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"true"}`)},
+				Native:  map[string]json.RawMessage{s.Name + ".decision": json.RawMessage(`"allow"`), s.Name + ".permissionDecision": json.RawMessage(`"allow"`)},
+			}
+			reply := s.Write(c.ev, &v, "")
+			out, err := s.heard(c.ev, reply)
+			if out.Decision == grapnel.Allow && !(decision == grapnel.Allow && may.Allow) ||
+				contract.Permit && may.Block && out.Decision != grapnel.Block && decision == grapnel.Block && s.ReadOutcome != nil {
+				t.Errorf("%s: %v beside a halt is written as %s, which says %s, %v", c.name, decision, shownReply(reply), shown(out), err)
+			}
+		}
+	}
+}
+
+// otherValue is a legal value for each field.
+var otherValue = map[grapnel.Field]string{
+	grapnel.FieldPrompt: `"something else"`, grapnel.FieldSystem: `"Be kind."`, grapnel.FieldModel: `"other"`,
+	grapnel.FieldRequest: `{"model":"n","messages":[{"role":"user","content":"ho"}]}`, grapnel.FieldTools: `["glob","read_file"]`,
+	grapnel.FieldMode: `"any"`, grapnel.FieldInput: `{"command":"true"}`, grapnel.FieldOutput: `{"stdout":"***"}`,
+	grapnel.FieldNext: `{"name":"glob","input":{"pattern":"*"}}`, grapnel.FieldMessage: `{"content":"***"}`, grapnel.FieldText: `"***"`,
+	grapnel.FieldSummary: `"shorter"`, grapnel.FieldClear: `true`, grapnel.FieldAnswer: `{"action":"accept","content":{"name":"Bob"}}`,
+}
+
+// changes tells of one change at a time.
+func (s *dialectSuite) changes(t testing.TB) {
+	for _, c := range s.talks {
+		may := can(c.ev)
+		none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
+		for _, f := range may.Change {
+			value := json.RawMessage(otherValue[f])
+			if _, ok := c.ev.Get(f); ok && f == grapnel.FieldResponse { // it has the agent's own shape
+				value, _ = c.ev.MapText(f, func(string) string { return "other" })
+			}
+			if value == nil {
+				continue
+			}
+			v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: may.Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
+			if _, told := v.Changes[f]; told && reflect.DeepEqual(reply, none) {
+				t.Errorf("%s: %s is set to %s, and nothing is said: %s", c.name, f, value, shownReply(reply))
+			}
+			inText := f == grapnel.FieldInput && !bytes.Contains(c.payload, c.ev.Tool.Input) // as no hook answers
+			if s.ReadOutcome == nil || s.Events == nil || inText || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
+				continue // other values have the shape that the agent gives them
+			}
+			out, err := s.heard(c.ev, reply)
+			again, _ := s.tell(t, c.ev, out)
+			now, _ := again.Event.Get(f)
+			if err != nil || !sameJSON(now, value) {
+				t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
+			}
+		}
+	}
+}
+
+// roundTrip writes each event for a hook, and reads it again.
+func (s *dialectSuite) roundTrip(t testing.TB) {
+	if s.WriteEvent == nil {
+		return
+	}
+	for _, c := range s.talks {
+		before := state(c.ev)
+		line, err := s.WriteEvent(c.ev)
+		if c.row == nil && errors.Is(err, dialect.ErrNoSuchEvent) {
+			continue // it is of a newer agent
+		}
+		if err != nil {
+			t.Errorf("%s: WriteEvent: %v", c.name, err)
+			continue
+		}
+		if now := state(c.ev); now != before {
+			t.Errorf("%s: WriteEvent changed the event\n\twas %s\n\tis  %s", c.name, short(before), short(now))
+		}
+		again, err := s.Read(dialect.Input{Payload: line})
+		if err != nil {
+			t.Errorf("%s: WriteEvent gives %s, which cannot be read: %v", c.name, short(string(line)), err)
+			continue
+		}
+		if got, want := state(bare(again)), state(bare(c.ev)); got != want {
+			t.Errorf("%s: an event changes as it is written and read\n\twas %s\n\tis  %s", c.name, short(want), short(got))
+		}
+	}
+}
+
+// answer gives a payload to a guard that blocks and fails closed, and to nobody, and
+// fails the test where the agent would get more than it may.
+func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			t.Errorf("%s: it panicked: %v: %s\n%s", about, r, short(string(in.Payload)), debug.Stack())
+		}
+	}()
+	ev, readErr := s.Read(in)
+	if ev == nil {
+		t.Errorf("%s: Read gives no event (%v): %s", about, readErr, short(string(in.Payload)))
+		return
+	}
+	if _, err := json.Marshal(ev); err != nil {
+		t.Errorf("%s: Read gives an event that cannot be written down: %v: %s", about, err, short(string(in.Payload)))
+	}
+	guarded := dialect.Answer(t.Context(), says(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
+	contract, may := contractOf(ev), can(ev)
+	counts := contract.Blocks != grapnel.BlockNothing && (readErr == nil || !contract.FailOpen)
+	if ev.Kind == "" { // nobody knows what it is
+		counts, may.Block = true, true
+	}
+	if counts && may.Block && len(guarded.Stdout) == 0 && guarded.Exit == 0 {
+		t.Errorf("%s: a block is lost (%v): %s for %s", about, readErr, shownReply(guarded), short(string(in.Payload)))
+	}
+	nobody := dialect.Answer(t.Context(), engineOf(t, []grapnel.Spec{}), s.Dialect, in)
+	if nobody.Exit == 2 {
+		t.Errorf("%s: nobody listens, and the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), short(string(in.Payload)))
+	}
+	guarded.Stderr, nobody.Stderr = nil, nil // what went wrong is said there
+	if out, _ := s.heard(ev, guarded); out.Decision == grapnel.Allow {
+		t.Errorf("%s: a guard blocks, and %s allows (%v) %s", about, shownReply(guarded), readErr, short(string(in.Payload)))
+	}
+	if out, _ := s.heard(ev, nobody); out.Decision != grapnel.None {
+		t.Errorf("%s: nobody listens, and %s says %v (%v) to %s", about, shownReply(nobody), out.Decision, readErr, short(string(in.Payload)))
+	}
+}
+
+// unreadable cuts payloads off, and sends what is none.
+func (s *dialectSuite) unreadable(t testing.TB) {
+	deep := strings.Repeat("[", 100_000)
+	for _, text := range []string{"", " \r\n\t ", "\xef\xbb\xbf", "hello", "[]", `"x"`, "null", "{}", "7", deep, `{"a":` + deep, `{"a":1}}`, "{}{}", "{\x00}"} {
+		s.answer(t, "no event", dialect.Input{Payload: []byte(text)})
+	}
+	for _, c := range s.talks {
+		for _, at := range []int{1, len(c.payload) / 4, len(c.payload) / 2, len(c.payload) * 3 / 4, len(bytes.TrimSpace(c.payload)) - 1} {
+			s.answer(t, c.name+", cut off", dialect.Input{Payload: c.payload[:at:at]})
+		}
+		in := dialect.Input{Payload: c.payload, Err: io.ErrUnexpectedEOF}
+		s.answer(t, c.name+", stdin broke", in)
+		if _, err := s.Read(in); !errors.Is(err, in.Err) {
+			t.Errorf("%s: stdin broke, and Read says %v", c.name, err)
+		}
+		s.answer(t, c.name+", byte order mark", dialect.Input{Payload: append([]byte("\xef\xbb\xbf"), c.payload...)})
+		s.answer(t, c.name+", more behind it", dialect.Input{Payload: append(bytes.Clone(c.payload), '}')})
+	}
+}
+
+// hostile puts values of all types into the place of each member, and members beside them
+// whose names differ in case.
+func (s *dialectSuite) hostile(t testing.TB) {
+	values := []string{`null`, `true`, `-1e400`, `"x"`, `"\ud800"`, `[]`, `[{}]`, `{}`, `{"":{"":[]}}`, `"{\"command\":\"ls\"}"`}
+	seen := map[string]bool{}
+	for _, c := range s.talks {
+		var top map[string]json.RawMessage
+		if c.row == nil || seen[c.row.Native] || json.Unmarshal(c.payload, &top) != nil {
+			continue
+		}
+		seen[c.row.Native] = true
+		for _, name := range slices.Sorted(maps.Keys(top)) {
+			for _, value := range values {
+				odd := maps.Clone(top)
+				odd[name] = json.RawMessage(value)
+				payload, err := marshal(odd)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.answer(t, c.name+", "+name, dialect.Input{Payload: payload})
+			}
+		}
+		// As agents read JSON a key in another case is another key, and of equal ones the
+		// last counts. Whoever reads it otherwise lets a guard see what is not run.
+		body := bytes.TrimSpace(c.payload)
+		for _, name := range slices.Sorted(maps.Keys(top)) {
+			for _, also := range []string{strings.ToUpper(name[:1]) + name[1:], name} {
+				payload := slices.Concat([]byte("{"+string(quote(also))+":\"odd\","), body[1:])
+				again, err := s.Read(dialect.Input{Payload: payload})
+				if err != nil || state(bare(again)) != state(bare(c.ev)) {
+					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, short(state(bare(c.ev))), short(state(bare(again))))
+				}
+			}
+		}
+	}
+}
+
+func quote(text string) json.RawMessage {
+	quoted, _ := marshal(text) // a string can always be written
+	return quoted
+}
+
+// hooks writes events of all kinds, and those of the conversations, for programs that
+// speak this language, and reads what such programs may answer.
+func (s *dialectSuite) hooks(t testing.TB) {
+	var events []*grapnel.Event
+	for _, c := range grapnel.Contracts {
+		events = append(events, Event(c.Kind))
+	}
+	for _, c := range s.talks {
+		events = append(events, c.ev)
+	}
+	events = append(events, &grapnel.Event{Kind: "native.hooktest.Unheard"})
+	outputs := []string{"", "text", "text\n{}", "{", "[]", "7", `"x"`, "null", "\xff\x00", `{"":null}`, "{}{}", strings.Repeat("[", 20_000), strings.Repeat("x", 1<<16)}
+	told := 0
+	for _, ev := range events {
+		before := state(ev)
+		_, err := s.WriteEvent(ev)
+		if now := state(ev); now != before {
+			t.Errorf("WriteEvent changed the event\n\twas %s\n\tis  %s", short(before), short(now))
+		}
+		if err != nil {
+			continue // there is no such event, and so no program that could answer
+		}
+		told++
+		if s.HookEnv != nil {
+			for _, v := range s.HookEnv(ev) {
+				if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+					t.Errorf("%s: the variable %q has no name", ev.Kind, v)
+				}
+			}
+		}
+		about := func(out dialect.Output) string {
+			return fmt.Sprintf("%s: %q on stdout, exit code %d", ev.Kind, short(string(out.Stdout)), out.Exit)
+		}
+		for _, text := range outputs {
+			for _, exit := range []int{0, 1, 2, 127, -1} {
+				output := dialect.Output{Exit: exit, Stdout: []byte(text)}
+				out, err := s.ReadOutcome(ev, output)
+				switch {
+				case text == "" && exit == 0 && (err != nil || !reflect.ValueOf(out).IsZero()):
+					t.Errorf("%s is %s, %v, want no opinion", about(output), shown(out), err)
+				case out.Decision == grapnel.Allow:
+					t.Errorf("%s is an allow", about(output))
+				case exit == 2 && contractOf(ev).Blocks == grapnel.BlockAction && out.Decision != grapnel.Block && err == nil:
+					t.Errorf("%s is %s, want a block", about(output), shown(out))
+				}
+				for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
+					for f, value := range changes {
+						if !json.Valid(value) {
+							t.Errorf("%s sets %s to %q", about(output), f, value)
+						}
+					}
+				}
+			}
+		}
+	}
+	if told == 0 {
+		t.Errorf("%s tells its hooks of no event at all", s.Name)
+	}
+}
+
+// bare leaves out what repeats the payload or the tables.
+func bare(ev *grapnel.Event) *grapnel.Event {
+	out := *ev
+	out.Native, out.Can, out.Contract = nil, nil, nil
+	if ev.Tool != nil {
+		tool := *ev.Tool
+		tool.Facts = nil
+		out.Tool = &tool
+	}
+	out.Calls = slices.Clone(ev.Calls)
+	for i := range out.Calls {
+		out.Calls[i].Facts = nil
+	}
+	return &out
+}

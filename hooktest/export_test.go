@@ -1,0 +1,4 @@
+package hooktest
+
+// Failure is failure, for tests outside of the package.
+var Failure = failure

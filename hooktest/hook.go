@@ -1,0 +1,268 @@
+package hooktest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// TestHook is the suite of every kind of hook. It fires events of each kind that the Spec
+// listens to, ordinary, huge, hostile and empty ones, and holds that the hook
+//
+//   - leaves the event as it is,
+//   - is safe for concurrent use: run the test with -race,
+//   - answers only what the event permits,
+//   - does not panic, nor take a failure for an Allow,
+//   - comes back within five seconds (and its Grace) once its context is done.
+//
+// Some events must reach the hook. Where it takes special ones to do so, give them: the
+// suite fires those too. What the hook is for, the suite does not know; show that with
+// [Blocks] and its kin.
+func TestHook(t *testing.T, spec grapnel.Spec, events ...*grapnel.Event) { //nolint:tparallel // whether the test itself is parallel is the caller's
+	t.Helper()
+	events = append(slices.Clone(events), eventsOf(spec.On)...)
+	for _, law := range hookLaws {
+		t.Run(law.name, func(t *testing.T) {
+			t.Parallel()
+			law.hold(t, newHookSuite(t, spec), events)
+		})
+	}
+}
+
+// hookLaws are what TestHook holds, each by itself.
+var hookLaws = []struct {
+	name string
+	hold func(t testing.TB, s *hookSuite, events []*grapnel.Event)
+}{
+	{"Answers", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
+		called := 0
+		for _, ev := range events {
+			if !s.listens(t, ev) {
+				continue
+			}
+			called++
+			s.permitted(t, ev, s.call(t, patient(s.spec), ev))
+		}
+		if called == 0 {
+			t.Errorf("none of %d events reached the hook; give TestHook one that does", len(events))
+		}
+	}},
+	{"Hostile", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
+		for _, ev := range events {
+			for _, odd := range hostile(ev) {
+				if s.listens(t, odd) {
+					s.call(t, patient(s.spec), odd)
+				}
+			}
+		}
+	}},
+	{"Concurrent", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
+		for _, ev := range events {
+			if !s.listens(t, ev) {
+				continue
+			}
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { s.call(t, patient(s.spec), ev) })
+			}
+			all.Wait()
+		}
+	}},
+	{"Cancelled", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
+		for _, ev := range events {
+			if s.listens(t, ev) {
+				s.call(t, 0, ev)                   // before it begins
+				s.call(t, 20*time.Millisecond, ev) // and while it works
+			}
+		}
+	}},
+}
+
+// patient is how long a hook that is not hurried may take.
+func patient(spec grapnel.Spec) time.Duration { return cmp.Or(spec.Timeout, 30*time.Second) }
+
+// hookSuite is a Spec under test.
+type hookSuite struct {
+	spec   grapnel.Spec
+	engine *grapnel.Engine
+}
+
+func newHookSuite(t testing.TB, spec grapnel.Spec) *hookSuite {
+	t.Helper()
+	engine, err := grapnel.New([]grapnel.Spec{spec}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &hookSuite{spec, engine}
+}
+
+// listens reports whether an engine would give the event to the hook.
+func (s *hookSuite) listens(t testing.TB, ev *grapnel.Event) bool {
+	t.Helper()
+	entries := s.engine.Plan(ev).Entries
+	if len(entries) > 0 && strings.Contains(entries[0].Error, grapnel.ErrPanic.Error()) {
+		t.Errorf("its Matcher %s\n\tevent %s", entries[0].Error, shownEvent(ev))
+	}
+	return len(entries) > 0
+}
+
+// answer is what a hook said to one event.
+type answer struct {
+	out      grapnel.Outcome
+	err      error
+	panicked string
+}
+
+// call lets the hook answer one event within a time, and fails the test where it breaks a
+// law that holds for all events.
+func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), within, grapnel.ErrTimeout)
+	defer cancel()
+	before := state(ev)
+	own := *ev
+	own.ID = "hooktest" // as in a firing of which a Record is kept
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{err: errors.New("it ended its goroutine")}
+		defer func() {
+			if r := recover(); r != nil {
+				a.panicked = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+			done <- a
+		}()
+		a.out, a.err = s.spec.Hook.Handle(ctx, &own)
+	}()
+	limit := soon
+	if g, ok := s.spec.Hook.(grapnel.Graceful); ok {
+		limit += g.Grace()
+	}
+	var a answer
+	select {
+	case a = <-done:
+	case <-time.After(within + limit):
+		t.Errorf("it is still at work %v after its context was done\n\tevent %s", limit, shownEvent(ev))
+		return answer{err: ctx.Err()}
+	}
+	if a.panicked != "" {
+		t.Errorf("it panicked: %s\n\tevent %s", a.panicked, shownEvent(ev))
+	}
+	if a.err != nil && a.out.Decision == grapnel.Allow {
+		t.Errorf("it allows, and could not answer: %v\n\tevent %s", a.err, shownEvent(ev))
+	}
+	own.ID = ev.ID
+	if now := state(&own); now != before {
+		t.Errorf("it changed the event; to change what happens, return an Outcome\n\twas %s\n\tis  %s", short(before), short(now))
+	}
+	return a
+}
+
+// soon is how long a hook has from the end of its context to its return.
+const soon = 5 * time.Second
+
+// state is all of an event as text.
+func state(ev *grapnel.Event) string {
+	text, err := marshal(ev)
+	if err != nil { // a part is no JSON, as hostile events have it
+		return fmt.Sprintf("%+v %+v", *ev, ev.Tool)
+	}
+	return string(text)
+}
+
+// permitted fails the test where an engine would drop a part of the answer.
+func (s *hookSuite) permitted(t testing.TB, ev *grapnel.Event, a answer) {
+	t.Helper()
+	if s.spec.Phase == grapnel.PhaseObserve {
+		return // what it says counts for nothing
+	}
+	f := Fire(t, ev, grapnel.Spec{Name: cmp.Or(s.spec.Name, "hook"), Phase: s.spec.Phase, Hook: grapnel.Func(
+		func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return a.out, a.err })})
+	for _, run := range f.Record.Hooks {
+		if strings.Contains(run.Error, grapnel.ErrIllegal.Error()) {
+			t.Errorf("it %s; narrow the Spec's On, or the answer\n%v", run.Error, f)
+		}
+	}
+}
+
+// eventsOf makes an event of each kind; no kinds are all kinds.
+func eventsOf(kinds []grapnel.Kind) []*grapnel.Event {
+	if len(kinds) == 0 {
+		for _, c := range grapnel.Contracts {
+			kinds = append(kinds, c.Kind)
+		}
+		kinds = append(kinds, "native.hooktest.Unheard")
+	}
+	var events []*grapnel.Event
+	for _, kind := range kinds {
+		switch {
+		case kind == grapnel.ToolBefore:
+			events = append(events, Shell("make"), Read("a.go"), Write("a.go", "package a"), Fetch("https://example.com/"),
+				Tool("Edit", object{"file_path": "a.go", "old_string": "a", "new_string": "b"}), Tool("mcp__lab__echo", object{"text": "hi"}))
+		case kind == "native.hooktest.Unheard":
+			events = append(events, &grapnel.Event{Kind: kind, Agent: grapnel.Agent{Name: "hooktest"}, Native: json.RawMessage(`{"new":true}`)})
+		default:
+			events = append(events, Event(kind))
+		}
+	}
+	return events
+}
+
+// hostile is what can stand in the place of an event: as large, deep, odd or empty as an
+// agent, a model or a program can make it.
+func hostile(ev *grapnel.Event) []*grapnel.Event {
+	empty := &grapnel.Event{Kind: ev.Kind, Contract: ev.Contract}
+	if ev.Tool != nil {
+		empty.Tool = &grapnel.Tool{Name: ev.Tool.Name, Class: ev.Tool.Class}
+	}
+	list := []*grapnel.Event{{}, {Kind: ev.Kind, Contract: ev.Contract}, empty}
+	// 256 KiB: more than a pipe holds, and than a variable of a program can.
+	texts := []string{strings.Repeat("x", 256<<10), "a\x00b\x1b[31m\r\n$(touch /tmp/x)'\"`\\", "\xff\xfe half \xed\xa0\x80", strings.Repeat("[{", 5000), ""}
+	for _, text := range texts {
+		list = append(list, withText(ev, text))
+	}
+	if ev.Tool != nil {
+		deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
+		for _, input := range []string{`null`, `[]`, `"text"`, `1e400`, `{"command":["rm","-rf"],"file_path":7,"url":null}`, `{"a":1,"a":2,"A":3}`, deep} {
+			odd := *ev
+			tool := *ev.Tool
+			tool.Input, tool.Output = json.RawMessage(input), json.RawMessage(input)
+			tool.Derive()
+			odd.Tool, odd.Native = &tool, nil
+			list = append(list, &odd)
+		}
+	}
+	odd := *ev
+	odd.Session = grapnel.Session{ID: "../../\x00", CWD: "/nowhere/at/all\x00", Root: "relative", Transcript: "\n", Mode: strings.Repeat("m", 70_000)}
+	return append(list, &odd)
+}
+
+// withText puts one text into every part of an event that holds any.
+func withText(ev *grapnel.Event, text string) *grapnel.Event {
+	out := *ev
+	out.Native = nil
+	for _, f := range ev.TextFields() {
+		raw, changed := out.MapText(f, func(string) string { return text })
+		if !changed {
+			continue
+		}
+		if next, err := out.Set(f, raw); err == nil {
+			out = *next
+		}
+	}
+	return &out
+}
+
+// answers is a hook that gives every event the same answer.
+func answers(out grapnel.Outcome) grapnel.Hook {
+	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
+}

@@ -1,0 +1,134 @@
+package hooktest_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/hooktest"
+)
+
+const house = `
+version: 1
+use: [destructive]
+hooks:
+  - name: no-deploy
+    on: tool.before
+    match: {command: kubectl apply}
+    block: Deploying is for the pipeline.
+  - name: prod
+    on: tool.before
+    match: {tool: write, path: "deploy/prod/**"}
+    ask: This changes production. Go on?
+  - name: keys
+    on: [tool.before, tool.after]
+    replace: [{pattern: 'sk-[a-z0-9]{8,}', with: sk-***}]
+  - name: check
+    on: tool.before
+    match: {command: make}
+    run: exit 2
+`
+
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	engine := hooktest.PolicyText(t, house, &hooktest.PolicyOptions{Programs: map[string]grapnel.Hook{
+		"check": grapnel.Guard(func(*grapnel.Event) string { return "not today" }),
+	}})
+	hooktest.Blocks(t, hooktest.Shell("cd app && sudo kubectl -n prod apply -f x.yaml"), engine)
+	hooktest.Passes(t, hooktest.Shell("kubectl get pods"), engine)
+	hooktest.Asks(t, hooktest.Write("deploy/prod/app.yaml", "replicas: 0"), engine)
+	hooktest.Passes(t, hooktest.Write("deploy/test/app.yaml", "replicas: 0"), engine)
+	hooktest.Changes(t, hooktest.Shell("echo sk-abcdefgh"), hooktest.Shell("echo sk-***"), engine)
+	hooktest.Changes(t, hooktest.After(hooktest.Shell("env"), "KEY=sk-abcdefgh"), hooktest.After(hooktest.Shell("env"), "KEY=sk-***"), engine)
+	if f := hooktest.Blocks(t, hooktest.Shell("make"), engine); f.Reason() != "not today" {
+		t.Errorf("the program's place is taken by a stub, and the reason is %q", f.Reason())
+	}
+	if f := hooktest.Fire(t, hooktest.Shell("rm -rf /"), engine); f.Decision < grapnel.Ask {
+		t.Errorf("the pack is not in force:\n%v", f)
+	}
+}
+
+// Programs are really run, in the directory in which the event happens.
+func TestPolicyRunsPrograms(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the line is for a POSIX shell")
+	}
+	engine := hooktest.PolicyText(t, `
+version: 1
+hooks:
+  - {name: stop, on: tool.before, run: 'echo "$GRAPNEL_COMMAND is watched in $PWD" >&2; exit 2'}
+`, nil)
+	ev := hooktest.Shell("make")
+	ev.Session.CWD = t.TempDir()
+	real, err := filepath.EvalSymlinks(ev.Session.CWD)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := hooktest.Blocks(t, ev, engine); f.Reason() != "make is watched in "+real {
+		t.Errorf("got %q\n%v", f.Reason(), f)
+	}
+}
+
+// A project's policy may restrict, and its allow counts for nothing.
+func TestPolicyOfAProject(t *testing.T) {
+	t.Parallel()
+	const text = "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: make}, allow: true}\n"
+	if f := hooktest.Fire(t, hooktest.Shell("make"), hooktest.PolicyText(t, text, nil)); f.Decision != grapnel.Allow {
+		t.Errorf("the user's own:\n%v", f)
+	}
+	hooktest.Passes(t, hooktest.Shell("make"), hooktest.PolicyText(t, text, &hooktest.PolicyOptions{Scope: grapnel.ScopeProject}))
+}
+
+// The agent gets what grapnel-hook would say, each in its own language; a test of
+// cmd/internal/answer compares both.
+func TestAgent(t *testing.T) {
+	t.Parallel()
+	engine := hooktest.PolicyText(t, house, nil)
+	for agent, want := range map[string]string{
+		"claude-code": `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"Deploying is for the pipeline."}}` + "\n",
+		"gemini":      `{"decision":"deny","reason":"Deploying is for the pipeline."}` + "\n",
+	} {
+		d, _ := dialect.FindAgent(agent)
+		payload, err := d.WriteEvent(hooktest.Shell("kubectl apply -f x.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply := hooktest.Agent(t, engine, agent, string(payload)); string(reply.Stdout) != want || reply.Exit != 0 {
+			t.Errorf("%s gets %s exit %d for %s, want %s", agent, reply.Stdout, reply.Exit, payload, want)
+		}
+	}
+}
+
+// What is wrong with a policy is said with its place.
+func TestPolicyErrors(t *testing.T) {
+	t.Parallel()
+	program := map[string]grapnel.Hook{"chekc": grapnel.Watch(nil)}
+	for name, tt := range map[string]struct {
+		text string
+		opts *hooktest.PolicyOptions
+		want string
+	}{
+		"a typo":     {"version: 1\nhooks:\n  - {name: a, on: tool.befor, block: no}\n", nil, "grapnel.yaml:3:"},
+		"no pack":    {"version: 1\nuse: [nosuchpack]\n", nil, "grapnel.yaml:2:"},
+		"no program": {house, &hooktest.PolicyOptions{Programs: program}, "no program of a hook chekc"},
+	} {
+		if got := hooktest.Failure(t, func(t testing.TB) { hooktest.PolicyText(t, tt.text, tt.opts) }); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+	absent := filepath.Join(t.TempDir(), "nowhere.yaml")
+	if got := hooktest.Failure(t, func(t testing.TB) { hooktest.Policy(t, absent, nil) }); !strings.Contains(got, "there is no such file") {
+		t.Errorf("an absent file: %q", got)
+	}
+	if got := hooktest.Failure(t, func(t testing.TB) { hooktest.Agent(t, nil, "emacs", "") }); !strings.Contains(got, `no agent "emacs", want one of claude-code`) {
+		t.Errorf("no agent: %q", got)
+	}
+	if _, err := os.Stat(absent); err == nil {
+		t.Error("the file is there now")
+	}
+}

@@ -1,0 +1,353 @@
+package hooktest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// TestWorker is the suite of every program that is kept running as a worker. It starts the
+// program, a path or a name to look up and arguments, and holds that it
+//
+//   - says hello first, and nothing on standard output that is no message,
+//   - answers each event once, by its ID, with what the event permits or with an error,
+//     ordinary, huge and hostile ones,
+//   - takes as many events at once as its hello says,
+//   - passes over members and types of messages that it does not know,
+//   - goes on after a cancel,
+//   - answers what it was asked before its input ends, and then ends itself, with exit code 0.
+//
+// It is asked about events of the kinds that its hello names. What the program is for, the
+// suite does not know.
+func TestWorker(t *testing.T, args ...string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+	t.Helper()
+	if len(args) == 0 {
+		t.Fatal("TestWorker wants a program and its arguments")
+	}
+	for _, law := range workerLaws {
+		t.Run(law.name, func(t *testing.T) {
+			t.Parallel()
+			w := startWorker(t, workerPatience, args)
+			law.hold(w, eventsOf(w.hello.Kinds))
+			w.end()
+		})
+	}
+}
+
+// workerLaws are what TestWorker holds, each by a process of its own. That it says hello,
+// says only messages, and ends when its input does, holds in all of them.
+var workerLaws = []struct {
+	name string
+	hold func(w *worker, events []*grapnel.Event)
+}{
+	{"Answers", func(w *worker, events []*grapnel.Event) {
+		for i, ev := range events {
+			w.ask(fmt.Sprint(i), ev, "")
+			w.permitted(ev, w.answer(fmt.Sprint(i), ev))
+		}
+	}},
+	{"Hostile", func(w *worker, events []*grapnel.Event) {
+		for i, ev := range events {
+			for j, odd := range hostile(ev) {
+				if odd.Kind != ev.Kind {
+					continue // Grapnel would not ask
+				}
+				if _, err := dialect.Plain.WriteEvent(odd); err == nil {
+					w.ask(fmt.Sprint(i, ".", j), odd, "")
+					w.answer(fmt.Sprint(i, ".", j), odd)
+				}
+			}
+		}
+	}},
+	{"Huge", func(w *worker, events []*grapnel.Event) {
+		for i, ev := range events {
+			huge := withText(ev, strings.Repeat("0123456789abcde\n", 1<<20/16))
+			w.ask(fmt.Sprint(i), huge, "")
+			w.answer(fmt.Sprint(i), huge)
+		}
+	}},
+	{"AtOnce", func(w *worker, events []*grapnel.Event) {
+		const rounds = 5
+		places := min(max(w.hello.Concurrency, 1), 32)
+		for round := range rounds {
+			for i := range places {
+				w.ask(fmt.Sprint(round, "-", i), events[i%len(events)], "")
+			}
+			for i := range places {
+				w.answer(fmt.Sprint(round, "-", i), events[i%len(events)])
+			}
+		}
+	}},
+	{"Unknown", func(w *worker, events []*grapnel.Event) {
+		w.say(`{"type":"weather","id":"0","sky":{"type":"event"}}`)
+		for i, ev := range events {
+			w.ask(fmt.Sprint("id of any form: ", i, " é\"\\"), ev, `"new":{"id":"no","type":"cancel"},`)
+			w.say(`{"type":"weather"}`)
+			w.answer(fmt.Sprint("id of any form: ", i, " é\"\\"), ev)
+		}
+	}},
+	{"Cancel", func(w *worker, events []*grapnel.Event) {
+		w.say(`{"type":"cancel","id":"nobody"}`)
+		for i, ev := range events {
+			id := fmt.Sprint(i)
+			w.ask(id, ev, "")
+			w.cancelled[id] = true
+			w.say(`{"type":"cancel","id":"` + id + `"}`)
+			w.ask("after "+id, ev, "")
+			w.answer("after "+id, ev)
+			w.say(`{"type":"cancel","id":"after ` + id + `"}`)
+		}
+	}},
+	{"End", func(w *worker, events []*grapnel.Event) {
+		places := min(max(w.hello.Concurrency, 1), 32)
+		for i := range places {
+			w.ask(fmt.Sprint(i), events[i%len(events)], "")
+		}
+		w.end()
+		for i := range places {
+			w.answer(fmt.Sprint(i), events[i%len(events)])
+		}
+	}},
+}
+
+// worker is a program under test.
+type worker struct {
+	t         testing.TB
+	patience  time.Duration
+	cmd       *exec.Cmd
+	stdin     io.WriteCloser
+	stderr    bytes.Buffer // to be read once it has ended
+	said      chan saying  // closed at the end of its output
+	hello     *dialect.Message
+	asked     map[string]bool // and not answered
+	cancelled map[string]bool
+	early     map[string]*dialect.Message // answers that nobody has asked for yet
+	ended     bool
+}
+
+// saying is a line of its output.
+type saying struct {
+	message *dialect.Message
+	err     error
+}
+
+// startWorker starts the program and waits for its hello.
+func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
+	t.Helper()
+	w := &worker{
+		t: t, patience: patience, said: make(chan saying, 1<<12), asked: map[string]bool{}, cancelled: map[string]bool{}, early: map[string]*dialect.Message{},
+		cmd: exec.CommandContext(t.Context(), args[0], args[1:]...),
+	}
+	w.cmd.Stderr = &w.stderr
+	w.cmd.WaitDelay = time.Second // what it leaves behind may hold the pipes
+	var stdout io.ReadCloser
+	var err error
+	if w.stdin, err = w.cmd.StdinPipe(); err == nil {
+		stdout, err = w.cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = w.cmd.Start()
+	}
+	if err != nil {
+		t.Fatalf("start %q: %v", args, err)
+	}
+	t.Cleanup(func() {
+		if !w.ended {
+			_ = w.cmd.Process.Kill()
+			for range w.said { // until it is gone
+			}
+			_ = w.cmd.Wait()
+		}
+	})
+	go func() {
+		defer close(w.said)
+		for lines := bufio.NewReader(stdout); ; {
+			line, err := lines.ReadBytes('\n')
+			if len(bytes.TrimSpace(line)) > 0 {
+				m, bad := dialect.ReadMessage(line)
+				w.said <- saying{m, bad}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	hello, err := dialect.Hello.Write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.say(string(hello[:len(hello)-2]) + `,"new":["unheard of"]}`)
+	s := w.next("its hello")
+	if s.message.Type != dialect.TypeHello {
+		w.fatal("its first line is of type %q, want a hello", s.message.Type)
+	}
+	if w.hello = s.message; w.hello.Name == "" {
+		t.Errorf("its hello has no name")
+	}
+	for _, kind := range w.hello.Kinds {
+		if grapnel.ContractOf(kind) == nil && !kind.Native() {
+			t.Errorf("its hello names the event %q, which there is not", kind)
+		}
+	}
+	return w
+}
+
+// say writes a line.
+func (w *worker) say(line string) {
+	w.t.Helper()
+	written := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(w.stdin, line+"\n")
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			w.fatal("it does not listen any more: %v", err)
+		}
+	case <-time.After(w.patience):
+		w.fatal("it has not read a line of %d bytes for %v", len(line), w.patience)
+	}
+}
+
+// workerPatience is how long a line may take: an interpreter on a busy machine is slow.
+const workerPatience = 30 * time.Second
+
+// ask tells it of an event, with further members in the envelope and in the event.
+func (w *worker) ask(id string, ev *grapnel.Event, members string) {
+	w.t.Helper()
+	event, err := dialect.Plain.WriteEvent(ev)
+	var line []byte
+	if err == nil {
+		event = []byte("{" + members + string(event[1:]))
+		line, err = dialect.Message{Type: dialect.TypeEvent, ID: id, Event: event}.Write()
+	}
+	if err != nil {
+		w.fatal("cannot write an event for it: %v", err)
+	}
+	w.asked[id] = true
+	w.say("{" + members + strings.TrimSuffix(string(line[1:]), "\n"))
+}
+
+// next waits for what it says next.
+func (w *worker) next(what string) saying {
+	w.t.Helper()
+	select {
+	case s, ok := <-w.said:
+		if !ok {
+			w.fatal("it ended, and %s was awaited", what)
+		}
+		if s.err == nil {
+			s.err = s.message.Check(w.hello != nil)
+		}
+		if s.err != nil {
+			w.fatal("%v", s.err)
+		}
+		return s
+	case <-time.After(w.patience):
+		w.fatal("%s did not come within %v", what, w.patience)
+		return saying{}
+	}
+}
+
+// answer waits for the answer to an event.
+func (w *worker) answer(id string, ev *grapnel.Event) answer {
+	w.t.Helper()
+	for w.early[id] == nil {
+		w.take(w.next(fmt.Sprintf("the answer to event %q", id)))
+	}
+	m := w.early[id]
+	delete(w.early, id)
+	out, err := m.ReadOutcome(ev)
+	if err != nil && m.Error == "" {
+		w.t.Errorf("%v\n\tevent %s\n\tanswer %s", err, shownEvent(ev), m.Outcome)
+	}
+	if err != nil && out.Decision == grapnel.Allow {
+		w.t.Errorf("it allows, and could not answer: %v\n\tevent %s", err, shownEvent(ev))
+	}
+	return answer{out: out, err: err}
+}
+
+// take keeps an answer.
+func (w *worker) take(s saying) {
+	w.t.Helper()
+	switch m := s.message; {
+	case m.Type != dialect.TypeAnswer:
+	case !w.asked[m.ID]:
+		w.fatal("%v", m.Unasked())
+	default:
+		delete(w.asked, m.ID)
+		w.early[m.ID] = m
+	}
+}
+
+// permitted fails the test where an engine would drop a part of the answer.
+func (w *worker) permitted(ev *grapnel.Event, a answer) {
+	w.t.Helper()
+	(&hookSuite{spec: grapnel.Spec{Name: cmp.Or(w.hello.Name, "worker")}}).permitted(w.t, ev, a)
+}
+
+// end closes its input and holds that it ends, with all that it was asked answered. What
+// was cancelled may be.
+func (w *worker) end() {
+	w.t.Helper()
+	if w.ended {
+		return
+	}
+	_ = w.stdin.Close()
+	late := time.After(w.patience)
+	for open := true; open; {
+		select {
+		case s, ok := <-w.said:
+			if open = ok; ok && s.err != nil {
+				w.fatal("%v", s.err)
+			} else if ok {
+				w.take(s)
+			}
+		case <-late:
+			w.fatal("its input has ended, and it has not for %v", w.patience)
+		}
+	}
+	w.ended = true
+	if err := w.cmd.Wait(); err != nil {
+		w.t.Errorf("it ended with %v, want exit code 0%s", err, w.quoted())
+	}
+	for id := range w.asked {
+		if !w.cancelled[id] {
+			w.t.Errorf("it ended without an answer to event %q, which it was asked before its input ended%s", id, w.quoted())
+		}
+	}
+}
+
+// fatal ends the test and shows what the program wrote to standard error.
+func (w *worker) fatal(format string, args ...any) {
+	w.t.Helper()
+	if !w.ended {
+		w.ended = true
+		_ = w.cmd.Process.Kill()
+		go func() {
+			for range w.said { // so that nobody waits to say more
+			}
+		}()
+		_ = w.cmd.Wait()
+	}
+	w.t.Fatalf(format+"%s", append(args, w.quoted())...)
+}
+
+// quoted is what it wrote to standard error, once it has ended.
+func (w *worker) quoted() string {
+	if said, err := json.Marshal(strings.TrimSpace(w.stderr.String())); err == nil && len(said) > 2 {
+		return "\n\tstderr " + short(string(said))
+	}
+	return ""
+}

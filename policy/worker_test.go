@@ -1,0 +1,57 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A worker has all that a program has, and whoever makes its hook is told that it may be
+// kept running; who does not care starts it for each event, in its language.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	const text = `
+version: 1
+defaults: {timeout: 3s}
+hooks:
+  - {name: list, on: tool.before, worker: [python3, guard.py], env: TOKEN, on_error: closed}
+  - {name: line, on: tool.after, worker: exec ./guard, async: true, timeout: 1s}
+  - {name: once, on: tool.before, run: ./guard}
+`
+	p, errs := policy.Parse("grapnel.yaml", []byte(text))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	var made []policy.Command
+	specs, err := p.Build(source("/p/grapnel.yaml"), func(c policy.Command) grapnel.Hook {
+		made = append(made, c)
+		return grapnel.Watch(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.Command{
+		{Name: "list", Args: []string{"python3", "guard.py"}, Env: []string{"TOKEN"}, Worker: true, Dir: "/p"},
+		{Name: "line", Line: "exec ./guard", Async: true, Worker: true, Dir: "/p"},
+		{Name: "once", Line: "./guard", Dir: "/p"},
+	}
+	if diff := cmp.Diff(want, made); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for i, d := range []*dialect.Dialect{dialect.Once, dialect.Once, nil} {
+		if made[i].Dialect() != d {
+			t.Errorf("%s speaks %+v", made[i].Name, made[i].Dialect())
+		}
+	}
+	if s := specs[0]; s.Timeout != 3*time.Second || s.OnError != grapnel.OnErrorClosed || s.Phase != grapnel.PhaseStep {
+		t.Errorf("%+v", s)
+	}
+	if s := specs[1]; s.Timeout != time.Second || s.Phase != grapnel.PhaseObserve {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,125 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int][2]time.Duration{ // with no jitter, and with most
+		0: {0, 0}, 1: {0, 0}, 2: {50 * time.Millisecond, 100 * time.Millisecond}, 3: {100 * time.Millisecond, 200 * time.Millisecond},
+		6: {800 * time.Millisecond, 1600 * time.Millisecond}, 11: {15 * time.Second, 30 * time.Second}, 1000: {15 * time.Second, 30 * time.Second},
+	} {
+		if least, most := backoff(failures, 0), backoff(failures, 0.999999); least != want[0] || most > want[1] || most < want[1]*99/100 {
+			t.Errorf("after %d failures the pause is from %v to %v, want from %v to %v", failures, least, most, want[0], want[1])
+		}
+	}
+}
+
+// A program that has worked for a while begins anew when it fails.
+func TestSteadyForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			worked time.Duration
+			want   int
+		}{{steady, 1}, {steady - 1, 8}} {
+			w := &Worker{failures: 7}
+			i := &instance{worker: w, broken: make(chan struct{}), stop: func(error) {}, greeted: time.Now()}
+			time.Sleep(tt.worked)
+			i.fail(io.EOF)
+			if i.fail(io.ErrUnexpectedEOF); w.failures != tt.want || !errors.Is(i.err, io.EOF) {
+				t.Errorf("after %v of work: %d failures in a row, %v; want %d", tt.worked, w.failures, i.err, tt.want)
+			}
+		}
+	})
+}
+
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		q.more.L = &q.mu
+		var got []byte
+		go func() {
+			p := make([]byte, 3)
+			for {
+				n, err := q.Read(p)
+				if got = append(got, p[:n]...); err != nil {
+					got = append(got, "EOF"...)
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		q.push([]byte("one\n"))
+		synctest.Wait()
+		q.push([]byte("two\n"))
+		_ = q.Close()
+		synctest.Wait()
+		if string(got) != "one\ntwo\nEOF" {
+			t.Errorf("read %q", got)
+		}
+	})
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	var also bytes.Buffer
+	said := tail{also: &also}
+	text := strings.Repeat("0123456789", 1000)
+	for _, part := range []string{text, text[:100], "\xffend\n"} {
+		if n, err := said.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+	}
+	if len(said.kept) != tailSize || !strings.HasSuffix(said.last(), "789\ufffdend") || also.Len() != 10_105 {
+		t.Errorf("kept %d bytes, %q, and passed %d on", len(said.kept), said.last(), also.Len())
+	}
+}
+
+// FuzzSplitter: however output is cut into pieces, the same lines come out of it; a line
+// too long is told of once, by no more than its beginning.
+func FuzzSplitter(f *testing.F) {
+	f.Add([]byte("{}\n\n{\"a\":1}\r\nlong long line\nx"), 3, 8)
+	f.Add([]byte("\n\n \n"), 1, 0)
+	f.Fuzz(func(t *testing.T, said []byte, piece, limit int) {
+		if piece < 1 || limit < 0 || limit > 1<<20 {
+			return
+		}
+		var want []string
+		for line := range bytes.SplitSeq(said, []byte("\n")) {
+			switch {
+			case len(line) > limit:
+				want = append(want, "cut "+string(line[:limit]))
+			case len(bytes.TrimSpace(line)) > 0:
+				want = append(want, string(line))
+			}
+		}
+		var got []string
+		s := splitter{head: head{limit: limit}, each: func(line []byte, cut bool) {
+			if cut {
+				got = append(got, "cut "+string(line))
+			} else {
+				got = append(got, string(line))
+			}
+		}}
+		for rest := said; len(rest) > 0; {
+			n := min(piece, len(rest))
+			if wrote, err := s.Write(rest[:n]); wrote != n || err != nil {
+				t.Fatalf("Write = %d, %v, want all %d", wrote, err, n)
+			}
+			rest = rest[n:]
+		}
+		s.flush()
+		if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
+			t.Errorf("%q in pieces of %d gives\n%q, want\n%q", said, piece, a, b)
+		}
+	})
+}

@@ -1,0 +1,711 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// work is a worker that does what the events say. Its first arguments change its manners:
+// "-deaf" does not say hello, "-stay" does not end with its input; the rest is a hello.
+func work(args []string) {
+	stay := false
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		switch args[0] {
+		case "-deaf":
+			fmt.Fprintln(os.Stderr, "loading")
+			time.Sleep(time.Minute)
+		case "-stay":
+			stay = true
+		}
+		args = args[1:]
+	}
+	fmt.Println(args[0])
+	var held []string
+	answer := func(id, outcome string) { fmt.Printf(`{"type":"answer","id":%q,%s}`+"\n", id, outcome) }
+	for in := bufio.NewReader(os.Stdin); ; {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		m, err := dialect.ReadMessage(line)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(9)
+		}
+		if m.Type == dialect.TypeCancel {
+			fmt.Fprintln(os.Stderr, "cancelled", m.ID)
+		}
+		if m.Type != dialect.TypeEvent {
+			continue
+		}
+		ev, err := dialect.Plain.Read(dialect.Input{Payload: m.Event})
+		if err != nil {
+			answer(m.ID, fmt.Sprintf(`"error":%q`, err))
+			continue
+		}
+		does, with, _ := strings.Cut(ev.Tool.Commands[0], " ")
+		fmt.Fprintln(os.Stderr, "does", does)
+		switch does {
+		case "hang":
+		case "hold": // until the next that is not
+			held = append(held, m.ID)
+			continue
+		case "die":
+			fmt.Fprintln(os.Stderr, "last words")
+			code, _ := strconv.Atoi(with)
+			os.Exit(code)
+		case "suicide":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		case "say":
+			fmt.Println(with)
+		case "twice":
+			answer(m.ID, `"outcome":{}`)
+			answer(m.ID, `"outcome":{}`)
+		case "large":
+			answer(m.ID, `"outcome":{"decision":"allow","reason":"`+strings.Repeat("x", 4000)+`"}`)
+		case "sleep":
+			d, _ := time.ParseDuration(with)
+			time.Sleep(d)
+			answer(m.ID, `"outcome":{"reason":"slept"}`)
+		case "answer":
+			answer(m.ID, with)
+		default:
+			wd, _ := os.Getwd()
+			answer(m.ID, fmt.Sprintf(`"outcome":{"reason":%q}`, fmt.Sprint(ev.Tool.Commands[0], "|", os.Getpid(), "|", wd, "|", len(os.Getenv("GRAPNEL_EVENT")), os.Getenv("GRAPNEL_HOOK"))))
+		}
+		for _, id := range held {
+			answer(id, `"outcome":{"reason":"held"}`)
+		}
+		held = nil
+	}
+	if stay {
+		time.Sleep(time.Minute)
+	}
+	os.Exit(0)
+}
+
+const plainHello = `{"grapnel":1,"type":"hello","name":"test","concurrency":4,"new":[1]}`
+
+// worker is a Worker that runs this test binary as work, and has to end by itself unless
+// the test closes it.
+func worker(t *testing.T, args ...string) *process.Worker {
+	t.Helper()
+	if len(args) == 0 || strings.HasPrefix(args[len(args)-1], "-") {
+		args = append(args, plainHello)
+	}
+	w := &process.Worker{Command: process.Command{
+		Name: "w", Args: append([]string{os.Args[0]}, args...), Env: []string{roleVar + "=worker"}, Dir: t.TempDir(), Executor: process.System,
+	}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = w.Close(ctx)
+	})
+	return w
+}
+
+// logged is a worker that shows what it does.
+func logged(t *testing.T, args ...string) (*process.Worker, *syncBuffer) {
+	t.Helper()
+	w, log := worker(t, args...), &syncBuffer{}
+	w.Log = log
+	return w, log
+}
+
+// does is an event that tells a worker what to do.
+func does(what string) *grapnel.Event {
+	ev := &grapnel.Event{
+		Kind: grapnel.ToolBefore, Session: grapnel.Session{CWD: os.TempDir()},
+		Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{what}},
+	}
+	return ev
+}
+
+func ask(t *testing.T, w *process.Worker, what string) (grapnel.Outcome, error) {
+	t.Helper()
+	return askFor(t, w, patience, what)
+}
+
+func askFor(t *testing.T, w *process.Worker, timeout time.Duration, what string) (grapnel.Outcome, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, grapnel.ErrTimeout)
+	defer cancel()
+	return w.Handle(ctx, does(what))
+}
+
+// pidOf asks a worker which process it is.
+func pidOf(t *testing.T, w *process.Worker) int {
+	t.Helper()
+	out, err := ask(t, w, "who")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Split(out.Reason, "|")[1])
+	if err != nil {
+		t.Fatalf("%v in %q", err, out.Reason)
+	}
+	return pid
+}
+
+// One process answers all events, where its policy is, and sees none of them in variables.
+func TestWorkerStaysWarm(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	first := pidOf(t, w)
+	dir, err := filepath.EvalSymlinks(w.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		out, err := ask(t, w, fmt.Sprint("event ", i, " \u2028 <&>"))
+		if want := fmt.Sprint("event ", i, " \u2028 <&>|", first, "|", dir, "|0w"); err != nil || out.Reason != want {
+			t.Fatalf("event %d: %q, %v, want %q", i, out.Reason, err, want)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is still there: %v", first, err)
+	}
+	if _, err := ask(t, w, "late"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), "it was closed") {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Errorf("Close once more: %v", err)
+	}
+}
+
+// However its processes end, they leave no open files behind. It runs alone, since others
+// open files too.
+func TestWorkerLeavesNoFiles(t *testing.T) { //nolint:paralleltest // see above
+	count := func() int {
+		files, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skipf("cannot count open files here: %v", err)
+		}
+		return len(files)
+	}
+	w := worker(t)
+	pidOf(t, w)
+	_, _ = ask(t, w, "die 1")
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	before := count()
+	for _, end := range []string{"who", "die 1", "suicide", "say noise", "twice"} {
+		w := worker(t)
+		pidOf(t, w)
+		_, _ = ask(t, w, end)
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := count(); after > before {
+		t.Errorf("%d files are open, %d were", after, before)
+	}
+}
+
+func TestWorkerNeverAsked(t *testing.T) {
+	t.Parallel()
+	if err := worker(t).Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a worker answers means what a command's answer means, and an error is none.
+func TestWorkerAnswers(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	for answer, tt := range map[string]struct {
+		want grapnel.Outcome
+		says string // of the error
+	}{
+		`"outcome":{}`: {},
+		`"outcome":{"decision":"block","reason":"r","Decision":"allow"},"new":{}`: {want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
+		`"error":"no network"`:                          {says: "could not decide: no network"},
+		`"error":{"code":7}`:                            {says: `could not decide: {"code":7}`},
+		`"error":"half","outcome":{"decision":"block"}`: {grapnel.Outcome{Decision: grapnel.Block}, "could not decide: half"},
+		`"error":null,"outcome":{"decision":"ask"}`:     {want: grapnel.Outcome{Decision: grapnel.Ask}},
+		`"outcome":null`:                                {says: "neither an outcome nor an error"},
+		`"outcome":"block"`:                             {says: `its outcome "\"block\"" is no object`},
+		`"outcome":{"decision":"maybe"}`:                {says: "cannot read its answer"},
+		`"decision":"block"`:                            {says: "neither an outcome nor an error"},
+	} {
+		out, err := ask(t, w, "answer "+answer)
+		if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: error %v, want %q (-want +got)\n%s", answer, err, tt.says, diff)
+		}
+	}
+}
+
+// Answers come in any order, each to its event, and no more events are under way than the
+// program takes.
+func TestWorkerAtOnce(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	pidOf(t, w)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if out, err := ask(t, w, "hold"); err != nil || out.Reason != "held" {
+				t.Errorf("held: %+v, %v", out, err)
+			}
+		})
+	}
+	all.Go(func() { // the fourth place
+		for range 3 {
+			if out, err := ask(t, w, "sleep 50ms"); err != nil || out.Reason != "slept" {
+				t.Errorf("the last: %+v, %v", out, err)
+			}
+		}
+	})
+	all.Wait()
+	alone, log := logged(t)
+	alone.Concurrency = 1
+	pidOf(t, alone)
+	held := make(chan error, 1)
+	go func() {
+		_, err := askFor(t, alone, time.Second, "hold")
+		held <- err
+	}()
+	log.wait(t, "does hold\n", 1)
+	if _, err := askFor(t, alone, 50*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "had to wait") {
+		t.Errorf("the second event: %v, want that it had to wait for its turn", err)
+	}
+	if err := <-held; !errors.Is(err, grapnel.ErrTimeout) {
+		t.Errorf("the one before: %v", err)
+	}
+}
+
+// An event that the program has no opinion on does not reach it.
+func TestWorkerKinds(t *testing.T) {
+	t.Parallel()
+	w := worker(t, `{"grapnel":1,"type":"hello","name":"test","kinds":["session.start"]}`)
+	if out, err := ask(t, w, "die 3"); err != nil || !cmp.Equal(out, grapnel.Outcome{}) {
+		t.Errorf("%+v, %v, want no opinion", out, err)
+	}
+}
+
+// A program that dies fails the events under way, and only those, with the reason; the
+// next event starts it again.
+func TestWorkerDies(t *testing.T) {
+	t.Parallel()
+	for how, says := range map[string]string{
+		"die 3":   "does die\nlast words",
+		"die 0":   "ended before it answered: ",
+		"die 4":   "ended with exit code 4 before it answered: ",
+		"die 2":   "exit code 2", // a crash in Go; it decides nothing
+		"suicide": "SIGKILL",
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w, log := logged(t)
+			first := pidOf(t, w)
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					if out, err := ask(t, w, "hold"); err == nil || !strings.Contains(err.Error(), says) {
+						t.Errorf("under way: %+v, %v, want %q", out, err, says)
+					}
+				})
+			}
+			log.wait(t, "does hold\n", 3)
+			all.Go(func() {
+				out, err := ask(t, w, how)
+				if err == nil || !strings.Contains(err.Error(), says) || !cmp.Equal(out, grapnel.Outcome{}) {
+					t.Errorf("%+v, %v, want %q", out, err, says)
+				}
+				if how == "suicide" && !errors.Is(err, process.ErrSignal) {
+					t.Errorf("%v is not ErrSignal", err)
+				}
+			})
+			all.Wait()
+			if second := pidOf(t, w); second == first {
+				t.Errorf("process %d answers although it died", first)
+			}
+		})
+	}
+}
+
+// Events that waited for their turn when it died are asked of the next.
+func TestWorkerDiesBeforeTheirTurn(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	w.Concurrency = 1
+	pidOf(t, w)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if out, err := ask(t, w, "sleep 10ms"); err != nil {
+				t.Errorf("%+v, %v", out, err)
+			}
+		})
+	}
+	if _, err := ask(t, w, "die 1"); err == nil {
+		t.Error("it did not die")
+	}
+	all.Wait()
+}
+
+// What fails again and again is not started at each event. Who comes in a pause is told
+// until when it lasts, and why.
+func TestWorkerBacksOff(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	died, paused := 0, ""
+	for died < 10 && paused == "" {
+		_, err := ask(t, w, "die 4")
+		switch {
+		case err == nil:
+			t.Fatal("it did not die")
+		case errors.Is(err, process.ErrStart):
+			paused = err.Error()
+		default:
+			died++
+		}
+	}
+	if died < 2 || !strings.Contains(paused, fmt.Sprintf("it has failed %d times in a row and is tried again in ", died)) || !strings.Contains(paused, "exit code 4") {
+		t.Errorf("it died %d times, then %q", died, paused)
+	}
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		if _, err := ask(t, w, "who"); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("it was never started again")
+}
+
+// A program that says what is no message fails whoever waits for it, or else who comes
+// next: the answer that was lost may have been a block.
+func TestWorkerNoise(t *testing.T) {
+	t.Parallel()
+	for said, says := range map[string]string{
+		`hello world`:          `"hello world" is no JSON object on a line`,
+		`[1]`:                  "no JSON object",
+		`1 2`:                  "no JSON object",
+		`{"decision":"block"}`: "has no type",
+		`{"type":"answer","id":"77","outcome":{}}`: `answered "77", which nobody waits for`,
+		`{"type":"answer","outcome":{}}`:           `answered "", which nobody waits for`,
+		`{"type":"event","id":"1","event":{}}`:     "which only grapnel does",
+		`{"type":"cancel","id":"1"}`:               "which only grapnel does",
+		`{"type":"answer","id":"1","outcome":{}}}`: "no JSON object",
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			w := worker(t)
+			if out, err := ask(t, w, "say "+said); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%+v, %v, want %q", out, err, says)
+			}
+			pidOf(t, w)
+		})
+	}
+	w := worker(t)
+	if _, err := ask(t, w, "twice"); err != nil {
+		t.Error(err)
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := ask(t, w, "who")
+		if err != nil && strings.Contains(err.Error(), "which nobody waits for") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody was told of an answer too many: %v", err)
+		}
+	}
+	pidOf(t, w)
+	for _, harmless := range []string{`{"type":"weather","id":7}`, ` `, plainHello} {
+		w := worker(t)
+		if _, err := askFor(t, w, 300*time.Millisecond, "say "+harmless); !errors.Is(err, grapnel.ErrTimeout) {
+			t.Errorf("%q: %v, want only that no answer came", harmless, err)
+		}
+	}
+}
+
+// An answer that is too large fails its event, and no other.
+func TestWorkerLargeAnswer(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	w.MaxOutput = 2000
+	first := pidOf(t, w)
+	if out, err := ask(t, w, "large"); !errors.Is(err, process.ErrOutput) || !strings.Contains(err.Error(), "2000 bytes") || !cmp.Equal(out, grapnel.Outcome{}) {
+		t.Errorf("%+v, %v, want ErrOutput", out, err)
+	}
+	if second := pidOf(t, w); second != first {
+		t.Error("it was started again")
+	}
+	if _, err := ask(t, w, "say "+strings.Repeat("y", 3000)); !errors.Is(err, process.ErrOutput) {
+		t.Errorf("a large line of nobody: %v", err)
+	}
+}
+
+// A large event goes in whole.
+func TestWorkerLargeEvent(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	w.MaxOutput = 8 << 20
+	text := strings.Repeat("0123456789", 300_000)
+	if out, err := ask(t, w, text); err != nil || !strings.HasPrefix(out.Reason, text) {
+		t.Errorf("%d bytes of the answer, %v", len(out.Reason), err)
+	}
+}
+
+// An event whose time is over fails alone. It is cancelled, and its late answer is thrown
+// away.
+func TestWorkerLate(t *testing.T) {
+	t.Parallel()
+	w, log := logged(t)
+	first := pidOf(t, w)
+	if out, err := askFor(t, w, 100*time.Millisecond, "sleep 400ms"); !errors.Is(err, grapnel.ErrTimeout) || !cmp.Equal(out, grapnel.Outcome{}) {
+		t.Errorf("%+v, %v, want ErrTimeout", out, err)
+	}
+	if second := pidOf(t, w); second != first {
+		t.Error("it was started again")
+	}
+	log.wait(t, "cancelled 2\n", 1)
+}
+
+// A program that holds all its places, or lets one event after the other be late, is
+// started again.
+func TestWorkerStuck(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	w.Concurrency = 1
+	first := pidOf(t, w)
+	if _, err := askFor(t, w, 200*time.Millisecond, "hang"); !errors.Is(err, grapnel.ErrTimeout) {
+		t.Error(err)
+	}
+	if second := pidOf(t, w); second == first { // which had to wait for its turn
+		t.Error("it was not started again")
+	}
+
+	silent := worker(t)
+	first = pidOf(t, silent)
+	for range 3 {
+		if _, err := askFor(t, silent, 200*time.Millisecond, "hang"); !errors.Is(err, grapnel.ErrTimeout) {
+			t.Error(err)
+		}
+	}
+	if second := pidOf(t, silent); second == first {
+		t.Error("it was not started again after three late answers")
+	}
+}
+
+// Whoever goes away takes nobody along.
+func TestWorkerCallerGoesAway(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	first := pidOf(t, w)
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.Handle(ctx, does("sleep 20ms")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want that the caller went away", err)
+		}
+	}
+	if second := pidOf(t, w); second != first {
+		t.Error("it was started again")
+	}
+}
+
+func TestWorkerCannotStart(t *testing.T) {
+	t.Parallel()
+	hello := func(text string) *process.Worker { return worker(t, text) }
+	deaf := worker(t, "-deaf")
+	deaf.Hello = 300 * time.Millisecond
+	gone := worker(t)
+	gone.Args = []string{"/nowhere/at/all"}
+	nowhere := worker(t)
+	nowhere.Dir = filepath.Join(nowhere.Dir, "none")
+	line := worker(t)
+	line.Args, line.Line = nil, "echo oops >&2; exit 1"
+	foreign := worker(t)
+	foreign.Dialect = dialect.ClaudeCode
+	nobody := worker(t)
+	nobody.Executor = nil
+	for name, tt := range map[string]struct {
+		w    *process.Worker
+		says string
+	}{
+		"no hello":     {deaf, "it did not say hello within 300ms: loading"},
+		"no program":   {gone, "no such file"},
+		"no directory": {nowhere, "no such file or directory"},
+		"it ends":      {line, "it ended with exit code 1 before it said hello: oops"},
+		"another's":    {foreign, "cannot be kept running"},
+		"nobody":       {nobody, "nobody runs"},
+		"no JSON":      {hello("hello"), `"hello" is no JSON object`},
+		"no version":   {hello(`{"type":"hello"}`), "version 0 of the plain dialect, want 1"},
+		"of later":     {hello(`{"grapnel":2,"type":"hello"}`), "version 2 of the plain dialect, want 1"},
+		"odd":          {hello(`{"grapnel":1,"type":"hello","concurrency":"many"}`), "cannot read its hello"},
+		"an answer":    {hello(`{"type":"answer","id":"1","outcome":{"decision":"allow"}}`), "it answered before it said hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := ask(t, tt.w, "who"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), tt.says) || !cmp.Equal(out, grapnel.Outcome{}) {
+				t.Errorf("%+v, %v, want ErrStart that says %q", out, err, tt.says)
+			}
+		})
+	}
+	slow := worker(t, "-deaf")
+	if _, err := askFor(t, slow, 100*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "has not said hello yet") {
+		t.Errorf("%v, want ErrTimeout", err)
+	}
+}
+
+// Close waits for what was asked, and ends a program that does not end by itself with all
+// that it started.
+func TestWorkerClose(t *testing.T) {
+	t.Parallel()
+	w, log := logged(t)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := ask(t, w, "sleep 300ms")
+		answered <- err
+	}()
+	log.wait(t, "does sleep\n", 1)
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("asked before it was closed: %v", err)
+	}
+
+	stays, log := logged(t, "-stay")
+	pid := pidOf(t, stays)
+	go func() {
+		_, err := ask(t, stays, "hang")
+		answered <- err
+	}()
+	log.wait(t, "does hang\n", 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := stays.Close(ctx); err == nil || !strings.Contains(err.Error(), "was killed") {
+		t.Errorf("Close = %v, want that it was killed", err)
+	}
+	if err := <-answered; err == nil || !strings.Contains(err.Error(), "it was closed") {
+		t.Errorf("asked: %v, want that it was closed", err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is still there: %v", pid, err)
+	}
+}
+
+// A sandbox around System runs workers too, and sees no event.
+func TestWorkerExecutor(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	var seen *process.Program
+	w.Executor = process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
+		seen = p
+		p.Env = append(p.Env, "GRAPNEL_HOOK=sandboxed")
+		return process.System.Run(ctx, p)
+	})
+	if out, err := ask(t, w, "x"); err != nil || !strings.HasSuffix(out.Reason, "|0sandboxed") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if seen.Event != nil || seen.Stdin != nil || seen.Hook != "w" || !slices.Equal(seen.Args, w.Args) {
+		t.Errorf("the Executor saw %+v", seen)
+	}
+}
+
+// A worker started for one event answers as one that is kept running.
+func TestWorkerOnce(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		hello string // plainHello unless set
+		want  grapnel.Outcome
+		says  string
+	}{
+		`answer "outcome":{"decision":"block","reason":"r"}`: {want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
+		`answer "outcome":{}`:                                {},
+		`answer "error":"no network"`:                        {says: "could not decide: no network"},
+		`hang`:                                               {says: "it ended before it answered"},
+		`die 0`:                                              {says: "it ended before it answered: does die\nlast words"},
+		`die 3`:                                              {says: "exit code 3: does die\nlast words"},
+		`die 2`:                                              {says: "exit code 2"},
+		`suicide`:                                            {says: "SIGKILL"},
+		`say noise`:                                          {says: `"noise" is no JSON object`},
+		`twice`:                                              {says: "which nobody waits for"},
+		`hang 1`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["session.end"]}`},
+		`hang 2`:                                             {hello: `{"grapnel":3,"type":"hello"}`, says: "version 3"},
+		`hang 3`:                                             {hello: `{"type":"weather"}`, says: "it ended before it said hello"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			hello := tt.hello
+			if hello == "" {
+				hello = plainHello
+			}
+			w := worker(t, hello)
+			c := w.Command
+			c.Dialect, c.InDir = dialect.Once, true
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			out, err := c.Handle(ctx, does(what))
+			if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v, want %q (-want +got)\n%s", err, tt.says, diff)
+			}
+		})
+	}
+	c := worker(t).Command
+	c.Dialect, c.InDir = dialect.Once, true
+	out, err := c.Handle(t.Context(), does("x"))
+	if err != nil || !strings.HasSuffix(out.Reason, "|0w") {
+		t.Errorf("%q, %v: it sees of the event what one that is kept running does", out.Reason, err)
+	}
+}
+
+// syncBuffer is a buffer that two goroutines use.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// wait waits until a text is in it so many times.
+func (b *syncBuffer) wait(t *testing.T, text string, times int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		said := b.buf.String()
+		b.mu.Unlock()
+		if strings.Count(said, text) >= times {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q is not %d times in %q", text, times, said)
+		}
+	}
+}
