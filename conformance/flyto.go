@@ -19,7 +19,7 @@ import (
 // question for permission, stand beside the decision.
 var flyto = family{
 	name:     "flyto",
-	events:   eventsOf(dialect.Flyto),
+	events:   eventsOf(dialect.Flyto.Events),
 	unwaited: grapnel.ModelAfter, // a slow hook must not delay each answer of the model
 	answer: func(f *firing, v view) {
 		v["should_stop"], v["permission"] = f.verdict.Halt != "", nil
@@ -35,9 +35,9 @@ var flyto = family{
 	},
 }
 
-func eventsOf(d *dialect.Dialect) []eventName {
+func eventsOf(rows []dialect.EventRow) []eventName {
 	var events []eventName
-	for _, row := range d.Events {
+	for _, row := range rows {
 		events = append(events, eventName{row.Kind, row.Native})
 	}
 	return events

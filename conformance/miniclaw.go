@@ -11,7 +11,7 @@ import (
 // it answers to no purpose is ignored. Shell hooks run for calls of tools only.
 var miniclaw = family{
 	name:   "miniclaw",
-	events: eventsOf(dialect.Miniclaw),
+	events: eventsOf(dialect.Miniclaw.Events),
 	tune: func(def *hookDef, s *grapnel.Spec) {
 		if def.Kind == "command" {
 			s.OnError = cmp.Or(s.OnError, dialect.Miniclaw.OnError)

@@ -1,0 +1,478 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// loop runs an agent of the family, with a scripted model and tools, whose hooks
+// answer one event.
+func loop(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Input     json.RawMessage `json:"input"`
+		Sensitive []string        `json:"sensitive"`
+		Given     struct {
+			ToolCalls []string `json:"tool_calls"`
+		} `json:"given"`
+		Result engineResult `json:"engine_result"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	b, err := (&plan{}).bench(c.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	s := stage{bench: b, result: d.Result, calls: d.Given.ToolCalls, asked: map[string]bool{}, ran: map[string]json.RawMessage{}}
+	if err := s.prepare(c, d.Input); err != nil {
+		return nil, err
+	}
+	if err := s.run(ctx, d.Sensitive); err != nil {
+		return nil, err
+	}
+	b.settle(ctx)
+	return c.compare(s.view()), nil
+}
+
+// engineResult is what the hooks make of the case's event.
+type engineResult struct {
+	Decision string                     `json:"decision"`
+	Cause    grapnel.Cause              `json:"cause"` // of a block, or of a failure that counts for nothing
+	Reason   string                     `json:"reason"`
+	Modified map[string]json.RawMessage `json:"modified"`
+}
+
+// changes are the fields that it changes.
+func (r *engineResult) changes() (map[grapnel.Field]json.RawMessage, error) {
+	changes := make(map[grapnel.Field]json.RawMessage, len(r.Modified))
+	for word, value := range r.Modified {
+		field := grapnel.Field(word)
+		switch word {
+		case "tool_input":
+			field = grapnel.FieldInput
+		case "tool_output":
+			field = grapnel.FieldOutput
+		}
+		known := func(c grapnel.Contract) bool { return c.Permits(field) }
+		if field != sessionField && !slices.ContainsFunc(grapnel.Contracts, known) {
+			return nil, fmt.Errorf("engine_result: no event has a %q to change", word)
+		}
+		changes[field] = value
+	}
+	return changes, nil
+}
+
+// A stage is where an agent runs, and all that its hooks, its model, its tools and
+// the people around it get to see.
+type stage struct {
+	bench   *bench
+	about   grapnel.Kind // the event that the hooks answer; empty = none
+	tool    string       // only that of this tool; empty = of any
+	result  engineResult
+	changes map[grapnel.Field]json.RawMessage
+	input   input
+	native  json.RawMessage // what of it only the family's agent tells
+	calls   []string        // tools that the model calls
+
+	patience time.Duration // how long the hook waits for an agent that does not wait for it; 0 = it answers at once
+	over     chan struct{} // closed once the agent has done all it does
+	waited   atomic.Bool   // the agent waited for the hook
+	saw      atomic.Pointer[grapnel.Event]
+
+	mu       sync.Mutex
+	fired    []*grapnel.Event // guarded by mu while the agent lives
+	at       *grapnel.Event   // of fired: the first that the case is about
+	requests []*host.Request
+	asked    map[string]bool            // tools that a person was asked about
+	ran      map[string]json.RawMessage // tools that ran, and with what
+	sent     []host.Outgoing
+
+	begun    bool
+	answer   *host.Answer
+	messages []host.Message
+}
+
+// patience is long for an agent, which needs milliseconds for all it does.
+const patience = 2 * time.Second
+
+// otherTool is called beside the tool that a case is about.
+const otherTool = "another_tool"
+
+// prepare reads what the case says, and adds the hook.
+func (s *stage) prepare(c *Case, raw json.RawMessage) error {
+	def := eventDef{Event: grapnel.Kind(c.Event), Native: c.Native}
+	if c.Event != "" || c.Native != "" {
+		if err := def.resolve(s.bench.family); err != nil {
+			return err
+		}
+	}
+	s.about = def.Event
+	if err := s.read(raw); err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
+	s.tool = s.input.ToolName
+	if isCall := s.about == grapnel.ToolFailed || primaryOf(s.about).field == grapnel.FieldInput; isCall && len(s.calls) == 0 {
+		s.tool = cmp.Or(s.tool, "shell")
+		s.calls = []string{s.tool}
+		if contains(c.expected(), "other_calls_run") {
+			s.calls = append(s.calls, otherTool)
+		}
+	}
+	if s.tool != "" && !slices.Contains(s.calls, s.tool) {
+		return fmt.Errorf("the model does not call the tool %q", s.tool)
+	}
+	if contains(c.expected(), "waits_for_hook") {
+		s.patience = patience
+	}
+	s.over = make(chan struct{})
+	return s.add()
+}
+
+// read reads the event as the host has it. What Grapnel has a place for the host puts
+// there, and the rest travels as what only this agent tells: secrets are not among it.
+func (s *stage) read(raw json.RawMessage) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var rest map[string]json.RawMessage
+	if err := errors.Join(unobtainable(raw), strict(raw, &s.input), strict(raw, &rest)); err != nil {
+		return err
+	}
+	for _, word := range []string{"tool_name", "tool_input", "tool_output", "is_error", "prompt", "content", "response"} {
+		delete(rest, word)
+	}
+	if len(rest) > 0 {
+		s.native = encode(rest)
+	}
+	return nil
+}
+
+// add adds the hook that answers.
+func (s *stage) add() (err error) {
+	if s.changes, err = s.result.changes(); err != nil {
+		return err
+	}
+	spec := grapnel.Spec{Name: "policy", Match: s, Hook: grapnel.Func(s.handle)}
+	switch s.result.Decision {
+	case "":
+		return nil
+	case "continue", "modify":
+		spec.OnError = grapnel.OnErrorOpen
+	case "block":
+		spec.OnError = grapnel.OnErrorClosed
+	default:
+		return fmt.Errorf("engine_result: unknown decision %q", s.result.Decision)
+	}
+	switch s.result.Cause {
+	case "", grapnel.CauseDecision, grapnel.CauseError:
+	case grapnel.CauseTimeout:
+		spec.Timeout = s.patience + 20*time.Millisecond
+	default:
+		return fmt.Errorf("engine_result: unknown cause %q", s.result.Cause)
+	}
+	if s.about == "" {
+		return errors.New("engine_result: no event says what it answers")
+	}
+	return s.bench.engine.Add(s.bench.preset.Defaults(spec))
+}
+
+// handle is the hook: it gives the answer that the case wants, for the reason that it
+// names.
+func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	s.saw.CompareAndSwap(nil, ev)
+	if s.patience > 0 {
+		select {
+		case <-s.over:
+		case <-time.After(s.patience):
+			s.waited.Store(true)
+		}
+	}
+	switch s.result.Cause {
+	case grapnel.CauseError:
+		if s.bench.family == &flyto { // whose hooks have an exit code for that
+			return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(s.result.Reason)})
+		}
+		return grapnel.Outcome{}, errors.New(cmp.Or(s.result.Reason, "it is broken"))
+	case grapnel.CauseTimeout:
+		<-ctx.Done()
+		return grapnel.Outcome{}, context.Cause(ctx)
+	default:
+	}
+	switch {
+	case s.result.Decision != "block":
+		return grapnel.Outcome{Set: maps.Clone(s.changes)}, nil
+	case s.bench.family == &flyto:
+		return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 2, Stderr: []byte(s.result.Reason)})
+	default:
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: s.result.Reason}, nil
+	}
+}
+
+// Match reports whether the hook is asked about this event.
+func (s *stage) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) { return s.isAbout(ev), nil }
+
+// isAbout reports whether the case is about this event.
+func (s *stage) isAbout(ev *grapnel.Event) bool {
+	return s.kind(ev) == s.about && (s.tool == "" || ev.Tool == nil || ev.Tool.Name == s.tool)
+}
+
+// kind is the event as the family knows it: to some a call that failed is a call.
+func (s *stage) kind(ev *grapnel.Event) grapnel.Kind {
+	if ev.Kind == grapnel.ToolFailed && !slices.Contains(s.bench.family.kinds(), ev.Kind) {
+		return grapnel.ToolAfter
+	}
+	return ev.Kind
+}
+
+// Has reports whether the family's agent has such an event.
+func (s *stage) Has(k grapnel.Kind) bool {
+	return slices.Contains(s.bench.family.kinds(), s.kind(&grapnel.Event{Kind: k}))
+}
+
+// Fire notes an event and asks the engine.
+func (s *stage) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
+	s.mu.Lock()
+	s.fired = append(s.fired, ev)
+	s.mu.Unlock()
+	return s.bench.engine.Fire(ctx, ev)
+}
+
+// run lets the agent live: a session with one turn.
+func (s *stage) run(ctx context.Context, secrets []string) error {
+	manners, ok := host.FindManners(s.bench.family.name)
+	if !ok {
+		return fmt.Errorf("nobody knows the manners of %s", s.bench.family.name)
+	}
+	tools := s.tools(secrets)
+	h := host.New(s, &host.Options{
+		Agent: grapnel.Agent{Name: s.bench.family.name}, Tools: host.Infos(tools), Manners: manners,
+		Approve: host.ApproverFunc(s.approve), Tell: func(context.Context, string) {},
+		Native: func(*grapnel.Event) json.RawMessage { return s.native },
+	})
+	err := s.live(ctx, h, tools)
+	close(s.over)
+	h.Close(ctx) // waits for what is fired in the background
+	slices.SortStableFunc(s.fired, func(a, b *grapnel.Event) int { return a.Time.Compare(b.Time) })
+	switch i := slices.IndexFunc(s.fired, s.isAbout); {
+	case i >= 0:
+		s.at = s.fired[i]
+	case err == nil && s.result.Decision != "":
+		err = fmt.Errorf("the agent did not fire %s", s.about)
+	}
+	return err
+}
+
+func (s *stage) live(ctx context.Context, h *host.Host, tools []host.AgentTool) error {
+	in := &s.input
+	ctx, session, said, err := h.Start(ctx, grapnel.Session{
+		ID: in.SessionID, CWD: s.bench.dir, Root: s.bench.dir, User: in.UserID, Channel: in.Channel, Model: in.Model,
+	}, "startup")
+	if s.begun = err == nil; !s.begun {
+		return nil // a hook did not let it begin, which the view says
+	}
+	l := host.Loop{
+		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: said, Tools: tools, Job: in.Context != "" && in.Context != "chat",
+		Deliver: func(_ context.Context, m host.Outgoing) error {
+			s.sent = append(s.sent, m)
+			return nil
+		},
+	}
+	s.answer, err = l.Run(ctx, host.Text("user", cmp.Or(in.Prompt, "begin")))
+	s.messages = l.Messages
+	session.End(ctx, cmp.Or(in.Reason, "exit"))
+	return err
+}
+
+// tools are those that the model calls. They note that they run. Of the case's own
+// one the agent asks a person first.
+func (s *stage) tools(secrets []string) []host.AgentTool {
+	var tools []host.AgentTool
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.calls))) {
+		tools = append(tools, host.AgentTool{
+			ToolInfo: host.ToolInfo{Name: name, Ask: name == s.call(), Secrets: secrets},
+			Run: func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+				s.ran[name] = input
+				switch {
+				case name != s.call():
+					return encode("done"), nil
+				case s.input.IsError || s.about == grapnel.ToolFailed:
+					return nil, &host.ToolError{Output: s.output()}
+				default:
+					return s.output(), nil
+				}
+			},
+		})
+	}
+	return tools
+}
+
+// call is the tool that the case is about, or the first.
+func (s *stage) call() string {
+	if s.tool != "" || len(s.calls) == 0 {
+		return s.tool
+	}
+	return s.calls[0]
+}
+
+func (s *stage) output() json.RawMessage {
+	if s.input.ToolOutput != nil {
+		return s.input.ToolOutput
+	}
+	return encode("done")
+}
+
+// approve is the person, who agrees.
+func (s *stage) approve(_ context.Context, q *host.Question) (host.Consent, error) {
+	s.asked[q.Event.Tool.Name] = true
+	return host.Consent{Yes: true}, nil
+}
+
+// attachment goes with every answer of the model.
+const attachment = "report.pdf"
+
+// generate is the model: it calls the tools, and then answers.
+func (s *stage) generate(_ context.Context, r *host.Request, _ func(string) error) (*host.Response, error) {
+	s.requests = append(s.requests, r)
+	if len(s.requests) > 1 || len(s.calls) == 0 {
+		answer := encode(cmp.Or(s.input.Content, "done"))
+		if s.input.Response != nil {
+			answer = s.input.Response
+		}
+		return &host.Response{Content: answer, FinishReason: "stop", Attachments: []string{attachment}}, nil
+	}
+	response := &host.Response{Content: encode(nil), FinishReason: "tool_calls"}
+	for i, name := range s.calls {
+		args := json.RawMessage("{}")
+		if name == s.call() && s.input.ToolInput != nil {
+			args = s.input.ToolInput
+		}
+		response.ToolCalls = append(response.ToolCalls, host.ToolCall{ID: strconv.Itoa(i), Name: name, Args: args})
+	}
+	return response, nil
+}
+
+// view is what came of it all.
+func (s *stage) view() view {
+	v := view{
+		"model_called": len(s.requests) > 0, "model_sees": nil, "reply": nil, "response": nil, "sent": false, "done_sent": len(s.sent) > 0,
+		"attachments_dropped": true, "tool_run": false, "tool_runs_with": nil, "tool_result": nil, "other_calls_run": nil,
+		"approval_asked": s.asked[s.call()], "hook_sees": probe(s.hookSees), "session_created": s.begun, "waits_for_hook": nil,
+		"logged": s.logged(), "events": s.names(s.fired, true), "events_after": s.names(s.after(), false),
+	}
+	if len(s.requests) > 0 {
+		for _, m := range s.requests[0].Messages {
+			if m.Role == "user" {
+				v["model_sees"] = m.Text()
+			}
+		}
+	}
+	if s.answer != nil {
+		v["reply"], v["response"] = s.answer.Text(), s.answer.Text()
+	}
+	for _, m := range s.sent {
+		if !m.Suppressed {
+			v["sent"] = m.Text
+		}
+		v["attachments_dropped"] = !slices.Contains(m.Attachments, attachment)
+	}
+	if input, ran := s.ran[s.call()]; ran {
+		v["tool_run"], v["tool_runs_with"] = true, input
+	}
+	for _, m := range s.messages {
+		if i, err := strconv.Atoi(m.ToolCallID); err == nil && s.calls[i] == s.call() && v["tool_result"] == nil {
+			v["tool_result"] = m.Text()
+		}
+	}
+	if others := slices.DeleteFunc(slices.Clone(s.calls), func(name string) bool { return name == s.call() }); len(others) > 0 {
+		v["other_calls_run"] = !slices.ContainsFunc(others, func(name string) bool { return s.ran[name] == nil })
+	}
+	if s.at != nil {
+		v["waits_for_hook"] = s.waited.Load()
+	}
+	return v
+}
+
+// hookSees is what the hook was shown: the event's primary field, or those of its
+// fields that are asked for.
+func (s *stage) hookSees(want any) any {
+	saw := s.saw.Load()
+	if saw == nil {
+		return nil
+	}
+	p := primaryOf(saw.Kind)
+	fields := map[string]any{}
+	if members, is := plain(saw.Native).(map[string]any); is {
+		fields = members
+	}
+	fields[p.word] = plain(p.value(saw))
+	switch {
+	case saw.Tool != nil:
+		fields["tool_name"] = saw.Tool.Name
+	case saw.Stop != nil:
+		fields[p.word] = saw.Stop.LastMessage
+	}
+	wanted, _ := want.(map[string]any)
+	for field := range wanted {
+		if _, is := fields[field]; !is {
+			return fields[p.word]
+		}
+	}
+	if len(wanted) == 0 {
+		return fields[p.word]
+	}
+	maps.DeleteFunc(fields, func(field string, _ any) bool { _, is := wanted[field]; return !is })
+	return fields
+}
+
+// logged reports whether a Record says what the hook answered.
+func (s *stage) logged() bool {
+	return slices.ContainsFunc(s.bench.heardOf(), func(rec *grapnel.Record) bool {
+		return s.kind(rec.Input) == s.about && slices.ContainsFunc(rec.Hooks, func(run grapnel.HookRun) bool {
+			return run.Decision != grapnel.None || run.Error != "" || run.Outcome != nil
+		})
+	})
+}
+
+// after lists what was fired after the case's event: for its own call, or in its turn.
+func (s *stage) after() []*grapnel.Event {
+	i := slices.Index(s.fired, s.at)
+	if i < 0 {
+		return nil
+	}
+	var after []*grapnel.Event
+	for _, ev := range s.fired[i+1:] {
+		switch {
+		case ev.Kind == grapnel.SessionEnd:
+		case s.at.Tool == nil, ev.Tool != nil && ev.Tool.ID == s.at.Tool.ID:
+			after = append(after, ev)
+		}
+	}
+	return after
+}
+
+// names names events, if wanted with their tools.
+func (s *stage) names(events []*grapnel.Event, tools bool) []string {
+	list := []string{}
+	for _, ev := range events {
+		name := string(s.kind(ev))
+		if tools && ev.Tool != nil {
+			name += ":" + ev.Tool.Name
+		}
+		list = append(list, name)
+	}
+	return list
+}
