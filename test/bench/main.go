@@ -115,9 +115,18 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the engines: %w", err)
 	}
+	agents, err := hostContests(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the agents: %w", err)
+	}
+	warm, end, failed := workerContest(ctx, bin)
+	defer func() { err = errors.Join(err, end()) }()
+	if failed != nil {
+		return nil, nil, fmt.Errorf("set up the worker: %w", failed)
+	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, g := range append(spawned, inside) {
+	for _, g := range append(spawned, inside, agents, warm) {
 		more, err := measure(ctx, p, g)
 		if err != nil {
 			return nil, nil, err
@@ -141,7 +150,8 @@ func build(ctx context.Context, dir string) (bin string, err error) {
 	built := filepath.Join(dir, "build") + string(filepath.Separator)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -funcalign=16", "-o", built,
 		"github.com/grapnel-dev/grapnel/cmd/grapnel-hook",
-		"github.com/grapnel-dev/grapnel/test/bench/static")
+		"github.com/grapnel-dev/grapnel/test/bench/static",
+		"github.com/grapnel-dev/grapnel/test/bench/echo")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)

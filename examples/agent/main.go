@@ -1,0 +1,413 @@
+// Agent is a small agent for a terminal: a model behind any endpoint that speaks as
+// OpenAI's chat completions do, tools for the shell, files, pages and sub-agents, and
+// the hooks of grapnel.yaml at every moment of it. See README.md beside this file.
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/outbound"
+)
+
+const usage = `usage: agent [FLAGS] ["WHAT TO DO"]
+
+An agent under the rules of grapnel.yaml. Without words it reads them at the prompt of
+a terminal (/help there), or from standard input. It needs an endpoint and a model:
+
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 agent --model qwen3 "What is in this directory?"
+
+Shell, write and fetch need consent: a rule that says allow, or you at the terminal.
+
+  --base-url URL      of the endpoint (OPENAI_BASE_URL, https://api.openai.com/v1)
+  --model NAME        (OPENAI_MODEL)
+  --key-env NAME      the variable that holds the key (OPENAI_API_KEY)
+  --params JSON       more of each request, such as {"temperature": 0}
+  --system TEXT       in place of the agent's own system prompt
+  --timeout TIME      of one answer of the model (10m)
+  --whole             have the model answer in one piece
+  --incremental       show answers as they come, each piece judged; without it hooks judge
+                      the whole first
+  --parallel N        calls of tools that may run at once (4)
+  --compact-at N      shorten the conversation above so many messages (60; 0 = never)
+  --policy FILE       one more policy, which needs no trust; may be repeated
+  --root DIR          keep the user's policy and state below DIR
+  --network CIDR      let fetch reach it although it is not public; may be repeated
+  --transcript FILE   append the conversation to FILE, a message per line
+  --trace             print every event to standard error, and what hooks made of it
+  --json              the same as lines of JSON
+
+Exit code 0: there is an answer. 1: there is none. 3: hooks ended the turn.
+64: the command line is wrong. 130: it was cancelled.
+`
+
+// Exit codes.
+const (
+	exitFailed    = 1
+	exitBlocked   = 3
+	exitUsage     = 64
+	exitCancelled = 130
+)
+
+const maxPrompt = 1 << 20 // bytes of standard input
+
+var errCancelled = errors.New("cancelled")
+
+// Settings are a command line.
+type settings struct {
+	base, model, key, keyEnv, params, system string
+	root, transcript                         string
+	timeout                                  time.Duration
+	whole, incremental, trace, json          bool
+	parallel, compactAt                      int
+	policies, networks                       []string
+	prompt                                   string
+}
+
+func parse(args []string) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	env := func(name, otherwise string) string {
+		if value := os.Getenv(name); value != "" {
+			return value
+		}
+		return otherwise
+	}
+	list := func(into *[]string) func(string) error {
+		return func(value string) error { *into = append(*into, value); return nil }
+	}
+	flags.StringVar(&s.base, "base-url", env("OPENAI_BASE_URL", "https://api.openai.com/v1"), "")
+	flags.StringVar(&s.model, "model", os.Getenv("OPENAI_MODEL"), "")
+	flags.StringVar(&s.keyEnv, "key-env", "OPENAI_API_KEY", "")
+	flags.StringVar(&s.params, "params", "", "")
+	flags.StringVar(&s.system, "system", "", "")
+	flags.StringVar(&s.root, "root", "", "")
+	flags.StringVar(&s.transcript, "transcript", "", "")
+	flags.DurationVar(&s.timeout, "timeout", 10*time.Minute, "")
+	flags.BoolVar(&s.whole, "whole", false, "")
+	flags.BoolVar(&s.incremental, "incremental", false, "")
+	flags.BoolVar(&s.trace, "trace", false, "")
+	flags.BoolVar(&s.json, "json", false, "")
+	flags.IntVar(&s.parallel, "parallel", 4, "")
+	flags.IntVar(&s.compactAt, "compact-at", 60, "")
+	flags.Func("policy", "", list(&s.policies))
+	flags.Func("network", "", list(&s.networks))
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	words := flags.Args()
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") && i > 0 {
+			return nil, fmt.Errorf("%s stands behind the words: flags come first, and words in quotes", word)
+		}
+	}
+	var object map[string]any
+	switch {
+	case s.model == "":
+		return nil, errors.New("no model is named: give --model NAME, or set OPENAI_MODEL")
+	case s.params != "" && json.Unmarshal([]byte(s.params), &object) != nil:
+		return nil, fmt.Errorf("--params %s is no JSON object", s.params)
+	case s.timeout <= 0:
+		return nil, errors.New("--timeout has to be more than nothing")
+	}
+	s.prompt, s.key = strings.Join(words, " "), os.Getenv(s.keyEnv)
+	return s, nil
+}
+
+func main() { os.Exit(start(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// start is the program. It returns its exit code.
+func start(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	s, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "agent: error: %v\nagent: hint: run \"agent --help\"\n", err)
+		return exitUsage
+	}
+	a := &agent{settings: s, terminal: newTerminal(stdin, stdout, stderr)}
+	if s.prompt == "" && !a.person {
+		text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
+		if s.prompt = strings.TrimSpace(string(text)); s.prompt == "" {
+			a.say("%v\nagent: hint: run \"agent --help\"", errors.Join(errors.New("agent: error: there is nothing to do: give it words, or standard input"), err))
+			return exitUsage
+		}
+	}
+	if err := a.open(stderr); err != nil {
+		a.say("agent: error: %v", err)
+		return exitFailed
+	}
+	return a.run()
+}
+
+// An agent is one session at a terminal.
+type agent struct {
+	*settings
+	*terminal
+	cwd    string
+	guards *guards
+	host   *host.Host
+	loop   *host.Loop
+	kept   *os.File // the transcript; nil = none
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // of the turn; nil = there is none, or it is being cancelled
+}
+
+// open makes all that a session needs.
+func (a *agent) open(stderr io.Writer) (err error) {
+	if a.cwd, err = os.Getwd(); err != nil {
+		return err
+	}
+	var observers []grapnel.Observer
+	if a.trace || a.json {
+		colour := isTerminal(stderr) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		observers = append(observers, &trace{out: stderr, json: a.json, colour: colour})
+	}
+	networks, err := outbound.ParseNetworks(a.networks)
+	if err != nil {
+		return err
+	}
+	if a.guards, err = openGuards(a.root, a.cwd, a.policies, observers...); err != nil {
+		return err
+	}
+	if a.transcript != "" {
+		if !filepath.IsAbs(a.transcript) {
+			a.transcript = filepath.Join(a.cwd, a.transcript)
+		}
+		if a.kept, err = os.OpenFile(a.transcript, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+	}
+	note := a.say
+	if len(observers) > 0 {
+		note = func(string, ...any) {} // the trace tells it too
+	}
+	tools := newToolbox(a.cwd, a.keyEnv, outbound.Guard{Networks: networks}, note).tools()
+	a.loop = a.newLoop(append(tools, task(func() *host.Loop { return a.newLoop(tools) }, note)))
+	a.loop.Show, a.loop.Deliver = a.show, a.deliver
+	model := a.loop.Provider
+	a.loop.Provider = host.ProviderFunc(func(ctx context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {
+		if err := a.endLine(); err != nil {
+			return nil, err
+		}
+		return model.Generate(ctx, r, yield)
+	})
+	if a.kept != nil {
+		a.loop.Store = a.store
+	}
+	a.host = host.New(a.guards.engine, &host.Options{
+		Agent: grapnel.Agent{Name: "example-agent"}, Tools: host.Infos(a.loop.Tools), Approve: a.terminal, Incremental: a.incremental,
+		Tell: func(_ context.Context, message string) { a.say("%s", message) },
+	})
+	return nil
+}
+
+// newLoop is how the agent works, and its sub-agents too.
+func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
+	system := a.system
+	if system == "" {
+		system = fmt.Sprintf("You help a person with their files and programs. Use your tools, say what you have found and done, and be brief. A call that was blocked is not to be tried in another way.\nYou are in %s on %s.", a.cwd, runtime.GOOS)
+	}
+	model := &provider{base: a.base, key: a.key, whole: a.whole, limit: a.timeout, client: &http.Client{}}
+	loop := &host.Loop{
+		Provider: model, Name: a.model, System: system, Tools: tools, Parallel: a.parallel, CompactAt: a.compactAt,
+		Summarize: func(ctx context.Context, messages []host.Message, instructions string) (string, error) {
+			return a.summarize(ctx, model, messages, instructions)
+		},
+	}
+	if a.params != "" {
+		loop.Params = json.RawMessage(a.params)
+	}
+	return loop
+}
+
+// summarize has the model shorten a conversation.
+func (a *agent) summarize(ctx context.Context, model *provider, messages []host.Message, instructions string) (string, error) {
+	var talk strings.Builder
+	for i := range messages {
+		m := &messages[i]
+		fmt.Fprintf(&talk, "%s: %s\n", m.Role, m.Text())
+		for _, call := range m.ToolCalls {
+			fmt.Fprintf(&talk, "%s calls %s %s\n", m.Role, call.Name, call.Args)
+		}
+	}
+	request := host.Request{Model: a.model, Messages: []host.Message{
+		host.Text("system", strings.TrimSpace("Sum up this conversation of an agent so that it can go on without it: what is wanted, what was done, what was found, what is open. Name files and commands.\n"+instructions)),
+		host.Text("user", talk.String()),
+	}}
+	response, err := host.Model(ctx, request, func(ctx context.Context, request host.Request) (host.Response, error) {
+		response, err := model.Generate(ctx, &request, func(string) error { return nil })
+		if err != nil {
+			return host.Response{}, err
+		}
+		return *response, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("cannot shorten the conversation: %w", err)
+	}
+	summary := host.Message{Content: response.Content}
+	if response.FinishReason == host.FinishIncomplete || summary.Text() == "" {
+		return "", errors.New("cannot shorten the conversation: the summary broke off")
+	}
+	return summary.Text(), nil
+}
+
+func (a *agent) store(_ context.Context, m host.Message) error {
+	_, err := a.kept.Write(append(toJSON(m), '\n'))
+	return err
+}
+
+// run is the session, from its start to its end.
+func (a *agent) run() (exit int) {
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	defer a.watch(end)()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		a.host.Close(ctx)
+		err := a.guards.close(ctx)
+		if a.kept != nil {
+			err = errors.Join(err, a.kept.Close())
+		}
+		if err != nil {
+			a.say("agent: error: %v", err)
+			exit = max(exit, exitFailed)
+		}
+	}()
+	a.host.Open(ctx)
+	info := grapnel.Session{ID: rand.Text(), CWD: a.cwd, Root: a.guards.root, Model: a.model, Channel: channel, Transcript: a.transcript}
+	ctx, session, added, err := a.host.Start(ctx, info, "startup")
+	if err != nil {
+		a.say("agent: %v", err)
+		return exitBlocked
+	}
+	a.loop.Context = added
+	cause := "exit"
+	if a.prompt == "" {
+		exit = a.talk(ctx)
+	} else {
+		exit = a.turn(ctx, a.prompt)
+		cause = cmp.Or(map[int]string{0: "completed", exitCancelled: "cancelled"}[exit], "error")
+	}
+	session.End(ctx, cause)
+	return exit
+}
+
+// watch makes Ctrl-C cancel the turn, and a second one, or any other signal, the
+// session; the one after that ends the program where it stands.
+func (a *agent) watch(end context.CancelCauseFunc) (stop func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for s := range signals {
+			a.mu.Lock()
+			cancel := a.cancel
+			a.cancel = nil
+			a.mu.Unlock()
+			if cancel != nil && s == os.Interrupt {
+				cancel(errCancelled)
+				continue
+			}
+			signal.Stop(signals)
+			end(errCancelled)
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
+}
+
+// cancellable runs what Ctrl-C cancels.
+func (a *agent) cancellable(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	set := func(cancel context.CancelCauseFunc) {
+		a.mu.Lock()
+		a.cancel = cancel
+		a.mu.Unlock()
+	}
+	set(cancel)
+	defer set(nil)
+	return f(ctx)
+}
+
+// turn works on a prompt and says how that went, as an exit code.
+func (a *agent) turn(ctx context.Context, prompt string) int {
+	a.beginAnswer()
+	var answer *host.Answer
+	err := a.cancellable(ctx, func(ctx context.Context) (err error) {
+		host.FromContext(ctx).Received(ctx, grapnel.Message{Role: "user", Channel: channel, Content: prompt})
+		answer, err = a.loop.Run(ctx, host.Text("user", prompt))
+		return err
+	})
+	switch {
+	case errors.Is(err, errCancelled):
+		a.say("agent: cancelled")
+		return exitCancelled
+	case err != nil:
+		a.say("agent: error: %v", err)
+		return exitFailed
+	case answer.Outcome == host.Blocked:
+		return exitBlocked
+	}
+	return 0
+}
+
+// talk is the conversation at a terminal. Commands to the agent are no prompts, and no
+// hook sees them as such.
+func (a *agent) talk(ctx context.Context) int {
+	for {
+		fmt.Fprint(a.err, "> ")
+		text, ok := a.line(ctx)
+		if !ok {
+			if ctx.Err() != nil {
+				return exitCancelled
+			}
+			return 0
+		}
+		text = strings.TrimSpace(text)
+		command, rest, _ := strings.Cut(text, " ")
+		switch {
+		case text == "":
+		case command == "/exit":
+			return 0
+		case command == "/compact":
+			err := a.cancellable(ctx, func(ctx context.Context) error { return a.loop.Compact(ctx, "manual", rest) })
+			if err != nil {
+				a.say("agent: error: %v", err)
+				continue
+			}
+			a.say("agent: the conversation has %d messages", len(a.loop.Messages))
+		case strings.HasPrefix(text, "/"):
+			a.say("/compact [WHAT MATTERS]  shorten the conversation\n/exit                    end it\nCtrl-C cancels what is under way, and ends the session otherwise.")
+		default:
+			a.turn(ctx, text)
+		}
+	}
+}

@@ -1,0 +1,303 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func file(name, text string) txtar.File { return txtar.File{Name: name, Data: []byte(text)} }
+
+const listens = `version: 1
+hooks:
+  - name: why
+    on: agent.failed
+    run: grep -o '"cause":"[^"]*"' > ../failed
+  - name: end
+    on: session.end
+    run: grep -o '"cause":"[^"]*"' > ../ended
+`
+
+func (w *world) read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// An endpoint that gives no answer ends the turn with the reason, hooks are told of it,
+// and the session has its end.
+func TestEndpointFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		script string
+		args   []string
+		want   string
+	}{
+		"status":       {`{"status": 500, "say": "the disk is full"}`, nil, "answers 500 Internal Server Error: the disk is full"},
+		"breaks off":   {`{"say": "Once upon", "break": true}`, nil, "the model's answer broke off"},
+		"and judged":   {`{"say": "Once upon", "break": true}`, []string{"--incremental"}, "the model's answer broke off"},
+		"hangs":        {`{"hang": true}`, []string{"--timeout", "100ms"}, "no answer within 100ms (--timeout)"},
+		"stalls":       {`{"say": "Once upon", "hang": true}`, []string{"--timeout", "300ms"}, "no answer within 300ms (--timeout)"},
+		"no choices":   {`{"raw": "{\"choices\": []}"}`, nil, `the model's answer has no choices: {"choices": []}`},
+		"not JSON":     {`{"raw": "<html>\n"}`, []string{"--whole"}, "the model's answer has no choices: <html>"},
+		"nobody there": {``, []string{"--base-url", "http://127.0.0.1:1"}, "cannot ask the model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, test.script, []txtar.File{file("root/grapnel.yaml", listens)})
+			stdout, stderr, exit := w.run(t, append(test.args, "Tell a story")...)
+			if exit != exitFailed || !strings.Contains(stderr, test.want) {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", exit, stdout, stderr, exitFailed, test.want)
+			}
+			if got := w.read(t, "failed"); !strings.HasPrefix(got, `"cause":"`) {
+				t.Errorf("agent.failed says %s", got)
+			}
+			if got := w.read(t, "ended"); got != `"cause":"error"` {
+				t.Errorf("session.end says %s", got)
+			}
+		})
+	}
+}
+
+// Answers in one piece work as those in many, calls of tools too.
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}]}
+		{"say": "It says y."}`, []txtar.File{file("work/x", "y")})
+	stdout, stderr, exit := w.run(t, "--whole", "What is in x?")
+	if exit != 0 || stdout != "It says y.\n" || stderr != "read: x\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", exit, stdout, stderr)
+	}
+	if got := w.requests(); !strings.Contains(got, "tool a: y") || strings.Contains(got, "stream=") {
+		t.Errorf("the model was asked:\n%s", got)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key := w.asked[0]["key"]; key != "Bearer sk-of-the-endpoint" {
+		t.Errorf("the endpoint got the key %v", key)
+	}
+}
+
+// The model's key is not for the model, and what no guard opens is not fetched.
+func TestToolsKeepIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"calls": [{"id": "a", "name": "shell", "args": {"command": "echo key=$OPENAI_API_KEY"}}, {"id": "b", "name": "fetch", "args": {"url": "$URL/page", "bearer": "t0ps3cret"}}]}
+		{"say": "No."}`, []txtar.File{file("root/grapnel.yaml", "version: 1\nhooks:\n  - {name: all, on: permission.before, allow: true}\n")})
+	_, stderr, exit := w.run(t, "What is the key?")
+	got := w.requests()
+	if exit != 0 || !strings.Contains(got, "tool a: key=\n") || !strings.Contains(got, "127.0.0.1 is") || strings.Contains(got, "the token was right") {
+		t.Errorf("exit code %d, stderr %q, and the model was told:\n%s", exit, stderr, got)
+	}
+}
+
+// A run that is ended from outside ends what it started, tells hooks, and says so.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	for name, signals := range map[string][]os.Signal{"interrupt": {os.Interrupt}, "terminate": {syscall.SIGTERM}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, `{"calls": [{"id": "a", "name": "shell", "args": {"command": "sleep 1000 & echo $! > pid; echo > up; wait"}}]}`,
+				[]txtar.File{file("root/grapnel.yaml", listens+"  - {name: all, on: permission.before, allow: true}\n")})
+			cmd := w.command(t, "Wait")
+			said := &strings.Builder{}
+			cmd.Stderr = said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				if _, err := os.Stat(filepath.Join(w.dir, "work", "up")); err == nil {
+					break
+				} else if time.Now().After(deadline) {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range signals {
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != exitCancelled || !strings.Contains(said.String(), "agent: cancelled") {
+				t.Errorf("exit code %d, want %d; it says %q", got, exitCancelled, said)
+			}
+			if got := w.read(t, "ended"); got != `"cause":"cancelled"` {
+				t.Errorf("session.end says %s", got)
+			}
+			if got := w.read(t, "failed"); got != `"cause":"cancelled"` {
+				t.Errorf("agent.failed says %s", got)
+			}
+			// The shell's child is ended with it. What is left of it for an instant is a zombie.
+			for deadline := time.Now().Add(10 * time.Second); alive(t, w.read(t, "work/pid")); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("what the tool started is still there")
+				}
+			}
+		})
+	}
+}
+
+func alive(t *testing.T, pid string) bool {
+	t.Helper()
+	var n int
+	if err := json.Unmarshal([]byte(pid), &n); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err == nil {
+		return !strings.Contains(string(stat), ") Z ")
+	}
+	return syscall.Kill(n, 0) == nil
+}
+
+// A project's policy counts once a person has trusted it, and is named before that.
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, strings.Repeat(`{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}]}
+		{"say": "Done."}
+	`, 2), []txtar.File{
+		file("work/x", "y"), file("work/.git/HEAD", ""), file("work/sub/keep", ""),
+		file("work/grapnel.yaml", "version: 1\nhooks:\n  - {name: closed, on: tool.before, match: {tool: read}, block: Nothing is read here.}\n"),
+	})
+	name := filepath.Join(w.dir, "work", "grapnel.yaml")
+	if _, stderr, exit := w.run(t, "Read x"); exit != 0 || !strings.Contains(stderr, name) || strings.Contains(w.requests(), "Nothing is read here.") {
+		t.Errorf("exit code %d, stderr %q; the model was asked:\n%s", exit, stderr, w.requests())
+	}
+	x, wrong := policy.Examine(name, filepath.Dir(name), packs.FS)
+	if len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	if err := policy.Trusts(filepath.Join(w.dir, "root", "state", "trust")).Keep(x); err != nil {
+		t.Fatal(err)
+	}
+	cmd := w.command(t, "Read x")
+	cmd.Dir = filepath.Join(w.dir, "work", "sub")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(w.requests(), "tool a: The call was blocked: Nothing is read here.") {
+		t.Errorf("%v, %s; the model was asked:\n%s", err, out, w.requests())
+	}
+}
+
+// A worker is kept running for the session: it counts the calls.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}, {"id": "b", "name": "read", "args": {"path": "x"}}]}
+		{"say": "Done."}`, []txtar.File{
+		file("root/worker.sh", `echo '{"grapnel":1,"type":"hello"}'
+n=0
+while read -r line; do
+	case $line in *'"type":"event"'*) ;; *) continue ;; esac
+	n=$((n + 1)) id=${line#*\"id\":\"}
+	echo "{\"type\":\"answer\",\"id\":\"${id%%\"*}\",\"outcome\":{\"decision\":\"block\",\"reason\":\"call $n\"}}"
+done
+echo gone > ../gone
+`),
+		file("root/grapnel.yaml", "version: 1\nhooks:\n  - {name: count, on: tool.before, worker: sh worker.sh, on_error: closed}\n"),
+	})
+	_, stderr, exit := w.run(t, "--parallel", "1", "Read x twice")
+	if got := w.requests(); exit != 0 || !strings.Contains(got, "tool a: The call was blocked: call 1\n") || !strings.Contains(got, "tool b: The call was blocked: call 2\n") {
+		t.Errorf("exit code %d, stderr %q; the model was asked:\n%s", exit, stderr, got)
+	}
+	if got := w.read(t, "gone"); got != "gone" { // and ended with it, in its own time
+		t.Errorf("the worker says %q", got)
+	}
+}
+
+// --json writes the trace as Records.
+func TestJSONTrace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `{"say": "Hello."}`, nil)
+	stdout, stderr, exit := w.run(t, "--json", "Say hello")
+	if exit != 0 || stdout != "Hello.\n" {
+		t.Errorf("exit code %d, stdout %q", exit, stdout)
+	}
+	var kinds []string
+	for lines := bufio.NewScanner(strings.NewReader(stderr)); lines.Scan(); {
+		var rec grapnel.Record
+		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
+			t.Fatalf("%v in %s", err, lines.Text())
+		}
+		kinds = append(kinds, string(rec.Event))
+	}
+	want := "gateway.start session.start message.received prompt.before agent.before toolset.before model.before model.after agent.after response.before message.before message.sent session.end gateway.stop"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("the trace has %s, want %s", got, want)
+	}
+}
+
+// What is wrong with a command line is said with the way out, and ends with 64.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	for name, test := range map[string]struct {
+		args []string
+		exit int
+		want string
+	}{
+		"help":         {[]string{"--help"}, 0, "usage: agent"},
+		"unknown flag": {[]string{"--yes", "do"}, exitUsage, "-yes"},
+		"flag behind":  {[]string{"do", "--trace"}, exitUsage, "--trace stands behind the words"},
+		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is named: give --model NAME"},
+		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is no JSON object"},
+		"timeout":      {[]string{"--timeout", "0s", "do"}, exitUsage, "--timeout"},
+		"nothing":      {nil, exitUsage, "there is nothing to do"},
+		"network":      {[]string{"--network", "here", "do"}, exitFailed, "here"},
+		"policy":       {[]string{"--policy", "absent.yaml", "do"}, exitFailed, "absent.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, exit := w.run(t, test.args...)
+			if exit != test.exit || !strings.Contains(stdout+stderr, test.want) {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", exit, stdout, stderr, test.exit, test.want)
+			}
+			if test.exit == exitUsage && !strings.Contains(stderr, `hint: run "agent --help"`) {
+				t.Errorf("no hint: %q", stderr)
+			}
+		})
+	}
+}
+
+// What hooks end has an exit code of its own, and a session that a hook does not let
+// begin has an end all the same.
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ hook, want string }{
+		"prompt":  {"{name: no, on: prompt.before, block: Not today.}", "Not done: Not today.\n"},
+		"message": {"{name: no, on: message.before, block: Not today.}", "(no answer: a hook has withheld it)\n"},
+		"halt":    {`{name: no, on: tool.before, run: 'echo "{\"halt\":\"Enough.\"}"'}`, "The call was blocked: Enough.\n"},
+		"session": {`{name: no, on: session.start, run: 'echo "{\"halt\":\"Not today.\"}"'}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := `{"say": "Hello."}`
+			if name == "halt" {
+				script = `{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}]}`
+			}
+			w := newWorld(t, script, []txtar.File{file("root/grapnel.yaml", listens+"  - "+test.hook+"\n")})
+			stdout, stderr, exit := w.run(t, "Say hello")
+			if exit != exitBlocked || stdout != test.want {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", exit, stdout, stderr, exitBlocked, test.want)
+			}
+			if got := w.read(t, "ended"); got != `"cause":"error"` {
+				t.Errorf("session.end says %s", got)
+			}
+			if name == "session" && !strings.Contains(stderr, "Not today.") {
+				t.Errorf("stderr %q does not say why", stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// Servers cut answers into pieces each in their own way.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	call := func(id, name, args string) host.ToolCall {
+		return host.ToolCall{ID: id, Name: name, Args: json.RawMessage(args)}
+	}
+	const done = `{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`
+	for name, test := range map[string]struct {
+		lines []string
+		text  string
+		calls []host.ToolCall
+		end   string
+		err   string
+	}{
+		"calls that come mixed": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read"}},{"index":1,"id":"b","function":{"name":"shell"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":"{\"x\":"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}},{"index":1,"function":{"arguments":"1}"}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", "{}"), call("b", "shell", `{"x":1}`)}, end: "tool_calls",
+		},
+		"all of one index": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{}"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"read","arguments":"{\"y\":2}"}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", "{}"), call("b", "read", `{"y":2}`)}, end: "tool_calls",
+		},
+		"ID and name in each piece": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{\"z\""}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":":3}"}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", `{"z":3}`)}, end: "tool_calls",
+		},
+		"arguments that are no JSON": {
+			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{oops"}}]},"finish_reason":"stop"}]}`, "[DONE]"},
+			calls: []host.ToolCall{call("a", "read", `"{oops"`)}, end: "stop",
+		},
+		"no arguments": {
+			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read"}}]},"finish_reason":"stop"}]}`, "[DONE]"},
+			calls: []host.ToolCall{call("a", "read", `{}`)}, end: "stop",
+		},
+		"no last line": {
+			lines: []string{`{"choices":[{"delta":{"content":"Hi <b>"}}]}`, `{"choices":[{"delta":{"content":null},"finish_reason":"stop"}]}`, `{"choices":[]}`},
+			text:  "Hi <b>", end: "stop",
+		},
+		"half an answer": {lines: []string{`{"choices":[{"delta":{"content":"Hi"}}]}`}, text: "Hi", end: host.FinishIncomplete},
+		"half a call": {
+			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"shell","arguments":"{}"}}]}}]}`}, end: host.FinishIncomplete,
+		},
+		"an error":   {lines: []string{`{"error":{"message":"no memory"}}`}, err: `the model's endpoint gave up: {"message":"no memory"}`},
+		"not JSON":   {lines: []string{`<html>`}, err: "cannot read a piece of the model's answer: <html>"},
+		"a new line": {lines: []string{`{"choices":[{"delta":{"content":"a\nb"},"finish_reason":"stop"}]}`, "[DONE]", "never read"}, text: "a\nb", end: "stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var in, out strings.Builder
+			for _, line := range test.lines {
+				in.WriteString(": alive\r\n\r\ndata: " + line + "\r\n\r\n")
+			}
+			p := &provider{}
+			r, err := p.pieces(t.Context(), strings.NewReader(in.String()), func(piece string) error { out.WriteString(piece); return nil })
+			if err != nil || test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Fatalf("error %v, want %q", err, test.err)
+				}
+				return
+			}
+			got := host.Message{Content: r.Content}
+			if got.Text() != test.text || out.String() != test.text || r.FinishReason != test.end {
+				t.Errorf("text %q in pieces %q, ends with %s; want %q and %s", got.Text(), out.String(), r.FinishReason, test.text, test.end)
+			}
+			if diff := cmp.Diff(test.calls, r.ToolCalls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A call without an ID gets one, since its result names it.
+func TestCallsHaveIDs(t *testing.T) {
+	t.Parallel()
+	a := assembly{}
+	for range 2 {
+		a.call(wireCall{Function: wireFunction{Name: "read"}})
+	}
+	r := a.response()
+	if len(r.ToolCalls) != 2 || r.ToolCalls[0].ID == "" || r.ToolCalls[0].ID == r.ToolCalls[1].ID {
+		t.Errorf("calls %+v want IDs of their own", r.ToolCalls)
+	}
+}
+
+// Who reads pieces and has enough ends the answer.
+func TestYieldEndsAnswer(t *testing.T) {
+	t.Parallel()
+	enough := errors.New("enough")
+	p := &provider{}
+	_, err := p.pieces(t.Context(), strings.NewReader("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: broken"), func(string) error { return enough })
+	if !errors.Is(err, enough) {
+		t.Errorf("error %v, want %v", err, enough)
+	}
+}
+
+// A request is what servers understand: arguments are texts, results too, and what a
+// model wrote goes back to it as it was.
+func TestRequestBody(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	body, err := p.body(&host.Request{
+		Model: "m", ToolChoice: "any", Params: json.RawMessage(`{"temperature":0}`), Tools: []host.ToolSchema{{Name: "read", Schema: json.RawMessage(`{}`)}},
+		Messages: []host.Message{
+			{Role: "assistant", Content: json.RawMessage("null"), ToolCalls: []host.ToolCall{{ID: "a", Name: "read", Args: json.RawMessage(`{"x":"<"}`)}, {ID: "b", Name: "read", Args: json.RawMessage(`"{oops"`)}}},
+			{Role: "tool", ToolCallID: "a", Content: json.RawMessage(`{"n":1}`)},
+		},
+	})
+	want := `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"read","arguments":"{\"x\":\"<\"}"}},{"id":"b","type":"function","function":{"name":"read","arguments":"{oops"}}]},` +
+		`{"role":"tool","content":"{\"n\":1}","tool_call_id":"a"}],"model":"m","stream":true,"temperature":0,"tool_choice":"required","tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
+	if err != nil || string(body) != want {
+		t.Errorf("body %s, %v; want %s", body, err, want)
+	}
+}
+
+// Text of a model neither steers a terminal nor writes lines of the trace.
+func TestTraceIsPlain(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	tr := &trace{out: &out, colour: true}
+	tr.Observe(context.Background(), &grapnel.Record{
+		Event: grapnel.ToolBefore, Tool: "shell\nmessage.sent", Decision: grapnel.Block, MS: 1.5,
+		Reasons: []grapnel.Reason{{Text: "no\x1b[2J\u202e\ntool.before shell allow"}},
+		Input:   &grapnel.Event{Tool: &grapnel.Tool{ID: "a\x07"}},
+	})
+	want := "tool.before       shell message.sent \x1b[31mblock\x1b[0m     1.50 ms  a\uFFFD\n    because  no\uFFFD[2J\uFFFD tool.before shell allow\n"
+	if out.String() != want {
+		t.Errorf("the trace is %q, want %q", out.String(), want)
+	}
+}
+
+// Nobody sits at the null device, or at a file.
+func TestNoTerminal(t *testing.T) {
+	t.Parallel()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if isTerminal(null) || isTerminal(file) || isTerminal(&strings.Builder{}) {
+		t.Error("what is no terminal is taken for one")
+	}
+}

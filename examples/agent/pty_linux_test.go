@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runAtTerminal runs an agent whose standard input and error are a terminal, and types
+// there. Each line of types is what has to be shown first, " => ", and what is typed
+// then, if anything; ^C is Ctrl-C, and \n begins another line.
+func (w *world) runAtTerminal(t *testing.T, types string, args ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	person, program, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer person.Close()
+	cmd := w.command(t, args...)
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, &out, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = program.Close()
+	screen := &screen{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		screen.read(person)
+	}()
+	for line := range strings.Lines(types) {
+		until, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " => ")
+		if err := screen.await(until); err != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			t.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
+		text = strings.ReplaceAll(text, `\n`, "\n") + "\n"
+		if text == "^C\n" {
+			text = "\x03"
+		}
+		if _, err := person.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait()
+	<-done
+	return out.String(), screen.text(), cmd.ProcessState.ExitCode()
+}
+
+// A screen is what a terminal has shown.
+type screen struct {
+	mu    sync.Mutex
+	shown bytes.Buffer
+	seen  int
+}
+
+func (s *screen) read(person *os.File) {
+	buffer := make([]byte, 4096)
+	for {
+		n, err := person.Read(buffer)
+		s.mu.Lock()
+		s.shown.Write(buffer[:n])
+		s.mu.Unlock()
+		if err != nil { // EIO is how the end of a terminal reads
+			return
+		}
+	}
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown.String()
+}
+
+// await waits until a text is shown that was not seen yet.
+func (s *screen) await(text string) error {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		all := s.text()
+		if i := strings.Index(all[s.seen:], text); i >= 0 {
+			s.seen += i + len(text)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not shown:\n%s", text, s.text())
+}
+
+// openTerminal returns both ends of a pseudo terminal.
+func openTerminal() (person, program *os.File, err error) {
+	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = person.Close()
+		}
+	}()
+	raw, err := person.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	n := 0
+	if errCall := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}); errCall != nil || err != nil {
+		return nil, nil, errors.Join(errCall, err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	return person, program, err
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// maxOutput is how many bytes of what a tool gives the model reads.
+const maxOutput = 64 << 10
+
+// A toolbox is what tools work with.
+type toolbox struct {
+	dir    string   // where paths begin
+	env    []string // of shells
+	client *http.Client
+	note   func(format string, args ...any) // tells the person what is done
+}
+
+func newToolbox(dir string, secret string, guard outbound.Guard, note func(format string, args ...any)) *toolbox {
+	var env []string
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name != secret { // the model's key is not for the model
+			env = append(env, v)
+		}
+	}
+	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return guard.CheckAddr(to.Addr())
+	}}
+	return &toolbox{dir: dir, env: env, note: note, client: &http.Client{
+		Timeout:   time.Minute,
+		Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, DisableKeepAlives: true},
+		// Rules have judged one address, and where that points to was not asked about.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// tools lists what the agent can do. Shell, write and fetch want consent unless a
+// rule allows them.
+func (b *toolbox) tools() []host.AgentTool {
+	return []host.AgentTool{
+		{
+			ToolInfo: host.ToolInfo{
+				Name: "shell", Class: grapnel.ClassShell, Ask: true,
+				Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}},
+			},
+			Description: "Runs a shell command line in the working directory, and returns what it prints and its exit code.",
+			Schema:      json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
+			Run:         run(b.shell),
+		},
+		{
+			ToolInfo: host.ToolInfo{
+				Name: "read", Class: grapnel.ClassRead,
+				Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}},
+			},
+			Description: "Returns the content of a text file.",
+			Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`),
+			Run:         run(b.read),
+		},
+		{
+			ToolInfo: host.ToolInfo{
+				Name: "write", Class: grapnel.ClassWrite, Ask: true,
+				Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}},
+			},
+			Description: "Writes a file, in place of one that is there, and makes the directories above it.",
+			Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}`),
+			Run:         run(b.write),
+		},
+		{
+			ToolInfo: host.ToolInfo{
+				Name: "fetch", Class: grapnel.ClassFetch, Ask: true, Secrets: []string{"bearer"},
+				Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}},
+			},
+			Description: "Gets a page over HTTP. bearer is a token to authorise with. Redirects are not followed.",
+			Schema:      json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"bearer":{"type":"string"}},"required":["url"]}`),
+			Run:         run(b.fetch),
+		},
+	}
+}
+
+// run is a tool that takes texts and gives one. The names of its arguments have to be
+// spelt as they are: a member "Command" beside a "command" would be one that rules have
+// not seen.
+func run(tool func(ctx context.Context, in map[string]string) (string, error)) host.ToolFunc {
+	return func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+		var in map[string]string
+		if err := json.Unmarshal(input, &in); err != nil {
+			return nil, fmt.Errorf("cannot read the arguments: %w; give an object of texts, as the schema says", err)
+		}
+		text, err := tool(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return toJSON(text), nil
+	}
+}
+
+func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, error) {
+	line := in["command"]
+	if line == "" {
+		return "", errors.New("there is no command")
+	}
+	b.note("shell: %s", line)
+	args := []string{"/bin/sh", "-c", line}
+	if runtime.GOOS == "windows" {
+		args = []string{"cmd", "/C", line}
+	}
+	end, err := process.System.Run(ctx, &process.Program{Args: args, Env: b.env, Dir: b.dir, MaxOutput: maxOutput})
+	if err != nil {
+		return "", err
+	}
+	text := said(end.Stdout) + said(end.Stderr)
+	switch {
+	case end.Stopped != nil:
+		return "", fmt.Errorf("ended before it was done: %w\n%s", end.Stopped, text)
+	case end.Signal != "":
+		return "", fmt.Errorf("ended by %s\n%s", end.Signal, text)
+	case end.Exit != 0:
+		return "", fmt.Errorf("exit code %d\n%s", end.Exit, text)
+	}
+	return text, nil
+}
+
+func said(o process.Output) string {
+	if o.Cut == 0 {
+		return string(o.Head)
+	}
+	return fmt.Sprintf("%s\n[%d more bytes]\n", o.Head, o.Cut)
+}
+
+func (b *toolbox) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(b.dir, name)
+}
+
+func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) {
+	b.note("read: %s", in["path"])
+	name := b.path(in["path"])
+	if info, err := os.Stat(name); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() { // a pipe may never be written to
+		return "", fmt.Errorf("%s is no file", in["path"])
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return upTo(f)
+}
+
+// upTo reads as much as the model may read, and says where there is more.
+func upTo(r io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxOutput+1))
+	if len(text) > maxOutput {
+		return string(text[:maxOutput]) + "\n[there is more]\n", err
+	}
+	return string(text), err
+}
+
+func (b *toolbox) write(_ context.Context, in map[string]string) (string, error) {
+	content, ok := in["content"]
+	if !ok {
+		return "", errors.New("there is no content")
+	}
+	b.note("write: %s", in["path"])
+	name := b.path(in["path"])
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // a project's directory, as an editor makes it
+		return "", err
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:gosec // as above
+		return "", err
+	}
+	return fmt.Sprintf("wrote %d bytes", len(content)), nil
+}
+
+func (b *toolbox) fetch(ctx context.Context, in map[string]string) (string, error) {
+	b.note("fetch: %s", in["url"])
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in["url"], nil)
+	if err != nil {
+		return "", err
+	}
+	if in["bearer"] != "" {
+		req.Header.Set("Authorization", "Bearer "+in["bearer"])
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := upTo(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	if to := resp.Header.Get("Location"); to != "" {
+		text = "points to " + to + "\n" + text
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return "", fmt.Errorf("%s\n%s", resp.Status, text)
+	}
+	return resp.Status + "\n" + text, nil
+}
+
+// task is the tool that has a sub-agent work: on a conversation of its own, with the
+// hooks of the session.
+func task(newLoop func() *host.Loop, note func(format string, args ...any)) host.AgentTool {
+	return host.AgentTool{
+		ToolInfo:    host.ToolInfo{Name: "task", Class: grapnel.ClassTask},
+		Description: "Has a sub-agent work on a task and returns its answer. It knows nothing of this conversation.",
+		Schema:      json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","description":"the task, with all that is to know"}},"required":["prompt"]}`),
+		Run: run(func(ctx context.Context, in map[string]string) (string, error) {
+			note("task: %s", in["prompt"])
+			loop := newLoop()
+			return host.Subagent(ctx, grapnel.Subagent{ID: rand.Text(), Type: "task"}, in["prompt"], func(ctx context.Context, prompt string) (string, error) {
+				answer, err := loop.Run(ctx, host.Text("user", prompt))
+				switch {
+				case err != nil:
+					return "", err
+				case answer.Outcome == host.Blocked:
+					return answer.Text(), answer.Refusal
+				}
+				return answer.Text(), nil
+			})
+		}),
+	}
+}

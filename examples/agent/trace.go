@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A trace prints each event as it was answered: what was decided, by which hooks, what
+// they changed, and how long it took.
+type trace struct {
+	out    io.Writer
+	json   bool // a Record per line
+	colour bool
+
+	mu sync.Mutex
+}
+
+// maxShown is how much of a changed value is shown.
+const maxShown = 200
+
+// Observe prints a Record. It is what makes the trace a [grapnel.Observer].
+func (t *trace) Observe(_ context.Context, rec *grapnel.Record) {
+	text := string(toJSON(rec)) + "\n"
+	if !t.json {
+		text = t.text(rec)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = io.WriteString(t.out, text)
+}
+
+func (t *trace) text(rec *grapnel.Record) string {
+	var b strings.Builder
+	word := rec.Decision.String()
+	if rec.Decision == grapnel.None {
+		word = "-"
+	}
+	fmt.Fprintf(&b, "%-17s %-6s %s %8.2f ms", rec.Event, inLine(rec.Tool), t.paint(rec.Decision, fmt.Sprintf("%-5s", word)), rec.MS)
+	if in := rec.Input; in != nil {
+		if in.Tool != nil && in.Tool.ID != "" {
+			b.WriteString("  " + inLine(in.Tool.ID))
+		}
+		if in.Session.Subagent != nil {
+			b.WriteString("  in a sub-agent")
+		}
+	}
+	b.WriteByte('\n')
+	detail := func(what, text string) {
+		text = inLine(text)
+		if len(text) > maxShown {
+			text = strings.ToValidUTF8(text[:maxShown], "") + " ..."
+		}
+		fmt.Fprintf(&b, "    %-8s %s\n", what, text)
+	}
+	for _, run := range rec.Hooks {
+		var did []string
+		if run.Decision != grapnel.None {
+			did = append(did, run.Decision.String())
+		}
+		for _, field := range run.Changed {
+			did = append(did, "sets "+string(field))
+		}
+		if run.Outcome != nil && len(run.Outcome.Context) > 0 {
+			did = append(did, "adds context")
+		}
+		if run.Outcome != nil && run.Outcome.Message != "" {
+			did = append(did, "tells the person")
+		}
+		if run.Halt {
+			did = append(did, "ends the turn")
+		}
+		if run.Expired {
+			did = append(did, "does not count")
+		}
+		if run.Async {
+			did = append(did, "runs later")
+		}
+		if run.Error != "" {
+			did = append(did, "failed: "+run.Error)
+		}
+		if len(did) == 0 {
+			did = append(did, "no opinion")
+		}
+		detail("by", fmt.Sprintf("%s (%s): %s", run.Name, place(&run), strings.Join(did, ", ")))
+	}
+	for _, r := range rec.Reasons {
+		detail("because", r.Text)
+	}
+	if v := rec.Verdict; v != nil {
+		for _, field := range rec.Changed {
+			for _, text := range changes(rec.Input, field, v.Changes[field]) {
+				detail("now", text)
+			}
+		}
+		for _, text := range v.Context {
+			detail("context", text)
+		}
+	}
+	if rec.Halt != "" {
+		detail("halt", rec.Halt)
+	}
+	return b.String()
+}
+
+// changes says what a field is now: of an object the members that are not as they were.
+func changes(in *grapnel.Event, field grapnel.Field, now json.RawMessage) []string {
+	var was json.RawMessage
+	switch {
+	case in == nil:
+	case field == grapnel.FieldInput && in.Tool != nil:
+		was = in.Tool.Input
+	case field == grapnel.FieldRequest && in.Model != nil:
+		was = in.Model.Request
+	case field == grapnel.FieldMessage && in.Message != nil:
+		was = in.Message.Raw
+	}
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(was, &before) != nil || json.Unmarshal(now, &after) != nil {
+		return []string{fmt.Sprintf("%s = %s", field, now)}
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if !bytes.Equal(before[name], after[name]) {
+			all = append(all, fmt.Sprintf("%s.%s = %s", field, name, after[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[name]; !ok {
+			all = append(all, fmt.Sprintf("%s.%s is gone", field, name))
+		}
+	}
+	return all
+}
+
+// inLine is a text inside of a line: who wrote it writes no line of their own.
+func inLine(text string) string { return strings.Join(strings.Fields(plain(text)), " ") }
+
+// place is where a hook stands: FILE:LINE.
+func place(run *grapnel.HookRun) string {
+	if run.Line == 0 {
+		return run.Source
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(run.Source), run.Line)
+}
+
+func (t *trace) paint(d grapnel.Decision, text string) string {
+	code := map[grapnel.Decision]string{grapnel.Block: "31", grapnel.Ask: "33", grapnel.Allow: "32"}[d]
+	if !t.colour || code == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
