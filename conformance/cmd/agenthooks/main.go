@@ -1,0 +1,136 @@
+// Command agenthooks runs conformance vectors of the Agent Hooks Specification through
+// Grapnel's own agent loop, with only the model and the tools scripted.
+//
+//	go run ./conformance/cmd/agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR
+//
+// DIR holds the vectors (AH-CTK-*.json); identities in DIR/../golden/identity.json are
+// compared too. It prints a table of the parts, all that failed with what came and what
+// was expected, and all that was skipped with the reason; with --json, what is declared
+// and then each part as a line of JSON. The last line is always "N passed, N failed, N
+// skipped". The exit code is 0 when nothing failed, 1 when something did, and 2 when the
+// command line is wrong or there is nothing to run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/grapnel-dev/grapnel/conformance/agenthooks"
+	adapter "github.com/grapnel-dev/grapnel/host/agenthooks"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	failed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "agenthooks: error: %v\n", err)
+		os.Exit(2)
+	case failed:
+		os.Exit(1)
+	}
+}
+
+// run runs what the arguments name. An error is about the arguments.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
+	var opts agenthooks.Options
+	flags := flag.NewFlagSet("agenthooks", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR")
+		flags.PrintDefaults()
+	}
+	asJSON := flags.Bool("json", false, "print what is declared and each part as a line of JSON")
+	flags.Func("run", "run only the vectors whose id matches this `RE`", func(pattern string) (err error) {
+		opts.Only, err = regexp.Compile(pattern)
+		return err
+	})
+	flags.Func("posture", "declare this `posture` at a tool when the host fails: continue (default) or terminate", func(text string) error {
+		opts.Posture = adapter.Posture(text)
+		if opts.Posture != adapter.Continue && opts.Posture != adapter.Terminate {
+			return errors.New("want continue or terminate")
+		}
+		return nil
+	})
+	flags.Func("caps", "declare only these capabilities, a `LIST` with commas", func(list string) error {
+		opts.Capabilities = strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' })
+		if opts.Capabilities == nil {
+			opts.Capabilities = []string{}
+		}
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	if flags.NArg() != 1 {
+		flags.Usage()
+		return false, fmt.Errorf("want one directory, got %d", flags.NArg())
+	}
+	vectors, err := agenthooks.Load(flags.Arg(0))
+	if err != nil {
+		return false, err
+	}
+	golden, err := agenthooks.Golden(flags.Arg(0), opts.Only)
+	if err != nil {
+		return false, err
+	}
+	results := append(agenthooks.Run(ctx, vectors, &opts), golden...)
+	if len(results) == 0 {
+		return false, fmt.Errorf("there is no such vector in %s", flags.Arg(0))
+	}
+	parts := agenthooks.Parts(results)
+	say := sayText
+	if *asJSON {
+		say = sayJSON
+	}
+	if err := say(stdout, parts, agenthooks.Declare(&opts)); err != nil {
+		return false, fmt.Errorf("cannot print the results: %w", err)
+	}
+	var all agenthooks.Part
+	for _, p := range parts {
+		all.Passed, all.Failed, all.Skipped = all.Passed+p.Passed, all.Failed+p.Failed, all.Skipped+p.Skipped
+	}
+	_, err = fmt.Fprintf(stdout, "%d passed, %d failed, %d skipped\n", all.Passed, all.Failed, all.Skipped)
+	return all.Failed > 0, err
+}
+
+func sayJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declaration) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(map[string]any{"declared": declared}); err != nil {
+		return err
+	}
+	for i := range parts {
+		if err := e.Encode(&parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sayText(w io.Writer, parts []agenthooks.Part, _ agenthooks.Declaration) error {
+	for i := range parts {
+		for j := range parts[i].Results {
+			if _, err := io.WriteString(w, parts[i].Results[j].String()); err != nil {
+				return err
+			}
+		}
+	}
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "part\tpassed\tfailed\tskipped")
+	for _, p := range parts {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", p.Part, p.Passed, p.Failed, p.Skipped)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,177 @@
+package agenthooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// What Grapnel's own engine says is one interceptor's verdict. Three things differ:
+//
+//   - Our Allow means "skip the agent's prompt", theirs "no objection". Ours is theirs too,
+//     and theirs never becomes ours.
+//   - A failure that a hook lets count as open is a failure of the interceptor, and denies.
+//   - What their words cannot say (a halt, context at the start of a session, a call to
+//     make next) our own host is told beside the verdict.
+
+// heard is where an Observer of the engine puts which of its hooks have failed open.
+type heard struct{}
+
+// failures is what went wrong in one firing of the engine.
+type failures struct{ timeouts, errors int }
+
+// judgeBy lets an engine judge.
+func judgeBy(engine *grapnel.Engine) (func(ctx context.Context, em *emission) (reply, error), error) {
+	engine, err := engine.With() // so that its own firings are not watched
+	if err != nil {
+		return nil, err
+	}
+	engine.AddObserver(grapnel.ObserverFunc(func(ctx context.Context, rec *grapnel.Record) {
+		failed, ok := ctx.Value(heard{}).(*failures)
+		if !ok {
+			return
+		}
+		for i := range rec.Hooks {
+			switch run := &rec.Hooks[i]; {
+			case !run.FailOpen:
+			case run.Cause == grapnel.CauseTimeout:
+				failed.timeouts++
+			default:
+				failed.errors++
+			}
+		}
+	}))
+	return func(ctx context.Context, em *emission) (reply, error) {
+		ev, err := em.event()
+		if err != nil {
+			return reply{}, err
+		}
+		var failed failures
+		v := engine.In(ctx).Fire(context.WithValue(ctx, heard{}, &failed), ev)
+		switch {
+		case failed.errors > 0:
+			return reply{own: &v}, fmt.Errorf("%d hooks could not answer", failed.errors+failed.timeouts)
+		case failed.timeouts > 0:
+			return reply{own: &v}, errLate
+		}
+		verdict := em.verdictOf(&v)
+		return reply{verdict.JSON(), &v}, nil
+	}, nil
+}
+
+// verdictOf says in the specification's words what our engine decided.
+func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
+	deny := func(message string) *Verdict {
+		reason := namespace
+		if len(v.Reasons) > 0 {
+			reason += ":" + v.Reasons[0].Hook
+		}
+		return &Verdict{Decision: Deny, Reason: reason, Message: message}
+	}
+	if v.Decision == grapnel.Block || v.Halt != "" {
+		return deny(strings.Join(slices.DeleteFunc([]string{v.Reason(), v.Halt}, func(s string) bool { return s == "" }), "\n"))
+	}
+	target, changed, lost := em.changedBy(v)
+	switch {
+	case lost != "":
+		// What cannot be told becomes the stricter thing.
+		v.Lost = append(v.Lost, lost+": told as block")
+		return deny(lost + " must be changed, and an interceptor cannot do that")
+	case v.Decision == grapnel.Ask && changed:
+		// Whoever lifts a deny would let pass what was to be changed first.
+		v.Lost = append(v.Lost, "ask beside a change: told as block")
+		v.Reasons = append(v.Reasons, grapnel.Reason{
+			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", appendJSON(nil, target)), Cause: grapnel.CauseDecision,
+		})
+		return deny(v.Reason())
+	case v.Decision == grapnel.Ask:
+		ask := deny(v.Reason())
+		ask.Approval = json.RawMessage("{}")
+		return ask
+	case changed:
+		return &Verdict{Decision: Transform, Transform: &Change{Path: roots[0], Value: appendJSON(nil, target)}}
+	default:
+		return &Verdict{Decision: Allow}
+	}
+}
+
+// changedBy is the target as our engine wants it. What it wants to change and an
+// interceptor cannot is lost.
+func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, lost string) {
+	target = em.target()
+	input, _ := target.(map[string]any)
+	if content, is := input["content"].(string); is && em.ev.Kind == grapnel.PromptBefore && len(v.Context) > 0 {
+		target, changed = put(input, "content", below(content, v.Context)), true
+	}
+	for _, f := range slices.Sorted(maps.Keys(v.Changes)) {
+		if f == grapnel.FieldNext {
+			continue // our own host makes that call, and it is judged as any other
+		}
+		value, err := parse(v.Changes[f], string(f))
+		if err != nil {
+			return target, changed, string(f)
+		}
+		changed = true
+		switch whole, _ := value.(map[string]any); {
+		case em.ev.Kind == grapnel.PromptBefore:
+			content := like(input["content"], value)
+			if text, is := content.(string); is {
+				content = below(text, v.Context)
+			}
+			target = put(input, "content", content)
+		case f == grapnel.FieldRequest && em.sameBut(em.ev.Model.Request, whole, "messages"):
+			target = whole["messages"]
+		case em.ev.Kind == grapnel.ModelAfter && em.sameBut(em.ev.Model.Response, whole, responseMembers...):
+			object := map[string]any{}
+			for _, name := range responseMembers {
+				object[name] = whole[name]
+			}
+			target = object
+		case em.ev.Kind == grapnel.ResponseBefore:
+			target = put(input, "content", value)
+		case f == grapnel.FieldInput, f == grapnel.FieldOutput && em.ev.Kind != grapnel.ToolBefore:
+			target = value
+		default:
+			return target, changed, string(f)
+		}
+	}
+	return target, changed, ""
+}
+
+// like is a prompt's text as content of the kind that it was: our hooks see content that
+// is no text as the JSON of it.
+func like(was, now any) any {
+	text, _ := now.(string)
+	if object, err := parse([]byte(text), ""); err == nil && isObject(was) && isObject(object) {
+		return object
+	}
+	return now
+}
+
+// sameBut reports whether an object differs from what it was in no other members.
+func (em *emission) sameBut(was json.RawMessage, now map[string]any, members ...string) bool {
+	v, err := parse(was, "")
+	before, is := v.(map[string]any)
+	if err != nil || !is || now == nil {
+		return false
+	}
+	rest := func(tree map[string]any) string {
+		tree = maps.Clone(tree)
+		maps.DeleteFunc(tree, func(name string, _ any) bool { return slices.Contains(members, name) })
+		return string(appendJSON(nil, tree))
+	}
+	return rest(before) == rest(now)
+}
+
+// below puts context below a text.
+func below(text string, context []string) string {
+	if len(context) == 0 {
+		return text
+	}
+	return text + "\n\n" + strings.Join(context, "\n")
+}

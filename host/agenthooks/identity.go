@@ -1,0 +1,112 @@
+package agenthooks
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A Provider gives a context its identity: a text that an answer of the approval seam
+// has to repeat, and by which records of one action are found. It is a pure function of
+// the context. Its error refuses the context, so that the action is denied; it should
+// name the place and the rule, never the value.
+type Provider struct {
+	Name     string // in records: lower-case letters, digits, - and _, not beginning with jcs
+	Identify func(context json.RawMessage) (string, error)
+}
+
+// JCS is the provider that the specification defines: the SHA-256 of the canonical JSON
+// of what every host has to say at the point. Optional members never change it.
+// Integers beyond ±9007199254740991 are refused.
+var JCS = &Provider{Name: "jcs-sha256", Identify: func(context json.RawMessage) (string, error) {
+	tree, err := parseContext(context)
+	if err != nil {
+		return "", err
+	}
+	return identify(tree)
+}}
+
+// Unbound is the provider that gives no identities. Then nothing ties an approval to
+// what was approved, and whoever claims conformance has to say so.
+var Unbound = &Provider{}
+
+var providers = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+func (p *Provider) check() error {
+	switch {
+	case p == JCS, p == Unbound:
+		return nil
+	case !providers.MatchString(p.Name):
+		return fmt.Errorf("identity provider %q: want a name of lower-case letters, digits, - and _", p.Name)
+	case strings.HasPrefix(p.Name, "jcs"):
+		return fmt.Errorf("identity provider %q: names that begin with jcs are the specification's", p.Name)
+	case p.Identify == nil:
+		return fmt.Errorf("identity provider %q: it has no Identify", p.Name)
+	}
+	return nil
+}
+
+// name is how records name the provider.
+func (p *Provider) name() *string {
+	if p == Unbound {
+		return nil
+	}
+	return &p.Name
+}
+
+// of is the identity of an emission, nil if the provider gives none. A provider that
+// panics or says nothing has failed.
+func (p *Provider) of(em *emission) (identity *string, err error) {
+	if p == Unbound {
+		return nil, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			identity, err = nil, &panicked{r}
+		}
+	}()
+	var text string
+	if p == JCS {
+		text, err = identify(em.tree) // what Identify would parse again
+	} else {
+		text, err = p.Identify(em.copy())
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case text == "":
+		return nil, &unfit{"identity", "none was given"}
+	}
+	return &text, nil
+}
+
+// identify hashes the projection of a context: the members that its point and all
+// points require, and nothing else.
+func identify(tree map[string]any) (string, error) {
+	p, err := checkContext(tree)
+	if err != nil {
+		return "", err
+	}
+	if depthOf(tree) > maxDepth {
+		return "", &unfit{"", fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+	}
+	projection := map[string]any{}
+	for _, fields := range [][]field{common, p.fields} {
+		for _, f := range fields {
+			v, _ := at(tree, f.path)
+			projection = put(projection, f.path, v)
+		}
+	}
+	if err := exactIntegers(projection, ""); err != nil {
+		return "", err
+	}
+	text, err := appendCanonical(nil, projection, "")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,266 @@
+package agenthooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Values are trees as encoding/json makes them, with numbers as they were written:
+// nil, bool, string, json.Number, []any, map[string]any. Nobody changes a tree; what
+// is changed is copied down to the change, so trees may share parts.
+
+// maxDepth and maxSize bound what is judged: levels of nesting, and bytes of a whole
+// context as JSON. What is beyond is refused, never cut.
+const (
+	maxDepth = 128
+	maxSize  = 5 << 20
+)
+
+// unfit is why a value cannot be judged: where, and which rule it breaks. It never
+// says the value.
+type unfit struct {
+	path string
+	rule string
+}
+
+func (u *unfit) Error() string {
+	if len(u.path) > maxPath { // names of members come from the model
+		return cutText(u.path, maxPath) + ": " + u.rule
+	}
+	if u.path == "" {
+		return u.rule
+	}
+	return u.path + ": " + u.rule
+}
+
+const maxPath = 120
+
+// parse reads one JSON value. path is where it stands, for errors.
+//
+// It refuses what readers of JSON do not agree about, since what an interceptor judges
+// has to be what the tool gets: members that come twice, halves of surrogate pairs and
+// bytes that are not UTF-8, which encoding/json replaces.
+func parse(raw []byte, path string) (any, error) {
+	if len(raw) > maxSize {
+		return nil, &unfit{path, fmt.Sprintf("longer than %d bytes", maxSize)}
+	}
+	if !json.Valid(raw) { // the decoder below does not see all that is wrong between tokens
+		return nil, &unfit{path, "not valid JSON"}
+	}
+	p := parser{raw: raw, in: json.NewDecoder(bytes.NewReader(raw))}
+	p.in.UseNumber()
+	return p.value(path, 1)
+}
+
+// parser reads a value token by token, with an eye on the bytes of each.
+type parser struct {
+	raw []byte
+	in  *json.Decoder
+}
+
+func (p *parser) token(path string) (json.Token, error) {
+	begin := p.in.InputOffset()
+	token, err := p.in.Token()
+	if err != nil {
+		return nil, &unfit{path, "not valid JSON"}
+	}
+	if _, is := token.(string); is && !faithful(p.raw[begin:p.in.InputOffset()]) {
+		return nil, &unfit{path, "not valid Unicode"}
+	}
+	return token, nil
+}
+
+func (p *parser) value(path string, depth int) (any, error) {
+	token, err := p.token(path)
+	if err != nil {
+		return nil, err
+	}
+	open, is := token.(json.Delim)
+	if !is {
+		return token, nil
+	}
+	if depth > maxDepth {
+		return nil, &unfit{path, fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+	}
+	object, list := map[string]any{}, []any{}
+	for p.in.More() {
+		if open == '[' {
+			v, err := p.value(element(path, len(list)), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+			continue
+		}
+		token, err := p.token(path)
+		if err != nil {
+			return nil, err
+		}
+		name, _ := token.(string)
+		at := member(path, name)
+		if _, again := object[name]; again {
+			return nil, &unfit{at, "there twice"}
+		}
+		if object[name], err = p.value(at, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := p.in.Token(); err != nil && !errors.Is(err, io.EOF) { // the closing bracket
+		return nil, &unfit{path, "not valid JSON"}
+	}
+	if open == '{' {
+		return object, nil
+	}
+	return list, nil
+}
+
+func member(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// faithful reports whether decoding a JSON string gives what was meant: its bytes are
+// UTF-8, and each escaped surrogate has its other half.
+func faithful(raw []byte) bool {
+	if !utf8.Valid(raw) {
+		return false
+	}
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return true
+		}
+		raw = raw[i:]
+		unit, is := escapedUnit(raw)
+		switch {
+		case !is:
+			raw = raw[2:]
+			continue
+		case unit < 0xD800 || unit > 0xDFFF:
+			raw = raw[6:]
+			continue
+		}
+		low, is := escapedUnit(raw[6:])
+		if unit > 0xDBFF || !is || low < 0xDC00 || low > 0xDFFF {
+			return false
+		}
+		raw = raw[12:]
+	}
+}
+
+// escapedUnit reads a \uXXXX.
+func escapedUnit(raw []byte) (uint64, bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return unit, err == nil
+}
+
+// depthOf is how many levels a value has; a number has none.
+func depthOf(v any) int {
+	deepest := 0
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			deepest = max(deepest, depthOf(inner))
+		}
+	case []any:
+		for _, inner := range v {
+			deepest = max(deepest, depthOf(inner))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// appendJSON writes a value without white space, members in order of name, numbers as
+// they were written and nothing escaped that need not be.
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return appendString(b, v)
+	case json.Number:
+		return append(b, v...)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case []any:
+		b = append(b, '[')
+		for i, inner := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, inner)
+		}
+		return append(b, ']')
+	case map[string]any:
+		b = append(b, '{')
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, name), ':')
+			b = appendJSON(b, v[name])
+		}
+		return append(b, '}')
+	default:
+		return append(b, "null"...)
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString writes a string with the escapes of RFC 8785 and no others. Go's own
+// encoder escapes U+2028 and U+2029 too, whatever it is told.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	done := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[done:i]...)
+		done = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\b':
+			b = append(b, `\b`...)
+		case '\f':
+			b = append(b, `\f`...)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\t':
+			b = append(b, `\t`...)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(b, s[done:]...), '"')
+}
+
+// cutText cuts a text to at most limit bytes, where a character ends, and marks that.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}
