@@ -1,0 +1,550 @@
+package eino
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/cloudwego/eino/callbacks"
+	"github.com/cloudwego/eino/components"
+	"github.com/cloudwego/eino/components/model"
+	"github.com/cloudwego/eino/schema"
+	"github.com/eino-contrib/jsonschema"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// A Request is what hooks see of a call of the model, and may change: the messages and
+// the options that Eino knows for all models. What is not set is not there, and what a
+// hook takes away from it stays as it was, but for messages and tools. The response is
+// a [schema.Message].
+type Request struct {
+	Messages         []*schema.Message  `json:"messages"`
+	Tools            []Tool             `json:"tools,omitempty"`
+	Model            *string            `json:"model,omitempty"`
+	Temperature      *float32           `json:"temperature,omitempty"`
+	MaxTokens        *int               `json:"max_tokens,omitempty"`
+	TopP             *float32           `json:"top_p,omitempty"`
+	Stop             []string           `json:"stop,omitempty"`
+	ToolChoice       *schema.ToolChoice `json:"tool_choice,omitempty"`
+	AllowedToolNames []string           `json:"allowed_tool_names,omitempty"`
+}
+
+// A Tool is what a model is told of a tool, in the words of [schema.ToolInfo].
+type Tool struct {
+	Name       string          `json:"name"`
+	Desc       string          `json:"desc,omitempty"`
+	Parameters json.RawMessage `json:"parameters,omitempty"` // JSON Schema
+}
+
+// Model guards a chat model: it fires toolset.before, toolbatch.after, model.before and
+// model.after. Give it to the agent or graph in the place of inner, before tools are
+// bound to it.
+//
+// A request that is refused is an error, a [host.Refusal]. A response that is withheld
+// is asked for again, with the reason below the messages, [grapnel.MaxStops] times.
+//
+// Where a hook listens at model.after, Stream returns when the whole answer has come
+// and was judged; where nobody does, its pieces go straight through. If the host is
+// Incremental, each piece of text is judged and let go as it comes, and calls of tools
+// at the end.
+func (b *Bridge) Model(inner model.ToolCallingChatModel) model.ToolCallingChatModel {
+	return &chatModel{bridge: b, inner: inner, bound: inner}
+}
+
+type chatModel struct {
+	bridge *Bridge
+	inner  model.ToolCallingChatModel // as it was wrapped
+	bound  model.ToolCallingChatModel // inner with tools
+	tools  []*schema.ToolInfo
+}
+
+// WithTools binds tools.
+func (m *chatModel) WithTools(tools []*schema.ToolInfo) (model.ToolCallingChatModel, error) {
+	bound, err := m.inner.WithTools(tools)
+	if err != nil {
+		return nil, err
+	}
+	return &chatModel{bridge: m.bridge, inner: m.inner, bound: bound, tools: tools}, nil
+}
+
+// IsCallbacksEnabled reports whether the model fires callbacks by itself, as Eino asks.
+func (m *chatModel) IsCallbacksEnabled() bool { return components.IsCallbacksEnabled(m.inner) }
+
+// GetType is the name of the model's type for those who look on.
+func (m *chatModel) GetType() string {
+	if name, ok := components.GetType(m.inner); ok {
+		return name
+	}
+	return reflect.Indirect(reflect.ValueOf(m.inner)).Type().Name()
+}
+
+// Generate calls the model.
+func (m *chatModel) Generate(ctx context.Context, input []*schema.Message, opts ...model.Option) (*schema.Message, error) {
+	ctx, s, err := m.bridge.session(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case !heard(ctx, s):
+		return m.bound.Generate(ctx, input, opts...)
+	}
+	return observed(ctx, m, input, func(ctx context.Context) (*schema.Message, error) {
+		message, _, err := m.whole(ctx, s, input, opts, func(a *ask) ([]*schema.Message, error) {
+			message, err := a.model.Generate(ctx, a.request.Messages, a.opts...)
+			return []*schema.Message{message}, err
+		})
+		return message, err
+	}, func(ctx context.Context, message *schema.Message) *schema.Message {
+		callbacks.OnEnd(ctx, message)
+		return message
+	})
+}
+
+// Stream calls the model for an answer in pieces.
+func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ...model.Option) (*schema.StreamReader[*schema.Message], error) {
+	ctx, s, err := m.bridge.session(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case !heard(ctx, s):
+		return m.bound.Stream(ctx, input, opts...)
+	}
+	return observed(ctx, m, input, func(ctx context.Context) (*schema.StreamReader[*schema.Message], error) {
+		if s.Listens(grapnel.ModelAfter) && !s.Incremental() {
+			return m.held(ctx, s, input, opts)
+		}
+		a, answer, err := m.ask(ctx, s, input, opts)
+		switch {
+		case err != nil:
+			return nil, err
+		case answer != nil:
+			answer, err = a.judge(ctx, answer)
+			return schema.StreamReaderFromArray([]*schema.Message{answer}), err
+		}
+		in, err := a.model.Stream(ctx, a.request.Messages, a.opts...)
+		if err != nil || !s.Listens(grapnel.ModelAfter) {
+			return in, err
+		}
+		return a.pieces(ctx, in), nil
+	}, func(ctx context.Context, out *schema.StreamReader[*schema.Message]) *schema.StreamReader[*schema.Message] {
+		_, out = callbacks.OnEndWithStreamOutput(ctx, out)
+		return out
+	})
+}
+
+// heard reports whether there is anything to do for hooks.
+func heard(ctx context.Context, s *host.Session) bool {
+	return chosen(ctx) != "" || slices.ContainsFunc(
+		[]grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter, grapnel.ToolsetBefore, grapnel.ToolBatchAfter}, s.Listens)
+}
+
+// observed runs callbacks around a call of a model that has its own. What goes into
+// those is what hooks have let through, and adk makes its events of it, so the model's
+// own are switched off.
+func observed[O any](ctx context.Context, m *chatModel, input []*schema.Message, run func(context.Context) (O, error), end func(context.Context, O) O) (O, error) {
+	if !m.IsCallbacksEnabled() {
+		return run(ctx)
+	}
+	ctx = callbacks.EnsureRunInfo(ctx, m.GetType(), components.ComponentOfChatModel)
+	ctx = callbacks.OnStart(ctx, input)
+	out, err := run(callbacks.InitCallbacks(ctx, nil))
+	if err != nil {
+		callbacks.OnError(ctx, err)
+		return out, err
+	}
+	return end(ctx, out), nil
+}
+
+// whole gets an answer that hooks agree with, and the pieces it came in, if they are
+// still the same.
+func (m *chatModel) whole(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option, next func(*ask) ([]*schema.Message, error)) (*schema.Message, []*schema.Message, error) {
+	for try := 0; ; try++ {
+		a, answer, err := m.ask(ctx, s, input, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		pieces := []*schema.Message{answer}
+		if answer == nil {
+			if pieces, err = next(a); err != nil {
+				return nil, nil, err
+			}
+			if answer, err = merge(pieces); err != nil {
+				return nil, nil, err
+			}
+		}
+		judged, err := a.judge(ctx, answer)
+		no := host.Refused(err)
+		switch {
+		case err == nil && judged == answer:
+			return judged, pieces, nil
+		case err == nil:
+			return judged, []*schema.Message{judged}, nil
+		case no == nil || no.Halt || try == grapnel.MaxStops:
+			return nil, nil, err
+		}
+		input = append(slices.Clip(input), schema.UserMessage(no.Text))
+	}
+}
+
+// held is a stream that begins when all of it was judged.
+func (m *chatModel) held(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*schema.StreamReader[*schema.Message], error) {
+	_, pieces, err := m.whole(ctx, s, input, opts, func(a *ask) ([]*schema.Message, error) {
+		in, err := a.model.Stream(ctx, a.request.Messages, a.opts...)
+		if err != nil {
+			return nil, err
+		}
+		return drain(in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return schema.StreamReaderFromArray(pieces), nil
+}
+
+// merge makes one message of pieces.
+func merge(pieces []*schema.Message) (*schema.Message, error) {
+	switch len(pieces) {
+	case 0:
+		return nil, errors.New("the model gave no answer")
+	case 1:
+		return pieces[0], nil
+	default:
+		return schema.ConcatMessages(pieces)
+	}
+}
+
+// An ask is a call of the model as hooks have left it.
+type ask struct {
+	session *host.Session
+	model   model.BaseChatModel
+	request Request
+	raw     json.RawMessage // the request
+	opts    []model.Option
+}
+
+// ask asks hooks about a call: how it shall be, or the answer in the model's place.
+func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*ask, *schema.Message, error) {
+	if name := chosen(ctx); name != "" {
+		opts = append(slices.Clip(opts), model.WithModel(name))
+	}
+	known := model.GetCommonOptions(nil, opts...)
+	a := &ask{session: s, opts: opts, request: Request{
+		Messages: input, Model: known.Model, Temperature: known.Temperature, MaxTokens: known.MaxTokens, TopP: known.TopP,
+		Stop: known.Stop, ToolChoice: known.ToolChoice, AllowedToolNames: known.AllowedToolNames,
+	}}
+	if err := a.batch(ctx); err != nil {
+		return nil, nil, err
+	}
+	tools := m.tools
+	if known.Tools != nil {
+		tools = known.Tools
+	}
+	allowed, err := a.choose(ctx, tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.request.Tools, err = describe(allowed); err != nil {
+		return nil, nil, err
+	}
+	raw, err := encode(a.request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot show the request to hooks: %w", err)
+	}
+	asked, answer, err := s.BeforeModel(ctx, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.raw = asked
+	if string(asked) != string(raw) {
+		if allowed, err = a.change(asked, allowed); err != nil {
+			return nil, nil, fmt.Errorf("cannot read the request as hooks have changed it: %w", err)
+		}
+	}
+	if answer != nil {
+		message, err := decode(answer)
+		return a, message, err
+	}
+	return a, nil, a.bind(m, tools, allowed, known.Tools != nil)
+}
+
+// batch tells of the calls whose results are new in the request.
+func (a *ask) batch(ctx context.Context) error {
+	messages := a.request.Messages
+	first := len(messages)
+	for first > 0 && messages[first-1].Role == schema.Tool {
+		first--
+	}
+	if first == len(messages) || !a.session.Listens(grapnel.ToolBatchAfter) {
+		return nil
+	}
+	var calls []schema.ToolCall
+	if first > 0 {
+		calls = messages[first-1].ToolCalls
+	}
+	var results []host.Result
+	for _, m := range messages[first:] {
+		r := host.Result{Call: host.Call{ID: m.ToolCallID, Name: m.ToolName}, Output: show(m.Content)}
+		if len(m.UserInputMultiContent) > 0 { // of an enhanced tool
+			var err error
+			if r.Output, err = encode(m.UserInputMultiContent); err != nil {
+				return fmt.Errorf("cannot show the output of the tool %s to hooks: %w", m.ToolName, err)
+			}
+		}
+		if i := slices.IndexFunc(calls, func(c schema.ToolCall) bool { return c.ID == m.ToolCallID }); i >= 0 {
+			r.Call.Name, r.Call.Input = calls[i].Function.Name, input(calls[i].Function.Arguments)
+		}
+		results = append(results, r)
+	}
+	added, err := a.session.ToolBatch(ctx, results)
+	if len(added) > 0 {
+		a.request.Messages = append(slices.Clip(messages), schema.UserMessage(strings.Join(added, "\n")))
+	}
+	return err
+}
+
+// modes are what Eino calls how free a model is to call tools, and what hooks do.
+var modes = map[schema.ToolChoice]string{schema.ToolChoiceAllowed: "auto", schema.ToolChoiceForced: "any", schema.ToolChoiceForbidden: "none"}
+
+// choose returns the tools that the model may choose from.
+func (a *ask) choose(ctx context.Context, tools []*schema.ToolInfo) ([]*schema.ToolInfo, error) {
+	if len(tools) == 0 || !a.session.Listens(grapnel.ToolsetBefore) {
+		return tools, nil
+	}
+	mode := "auto"
+	if a.request.ToolChoice != nil {
+		mode = modes[*a.request.ToolChoice]
+	}
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+	}
+	names, other, err := a.session.Choose(ctx, names, mode)
+	if err != nil {
+		return nil, err
+	}
+	if other != mode {
+		for choice, name := range modes {
+			if name == other {
+				a.request.ToolChoice = &choice
+				a.opts = append(slices.Clip(a.opts), model.WithToolChoice(choice, a.request.AllowedToolNames...))
+			}
+		}
+	}
+	if other == "none" {
+		return []*schema.ToolInfo{}, nil
+	}
+	return slices.DeleteFunc(slices.Clone(tools), func(t *schema.ToolInfo) bool { return !slices.Contains(names, t.Name) }), nil
+}
+
+func describe(tools []*schema.ToolInfo) ([]Tool, error) {
+	var list []Tool
+	for _, t := range tools {
+		parameters, err := t.ToJSONSchema()
+		if err != nil {
+			return nil, fmt.Errorf("cannot show the tool %s to hooks: %w", t.Name, err)
+		}
+		told := Tool{Name: t.Name, Desc: t.Desc}
+		if parameters != nil {
+			if told.Parameters, err = encode(parameters); err != nil {
+				return nil, fmt.Errorf("cannot show the tool %s to hooks: %w", t.Name, err)
+			}
+		}
+		list = append(list, told)
+	}
+	return list, nil
+}
+
+// change takes what hooks have made of the request. What they have not changed is the
+// same as before, with all that JSON does not tell.
+func (a *ask) change(asked json.RawMessage, tools []*schema.ToolInfo) ([]*schema.ToolInfo, error) {
+	var now Request
+	if err := json.Unmarshal(asked, &now); err != nil {
+		return nil, err
+	}
+	keep(now.Messages, a.request.Messages)
+	list := make([]*schema.ToolInfo, len(now.Tools))
+	for i, t := range now.Tools {
+		if j := slices.IndexFunc(a.request.Tools, t.equal); j >= 0 {
+			list[i] = tools[j]
+			continue
+		}
+		list[i] = &schema.ToolInfo{Name: t.Name, Desc: t.Desc}
+		if len(t.Parameters) > 0 {
+			parameters := &jsonschema.Schema{}
+			if err := json.Unmarshal(t.Parameters, parameters); err != nil {
+				return nil, fmt.Errorf("the parameters of the tool %s: %w", t.Name, err)
+			}
+			list[i].ParamsOneOf = schema.NewParamsOneOfByJSONSchema(parameters)
+		}
+	}
+	a.opts = append(slices.Clip(a.opts), now.options()...)
+	a.request = now
+	return list, nil
+}
+
+func (t *Tool) equal(other Tool) bool {
+	return t.Name == other.Name && t.Desc == other.Desc && string(t.Parameters) == string(other.Parameters)
+}
+
+// keep puts those messages back that are still the same.
+func keep(now, was []*schema.Message) {
+	same := map[string]*schema.Message{}
+	for _, m := range was {
+		if raw, err := encode(m); err == nil {
+			same[string(raw)] = m
+		}
+	}
+	for i, m := range now {
+		if raw, err := encode(m); err == nil && same[string(raw)] != nil {
+			now[i] = same[string(raw)]
+		}
+	}
+}
+
+// options are those of the request.
+func (r *Request) options() []model.Option {
+	var opts []model.Option
+	if r.Model != nil {
+		opts = append(opts, model.WithModel(*r.Model))
+	}
+	if r.Temperature != nil {
+		opts = append(opts, model.WithTemperature(*r.Temperature))
+	}
+	if r.MaxTokens != nil {
+		opts = append(opts, model.WithMaxTokens(*r.MaxTokens))
+	}
+	if r.TopP != nil {
+		opts = append(opts, model.WithTopP(*r.TopP))
+	}
+	if r.Stop != nil {
+		opts = append(opts, model.WithStop(r.Stop))
+	}
+	if r.ToolChoice != nil {
+		opts = append(opts, model.WithToolChoice(*r.ToolChoice, r.AllowedToolNames...))
+	}
+	return opts
+}
+
+// bind gives the model the tools that it may choose from.
+func (a *ask) bind(m *chatModel, all, allowed []*schema.ToolInfo, option bool) (err error) {
+	a.model = m.bound
+	switch {
+	case slices.Equal(all, allowed):
+	case option:
+		a.opts = append(slices.Clip(a.opts), model.WithTools(allowed))
+	case len(allowed) == 0: // many models refuse to be bound to nothing
+		a.model = m.inner
+	default:
+		a.model, err = m.inner.WithTools(allowed)
+	}
+	return err
+}
+
+// judge asks hooks about an answer, and returns it as it shall be.
+func (a *ask) judge(ctx context.Context, message *schema.Message) (*schema.Message, error) {
+	if !a.session.Listens(grapnel.ModelAfter) {
+		return message, nil
+	}
+	raw, err := encode(message)
+	if err != nil {
+		return nil, fmt.Errorf("cannot show the response to hooks: %w", err)
+	}
+	judged, err := a.session.AfterModel(ctx, a.raw, raw)
+	if err != nil || string(judged) == string(raw) {
+		return message, err
+	}
+	return decode(judged)
+}
+
+// decode reads what a hook wants the model to have said: a message, or a text.
+func decode(raw json.RawMessage) (*schema.Message, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return schema.AssistantMessage(text, nil), nil
+	}
+	message := schema.AssistantMessage("", nil)
+	if err := json.Unmarshal(raw, message); err != nil {
+		return nil, fmt.Errorf("cannot read the response as hooks have changed it: %w", err)
+	}
+	return message, nil
+}
+
+// pieces judges text as it comes. The goroutine ends with the model's answer, or when
+// the reader has closed what it returns.
+func (a *ask) pieces(ctx context.Context, in *schema.StreamReader[*schema.Message]) *schema.StreamReader[*schema.Message] {
+	out, w := schema.Pipe[*schema.Message](1)
+	go func() {
+		defer in.Close()
+		defer w.Close()
+		if err := a.letGo(ctx, in, w); err != nil {
+			w.Send(nil, err)
+		}
+	}()
+	return out
+}
+
+func (a *ask) letGo(ctx context.Context, in *schema.StreamReader[*schema.Message], w *schema.StreamWriter[*schema.Message]) error {
+	var all []*schema.Message
+	shown := schema.AssistantMessage("", nil)
+	for {
+		piece, err := in.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, piece)
+		soFar, err := merge(all)
+		if err != nil {
+			return err
+		}
+		if len(soFar.ToolCalls) > 0 {
+			continue // half a call is none
+		}
+		part := *soFar
+		part.ResponseMeta = &schema.ResponseMeta{FinishReason: host.FinishIncremental}
+		judged, err := a.judge(ctx, &part)
+		if err != nil {
+			return err
+		}
+		rest, err := beyond(judged, shown)
+		if err != nil {
+			return err
+		}
+		shown = judged
+		if rest.ResponseMeta = nil; w.Send(rest, nil) {
+			return nil
+		}
+	}
+	whole, err := merge(all)
+	if err != nil {
+		return err
+	}
+	if whole, err = a.judge(ctx, whole); err != nil {
+		return err
+	}
+	rest, err := beyond(whole, shown)
+	if err == nil {
+		w.Send(rest, nil)
+	}
+	return err
+}
+
+// beyond is what of a message was not shown yet.
+func beyond(m, shown *schema.Message) (*schema.Message, error) {
+	rest := *m
+	var text, thoughts bool
+	rest.Content, text = strings.CutPrefix(m.Content, shown.Content)
+	rest.ReasoningContent, thoughts = strings.CutPrefix(m.ReasoningContent, shown.ReasoningContent)
+	if !text || !thoughts {
+		return nil, errors.New("hooks have changed what was shown already")
+	}
+	return &rest, nil
+}

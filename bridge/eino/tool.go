@@ -1,0 +1,257 @@
+package eino
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cloudwego/eino/compose"
+	"github.com/cloudwego/eino/schema"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// Tools guards the calls of a ToolsNode: put it behind all others into the
+// ToolCallMiddlewares of its config, so that what hooks have judged is what runs. It
+// fires tool.before, permission.before, permission.denied, tool.after and tool.failed.
+//
+// A refused call does not run, and the reason is its result. A tool that fails ends the
+// run, as always in Eino, unless a hook changes its output or adds to it: then the model
+// reads that. A tool that interrupts the run has neither succeeded nor failed yet; it is
+// judged again when it is called again. What a tool streams is held until it was judged
+// where a hook listens at tool.after or tool.failed. Calls of tools that do not exist
+// never get here.
+func (b *Bridge) Tools() compose.ToolMiddleware {
+	return compose.ToolMiddleware{
+		Invokable: func(next compose.InvokableToolEndpoint) compose.InvokableToolEndpoint {
+			return func(ctx context.Context, in *compose.ToolInput) (*compose.ToolOutput, error) {
+				text, err := invoke(ctx, b, in, &texts, func(ctx context.Context, in *compose.ToolInput) (string, error) {
+					out, err := next(ctx, in)
+					if err != nil {
+						return "", err
+					}
+					return out.Result, nil
+				})
+				if err != nil {
+					return nil, err
+				}
+				return &compose.ToolOutput{Result: text}, nil
+			}
+		},
+		EnhancedInvokable: func(next compose.EnhancedInvokableToolEndpoint) compose.EnhancedInvokableToolEndpoint {
+			return func(ctx context.Context, in *compose.ToolInput) (*compose.EnhancedInvokableToolOutput, error) {
+				result, err := invoke(ctx, b, in, &results, func(ctx context.Context, in *compose.ToolInput) (*schema.ToolResult, error) {
+					out, err := next(ctx, in)
+					if err != nil {
+						return nil, err
+					}
+					return out.Result, nil
+				})
+				if err != nil {
+					return nil, err
+				}
+				return &compose.EnhancedInvokableToolOutput{Result: result}, nil
+			}
+		},
+		Streamable: func(next compose.StreamableToolEndpoint) compose.StreamableToolEndpoint {
+			return func(ctx context.Context, in *compose.ToolInput) (*compose.StreamToolOutput, error) {
+				r, err := stream(ctx, b, in, &texts, func(ctx context.Context, in *compose.ToolInput) (*schema.StreamReader[string], error) {
+					out, err := next(ctx, in)
+					if err != nil {
+						return nil, err
+					}
+					return out.Result, nil
+				})
+				if err != nil {
+					return nil, err
+				}
+				return &compose.StreamToolOutput{Result: r}, nil
+			}
+		},
+		EnhancedStreamable: func(next compose.EnhancedStreamableToolEndpoint) compose.EnhancedStreamableToolEndpoint {
+			return func(ctx context.Context, in *compose.ToolInput) (*compose.EnhancedStreamableToolOutput, error) {
+				r, err := stream(ctx, b, in, &results, func(ctx context.Context, in *compose.ToolInput) (*schema.StreamReader[*schema.ToolResult], error) {
+					out, err := next(ctx, in)
+					if err != nil {
+						return nil, err
+					}
+					return out.Result, nil
+				})
+				if err != nil {
+					return nil, err
+				}
+				return &compose.EnhancedStreamableToolOutput{Result: r}, nil
+			}
+		},
+	}
+}
+
+// A kind is what tools give: texts, or results of many parts.
+type kind[V any] struct {
+	show  func(V) (json.RawMessage, error) // as hooks see it
+	read  func(*host.Result) V             // as the model shall read it
+	merge func([]V) (V, error)             // one of what came in pieces
+}
+
+var texts = kind[string]{
+	show:  func(text string) (json.RawMessage, error) { return show(text), nil },
+	read:  (*host.Result).Text,
+	merge: func(pieces []string) (string, error) { return strings.Join(pieces, ""), nil },
+}
+
+var results = kind[*schema.ToolResult]{
+	show: func(r *schema.ToolResult) (json.RawMessage, error) { return encode(r) },
+	read: func(r *host.Result) *schema.ToolResult {
+		var out schema.ToolResult
+		if json.Unmarshal(r.Output, &out) != nil || len(out.Parts) == 0 {
+			return &schema.ToolResult{Parts: []schema.ToolOutputPart{{Type: schema.ToolPartTypeText, Text: r.Text()}}}
+		}
+		added := *r
+		added.Output = nil
+		if text := added.Text(); text != "" {
+			out.Parts = append(out.Parts, schema.ToolOutputPart{Type: schema.ToolPartTypeText, Text: text})
+		}
+		return &out
+	},
+	merge: schema.ConcatToolResults,
+}
+
+// maxNext is how long a chain of next calls may be.
+const maxNext = grapnel.MaxStops
+
+// invoke makes a call for the session in ctx.
+func invoke[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kind[V], run func(context.Context, *compose.ToolInput) (V, error)) (V, error) {
+	var none V
+	ctx, s, err := b.session(ctx)
+	if err != nil {
+		return none, err
+	}
+	call := host.Call{ID: in.CallID, Name: in.Name, Input: input(in.Arguments)}
+	for range maxNext {
+		r, done, err := s.BeforeTool(ctx, call)
+		if err != nil {
+			return none, err
+		}
+		if !done {
+			value, failure := run(ctx, asked(in, r.Call.Input))
+			if _, interrupted := compose.IsInterruptRerunError(failure); interrupted {
+				return none, failure
+			}
+			var same bool
+			r, same, err = after(ctx, s, r.Call, value, failure, k)
+			switch {
+			case err != nil:
+				return none, err
+			case same:
+				return value, failure
+			}
+		}
+		switch {
+		case r.Next == nil:
+			return k.read(&r), nil
+		case r.Next.Name != in.Name: // a ToolsNode knows the others and shows them to nobody
+			r.Context = append(r.Context, fmt.Sprintf("Call the tool %s next, with %s.", r.Next.Name, r.Next.Input))
+			return k.read(&r), nil
+		}
+		call = *r.Next
+	}
+	return none, fmt.Errorf("hooks wanted the tool %s to be called more than %d times in a row", in.Name, maxNext)
+}
+
+// stream is invoke for a tool that streams.
+func stream[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kind[V], run func(context.Context, *compose.ToolInput) (*schema.StreamReader[V], error)) (*schema.StreamReader[V], error) {
+	ctx, s, err := b.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
+		r, done, err := s.BeforeTool(ctx, host.Call{ID: in.CallID, Name: in.Name, Input: input(in.Arguments)})
+		switch {
+		case err != nil:
+			return nil, err
+		case done:
+			return schema.StreamReaderFromArray([]V{k.read(&r)}), nil
+		default:
+			return run(ctx, asked(in, r.Call.Input))
+		}
+	}
+	value, err := invoke(ctx, b, in, k, func(ctx context.Context, in *compose.ToolInput) (V, error) {
+		var none V
+		r, err := run(ctx, in)
+		if err != nil {
+			return none, err
+		}
+		pieces, err := drain(r)
+		if err != nil {
+			return none, err
+		}
+		return k.merge(pieces)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return schema.StreamReaderFromArray([]V{value}), nil
+}
+
+// drain reads a stream to its end.
+func drain[V any](r *schema.StreamReader[V]) (pieces []V, err error) {
+	defer r.Close()
+	for {
+		piece, err := r.Recv()
+		if errors.Is(err, io.EOF) {
+			return pieces, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, piece)
+	}
+}
+
+// after tells what a call gave, or how it failed. same means that hooks left it at that.
+func after[V any](ctx context.Context, s *host.Session, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
+	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
+		return r, true, nil
+	}
+	var output json.RawMessage
+	if failure == nil {
+		if output, err = k.show(value); err != nil {
+			return r, false, fmt.Errorf("cannot show the output of the tool %s to hooks: %w", call.Name, err)
+		}
+	}
+	var nobody *host.Session
+	was, _ := nobody.AfterTool(ctx, call, output, failure)
+	if r, err = s.AfterTool(ctx, call, output, failure); err != nil {
+		return r, false, err
+	}
+	same = string(r.Output) == string(was.Output) && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil
+	return r, same, nil
+}
+
+// input is the arguments of a call as hooks see them. What is no JSON is a text to
+// them, which a host that has guards refuses.
+func input(arguments string) json.RawMessage {
+	switch {
+	case strings.TrimSpace(arguments) == "":
+		return json.RawMessage("{}")
+	case json.Valid([]byte(arguments)):
+		return json.RawMessage(arguments)
+	default:
+		return quote(arguments)
+	}
+}
+
+// asked is the call with an input that hooks have left. What they have not changed
+// reaches the tool as the model wrote it.
+func asked(in *compose.ToolInput, judged json.RawMessage) *compose.ToolInput {
+	if string(judged) == string(input(in.Arguments)) {
+		return in
+	}
+	other := *in
+	other.Arguments = string(judged)
+	return &other
+}

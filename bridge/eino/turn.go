@@ -1,0 +1,140 @@
+package eino
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cloudwego/eino/schema"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// Turn goes around one run of an agent: prompt.before, agent.before, then run, then
+// agent.after and response.before, or agent.failed. run may be Generate of a ReAct
+// agent, Invoke of a graph, or a Runner of adk whose events are read to the end.
+//
+// The last message is the prompt, the first the system prompt if it is one. Where a
+// hook does not let the agent stop, run is called again with the answer and the reason
+// below the messages. What hooks of session.start had to say stands below the first
+// prompt, where the session is the Bridge's own. The error is that of run, or a
+// [host.Refusal], whose Text is for the person.
+func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(ctx context.Context, messages []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
+	given := host.FromContext(ctx) != nil
+	ctx, s, err := b.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	turn := strconv.FormatInt(b.turns.Add(1), 10)
+	s.Update(func(info *grapnel.Session) { info.Turn = turn })
+	begin := host.Beginning{Model: s.Info().Model}
+	if !given {
+		if said := b.said.Swap(nil); said != nil {
+			begin.Context = *said
+		}
+	}
+	answer, err := around(ctx, s, begin, slices.Clone(messages), run)
+	if err != nil && host.Refused(err) == nil {
+		s.Failed(ctx, err)
+	}
+	return answer, err
+}
+
+// around is Turn for the session s.
+func around(ctx context.Context, s *host.Session, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
+	var err error
+	known := begin.Model
+	if i := len(messages) - 1; i >= 0 && messages[i].Role == schema.User {
+		if begin.Prompt, err = s.Prompt(ctx, textOf(messages[i])); err != nil {
+			return nil, err
+		}
+		messages[i] = saying(messages[i], begin.Prompt)
+	}
+	system := len(messages) > 0 && messages[0].Role == schema.System
+	if system {
+		begin.System = messages[0].Content
+	}
+	if begin, err = s.Begin(ctx, begin); err != nil {
+		return nil, err
+	}
+	switch {
+	case system:
+		messages[0] = saying(messages[0], begin.System)
+	case begin.System != "":
+		messages = slices.Insert(messages, 0, schema.SystemMessage(begin.System))
+		system = true
+	}
+	if len(begin.Context) > 0 {
+		messages = append(messages, schema.UserMessage(strings.Join(begin.Context, "\n")))
+	}
+	if begin.Model != known {
+		ctx = context.WithValue(ctx, chosenModel{}, begin.Model)
+	}
+	for active := false; ; active = true {
+		answer, err := run(ctx, slices.Clone(messages))
+		switch {
+		case err != nil:
+			return nil, err
+		case answer == nil:
+			return nil, errors.New("the agent gave neither an answer nor an error")
+		}
+		stop, err := s.Stop(ctx, answer.Content, active)
+		if err != nil {
+			return nil, err
+		}
+		if stop.GoOn == "" {
+			text, err := s.Respond(ctx, answer.Content)
+			if err != nil {
+				return nil, err
+			}
+			return saying(answer, text), nil
+		}
+		messages = append(messages, answer)
+		if stop.Clear {
+			messages = messages[:0]
+			if system {
+				messages = append(messages, schema.SystemMessage(begin.System))
+			}
+		}
+		messages = append(messages, schema.UserMessage(strings.Join(append([]string{stop.GoOn}, stop.Context...), "\n")))
+	}
+}
+
+// textOf is the text of a message, also of one that has pictures or files in it.
+func textOf(m *schema.Message) string {
+	texts := []string{m.Content}
+	for _, part := range m.UserInputMultiContent {
+		texts = append(texts, part.Text)
+	}
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "\n")
+}
+
+// saying is a message with another text, or the same one.
+func saying(m *schema.Message, text string) *schema.Message {
+	if textOf(m) == text {
+		return m
+	}
+	other := *m
+	other.Content = text
+	if len(m.UserInputMultiContent) > 0 { // Content does not count beside it
+		other.Content = ""
+		other.UserInputMultiContent = []schema.MessageInputPart{{Type: schema.ChatMessagePartTypeText, Text: text}}
+		for _, part := range m.UserInputMultiContent {
+			if part.Type != schema.ChatMessagePartTypeText {
+				other.UserInputMultiContent = append(other.UserInputMultiContent, part)
+			}
+		}
+	}
+	return &other
+}
+
+// chosenModel is the key of the model that a hook of agent.before has chosen.
+type chosenModel struct{}
+
+func chosen(ctx context.Context) string {
+	name, _ := ctx.Value(chosenModel{}).(string)
+	return name
+}

@@ -1,0 +1,91 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// NewClient is [sdk.NewClient] for a client that is guarded: before a call leaves it,
+// and before its own handlers do what a server asks for. name is what policies call the
+// server; empty = what the server calls itself, which a server that is not trusted may
+// choose to suit it.
+//
+// At tools/call and tools/list it fires what [Bridge.Server] fires. A hook that halts
+// ends CallTool with a [host.Refusal]. At sampling/createMessage it fires model.before
+// and model.after, with the parameters and the result of that method as request and
+// response; what is refused is an error for the server. At elicitation/create it fires
+// elicitation.before; what is refused is declined.
+//
+// The handlers are guarded and not the way to them: under the protocol of 2026-07-28
+// what a server asks for comes inside of a result, past every receiving middleware. If
+// the options disable MultiRoundTrip, answering that is the caller's, and no hook hears
+// of it.
+func (b *Bridge) NewClient(name string, impl *sdk.Implementation, opts *sdk.ClientOptions) *sdk.Client {
+	var guarded sdk.ClientOptions
+	if opts != nil {
+		guarded = *opts
+	}
+	server := func(s sdk.Session) string {
+		if client, ok := s.(*sdk.ClientSession); ok && name == "" {
+			if r := client.InitializeResult(); r != nil && r.ServerInfo != nil {
+				return r.ServerInfo.Name
+			}
+		}
+		return name
+	}
+	if ask := guarded.ElicitationHandler; ask != nil {
+		guarded.ElicitationHandler = func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return b.elicit(ctx, server(r.Session), r, ask)
+		}
+	}
+	b.sampling(&guarded)
+	client := sdk.NewClient(impl, &guarded)
+	client.AddSendingMiddleware(b.guard(server, func(no *host.Refusal) (sdk.Result, error) { return nil, no }))
+	return client
+}
+
+// elicit is a question that a server has for the person.
+func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest, ask func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error)) (*sdk.ElicitResult, error) {
+	ctx, s, err := b.session(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Listens(grapnel.ElicitationBefore) {
+		return ask(ctx, r)
+	}
+	e := grapnel.Elicitation{Server: server, Message: r.Params.Message}
+	if r.Params.URL != "" { // where the person is sent is what a guard wants to know
+		e.Message += "\n" + r.Params.URL
+	}
+	if r.Params.RequestedSchema != nil {
+		if e.Schema, err = encode(r.Params.RequestedSchema); err != nil {
+			return nil, fmt.Errorf("cannot show the schema of a question to hooks: %w", err)
+		}
+	}
+	var given *sdk.ElicitResult
+	asked := false
+	answer, err := s.Elicit(ctx, e, func(ctx context.Context) (json.RawMessage, error) {
+		asked = true
+		given, err = ask(ctx, r)
+		return nil, err
+	})
+	switch no := host.Refused(err); {
+	case asked:
+		return given, err
+	case no != nil && !no.Halt:
+		return &sdk.ElicitResult{Action: "decline"}, nil
+	case err != nil:
+		return nil, err
+	}
+	var result sdk.ElicitResult
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return nil, fmt.Errorf("cannot read the answer as a hook has given it: %w", err)
+	}
+	return &result, nil
+}
