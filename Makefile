@@ -10,6 +10,9 @@ FUZZTIME      ?= 10m
 # still runs every test, and "make test" says what is missing.
 RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && echo -race)
 
+# Modules of their own, each with a framework that nobody else shall have to load.
+BRIDGES := $(patsubst %/go.mod,%,$(wildcard bridge/*/go.mod))
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +29,9 @@ build: ## build grapnel and grapnel-hook into bin/, as they are shipped
 test: ## run all tests that need nothing but Go, with the race detector
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 ./...
+	@set -e; for dir in $(BRIDGES); do \
+		echo "$$dir"; $(if $(RACE),CGO_ENABLED=1 )$(GO) test -C "$$dir" $(RACE) -count=1 ./...; \
+	done
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback
@@ -74,6 +80,7 @@ lint-fmt:
 .PHONY: lint-tidy
 lint-tidy:
 	$(GO) mod tidy -diff
+	@set -e; for dir in $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
 
 # Without cgo, as the programs are shipped, and because no C cross compiler is
 # at hand. The e2e tests run on Linux only, but have to be valid Go everywhere.
@@ -82,10 +89,12 @@ lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
 
 lint-vet-%:
 	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e ./...
+	@set -e; for dir in $(BRIDGES); do GOOS=$* CGO_ENABLED=0 $(GO) -C "$$dir" vet ./...; done
 
 .PHONY: lint-go
 lint-go: $(GOLANGCI)
 	$(GOLANGCI) run ./...
+	@set -e; for dir in $(BRIDGES); do (cd "$$dir" && '$(CURDIR)/$(GOLANGCI)' run ./...); done
 
 # Built from source, so that it is linked with the Go that builds Grapnel and no
 # downloaded program runs. The version is in the path: a new one is a new file.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel"
 )
 
 // unindented is Go code without its indentation, so that a page may show less of it.
@@ -21,12 +23,24 @@ func unindented(code string) string {
 	return strings.Join(lines, "\n")
 }
 
-// examples are the functions that go test runs as such, in all packages that go.md is
-// about, each without its indentation.
-func examples(t *testing.T) []string {
+// goPages are the pages whose code is that of examples, with the files these are in and
+// the least number of blocks of Go that the page has.
+var goPages = map[string]struct {
+	files []string
+	least int
+}{
+	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "*_test.go"}, 8},
+	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
+	"testing-hooks.md":  {[]string{"../hooktest/example_test.go"}, 8},
+	"agent-hooks.md":    {[]string{"../host/agenthooks/example_test.go"}, 1},
+}
+
+// examples are the functions that go test runs as such, each without its indentation. In
+// a file of examples of tests, tests are examples.
+func examples(t *testing.T, patterns []string) []string {
 	t.Helper()
 	var list []string
-	for _, pattern := range []string{"../*_test.go", "../process/*_test.go", "*_test.go"} {
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +56,8 @@ func examples(t *testing.T) []string {
 				t.Fatal(err)
 			}
 			for _, decl := range parsed.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Example") {
+				f, ok := decl.(*ast.FuncDecl)
+				if ok && (strings.HasPrefix(f.Name.Name, "Example") || strings.HasPrefix(f.Name.Name, "Test") && pattern == "../hooktest/example_test.go") {
 					list = append(list, unindented(string(text[set.Position(f.Pos()).Offset:set.Position(f.End()).Offset])))
 				}
 			}
@@ -51,13 +66,19 @@ func examples(t *testing.T) []string {
 	return list
 }
 
-// The code of the page for Go agents compiles and runs: each paragraph of a block
+// The code of the pages for Go programs compiles and runs: each paragraph of a block
 // stands in one and the same example.
-func TestGoPageIsMadeOfExamples(t *testing.T) {
+func TestGoPagesAreMadeOfExamples(t *testing.T) {
 	t.Parallel()
-	all := examples(t)
+	for page, about := range goPages {
+		madeOf(t, page, examples(t, about.files), about.least)
+	}
+}
+
+func madeOf(t *testing.T, page string, all []string, least int) {
+	t.Helper()
 	found := 0
-	for _, b := range blocks(readPage(t, "go.md")) {
+	for _, b := range blocks(readPage(t, page)) {
 		if b.lang != "go" {
 			continue
 		}
@@ -80,21 +101,21 @@ func TestGoPageIsMadeOfExamples(t *testing.T) {
 			}
 		}
 		if missing != "" {
-			t.Errorf("go.md:%d: no example has this:\n%s", b.line, missing)
+			t.Errorf("%s:%d: no example has this:\n%s", page, b.line, missing)
 		}
 	}
-	if found < 8 {
-		t.Errorf("only %d blocks of Go found", found)
+	if found < least {
+		t.Errorf("%s: only %d blocks of Go found", page, found)
 	}
 }
 
-var goName = regexp.MustCompile("`(engine|grapnel|process|policy|dialect|preset|Spec|Record|HookRun|Reason|Verdict)\\.(\\w+)(?:\\.(\\w+))?")
+var goName = regexp.MustCompile("`(engine|grapnel|process|policy|dialect|hooktest|host|h|session|preset|Spec|Record|HookRun|Reason|Verdict)\\.([A-Z]\\w*)(?:\\.(\\w+))?")
 
-// What the page for Go agents tells people to call is there to be called.
+// What the pages for Go programs tell people to call is there to be called.
 func TestGoPageNamesExist(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
-	for pkg, dir := range map[string]string{"grapnel": "..", "process": "../process", "policy": "../policy", "dialect": "../dialect"} {
+	for pkg, dir := range map[string]string{"grapnel": "..", "process": "../process", "policy": "../policy", "dialect": "../dialect", "hooktest": "../hooktest", "host": "../host"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -110,9 +131,9 @@ func TestGoPageNamesExist(t *testing.T) {
 			declare(there, pkg, parsed)
 		}
 	}
-	holder := map[string]string{"engine": "grapnel.Engine", "preset": "grapnel.Preset"}
+	holder := map[string]string{"engine": "grapnel.Engine", "preset": "grapnel.Preset", "h": "host.Host", "session": "host.Session"}
 	found := 0
-	for _, name := range goName.FindAllStringSubmatch(readPage(t, "go.md"), -1) {
+	for _, name := range goName.FindAllStringSubmatch(readPage(t, "go.md")+readPage(t, "testing-hooks.md")+readPage(t, "build-an-agent.md"), -1) {
 		found++
 		in := name[1]
 		if h, ok := holder[in]; ok {
@@ -125,11 +146,23 @@ func TestGoPageNamesExist(t *testing.T) {
 			full += "." + name[3]
 		}
 		if !there[full] {
-			t.Errorf("go.md names %s, and there is no %s", strings.Trim(name[0], "`"), full)
+			t.Errorf("a page names %s, and there is no %s", strings.Trim(name[0], "`"), full)
 		}
 	}
-	if found < 50 {
+	if found < 130 {
 		t.Errorf("only %d names found", found)
+	}
+}
+
+// Whoever builds an agent finds each event on the page, with what to call.
+func TestBuildPageHasTheEvents(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readPage(t, "build-an-agent.md"), "\n## Every event\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for i := range grapnel.Contracts {
+		if n := strings.Count(table, "`"+string(grapnel.Contracts[i].Kind)+"`"); n != 1 {
+			t.Errorf("build-an-agent.md has %s in %d rows of its table, want one", grapnel.Contracts[i].Kind, n)
+		}
 	}
 }
 
