@@ -237,7 +237,6 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 		stop, err := s.Stop(ctx, textOf(response.Content), wentOn)
 		if no := Refused(err); no != nil { // it was about to stop, and what it has said stands
 			s.host.opts.Tell(ctx, no.Reason)
-			return response, nil
 		}
 		if stop.GoOn == "" {
 			l.Context = slices.Concat(l.Context, stop.Context) // for when it goes on

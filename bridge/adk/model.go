@@ -1,0 +1,326 @@
+package adk
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/adk/v2/agent"
+	"google.golang.org/adk/v2/model"
+	"google.golang.org/genai"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// beforeModel tells of the calls that have ended, and asks about the request.
+func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*model.LLMResponse, error) {
+	r := b.of(ctx)
+	w := r.at(ctx)
+	if no := r.ended(); no != nil {
+		return &model.LLMResponse{Content: words(no)}, nil
+	}
+	refused := func(err error) (*model.LLMResponse, error) {
+		no := host.Refused(err)
+		if no == nil {
+			return nil, err
+		}
+		r.end(err)
+		return &model.LLMResponse{Content: words(no)}, nil
+	}
+
+	r.mu.Lock()
+	results := w.results
+	w.results = nil
+	r.mu.Unlock()
+	if len(results) > 0 {
+		added, err := w.session.ToolBatch(ctx, results)
+		if err != nil {
+			return refused(err)
+		}
+		w.context = append(w.context, added...)
+	}
+	guardStreams(request)
+	w.instruct(request)
+	w.session.Update(func(info *grapnel.Session) { info.Model = request.Model })
+	if err := w.choose(ctx, request); err != nil {
+		return refused(err)
+	}
+	if !w.session.Listens(grapnel.ModelBefore) {
+		return nil, nil
+	}
+	raw, err := encode(request)
+	if err != nil {
+		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
+	}
+	asked, answer, err := w.session.BeforeModel(ctx, raw)
+	if err != nil {
+		return refused(err)
+	}
+	if string(asked) != string(raw) {
+		if err := change(request, asked); err != nil {
+			return nil, err
+		}
+	}
+	if answer == nil {
+		return nil, nil
+	}
+	response, err := decode(answer)
+	if err != nil {
+		return nil, err
+	}
+	return w.judge(ctx, r, response)
+}
+
+// instruct puts into a request what hooks want the model to know beside the
+// conversation.
+func (w *working) instruct(request *model.LLMRequest) {
+	if w.model != "" {
+		request.Model = w.model
+	}
+	if w.system != "" || len(w.context) > 0 {
+		if request.Config == nil {
+			request.Config = &genai.GenerateContentConfig{}
+		}
+		system, _ := textOf(request.Config.SystemInstruction)
+		if w.system != "" {
+			system = w.system
+		}
+		request.Config.SystemInstruction = genai.NewContentFromText(below(system, w.context), genai.RoleUser)
+	}
+	if len(w.said) == 0 {
+		return
+	}
+	var contents []*genai.Content
+	for _, c := range request.Contents {
+		if told, ok := w.said[thoughtOf(c)]; ok {
+			contents = append(contents, told...)
+			continue
+		}
+		contents = append(contents, c)
+	}
+	request.Contents = contents
+}
+
+// thoughtOf is the text of a content that is nothing but thoughts, or "".
+func thoughtOf(c *genai.Content) string {
+	var b strings.Builder
+	if c != nil {
+		for _, p := range c.Parts {
+			if p == nil || !p.Thought {
+				return ""
+			}
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// again has the model called once more: it is told, in the place of what it said. ADK
+// goes on where an answer is nothing but thoughts.
+func (w *working) again(response *model.LLMResponse, thought string, told ...*genai.Content) *model.LLMResponse {
+	thought = fmt.Sprintf("%s [%d]", thought, len(w.said)+1) // one that is like no other
+	w.said[thought] = told
+	other := *response
+	other.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{Text: thought, Thought: true}}}
+	return &other
+}
+
+// modes are ADK's words for how the model may choose among tools.
+var modes = map[genai.FunctionCallingConfigMode]string{
+	genai.FunctionCallingConfigModeAuto: "auto", genai.FunctionCallingConfigModeAny: "any", genai.FunctionCallingConfigModeNone: "none",
+}
+
+// choose asks which tools the model may choose from. A tool that it may not cannot be
+// called either.
+func (w *working) choose(ctx agent.Context, request *model.LLMRequest) error {
+	if request.Config == nil || len(request.Tools) == 0 || !w.session.Listens(grapnel.ToolsetBefore) {
+		return nil
+	}
+	var names []string
+	for name := range request.Tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	mode := "auto"
+	if c := request.Config.ToolConfig; c != nil && c.FunctionCallingConfig != nil && modes[c.FunctionCallingConfig.Mode] != "" {
+		mode = modes[c.FunctionCallingConfig.Mode]
+	}
+	allowed, other, err := w.session.Choose(ctx, names, mode)
+	if err != nil {
+		return err
+	}
+	if other == "none" {
+		allowed = nil
+	}
+	if len(allowed) < len(names) {
+		keep(request, allowed)
+	}
+	if other == mode {
+		return nil
+	}
+	for word, name := range modes {
+		if name == other {
+			config := genai.ToolConfig{}
+			if request.Config.ToolConfig != nil {
+				config = *request.Config.ToolConfig
+			}
+			config.FunctionCallingConfig = &genai.FunctionCallingConfig{Mode: word}
+			request.Config.ToolConfig = &config
+		}
+	}
+	return nil
+}
+
+// keep leaves only the allowed tools in a request.
+func keep(request *model.LLMRequest, allowed []string) {
+	for name := range request.Tools {
+		if !slices.Contains(allowed, name) {
+			delete(request.Tools, name)
+		}
+	}
+	var tools []*genai.Tool
+	for _, t := range request.Config.Tools {
+		if len(t.FunctionDeclarations) == 0 {
+			tools = append(tools, t)
+			continue
+		}
+		other := *t
+		other.FunctionDeclarations = slices.DeleteFunc(slices.Clone(t.FunctionDeclarations), func(f *genai.FunctionDeclaration) bool {
+			return !slices.Contains(allowed, f.Name)
+		})
+		if len(other.FunctionDeclarations) > 0 {
+			tools = append(tools, &other)
+		}
+	}
+	request.Config.Tools = tools
+}
+
+// change puts what hooks have made of a request into it.
+func change(request *model.LLMRequest, asked json.RawMessage) error {
+	now := model.LLMRequest{}
+	if err := json.Unmarshal(asked, &now); err != nil {
+		return fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
+	}
+	if was := request.Config; was != nil && was.HTTPOptions != nil && now.Config != nil && now.Config.HTTPOptions != nil {
+		now.Config.HTTPOptions.ExtrasRequestProvider = was.HTTPOptions.ExtrasRequestProvider // JSON does not tell it
+	}
+	now.Tools = request.Tools
+	*request = now
+	return nil
+}
+
+// decode reads what a hook wants the model to have said: a response, or a text.
+func decode(raw json.RawMessage) (*model.LLMResponse, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return &model.LLMResponse{Content: genai.NewContentFromText(text, genai.RoleModel)}, nil
+	}
+	response := &model.LLMResponse{}
+	if err := json.Unmarshal(raw, response); err != nil {
+		return nil, fmt.Errorf("grapnel: cannot read the response as hooks have changed it: %w", err)
+	}
+	return response, nil
+}
+
+// afterModel asks about a response, or a piece of one.
+func (b *bridge) afterModel(ctx agent.Context, response *model.LLMResponse, failure error) (*model.LLMResponse, error) {
+	if failure != nil || response == nil || response.Content == nil {
+		return nil, nil //nolint:nilerr // ADK goes on with the failure
+	}
+	r := b.of(ctx)
+	w := r.at(ctx)
+	r.mu.Lock()
+	r.failure = nil // somebody has answered in the place of the model
+	r.mu.Unlock()
+	if response.Partial {
+		return w.piece(ctx, response)
+	}
+	judged, err := w.judge(ctx, r, response)
+	if err != nil || judged == response {
+		return nil, err
+	}
+	return judged, nil
+}
+
+// piece holds a piece of a response back until the whole was judged, or judges it.
+func (w *working) piece(ctx agent.Context, response *model.LLMResponse) (*model.LLMResponse, error) {
+	nothing := &model.LLMResponse{Partial: true} // ADK shows no response without content
+	if !w.session.Incremental() && (w.session.Listens(grapnel.ModelAfter) || w.session.Listens(grapnel.ResponseBefore)) {
+		return nothing, nil
+	}
+	judged, err := w.ask(ctx, response)
+	switch {
+	case host.Refused(err) != nil:
+		return nothing, nil //nolint:nilerr // the whole will be refused too, and say so
+	case err != nil || judged == response:
+		return nil, err
+	default:
+		judged.Partial = true
+		return judged, nil
+	}
+}
+
+// ask asks hooks about a response.
+func (w *working) ask(ctx agent.Context, response *model.LLMResponse) (*model.LLMResponse, error) {
+	if !w.session.Listens(grapnel.ModelAfter) {
+		return response, nil
+	}
+	raw, err := encode(response)
+	if err != nil {
+		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
+	}
+	judged, err := w.session.AfterModel(ctx, nil, raw)
+	if err != nil || string(judged) == string(raw) {
+		return response, err
+	}
+	return decode(judged)
+}
+
+// judge asks hooks about a whole response, and where nothing follows it whether the
+// agent may stop.
+func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) (*model.LLMResponse, error) {
+	judged, err := w.ask(ctx, response)
+	if no := host.Refused(err); no != nil {
+		if !no.Halt && w.withheld < grapnel.MaxStops {
+			w.withheld++
+			return w.again(response, "An answer was withheld.", genai.NewContentFromText(no.Text, genai.RoleUser)), nil
+		}
+		r.end(err)
+		return &model.LLMResponse{Content: words(no)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.withheld = 0
+	text, ok := textOf(judged.Content)
+	if !ok || slices.ContainsFunc(judged.Content.Parts, func(p *genai.Part) bool { return p != nil && p.FunctionCall != nil }) {
+		return judged, nil
+	}
+	w.last = text
+	r.mu.Lock()
+	r.last = text
+	r.mu.Unlock()
+	stop, err := w.stop(ctx)
+	if no := host.Refused(err); no != nil {
+		r.end(err)
+		return judged, nil //nolint:nilerr // it was said, and is the last
+	}
+	if stop.GoOn == "" {
+		w.stopped = true
+		return judged, nil
+	}
+	w.active = true
+	return w.again(judged, text, judged.Content, genai.NewContentFromText(below(stop.GoOn, stop.Context), genai.RoleUser)), nil
+}
+
+// modelError keeps what the model could not do until the end of the run tells whether
+// anybody has made up for it.
+func (b *bridge) modelError(ctx agent.Context, _ *model.LLMRequest, failure error) (*model.LLMResponse, error) {
+	r := b.of(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure = failure
+	return nil, nil
+}

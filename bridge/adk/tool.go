@@ -1,0 +1,194 @@
+package adk
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+
+	"google.golang.org/adk/v2/agent"
+	"google.golang.org/adk/v2/model"
+	"google.golang.org/adk/v2/tool"
+	"google.golang.org/genai"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// beforeTool asks about a call. What it returns is the result in the place of the
+// tool's.
+func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
+	r := b.of(ctx)
+	w := r.at(ctx)
+	if no := r.ended(); no != nil {
+		return refused(no), nil
+	}
+	call, err := callOf(ctx, t, args)
+	if err != nil {
+		return nil, err
+	}
+	result, done, err := w.session.BeforeTool(ctx, call)
+	if err != nil {
+		r.end(err)
+	}
+	if done {
+		r.answered(w, call.ID, result)
+		return output(&result), nil
+	}
+	if string(result.Call.Input) == string(call.Input) {
+		return nil, nil
+	}
+	var now map[string]any
+	if err := json.Unmarshal(result.Call.Input, &now); err != nil {
+		return nil, fmt.Errorf("cannot read the input as hooks have changed it: %w", err)
+	}
+	if args == nil && len(now) > 0 { // there is no map that the tool would find it in
+		return nil, fmt.Errorf("hooks have changed the input of a call that has none to %s", result.Call.Input)
+	}
+	clear(args)
+	maps.Copy(args, now)
+	return nil, nil
+}
+
+// refused is the result of a call in a turn that is over.
+func refused(no *host.Refusal) map[string]any { return map[string]any{"error": no.Text} }
+
+// afterTool asks about the result of a call.
+func (b *bridge) afterTool(ctx agent.Context, t tool.Tool, args, got map[string]any, failure error) (map[string]any, error) {
+	r := b.of(ctx)
+	w := r.at(ctx)
+	if failure != nil || r.wasAnswered(ctx.FunctionCallID()) || got == nil && (t.IsLongRunning() || defers(t)) {
+		return nil, nil //nolint:nilerr // it was told of already, or has not ended yet
+	}
+	raw, err := encode(got)
+	if err != nil {
+		return nil, fmt.Errorf("cannot show the output to hooks: %w", err)
+	}
+	return b.after(ctx, r, w, t, args, raw, nil)
+}
+
+// defers reports whether the result of a tool is given by somebody else, later.
+func defers(t tool.Tool) bool {
+	d, ok := t.(interface{ DefersResponse() bool })
+	return ok && d.DefersResponse()
+}
+
+// A whole is a tool that streams as one that does not: ADK asks nobody about calls of
+// the former, and collects what they give just so.
+type whole struct {
+	tool.Tool
+	stream streaming
+}
+
+type streaming interface {
+	Declaration() *genai.FunctionDeclaration
+	RunStream(ctx agent.Context, args any) iter.Seq2[string, error]
+}
+
+// Declaration is what the model is told of the tool.
+func (w *whole) Declaration() *genai.FunctionDeclaration { return w.stream.Declaration() }
+
+// Run calls the tool.
+func (w *whole) Run(ctx agent.Context, args any) (map[string]any, error) {
+	var b strings.Builder
+	for piece, err := range w.stream.RunStream(ctx, args) {
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString(piece)
+	}
+	return map[string]any{"result": b.String()}, nil
+}
+
+// guardStreams has hooks asked about tools that stream too.
+func guardStreams(request *model.LLMRequest) {
+	for name, value := range request.Tools {
+		stream, ok := value.(streaming)
+		t, isTool := value.(tool.Tool)
+		if ok && isTool {
+			request.Tools[name] = &whole{t, stream}
+		}
+	}
+}
+
+// toolError asks about a failure. It stays one, unless hooks want the model to read
+// something else.
+func (b *bridge) toolError(ctx agent.Context, t tool.Tool, args map[string]any, failure error) (map[string]any, error) {
+	r := b.of(ctx)
+	return b.after(ctx, r, r.at(ctx), t, args, nil, failure)
+}
+
+func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args map[string]any, got json.RawMessage, failure error) (map[string]any, error) {
+	call, err := callOf(ctx, t, args)
+	if err != nil {
+		return nil, err
+	}
+	var nobody *host.Session
+	was, _ := nobody.AfterTool(ctx, call, got, failure)
+	result, err := w.session.AfterTool(ctx, call, got, failure)
+	if err != nil {
+		r.end(err)
+	}
+	r.answered(w, call.ID, result)
+	if string(result.Output) == string(was.Output) && result.Feedback == "" && len(result.Context) == 0 && result.Next == nil {
+		return nil, nil
+	}
+	return output(&result), nil
+}
+
+// answered keeps a result: its call is told of, and of all of them together when the
+// model is called next.
+func (r *run) answered(w *working, id string, result host.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil {
+		r.told = map[string]bool{}
+	}
+	r.told[id] = true
+	if w.session.Listens(grapnel.ToolBatchAfter) {
+		w.results = append(w.results, result)
+	}
+}
+
+func (r *run) wasAnswered(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[id]
+}
+
+func callOf(ctx agent.Context, t tool.Tool, args map[string]any) (host.Call, error) {
+	input := json.RawMessage("{}")
+	if len(args) > 0 {
+		var err error
+		if input, err = encode(args); err != nil {
+			return host.Call{}, fmt.Errorf("cannot show the input to hooks: %w", err)
+		}
+	}
+	return host.Call{ID: ctx.FunctionCallID(), Name: t.Name(), Input: input}, nil
+}
+
+// output is a result as ADK hands it to the model: an object. What hooks add to it has
+// members of its own.
+func output(r *host.Result) map[string]any {
+	var value any
+	_ = json.Unmarshal(r.Output, &value) // it is JSON
+	out, ok := value.(map[string]any)
+	if !ok {
+		out = map[string]any{"result": value}
+		if r.Failed {
+			out = map[string]any{"error": value}
+		}
+	}
+	if r.Feedback != "" {
+		out["hook_feedback"] = r.Feedback
+	}
+	added := r.Context
+	if r.Next != nil { // a callback cannot call a tool
+		added = append(added, fmt.Sprintf("Call the tool %s next, with %s.", r.Next.Name, r.Next.Input))
+	}
+	if len(added) > 0 {
+		out["hook_context"] = strings.Join(added, "\n")
+	}
+	return out
+}

@@ -1,0 +1,383 @@
+// Package genkit lets flows and agents that are built with Firebase Genkit have hooks.
+// New returns a middleware for calls of Generate:
+//
+//	hooks := grapnelgenkit.New(host.New(engine, nil), nil)
+//	defer hooks.Close(ctx)
+//
+//	response, err := genkit.Generate(ctx, g, ai.WithPrompt(prompt), ai.WithTools(shell), ai.WithUse(hooks))
+//
+// It goes around the call, each request to the model and each tool. Prompts of dotprompt
+// take it too: give ai.WithUse to their Execute. A call without it has no hooks. Put it
+// behind other middleware, so that what hooks have judged is what runs.
+//
+// Hooks see requests and responses as JSON of Genkit's own types: [ai.ModelRequest] and
+// [ai.ModelResponse]. What they refuse is answered with their words and the
+// FinishReason "blocked", and is no error. A hook that halts ends the call so.
+//
+// A Generate with the middleware inside of a tool that has been called by another one is
+// a sub-agent of it.
+package genkit
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/firebase/genkit/go/ai"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// Options are a Bridge's settings. The zero value is the default, and nil is fine.
+type Options struct {
+	// Session is what hooks are told of the session where a context carries none. It
+	// starts when it is first needed and ends with [Bridge.Close]. An empty ID is a random
+	// one, an empty CWD the working directory.
+	Session grapnel.Session
+}
+
+// A Bridge fires the events of a host from inside Genkit. It is an [ai.Middleware], and
+// safe for concurrent use.
+//
+// It works for the session that a context carries, as [host.Host.Start] returns it.
+// Where there is none it has a session of its own: nothing goes past the hooks because
+// somebody forgot to start one.
+type Bridge struct {
+	host  *host.Host
+	opts  Options
+	turns atomic.Int64
+
+	once  sync.Once
+	own   *host.Session          // set by once
+	err   error                  // set by once: hooks did not let the session begin
+	added atomic.Pointer[string] // context of session.start, until a prompt takes it
+}
+
+// New returns the middleware that fires the events of a host from inside Genkit.
+func New(h *host.Host, opts *Options) *Bridge {
+	b := &Bridge{host: h}
+	if opts != nil {
+		b.opts = *opts
+	}
+	if b.opts.Session.ID == "" {
+		b.opts.Session.ID = rand.Text()
+	}
+	if b.opts.Session.CWD == "" {
+		b.opts.Session.CWD, _ = os.Getwd() // where there is none, hooks are told of none
+	}
+	return b
+}
+
+// Close ends the session that the Bridge has started, if any. Nothing should run then.
+func (b *Bridge) Close(ctx context.Context) {
+	started := true
+	b.once.Do(func() { started = false })
+	if started && b.err == nil {
+		b.own.End(ctx, "exit")
+	}
+}
+
+// Name is the name of the middleware.
+func (b *Bridge) Name() string { return "grapnel" }
+
+// New is called by Genkit, for each Generate.
+func (b *Bridge) New(context.Context) (*ai.Hooks, error) {
+	t := &turn{bridge: b}
+	return &ai.Hooks{WrapGenerate: t.generate, WrapModel: t.model, WrapTool: t.tool}, nil
+}
+
+// session is the session that ctx carries, or the Bridge's own.
+func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err error) {
+	if s := host.FromContext(ctx); s != nil {
+		return s, false, nil
+	}
+	b.once.Do(func() {
+		var added []string
+		_, b.own, added, b.err = b.host.Start(context.WithoutCancel(ctx), b.opts.Session, "startup")
+		if text := strings.Join(added, "\n"); text != "" {
+			b.added.Store(&text)
+		}
+	})
+	return b.own, true, b.err
+}
+
+// A turn is one call of Generate.
+type turn struct {
+	bridge   *Bridge
+	session  *host.Session
+	own      bool          // it is the Bridge's own
+	sub      bool          // it is a sub-agent's
+	messages []*ai.Message // the conversation, as the last round began with it
+	index    int           // of the messages that this round streams
+
+	mu      sync.Mutex
+	over    *host.Refusal // not nil: hooks ended the turn
+	results []host.Result // of tools, since the model was called
+	offered []string      // tools that the model may choose from; nil = all
+}
+
+// inside is the key of the call that a context belongs to.
+type inside struct{}
+
+// generate goes around a round: a call of the model, its tools, and all rounds after it.
+// The first one is the turn.
+func (t *turn) generate(ctx context.Context, params *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
+	if t.session != nil {
+		return t.round(ctx, params, next)
+	}
+	var err error
+	if t.session, t.own, err = t.bridge.session(ctx); err == nil {
+		ctx, params, err = t.begin(ctx, params)
+	}
+	if err != nil {
+		return blocked(params.Request, err)
+	}
+	response, err := t.rounds(ctx, params, next)
+	if err != nil && !t.sub {
+		t.session.Failed(ctx, err)
+	}
+	return response, err
+}
+
+// begin asks about the prompt, and tells that the agent or a sub-agent begins.
+func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Context, *ai.GenerateParams, error) {
+	messages := slices.Clone(params.Request.Messages)
+	last := len(messages) - 1
+	isPrompt := last >= 0 && messages[last].Role == ai.RoleUser && params.Options.Resume == nil // answers to tools are none
+	was := ""
+	if isPrompt {
+		was = textOf(messages[last])
+	}
+	begin := host.Beginning{Prompt: was, Model: params.Options.Model}
+	var err error
+	if call, ok := ctx.Value(inside{}).(host.Call); ok {
+		t.sub = true
+		t.session, begin.Context, err = t.session.BeginSubagent(ctx, grapnel.Subagent{ID: call.ID, Type: call.Name}, was)
+	} else {
+		turn := strconv.FormatInt(t.bridge.turns.Add(1), 10)
+		t.session.Update(func(info *grapnel.Session) { info.Turn, info.Model = turn, begin.Model })
+		if isPrompt {
+			begin.Prompt, err = t.session.Prompt(ctx, was)
+		}
+		if err == nil {
+			begin, messages, err = t.agent(ctx, begin, messages)
+		}
+	}
+	if err != nil {
+		return ctx, params, err
+	}
+	last = len(messages) - 1
+	switch now := below(begin.Prompt, begin.Context); {
+	case isPrompt && now != was:
+		messages[last] = saying(messages[last], now)
+	case !isPrompt && len(begin.Context) > 0:
+		messages = append(messages, ai.NewUserTextMessage(below("", begin.Context)))
+	}
+	return host.NewContext(ctx, t.session), with(params, messages), nil
+}
+
+// agent tells that the agent begins, and has the messages begin with the system prompt
+// that hooks want.
+func (t *turn) agent(ctx context.Context, begin host.Beginning, messages []*ai.Message) (host.Beginning, []*ai.Message, error) {
+	system := slices.IndexFunc(messages, func(m *ai.Message) bool { return m.Role == ai.RoleSystem })
+	if system >= 0 {
+		begin.System = textOf(messages[system])
+	}
+	was := begin
+	begin, err := t.session.Begin(ctx, begin)
+	if err != nil {
+		return begin, messages, err
+	}
+	t.session.Update(func(info *grapnel.Session) { info.Model = was.Model }) // Genkit has chosen it already
+	switch {
+	case begin.System == was.System:
+	case system >= 0:
+		messages[system] = saying(messages[system], begin.System)
+	default:
+		messages = slices.Insert(messages, 0, ai.NewSystemTextMessage(begin.System))
+	}
+	if t.own {
+		if text := t.bridge.added.Swap(nil); text != nil {
+			begin.Context = slices.Insert(begin.Context, 0, *text)
+		}
+	}
+	return begin, messages, nil
+}
+
+// rounds runs the turn until the agent may stop.
+func (t *turn) rounds(ctx context.Context, params *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
+	for active := false; ; active = true {
+		response, err := t.round(ctx, params, next)
+		if err != nil {
+			return nil, err
+		}
+		if no := t.ended(); no != nil {
+			return blocked(params.Request, no)
+		}
+		if response.Message == nil || len(response.ToolRequests()) > 0 || response.Operation != nil {
+			return response, nil // somebody else goes on with it
+		}
+		ask := t.session.Stop
+		if t.sub {
+			ask = t.session.StopSubagent
+		}
+		stop, err := ask(ctx, response.Text(), active)
+		if err != nil {
+			return blocked(params.Request, err)
+		}
+		if stop.GoOn == "" {
+			return t.answer(ctx, params, response)
+		}
+		messages := append(slices.Clone(t.messages), response.Message)
+		if stop.Clear {
+			messages = slices.DeleteFunc(messages, func(m *ai.Message) bool { return m.Role != ai.RoleSystem })
+		}
+		params = with(params, append(messages, ai.NewUserTextMessage(below(stop.GoOn, stop.Context))))
+		if params.Options.Resume != nil {
+			params.Iteration = 1 // Genkit has resumed already
+		}
+	}
+}
+
+// answer asks about the answer before anybody gets it.
+func (t *turn) answer(ctx context.Context, params *ai.GenerateParams, response *ai.ModelResponse) (*ai.ModelResponse, error) {
+	if t.sub || !t.session.Listens(grapnel.ResponseBefore) {
+		return response, nil
+	}
+	was := response.Text()
+	now, err := t.session.Respond(ctx, was)
+	if err != nil {
+		if response, err = blocked(params.Request, err); err != nil {
+			return nil, err
+		}
+	} else if now != was {
+		other := *response
+		other.Message = saying(response.Message, now)
+		response = &other
+	}
+	if params.Callback != nil && !t.session.Incremental() { // it was held
+		chunk := &ai.ModelResponseChunk{Content: response.Message.Content, Role: ai.RoleModel, Index: t.index}
+		if err := params.Callback(ctx, chunk); err != nil {
+			return nil, err
+		}
+	}
+	return response, nil
+}
+
+// round tells of the calls that have ended, and goes on unless hooks ended the turn.
+func (t *turn) round(ctx context.Context, params *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
+	t.mu.Lock()
+	results, over := t.results, t.over
+	t.results = nil
+	t.mu.Unlock()
+	if over != nil {
+		return blocked(params.Request, over)
+	}
+	if len(results) > 0 {
+		added, err := t.session.ToolBatch(ctx, results)
+		if err != nil {
+			t.end(err)
+			return blocked(params.Request, err)
+		}
+		if len(added) > 0 {
+			params = with(params, append(slices.Clone(params.Request.Messages), ai.NewUserTextMessage(below("", added))))
+		}
+	}
+	t.messages, t.index = params.Request.Messages, params.MessageIndex
+	return next(ctx, params)
+}
+
+// ended is why the turn is over, or nil.
+func (t *turn) ended() *host.Refusal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+// end ends the turn with a refusal, unless it is over already.
+func (t *turn) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over == nil {
+		t.over = host.Refused(err)
+	}
+}
+
+// blocked is the response where hooks ended the turn.
+func blocked(request *ai.ModelRequest, err error) (*ai.ModelResponse, error) {
+	no := host.Refused(err)
+	if no == nil {
+		return nil, err
+	}
+	return &ai.ModelResponse{
+		Message: ai.NewModelTextMessage(no.Text), FinishReason: ai.FinishReasonBlocked, FinishMessage: no.Reason, Request: request,
+	}, nil
+}
+
+// with is the params with other messages.
+func with(params *ai.GenerateParams, messages []*ai.Message) *ai.GenerateParams {
+	other, request := *params, *params.Request
+	request.Messages = messages
+	other.Request = &request
+	return &other
+}
+
+// textOf is the text of a message; [ai.Message.Text] of a prompt has that of its data
+// too.
+func textOf(m *ai.Message) string {
+	var b strings.Builder
+	for _, p := range m.Content {
+		if p.IsText() {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}
+
+// saying is the message with another text, which takes the place of the first part that
+// is one.
+func saying(m *ai.Message, text string) *ai.Message {
+	other := m.Clone()
+	other.Content = nil
+	said := false
+	for _, p := range m.Content {
+		switch {
+		case !p.IsText():
+			other.Content = append(other.Content, p)
+		case !said:
+			other.Content = append(other.Content, ai.NewTextPart(text))
+			said = true
+		}
+	}
+	if !said {
+		other.Content = append(other.Content, ai.NewTextPart(text))
+	}
+	return other
+}
+
+// below puts context below a text.
+func below(text string, context []string) string {
+	if len(context) == 0 {
+		return text
+	}
+	return strings.TrimSpace(text + "\n\n" + strings.Join(context, "\n"))
+}
+
+// encode writes a value as JSON with what a text holds left as it is.
+func encode(value any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,177 @@
+package genkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/firebase/genkit/go/ai"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// model goes around a call of the model. Where hooks withhold a response it is called
+// again, with the reason.
+func (t *turn) model(ctx context.Context, params *ai.ModelParams, next ai.ModelNext) (*ai.ModelResponse, error) {
+	request := params.Request
+	for withheld := 0; ; withheld++ {
+		response, err := t.ask(ctx, &ai.ModelParams{Request: request, Callback: params.Callback}, next)
+		no := host.Refused(err)
+		if no == nil {
+			return response, err
+		}
+		if no.Kind != grapnel.ModelAfter || no.Halt || withheld == grapnel.MaxStops {
+			t.end(err)
+			return blocked(request, err)
+		}
+		again := *request
+		again.Messages = append(slices.Clone(request.Messages), ai.NewUserTextMessage(no.Text))
+		request = &again
+	}
+}
+
+// ask calls the model once. The error is its own, or a Refusal.
+func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNext) (*ai.ModelResponse, error) {
+	request, err := t.choose(ctx, params.Request)
+	if err != nil {
+		return nil, err
+	}
+	s := t.session
+	if !s.Listens(grapnel.ModelBefore) && !s.Listens(grapnel.ModelAfter) && !t.holds() {
+		return next(ctx, &ai.ModelParams{Request: request, Callback: params.Callback})
+	}
+	raw, err := encode(request)
+	if err != nil {
+		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
+	}
+	asked, answer, err := s.BeforeModel(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	if string(asked) != string(raw) {
+		request = &ai.ModelRequest{} // nothing of the old one shall shine through
+		if err := json.Unmarshal(asked, request); err != nil {
+			return nil, fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
+		}
+	}
+	callback := params.Callback
+	held := callback != nil && !s.Incremental() && (s.Listens(grapnel.ModelAfter) || t.holds())
+	switch {
+	case held:
+		callback = nil
+	case callback != nil && s.Listens(grapnel.ModelAfter):
+		callback = t.pieces(asked, callback)
+	}
+	var response *ai.ModelResponse
+	if answer != nil {
+		held = params.Callback != nil
+		response, err = decode(answer)
+	} else {
+		response, err = next(ctx, &ai.ModelParams{Request: request, Callback: callback})
+	}
+	if err == nil {
+		response, err = t.judge(ctx, asked, response)
+	}
+	if err != nil || !held || t.holds() || response.Message == nil {
+		return response, err
+	}
+	return response, params.Callback(ctx, &ai.ModelResponseChunk{Content: response.Message.Content, Role: ai.RoleModel})
+}
+
+// holds reports whether what the model says is kept until the whole turn was judged.
+func (t *turn) holds() bool {
+	return !t.sub && !t.session.Incremental() && t.session.Listens(grapnel.ResponseBefore)
+}
+
+// pieces judges chunks as they come, each as if it were a response. What hooks refuse is
+// left out.
+func (t *turn) pieces(asked json.RawMessage, callback ai.ModelStreamCallback) ai.ModelStreamCallback {
+	return func(ctx context.Context, chunk *ai.ModelResponseChunk) error {
+		judged, err := t.judge(ctx, asked, &ai.ModelResponse{Message: &ai.Message{Role: ai.RoleModel, Content: chunk.Content}})
+		switch {
+		case host.Refused(err) != nil:
+			return nil //nolint:nilerr // the whole will be refused too, and say so
+		case err != nil:
+			return err
+		}
+		other := *chunk
+		other.Content = judged.Message.Content
+		return callback(ctx, &other)
+	}
+}
+
+// judge asks hooks about a response.
+func (t *turn) judge(ctx context.Context, asked json.RawMessage, response *ai.ModelResponse) (*ai.ModelResponse, error) {
+	if !t.session.Listens(grapnel.ModelAfter) {
+		return response, nil
+	}
+	shown := *response
+	shown.Request = nil // hooks have it already
+	raw, err := encode(&shown)
+	if err != nil {
+		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
+	}
+	judged, err := t.session.AfterModel(ctx, asked, raw)
+	if err != nil || string(judged) == string(raw) {
+		return response, err
+	}
+	other, err := decode(judged)
+	if err != nil {
+		return nil, err
+	}
+	other.Request = response.Request
+	return other, nil
+}
+
+// decode reads what a hook wants the model to have said: a response, or a text.
+func decode(raw json.RawMessage) (*ai.ModelResponse, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return &ai.ModelResponse{Message: ai.NewModelTextMessage(text), FinishReason: ai.FinishReasonStop}, nil
+	}
+	response := &ai.ModelResponse{}
+	if err := json.Unmarshal(raw, response); err != nil {
+		return nil, fmt.Errorf("grapnel: cannot read the response as hooks have changed it: %w", err)
+	}
+	if response.Message == nil {
+		response.Message = ai.NewModelMessage()
+	}
+	if response.Message.Role == "" {
+		response.Message.Role = ai.RoleModel
+	}
+	return response, nil
+}
+
+// modes are Genkit's words for how the model may choose among tools.
+var modes = map[ai.ToolChoice]string{"": "auto", ai.ToolChoiceAuto: "auto", ai.ToolChoiceRequired: "any", ai.ToolChoiceNone: "none"}
+
+// choose asks which tools the model may choose from.
+func (t *turn) choose(ctx context.Context, request *ai.ModelRequest) (*ai.ModelRequest, error) {
+	if len(request.Tools) == 0 || !t.session.Listens(grapnel.ToolsetBefore) {
+		return request, nil
+	}
+	var names []string
+	for _, d := range request.Tools {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	mode := modes[request.ToolChoice]
+	names, other, err := t.session.Choose(ctx, names, mode)
+	if err != nil {
+		return nil, err
+	}
+	chosen := *request
+	if other == "none" {
+		names = []string{}
+	}
+	if other != mode {
+		chosen.ToolChoice = map[string]ai.ToolChoice{"auto": ai.ToolChoiceAuto, "any": ai.ToolChoiceRequired, "none": ai.ToolChoiceNone}[other]
+	}
+	chosen.Tools = slices.DeleteFunc(slices.Clone(request.Tools), func(d *ai.ToolDefinition) bool { return !slices.Contains(names, d.Name) })
+	t.mu.Lock()
+	t.offered = names
+	t.mu.Unlock()
+	return &chosen, nil
+}

@@ -1,0 +1,147 @@
+package genkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/firebase/genkit/go/ai"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
+)
+
+// tool goes around a call of a tool.
+func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext) (*ai.MultipartToolResponse, error) {
+	input, err := encode(params.Request.Input)
+	if err != nil {
+		return nil, fmt.Errorf("grapnel: cannot show the input to hooks: %w", err)
+	}
+	if string(input) == "null" {
+		input = json.RawMessage("{}")
+	}
+	call := host.Call{ID: params.Request.Ref, Name: params.Tool.Name(), Input: input}
+	if why := t.forbids(call.Name); why != "" {
+		return &ai.MultipartToolResponse{Output: map[string]any{"error": why}}, nil
+	}
+	r, done, err := t.session.BeforeTool(ctx, call)
+	if err != nil {
+		t.end(err)
+	}
+	if done {
+		t.answered(&r)
+		return &ai.MultipartToolResponse{Output: output(&r)}, nil
+	}
+	request := *params.Request
+	if string(r.Call.Input) != string(input) {
+		request.Input = nil
+		if err := json.Unmarshal(r.Call.Input, &request.Input); err != nil {
+			return nil, fmt.Errorf("grapnel: cannot read the input as hooks have changed it: %w", err)
+		}
+	}
+	got, failure := next(context.WithValue(ctx, inside{}, r.Call), &ai.ToolParams{Request: &request, Tool: params.Tool})
+	if interrupted, _ := ai.IsToolInterruptError(failure); interrupted {
+		return got, failure // it has neither succeeded nor failed yet, and is judged again when it is called again
+	}
+	return t.after(ctx, r.Call, got, failure)
+}
+
+// forbids is why a tool may not be called, whatever hooks of tools would say, or "".
+func (t *turn) forbids(name string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.over != nil:
+		return t.over.Text
+	case t.offered != nil && !slices.Contains(t.offered, name):
+		return "the tool " + name + " may not be used now"
+	default:
+		return ""
+	}
+}
+
+// after asks about what a call gave. What hooks leave as it is stays as it is, also a
+// failure.
+func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolResponse, failure error) (*ai.MultipartToolResponse, error) {
+	var raw json.RawMessage
+	whole := failure == nil && len(got.Content) > 0
+	if failure == nil {
+		shown := got.Output
+		if whole {
+			shown = got
+		}
+		var err error
+		if raw, err = encode(shown); err != nil {
+			return nil, fmt.Errorf("grapnel: cannot show the output to hooks: %w", err)
+		}
+	}
+	var nobody *host.Session
+	was, _ := nobody.AfterTool(ctx, call, raw, failure)
+	r, err := t.session.AfterTool(ctx, call, raw, failure)
+	if err != nil {
+		t.end(err)
+	}
+	t.answered(&r)
+	same := string(r.Output) == string(was.Output)
+	if err == nil && same && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil {
+		return got, failure
+	}
+	if !whole || failure != nil {
+		now := &ai.MultipartToolResponse{Output: output(&r)}
+		if failure == nil {
+			now.Metadata = got.Metadata
+		}
+		return now, nil
+	}
+	now := &ai.MultipartToolResponse{}
+	if same {
+		*now = *got
+	} else if err := json.Unmarshal(r.Output, now); err != nil || now.Output == nil && now.Content == nil {
+		return &ai.MultipartToolResponse{Output: output(&r)}, nil //nolint:nilerr // it is a result of another shape
+	}
+	if r.Output, err = encode(now.Output); err != nil {
+		return nil, err
+	}
+	now.Output = output(&r)
+	return now, nil
+}
+
+// answered keeps a result until the model is called next.
+func (t *turn) answered(r *host.Result) {
+	if !t.session.Listens(grapnel.ToolBatchAfter) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.results = append(t.results, *r)
+}
+
+// output is what the model reads: the output as it is, or an object that has what hooks
+// add to it as members of its own.
+func output(r *host.Result) any {
+	var value any
+	_ = json.Unmarshal(r.Output, &value) // it is JSON
+	added := r.Context
+	if r.Next != nil { // a middleware knows no other tools
+		added = append(added, fmt.Sprintf("Call the tool %s next, with %s.", r.Next.Name, r.Next.Input))
+	}
+	out, ok := value.(map[string]any)
+	switch {
+	case ok:
+	case r.Failed:
+		out = map[string]any{"error": value}
+	case r.Feedback == "" && len(added) == 0:
+		return value
+	default:
+		out = map[string]any{"output": value}
+	}
+	if r.Feedback != "" {
+		out["hook_feedback"] = r.Feedback
+	}
+	if len(added) > 0 {
+		out["hook_context"] = strings.Join(added, "\n")
+	}
+	return out
+}
