@@ -26,12 +26,18 @@ build: ## build grapnel and grapnel-hook into bin/, as they are shipped
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -funcalign=16' -o bin/ ./cmd/...
 
 .PHONY: test
-test: ## run all tests that need nothing but Go, with the race detector
+test: test-grapnel test-bridges ## run all tests that need nothing but Go, with the race detector
+
+.PHONY: test-grapnel
+test-grapnel:
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 ./...
-	@set -e; for dir in $(BRIDGES); do \
-		echo "$$dir"; $(if $(RACE),CGO_ENABLED=1 )$(GO) test -C "$$dir" $(RACE) -count=1 ./...; \
-	done
+
+.PHONY: test-bridges
+test-bridges: $(BRIDGES:%=test-%)
+
+test-bridge/%:
+	$(if $(RACE),CGO_ENABLED=1 )$(GO) -C bridge/$* test $(RACE) -count=1 ./...
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback

@@ -293,3 +293,33 @@ func TestDegradeCutsTheSuggestion(t *testing.T) {
 		t.Errorf("reason %q", v.Reason())
 	}
 }
+
+// A hook that answers in a tool's place is no hook that failed: where the agent cannot
+// take the answer the tool does not run, and the model reads it as the reason.
+func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
+	t.Parallel()
+	answers := grapnel.Spec{Name: "cache", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Replace(grapnel.FieldOutput, "42")
+	})}
+	for name, tt := range map[string]struct {
+		can  *grapnel.Can
+		want grapnel.Decision
+		lost int
+	}{
+		"can":    {nil, grapnel.None, 0},
+		"cannot": {&grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldInput}}, grapnel.Block, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := grapnel.New([]grapnel.Spec{answers}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Can: tt.can, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
+			if told := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Lost) != tt.lost || (told == `"42"`) == (tt.lost > 0) ||
+				strings.HasSuffix(v.Reason(), "Take it from here: 42") != (tt.lost > 0) {
+				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Lost)
+			}
+		})
+	}
+}

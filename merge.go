@@ -258,7 +258,11 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 		}
 		delete(v.Changes, field)
 		if what := "change of " + string(field); strict {
-			block(what, fmt.Sprintf("%s must be changed, and %s cannot be told to do so. Use this instead: %s", field, f.agent(), capText(text, 2000)))
+			why := "%s must be changed, and %s cannot be told to do so. Use this instead: %s"
+			if field == FieldOutput && blocks == BlockAction {
+				why = "%s is known without the call, and %s cannot be told that. Take it from here: %s"
+			}
+			block(what, fmt.Sprintf(why, field, f.agent(), capText(text, 2000)))
 		} else {
 			lose(what, "not told")
 			approved = false

@@ -44,7 +44,7 @@ func TestPrograms(t *testing.T) {
 		"twice":                {`echo '{"decision":"allow","decision":"block"}'`, "blocked by hook"},
 		"another case":         {`echo '{"decision":"block","Decision":"allow"}'`, "blocked by hook"},
 		"nested":               {`printf '{"set":{"tool.input":'; head -c 100000 /dev/zero | tr '\0' '['`, "cannot read its answer"},
-		"what it may not":      {`echo '{"set":{"tool.output":1}}'`, "does not permit"},
+		"what it may not":      {`echo '{"set":{"tool.next":1}}'`, "does not permit"},
 		"an allow that fails":  {`echo '{"decision":"allow"}'; exit 3`, "exit code 3"},
 		"escape sequences":     {`printf '\033[2J\a' >&2; exit 2`, "deny"},
 		"no UTF-8":             {`printf 'no \377\300' >&2; exit 2`, "no"},
