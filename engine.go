@@ -226,6 +226,11 @@ func (e *Engine) Has(k Kind) bool {
 	return t.lineup(k).size > 0 || len(t.observers) > 0
 }
 
+// Decides reports whether what anybody says about an event of this kind would count:
+// [Engine.Has] without Observers, observing hooks and those in the mode [Observe]. If
+// not, there is no need to hold anything back until it was fired.
+func (e *Engine) Decides(k Kind) bool { return e.now().lineup(k).decides }
+
 // Plan returns who would run for ev, and in which step. No hook is called. During
 // a firing hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {

@@ -430,3 +430,26 @@ func (r *remembers) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	}
 	return r.known[ev] == "rm", nil
 }
+
+// Who only looks decides nothing.
+func TestDecides(t *testing.T) {
+	t.Parallel()
+	on := []grapnel.Kind{grapnel.ToolBefore}
+	observe := grapnel.Spec{Name: "late", On: on, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})}
+	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.Observe, Hook: says(grapnel.Outcome{})}
+	guard := grapnel.Spec{Name: "guard", Source: grapnel.Source{Name: "guards"}, On: on, Hook: says(grapnel.Outcome{})}
+	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}, observe, dry)
+	if !engine.Has(grapnel.ToolBefore) || engine.Decides(grapnel.ToolBefore) {
+		t.Error("somebody decides who only looks")
+	}
+	if err := engine.Add(guard); err != nil {
+		t.Fatal(err)
+	}
+	session, err := engine.With()
+	if err != nil || !engine.Decides(grapnel.ToolBefore) || !session.Decides(grapnel.ToolBefore) || engine.Decides(grapnel.ToolAfter) {
+		t.Errorf("a guard decides nothing, or what it does not listen to (%v)", err)
+	}
+	if engine.Enable(false); session.Decides(grapnel.ToolBefore) {
+		t.Error("a guard that is switched off decides")
+	}
+}

@@ -34,6 +34,7 @@ type lineup struct {
 	steps     [][]*Spec // one slice per priority
 	observers []*Spec
 	size      int  // how many there are
+	decides   bool // what any of them says counts
 	matchers  bool // any of them has a Matcher
 	readsID   bool // any of them is an IDReader, or its Matcher is
 }
@@ -124,6 +125,7 @@ func stoppable(k Kind) bool {
 // add appends a Spec; the caller adds in plan order.
 func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
+	l.decides = l.decides || s.Phase != PhaseObserve && s.Mode == Enforce
 	l.matchers = l.matchers || s.Match != nil
 	l.readsID = l.readsID || readsID(s.Hook) || readsID(s.Match)
 	phase := s.Phase

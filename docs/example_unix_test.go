@@ -4,6 +4,7 @@ package docs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ func Example_preset() {
 }
 
 // A Go agent loads a policy file, and says who runs its programs: those of the user
-// here, those of anybody else in a sandbox.
+// here, those of anybody else in a sandbox. What can be kept running is.
 func Example_policies() {
 	dir, err := os.MkdirTemp("", "grapnel-example-")
 	if err != nil {
@@ -44,6 +45,15 @@ hooks:
   - name: who
     on: tool.before
     run: test -z "$SANDBOX" || exit 2
+  - name: counts
+    on: tool.before
+    worker: |
+      echo '{"grapnel":1,"type":"hello","name":"counts"}'
+      while read -r line; do
+        case $line in '{"type":"event"'*) ;; *) continue ;; esac
+        n=$((n+1)) id=${line#*'"id":'}
+        echo '{"type":"answer","id":'"${id%%,*}"',"outcome":{"decision":"ask","reason":"call '"$n"'"}}'
+      done
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		fmt.Println(err)
@@ -53,18 +63,27 @@ hooks:
 		p.Env = append(p.Env, "SANDBOX=yes") // yours puts p.Args behind a real one
 		return process.System.Run(ctx, p)
 	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	for _, scope := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopePlugin} {
+		var workers []*process.Worker
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
 			Command: func(c policy.Command) grapnel.Hook {
-				run := &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
-				if d := c.Dialect(); d != nil { // speaks:
-					run.Dialect, run.Vars = d, d.HookEnv
-				}
+				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
+				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // what was trusted is what its words name there
 				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
 					run.Executor = sandbox
 				}
-				return run
+				if c.Worker { // it stays, and answers all events
+					w := &process.Worker{Command: run}
+					workers = append(workers, w)
+					return w
+				}
+				if d := c.Dialect(); d != nil { // speaks:
+					run.Dialect, run.Vars = d, d.HookEnv
+				}
+				return &run
 			},
 		})
 		engine, err := grapnel.New(set.Specs, nil)
@@ -72,11 +91,22 @@ hooks:
 			fmt.Println(err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		fmt.Println(scope, engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "ls"}}).Decision)
-		cancel()
+		for range 2 {
+			verdict := engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "ls"}})
+			fmt.Println(scope, verdict.Decision, verdict.Reason())
+		}
+
+		err = engine.Close(ctx) // waits for what runs in the background
+		for _, w := range workers {
+			err = errors.Join(err, w.Close(ctx))
+		}
+		if err != nil {
+			fmt.Println(err)
+		}
 	}
 	// Output:
-	// user none
-	// plugin block
+	// user ask call 1
+	// user ask call 2
+	// plugin block blocked by hook "who"
+	// plugin block blocked by hook "who"
 }

@@ -4,7 +4,7 @@
 // Most agents need two calls, around what they do anyway:
 //
 //	h := host.New(engine, &host.Options{Agent: grapnel.Agent{Name: "my-agent"}})
-//	ctx, session, err := h.Start(ctx, grapnel.Session{ID: id, CWD: dir}, "startup")
+//	ctx, session, added, err := h.Start(ctx, grapnel.Session{ID: id, CWD: dir}, "startup")
 //	...
 //	response, err := host.Model(ctx, request, callTheModel)
 //	result, err := host.Tool(ctx, host.Call{ID: id, Name: "shell", Input: args}, runTheTool)

@@ -4,18 +4,26 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Hooks is who answers the events of an agent, mostly a [*grapnel.Engine]. Both
-// methods are called by many goroutines at once.
+// Hooks is who answers the events of an agent, mostly a [*grapnel.Engine]. Its methods
+// are called by many goroutines at once.
+//
+// It may also have a method Decides, as engines have: whether what anybody says about
+// such an event would count. Without it an answer of the model is held back for whoever
+// [Hooks.Has] reports.
 type Hooks interface {
-	// Fire returns the merged answer to ev, which it may keep and must not change.
+	// Fire returns the merged answer to ev, which it may keep and must not change. The
+	// answer keeps to what the event's Contract permits, and a Block has a reason.
 	Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict
 
 	// Has reports whether anybody would hear of such an event. If not, none is made.
@@ -50,6 +58,7 @@ type Host struct {
 	opts  Options
 	tools map[string]*ToolInfo
 	late  sync.WaitGroup // what is fired in the background
+	busy  atomic.Int64   // how much of it is under way
 }
 
 // New returns the host of an agent. hooks may be nil: then nobody is asked.
@@ -60,6 +69,7 @@ func New(hooks Hooks, opts *Options) *Host {
 	}
 	if opts != nil {
 		h.opts = *opts
+		h.opts.Tools = slices.Clone(opts.Tools)
 	}
 	if h.opts.Manners == nil {
 		h.opts.Manners = &AllManners[0]
@@ -78,12 +88,25 @@ func (h *Host) Open(ctx context.Context) {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStart})
 }
 
-// Close tells that it ends: gateway.stop. Sessions must have ended before. It waits for
-// what is fired in the background. An engine is to be closed after that: it has a Close
-// for its observing hooks.
-func (h *Host) Close(ctx context.Context) {
+// Close tells that it ends: gateway.stop. Sessions must have ended before. It waits until
+// what is fired in the background has ended, or ctx is done, which is the error. An engine
+// is to be closed after that: it has a Close for its observing hooks.
+func (h *Host) Close(ctx context.Context) error {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStop})
-	h.late.Wait()
+	done := make(chan struct{})
+	go func() {
+		h.late.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		if n := h.busy.Load(); n > 0 {
+			return fmt.Errorf("what is fired in the background has not come to an end (%d events): %w", n, context.Cause(ctx))
+		}
+		return nil
+	}
 }
 
 // bare is the session of what happens outside of any.
@@ -92,7 +115,7 @@ func (h *Host) bare() *Session { return newSession(h, h.hooks, grapnel.Session{}
 // An Approver asks a person whether something may happen.
 //
 // It is called in the place where the agent waits, and by many goroutines at once where
-// tools run together. An error means that nobody answered, which counts as no.
+// tools run together. An error, or a panic, means that nobody answered, which counts as no.
 type Approver interface {
 	Approve(ctx context.Context, q *Question) (Consent, error)
 }
@@ -123,9 +146,15 @@ func (s *Session) Listens(k grapnel.Kind) bool { return s != nil && s.hooks != n
 // [Options.Incremental]. It is for those who stream without [Stream].
 func (s *Session) Incremental() bool { return s != nil && s.host.opts.Incremental }
 
-// waitsFor reports whether somebody would hear of such an event who has a say.
-func (s *Session) waitsFor(k grapnel.Kind) bool {
-	return s.Listens(k) && !s.host.opts.Manners.unwaited(k)
+// Decides reports whether somebody would hear of such an event who has a say. If not,
+// those who stream without [Stream] need hold nothing back for it; it is to be fired all
+// the same, for those who only look.
+func (s *Session) Decides(k grapnel.Kind) bool {
+	if !s.Listens(k) || s.host.opts.Manners.unwaited(k) || s.host.opts.Manners.ignored(k) {
+		return false
+	}
+	hooks, ok := s.hooks.(interface{ Decides(k grapnel.Kind) bool })
+	return !ok || hooks.Decides(k)
 }
 
 // Fire fires an event of the agent's own, such as a native one, with the session
@@ -175,15 +204,24 @@ func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
 func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 	s.fill(ev) // with what is so now
 	ctx = context.WithoutCancel(ctx)
-	s.host.late.Go(func() { s.tell(ctx, ev) })
+	s.host.busy.Add(1)
+	s.host.late.Go(func() {
+		defer s.host.busy.Add(-1)
+		s.tell(ctx, ev)
+	})
 }
 
 // tell fires an event whose Verdict has no influence, and says so where a hook wanted
 // to have some.
 func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
-	if no := s.refusal(ev, &v); no != nil {
+	switch no := s.refusal(ev, &v); {
+	case no != nil:
 		s.host.opts.Tell(ctx, "grapnel: nothing can be stopped at "+string(ev.Kind)+", where a hook wanted that: "+no.Reason)
+	case v.Decision == grapnel.Ask:
+		s.host.opts.Tell(ctx, "grapnel: nobody is asked at "+string(ev.Kind)+", where a hook wanted that: "+v.Reason())
+	case len(v.Changes) > 0 || len(v.Context) > 0:
+		s.host.opts.Tell(ctx, "grapnel: nothing can be changed or added at "+string(ev.Kind)+", where a hook wanted that")
 	}
 }
 
@@ -191,13 +229,11 @@ func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 // is answered before it returns.
 func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, *Refusal) {
 	v := s.Fire(ctx, ev)
-	if v.Decision == grapnel.Ask {
-		if no := s.ask(ctx, cmp.Or(v.Event, ev), v.Reason()); no != nil {
-			return v, no
-		}
-		v.Decision = grapnel.None
+	no := s.refusal(ev, &v)
+	if no == nil && v.Decision == grapnel.Ask {
+		no = s.ask(ctx, cmp.Or(v.Event, ev), v.Reason())
 	}
-	return v, s.refusal(ev, &v)
+	return v, no
 }
 
 // ask puts a question to the person.
@@ -206,7 +242,7 @@ func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Re
 	if approver == nil {
 		return s.refuse(ev, strings.TrimSpace("this needs the consent of a person, and there is nobody to ask. "+reason), false)
 	}
-	answer, err := approver.Approve(ctx, &Question{Event: ev, Reason: reason})
+	answer, err := approve(ctx, approver, &Question{Event: ev, Reason: reason})
 	switch {
 	case err != nil:
 		return s.refuse(ev, "this needs the consent of a person, and nobody answered: "+err.Error(), true)
@@ -217,4 +253,13 @@ func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Re
 	default:
 		return s.refuse(ev, "the person did not agree", false)
 	}
+}
+
+func approve(ctx context.Context, approver Approver, q *Question) (c Consent, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c, err = Consent{}, fmt.Errorf("the question panicked: %v", r)
+		}
+	}()
+	return approver.Approve(ctx, q)
 }

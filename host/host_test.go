@@ -17,7 +17,7 @@ import (
 // it did is returned; "" is nothing.
 var moments = map[grapnel.Kind]func(w *world) (did string, err error){
 	grapnel.GatewayStart: func(w *world) (string, error) { w.host.Open(w.ctx); return "opened", nil },
-	grapnel.GatewayStop:  func(w *world) (string, error) { w.host.Close(w.ctx); return "closed", nil },
+	grapnel.GatewayStop:  func(w *world) (string, error) { return "closed", w.host.Close(w.ctx) },
 	grapnel.SessionStart: func(w *world) (string, error) {
 		ctx, s, context, err := w.host.Start(w.ctx, grapnel.Session{ID: "s2"}, "resume")
 		if err != nil {

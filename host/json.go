@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel"
 )
 
 // encode writes a value as JSON with what a text holds left as it is. Values that
@@ -51,12 +53,16 @@ func like(was, now json.RawMessage) json.RawMessage {
 }
 
 // asJSON gives what is no JSON as a text: a conversation is JSON, and what a model or a
-// tool writes may be anything.
+// tool writes may be anything. What is empty is nil, which is written as null.
 func asJSON(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || json.Valid(raw) {
+	switch {
+	case len(raw) == 0:
+		return nil
+	case json.Valid(raw):
 		return raw
+	default:
+		return quote(string(raw))
 	}
-	return quote(string(raw))
 }
 
 // isObject reports whether raw is a JSON object, and all of it.
@@ -119,6 +125,25 @@ func object(all []member) json.RawMessage {
 // does not for those who decode JSON in Go: a hook could slip "TOKEN" past a "token".
 func (m *member) secret(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.name) })
+}
+
+// misspelt returns a member that a Fact names in another letter case, or "". To those
+// who decode JSON in Go it is the same one: a model could slip "Command" past the rules
+// for "command".
+func misspelt(input json.RawMessage, facts []grapnel.Fact) string {
+	if len(facts) == 0 {
+		return ""
+	}
+	all, _ := members(input) // it is an object
+	for _, m := range all {
+		for _, f := range facts {
+			name, _, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
+			if m.name != name && strings.EqualFold(m.name, name) && !slices.ContainsFunc(facts, func(f grapnel.Fact) bool { return f.At == "/"+m.name }) {
+				return m.name
+			}
+		}
+	}
+	return ""
 }
 
 // veil puts [Redacted] in the place of secrets. Of an input that is no object nothing

@@ -20,6 +20,8 @@ import (
 // what the verdicts say. Its fields are set before the first Run; it is not safe for
 // concurrent use.
 //
+// Each Run is a turn, and counts the Turn of the session on.
+//
 // Sub-agents have a Loop of their own; see [Subagent]. No person prompts them or reads
 // their answer: subagent.start and subagent.after tell of those, and prompt.before,
 // agent.after and response.before are not fired.
@@ -37,6 +39,11 @@ type Loop struct {
 	// Show gets the answer as far as it may be shown, piece by piece; nil = nobody looks.
 	Show func(ctx context.Context, piece string) error
 
+	// Withdraw takes back what Show got of an answer that hooks refused or changed after
+	// that; what Show gets next is from the beginning. nil = the person is told, see
+	// [Options].
+	Withdraw func(ctx context.Context, shown string)
+
 	// Deliver sends the answer to where the prompt came from, through message.before;
 	// nil = the agent has no such channel. See [Session.Send].
 	Deliver func(ctx context.Context, m Outgoing) error
@@ -53,9 +60,9 @@ type Loop struct {
 	// Messages is the conversation so far, without the system prompt.
 	Messages []Message
 
-	turn    int
 	offered []string        // tools that the model may choose from just now
-	shown   strings.Builder // of the response that comes just now
+	held    bool            // the response that comes just now is not shown until all of it was judged
+	shown   strings.Builder // of that response
 }
 
 // Outcome is how a Run ended.
@@ -88,14 +95,22 @@ const maxRefused = grapnel.MaxStops
 // that refuse are no error.
 func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 	s := FromContext(ctx)
-	l.turn++
-	s.Update(func(info *grapnel.Session) { info.Turn = strconv.Itoa(l.turn) })
+	if s.forPerson() { // a sub-agent works in the turn of the agent
+		s.Update(func(info *grapnel.Session) {
+			turn, _ := strconv.Atoi(info.Turn) // in a session that is resumed, the last one
+			info.Turn = strconv.Itoa(turn + 1)
+		})
+	}
 	answer, err := l.run(ctx, s, prompt)
 	if err == nil && l.Deliver != nil {
 		answer, err = l.deliver(ctx, s, answer)
 	}
-	if err == nil && answer.Outcome == Completed && l.shown.Len() == 0 {
+	switch {
+	case err != nil:
+	case answer.Outcome == Completed:
 		err = l.show(ctx, answer.Text())
+	case isOfAnswer(answer.Refusal.Kind):
+		l.withdraw(ctx, answer.Refusal.Reason)
 	}
 	if err != nil {
 		s.Failed(ctx, err)
@@ -105,6 +120,11 @@ func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 }
 
 func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, error) {
+	for i := range l.Tools {
+		if t := &l.Tools[i]; (t.Ask || len(t.Secrets) > 0) && s != nil && s.host.tools[t.Name] == nil {
+			return nil, fmt.Errorf("nobody would be asked about the tool %q, nor its secrets hidden, since the host does not know it: host.Options.Tools needs host.Infos(Loop.Tools)", t.Name)
+		}
+	}
 	begin, err := l.begin(ctx, s, prompt)
 	if err != nil {
 		return blocked(err)
@@ -143,6 +163,7 @@ func goesOn(err error) bool {
 // begin asks about the prompt, and returns how the agent begins.
 func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning, error) {
 	var added []string
+	prompt.Content = asJSON(prompt.Content)
 	if s.forPerson() {
 		var err error
 		if prompt, added, err = s.prompt(ctx, prompt); err != nil {
@@ -213,6 +234,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 		response, err := l.ask(ctx, s, &begin)
 		if no := Refused(err); goesOn(err) && no.Kind == grapnel.ModelAfter && withheld < maxRefused {
 			withheld++
+			l.withdraw(ctx, no.Reason)
 			if err := l.say(ctx, s, Text("user", no.Text), nil); err != nil {
 				return nil, err
 			}
@@ -222,13 +244,14 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			return nil, err
 		}
 		withheld = 0
-		if err := l.say(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil); err != nil {
-			return nil, err
-		}
+		err = l.say(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil)
 		if len(response.ToolCalls) > 0 {
-			if err := l.call(ctx, s, response.ToolCalls); err != nil {
-				return nil, err
-			}
+			err = l.call(ctx, s, response.ToolCalls, err)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(response.ToolCalls) > 0:
 			continue
 		}
 		if !s.forPerson() {
@@ -280,11 +303,12 @@ func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response
 		request.ToolChoice = mode
 	}
 	l.shown.Reset()
+	l.held = l.holds(s)
 	response, err := Stream(ctx, request, l.generate, func(soFar Response) error {
 		switch {
 		case soFar.FinishReason == FinishIncomplete: // hooks have heard of it, and that is all
 			return errors.New("the model's answer broke off")
-		case l.holds(s):
+		case l.held:
 			return nil
 		default:
 			return l.show(ctx, textOf(soFar.Content))
@@ -317,17 +341,18 @@ func (l *Loop) generate(ctx context.Context, request Request, yield func(Respons
 // when the next one has come, so that the last is handed on with the whole.
 func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(string) error {
 	s := FromContext(ctx)
+	judged := s.Decides(grapnel.ModelAfter)
 	var text strings.Builder
 	last := ""
 	return func(piece string) error {
 		switch {
-		case s.waitsFor(grapnel.ModelAfter) && s.host.opts.Incremental:
+		case judged && s.Incremental():
 			text.WriteString(last)
 			if last = piece; text.Len() == 0 {
 				return nil
 			}
 			return yield(Response{Content: quote(text.String()), FinishReason: FinishIncremental})
-		case piece == "" || l.Show == nil || s.waitsFor(grapnel.ModelAfter) || l.holds(s):
+		case piece == "" || l.Show == nil || judged || l.held:
 			return nil
 		default:
 			l.shown.WriteString(piece)
@@ -338,14 +363,14 @@ func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(stri
 
 // holds reports whether an answer is kept until the whole of it was judged as such.
 func (l *Loop) holds(s *Session) bool {
-	return s != nil && !s.host.opts.Incremental && (s.Listens(grapnel.ResponseBefore) || s.Listens(grapnel.MessageBefore))
+	return !s.Incremental() && (s.forPerson() && s.Decides(grapnel.ResponseBefore) || l.Deliver != nil && s.Decides(grapnel.MessageBefore))
 }
 
 // show shows what of a text was not shown yet.
 func (l *Loop) show(ctx context.Context, soFar string) error {
 	rest, ok := strings.CutPrefix(soFar, l.shown.String())
 	if !ok {
-		return errors.New("hooks have changed what was shown already")
+		l.withdraw(ctx, "it was changed")
 	}
 	if rest == "" || l.Show == nil {
 		return nil
@@ -354,13 +379,32 @@ func (l *Loop) show(ctx context.Context, soFar string) error {
 	return l.Show(ctx, rest)
 }
 
+// withdraw takes back what was shown.
+func (l *Loop) withdraw(ctx context.Context, why string) {
+	shown := l.shown.String()
+	l.shown.Reset()
+	switch s := FromContext(ctx); {
+	case shown == "":
+	case l.Withdraw != nil:
+		l.Withdraw(ctx, shown)
+	case s != nil:
+		s.host.opts.Tell(ctx, "grapnel: what was shown of an answer does not stand: "+why)
+	}
+}
+
+// isOfAnswer reports whether an event is about the model's answer itself.
+func isOfAnswer(k grapnel.Kind) bool {
+	return k == grapnel.ModelAfter || k == grapnel.ResponseBefore || k == grapnel.MessageBefore
+}
+
 // call calls the tools that the model wants, and adds what came of it to the
-// conversation. Once the turn is over no further call begins.
-func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
+// conversation. Once the turn is over, as ended may say, no further call begins.
+func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended error) error {
 	results := make([]Result, len(wanted))
 	errs := make([]error, len(wanted))
 	limit := make(chan struct{}, max(l.Parallel, 1))
 	var over atomic.Bool
+	over.Store(ended != nil)
 	var running sync.WaitGroup
 	for i, w := range wanted {
 		limit <- struct{}{}
@@ -370,6 +414,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
 			<-limit
 			continue
 		}
+		results[i] = lost(call) // until it is known better: a tool may end its goroutine
 		running.Go(func() {
 			defer func() { <-limit }()
 			if results[i], errs[i] = l.one(ctx, s, call); errs[i] != nil {
@@ -382,7 +427,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall) error {
 		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
 		errs = append(errs, l.say(ctx, s, m, nil)) // an answer to each call, or no model goes on with the conversation
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append([]error{ended}, errs...)...); err != nil {
 		return err
 	}
 	added, err := s.ToolBatch(ctx, results)
@@ -400,8 +445,20 @@ func (r *Result) content() json.RawMessage {
 	return quote(r.Text())
 }
 
-// one calls a tool, and those that hooks want called next in its place.
+// lost is the result of a call of which nobody knows what came.
+func lost(call Call) Result {
+	return Result{Call: call, Output: quote("the call did not come to an end"), Failed: true}
+}
+
+// one calls a tool, and those that hooks want called next in its place. What panics around
+// the tool, such as Options.Native, ends the turn, and not the program: nobody could catch
+// it here.
 func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = lost(call), fmt.Errorf("the call of %s panicked: %v", call.Name, p)
+		}
+	}()
 	offered := slices.Contains(l.offered, call.Name)
 	for range maxRefused {
 		r, err = s.Tool(ctx, call, l.tool(call.Name, offered))

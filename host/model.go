@@ -26,7 +26,7 @@ func Model[Q, R any](ctx context.Context, request Q, next func(ctx context.Conte
 // Unless the host is Incremental, release is called once, with all of it, after the
 // whole was judged. If it is, each piece is judged as it comes; where yield returns an
 // error a hook refused, next has to stop reading, and what was not released is not to be
-// used, shown or kept. Where nobody listens, pieces go straight through.
+// used, shown or kept. Where nobody has a say, pieces go straight through.
 func Stream[Q, R any](
 	ctx context.Context, request Q,
 	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
@@ -96,7 +96,7 @@ func stream[Q, R any](
 		return let(response)
 	}
 	var refused error
-	judged := s.waitsFor(grapnel.ModelAfter)
+	judged := s.Decides(grapnel.ModelAfter)
 	response, err := next(ctx, request, func(soFar R) error {
 		switch {
 		case refused != nil:

@@ -151,7 +151,9 @@ func TestStream(t *testing.T) {
 				}))
 			}
 			released, read, whole, err := streamed(w)
-			w.host.Close(w.ctx)
+			if err := w.host.Close(w.ctx); err != nil {
+				t.Error(err)
+			}
 			no := host.Refused(err)
 			if err != nil && no == nil || (no != nil) != (tt.refused != "") || no != nil && !strings.Contains(no.Reason, tt.refused) {
 				t.Errorf("error %v, want that it was refused because of %q", err, tt.refused)
@@ -193,5 +195,44 @@ func TestStreamReleaseFails(t *testing.T) {
 		if !errors.Is(err, errBroken) {
 			t.Errorf("Stream = %v, want %v", err, errBroken)
 		}
+	}
+}
+
+// Who only looks holds nothing back: Observers, observing hooks, and hooks whose mode is
+// to observe. They hear of it all the same, once.
+func TestNobodyHasASay(t *testing.T) {
+	t.Parallel()
+	for _, incremental := range []bool{false, true} {
+		heard := 0
+		looks := grapnel.Spec{Name: "looks", Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
+		tries := says("tries", grapnel.ModelAfter, grapnel.Outcome{Decision: grapnel.Block})
+		tries.Mode = grapnel.Observe
+		w := newWorld(t, &host.Options{Incremental: incremental}, looks, tries)
+		w.engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+			if rec.Event == grapnel.ModelAfter {
+				heard++
+			}
+		}))
+		released, _, _, err := streamed(w)
+		if want := []string{"a", "ab", "abc", "abcd"}; err != nil || !slices.Equal(released, want) || heard != 1 {
+			t.Errorf("incremental %t: released %q, %v, heard %d times, want %q, once", incremental, released, err, heard, want)
+		}
+		if !w.s.Listens(grapnel.ModelAfter) || w.s.Decides(grapnel.ModelAfter) {
+			t.Error("somebody has a say who only looks")
+		}
+		w.add(says("guard", grapnel.ModelAfter, grapnel.Outcome{}))
+		if !w.s.Decides(grapnel.ModelAfter) || w.s.Decides(grapnel.ModelBefore) {
+			t.Error("a guard has no say where it listens, or one where it does not")
+		}
+		if err := w.engine.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := host.FromContext(t.Context()); s.Decides(grapnel.ModelAfter) {
+		t.Error("somebody has a say in no session")
+	}
+	h := host.New(&fake{}, nil)
+	if _, s, _, err := h.Start(t.Context(), grapnel.Session{}, ""); err != nil || !s.Decides(grapnel.ModelAfter) {
+		t.Errorf("hooks of which nobody knows better have no say (%v)", err)
 	}
 }

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -85,8 +86,7 @@ func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ..
 		t.Fatal(err)
 	}
 	s.End(ctx, "exit")
-	h.Close(ctx)
-	if err := engine.Close(ctx); err != nil {
+	if err := errors.Join(h.Close(ctx), engine.Close(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	l.asked = m.asked
@@ -269,7 +269,7 @@ func TestFlytoAfterModel(t *testing.T) {
 	}}
 	answer, err := loop.Run(ctx, host.Text("user", "go"))
 	close(over)
-	h.Close(ctx)
+	err = errors.Join(err, h.Close(ctx))
 	if err != nil || answer.Outcome != host.Completed || answer.Text() != "done" || shown.String() != "done" {
 		t.Errorf("got %+v, %v, shown %q", answer, err, shown.String())
 	}

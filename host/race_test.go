@@ -152,8 +152,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 	close(stop)
 	changing.Wait()
 	s.End(ctx, "exit")
-	h.Close(ctx)
-	if err := errors.Join(engine.Close(ctx), ofSession.Close(ctx)); err != nil {
+	if err := errors.Join(h.Close(ctx), engine.Close(ctx), ofSession.Close(ctx)); err != nil {
 		t.Error(err)
 	}
 	if n, want := records.Load(), int64(workers*rounds*8+3); n != want { // and session.start, session.end, gateway.stop

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
@@ -44,35 +45,59 @@ func FromContext(ctx context.Context) *Session {
 }
 
 // Start begins a session: session.start. cause is why: startup, resume, clear. The
-// context that it returns carries the session. Where the host's hooks are an engine, or
-// there are none, it has those too that ctx carries: of a session that this one works
-// for, or as [grapnel.NewContext] puts them there.
+// context that it returns carries the session, which has those hooks too that ctx
+// carries: of a session that this one works for, or as [grapnel.NewContext] puts them
+// there.
 //
 // What hooks want the model to know from the beginning is in context. The error is a
-// Refusal where a hook halted the agent before it began; the session has ended then.
+// Refusal where a hook halted the agent before it began; the session has ended then. Or
+// it says that the session cannot have what ctx carries, since only engines have the hooks
+// of others; then nothing was fired.
 func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *Session, context []string, err error) {
-	hooks := h.hooks
-	switch engine, ok := hooks.(*grapnel.Engine); {
-	case ok:
-		hooks = engine.In(ctx)
-	case hooks == nil && grapnel.FromContext(ctx) != nil:
-		hooks = grapnel.FromContext(ctx)
+	hooks, err := h.in(ctx)
+	if err != nil {
+		return ctx, nil, nil, err
 	}
 	s = newSession(h, hooks, info)
 	ev := &grapnel.Event{Kind: grapnel.SessionStart, Cause: cause, Toolset: &grapnel.Toolset{}}
 	for i := range h.opts.Tools {
 		ev.Toolset.Allowed = append(ev.Toolset.Allowed, h.opts.Tools[i].Name)
 	}
+	own := NewContext(ctx, s)
 	if h.opts.Manners.unwaited(ev.Kind) {
-		s.notice(ctx, ev)
-		return NewContext(ctx, s), s, nil, nil
+		s.notice(own, ev)
+		return own, s, nil, nil
 	}
-	v := s.Fire(ctx, ev)
+	v := s.Fire(own, ev)
 	if v.Halt != "" {
-		s.End(ctx, "error")
+		s.End(own, "error")
 		return ctx, s, nil, s.refusal(ev, &v)
 	}
-	return NewContext(ctx, s), s, v.Context, nil
+	return own, s, v.Context, nil
+}
+
+// in is the host's hooks with those that ctx carries. None of these may be left out: they
+// are guards too.
+func (h *Host) in(ctx context.Context) (Hooks, error) {
+	own, isEngine := h.hooks.(*grapnel.Engine)
+	carried := grapnel.FromContext(ctx)
+	if s := FromContext(ctx); s != nil && s.host != h && s.hooks != nil {
+		if _, ok := s.hooks.(*grapnel.Engine); !ok {
+			return nil, fmt.Errorf("cannot start a session for another one whose hooks, a %T, are no engine: nobody would ask them "+
+				"(to start without them, take them away with host.NewContext(ctx, nil))", s.hooks)
+		}
+	}
+	switch {
+	case isEngine:
+		return own.In(ctx), nil
+	case carried == nil:
+		return h.hooks, nil
+	case h.hooks == nil:
+		return carried, nil
+	default:
+		return nil, fmt.Errorf("cannot start a session with the hooks that the context carries: those of the host, a %T, are no engine "+
+			"(give host.New an engine, or take the others away with grapnel.NewContext(ctx, nil))", h.hooks)
+	}
 }
 
 // End ends the session: session.end. cause is why: exit, clear, completed, error,

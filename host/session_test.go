@@ -209,7 +209,9 @@ func TestUnwaited(t *testing.T) {
 				if took := time.Since(begun); err != nil || did == "" || took > time.Second || heard.Load() != 0 {
 					t.Errorf("%s, %s: did %q, %v after %v", name, kind, did, err, took)
 				}
-				w.host.Close(t.Context())
+				if err := w.host.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
 				if told := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(told, "broken") || !strings.Contains(told, "nothing can be stopped at "+string(kind)) {
 					t.Errorf("%s, %s: heard %d, told %q", name, kind, heard.Load(), told)
 				}
@@ -262,5 +264,145 @@ func TestRefusal(t *testing.T) {
 	}
 	if host.Refused(nil) != nil || host.Refused(errBroken) != nil {
 		t.Error("a Refusal is found where there is none")
+	}
+}
+
+// What has no influence although a hook wanted some is told, also where it is no refusal.
+func TestUnwaitedChanges(t *testing.T) {
+	t.Parallel()
+	ironclaw, _ := host.FindManners("ironclaw")
+	flyto, _ := host.FindManners("flyto")
+	miniclaw, _ := host.FindManners("miniclaw")
+	tests := map[grapnel.Kind]struct {
+		manners *host.Manners
+		spec    grapnel.Spec
+		told    string
+	}{
+		grapnel.SessionStart: {ironclaw, says("h", grapnel.SessionStart, grapnel.Outcome{Context: []string{"be brief"}}), "nothing can be changed or added at session.start"},
+		grapnel.ModelAfter:   {flyto, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`), "nothing can be changed or added at model.after"},
+		grapnel.ToolAfter:    {miniclaw, sets(grapnel.ToolAfter, grapnel.FieldOutput, `"x"`), "nothing can be changed or added at tool.after"},
+		grapnel.PromptBefore: {
+			&host.Manners{Ignored: []grapnel.Kind{grapnel.PromptBefore}},
+			says("h", grapnel.PromptBefore, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), "nobody is asked at prompt.before, where a hook wanted that: sure?",
+		},
+	}
+	for kind, tt := range tests {
+		w := newWorld(t, &host.Options{Manners: tt.manners})
+		w.add(tt.spec)
+		_, err := moments[kind](w)
+		if closing := w.host.Close(t.Context()); err != nil || closing != nil {
+			t.Fatal(err, closing)
+		}
+		if told := w.messages(); len(told) != 1 || !strings.Contains(told[0], tt.told) {
+			t.Errorf("%s: told %q, want %q", kind, told, tt.told)
+		}
+	}
+}
+
+// Close does not wait for ever.
+func TestCloseInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		flyto, _ := host.FindManners("flyto")
+		w := newWorld(t, &host.Options{Manners: flyto}, hook("slow", grapnel.ModelAfter, grapnel.Watch(func(context.Context, *grapnel.Event) { time.Sleep(time.Hour) })))
+		if _, err := moments[grapnel.ModelAfter](w); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errBroken)
+		defer cancel()
+		if err := w.host.Close(ctx); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "(1 events)") {
+			t.Errorf("Close = %v, want %v", err, errBroken)
+		}
+		if err := w.host.Close(t.Context()); err != nil { // with time it does
+			t.Error(err)
+		}
+	})
+}
+
+// aboutTasks is Hooks that always say the same about a task.
+type aboutTasks grapnel.Verdict
+
+func (aboutTasks) Has(k grapnel.Kind) bool { return k == grapnel.TaskBefore }
+
+func (v aboutTasks) Fire(context.Context, *grapnel.Event) grapnel.Verdict { return grapnel.Verdict(v) }
+
+// Nobody is asked about what a hook has stopped already.
+func TestHaltBeforeQuestion(t *testing.T) {
+	t.Parallel()
+	h := host.New(aboutTasks{Decision: grapnel.Ask, Halt: "enough"}, &host.Options{
+		Approve: host.ApproverFunc(func(context.Context, *host.Question) (host.Consent, error) {
+			t.Error("somebody was asked")
+			return host.Consent{Yes: true}, nil
+		}),
+	})
+	ctx, s, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if no := host.Refused(s.Task(ctx, grapnel.Task{})); no == nil || !no.Halt {
+		t.Errorf("Task = %v", no)
+	}
+}
+
+// Hooks that a context carries are asked, or the session does not start.
+func TestStartLosesNoHooks(t *testing.T) {
+	t.Parallel()
+	guarded := newWorld(t, nil, blocks(grapnel.ToolBefore, "no"))
+	other := host.New(&fake{}, nil)
+	under, _, _, err := other.Start(t.Context(), grapnel.Session{}, "startup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		h   *host.Host
+		ctx context.Context
+		err string
+	}{
+		"an engine's, for hooks that are none":         {other, guarded.ctx, "give host.New an engine"},
+		"a session's, which are none, for an engine":   {guarded.host, under, "host.NewContext(ctx, nil)"},
+		"a session's, which are none, for nobody":      {host.New(nil, nil), under, "host.NewContext(ctx, nil)"},
+		"a session's, which are none, were taken away": {guarded.host, host.NewContext(under, nil), ""},
+		"its own":                    {other, under, ""},
+		"an engine's, for an engine": {host.New(newWorld(t, nil).engine, nil), guarded.ctx, ""},
+		"an engine's, for nobody":    {host.New(nil, nil), guarded.ctx, ""},
+	}
+	for name, tt := range tests {
+		ctx, _, _, err := tt.h.Start(tt.ctx, grapnel.Session{ID: "s2"}, "startup")
+		if err != nil {
+			if tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: Start = %v, want %q", name, err, tt.err)
+			}
+			continue
+		}
+		r, err := host.Tool(ctx, host.Call{Name: "x"}, echo)
+		if tt.err != "" || err != nil || r.Refusal == nil {
+			t.Errorf("%s: the tool ran: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// Without an error there is nothing to tell.
+func TestFailedWithoutError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.watch(grapnel.AgentFailed)
+	w.s.Failed(w.ctx, nil)
+	if kinds := w.kinds(); len(kinds) != 0 {
+		t.Errorf("fired %v", kinds)
+	}
+}
+
+// Hooks find the session in their context from its first event on.
+func TestHooksFindTheSession(t *testing.T) {
+	t.Parallel()
+	ironclaw, _ := host.FindManners("ironclaw")
+	for _, manners := range []*host.Manners{nil, ironclaw} {
+		var found atomic.Pointer[host.Session]
+		w := newWorld(t, &host.Options{Manners: manners}, hook("looks", grapnel.SessionStart, grapnel.Watch(func(ctx context.Context, _ *grapnel.Event) {
+			found.Store(host.FromContext(ctx))
+		})))
+		if err := w.host.Close(t.Context()); err != nil || found.Load() != w.s {
+			t.Errorf("found %p, want %p (%v)", found.Load(), w.s, err)
+		}
 	}
 }

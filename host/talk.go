@@ -107,9 +107,11 @@ func (s *Session) stop(ctx context.Context, kind grapnel.Kind, last string, acti
 	return stop, nil
 }
 
-// Failed tells that the agent could not finish: agent.failed.
+// Failed tells that the agent could not finish: agent.failed. Without an error it could.
 func (s *Session) Failed(ctx context.Context, err error) {
-	s.notice(ctx, &grapnel.Event{Kind: grapnel.AgentFailed, Cause: err.Error()})
+	if err != nil {
+		s.notice(ctx, &grapnel.Event{Kind: grapnel.AgentFailed, Cause: err.Error()})
+	}
 }
 
 // Respond asks about the agent's answer before anybody gets it: response.before. It

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 type ToolInfo struct {
 	Name  string
 	Class grapnel.Class  // what it does; empty = other
+	MCP   *grapnel.MCP   // the server it belongs to; nil = none, or each Call says
 	Facts []grapnel.Fact // where in its input commands, paths, URLs and content stand; nil = members of the usual names are taken at their word
 	Ask   bool           // the agent asks a person before each call, unless a hook allows it
 
@@ -28,7 +30,7 @@ const Redacted = "[REDACTED]"
 type Call struct {
 	ID    string
 	Name  string
-	MCP   *grapnel.MCP    // the server it belongs to
+	MCP   *grapnel.MCP    // the server it belongs to; nil = that of its ToolInfo
 	Input json.RawMessage // a JSON object; empty and null count as {}
 	Job   bool            // it is of a background job: see Manners
 }
@@ -107,6 +109,9 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "its input is not a JSON object, so nobody can judge it", true))
 	}
 	ev := s.toolEvent(grapnel.ToolBefore, &call, info)
+	if name := misspelt(call.Input, info.Facts); name != "" {
+		return s.notRun(call, s.refuse(ev, fmt.Sprintf("its input has a member %q, whose name is not spelt as the tool's: in another letter case hooks do not see it, and the tool may", name), true))
+	}
 	v := s.Fire(ctx, ev)
 	no := s.take(&r.Call, info, ev, &v)
 	if no == nil && (v.Decision == grapnel.Ask || v.Decision == grapnel.None && info.Ask && !answered(&v)) {
@@ -133,6 +138,9 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 	input, ok := v.Changes[grapnel.FieldInput]
 	if !ok {
 		return nil
+	}
+	if !isObject(input) { // as in BeforeTool
+		return s.refuse(ev, "hooks changed its input into something that is not a JSON object", true)
 	}
 	if len(info.Secrets) > 0 {
 		var err error
@@ -299,7 +307,7 @@ var unknownTool ToolInfo
 
 // toolEvent is an event about a call, without its secrets.
 func (s *Session) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
-	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: call.MCP, Facts: info.Facts, Input: call.Input}
+	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: cmp.Or(call.MCP, info.MCP), Facts: info.Facts, Input: call.Input}
 	if len(info.Secrets) > 0 {
 		t.Input = veil(call.Input, info.Secrets)
 	}

@@ -320,7 +320,9 @@ func TestNobodyListens(t *testing.T) {
 		w := &world{t: t, host: h, ctx: ctx, s: s}
 		everything(w)
 		s.End(ctx, "exit")
-		h.Close(t.Context())
+		if err := h.Close(t.Context()); err != nil {
+			t.Errorf("%s: Close = %v", name, err)
+		}
 	}
 	everything(&world{t: t, host: hosts["nil"], ctx: t.Context()})
 }
@@ -500,6 +502,93 @@ func TestNextUnreadable(t *testing.T) {
 		r, err := w.s.Tool(w.ctx, host.Call{Name: "x"}, echo)
 		if err != nil || r.Next != nil || len(w.messages()) != 1 || !strings.Contains(w.messages()[0], "want {name, input}") {
 			t.Errorf("%s: next %+v, %v, told %q", value, r.Next, err, w.messages())
+		}
+	}
+}
+
+// An input that hooks make into something else than an object does not run: no guard reads
+// members of it.
+func TestInputStaysAnObject(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore} {
+		for _, input := range []string{`["rm"]`, `"rm"`, `null`} {
+			w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{Name: "sh", Ask: true}}, Approve: person(true, "", nil)}, sets(kind, grapnel.FieldInput, input))
+			r, err := w.s.Tool(w.ctx, host.Call{Name: "sh", Input: json.RawMessage(`{}`)}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				t.Errorf("%s: it ran with %s", kind, input)
+				return nil, nil
+			})
+			if err != nil || r.Refusal == nil || !r.Refusal.Failed || !strings.Contains(r.Refusal.Reason, "not a JSON object") {
+				t.Errorf("%s, %s: %+v, %v", kind, input, r.Refusal, err)
+			}
+		}
+	}
+}
+
+// A question that panics was answered by nobody, which is a no.
+func TestApproverPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &host.Options{
+		Tools:   []host.ToolInfo{{Name: "sh", Ask: true}},
+		Approve: host.ApproverFunc(func(context.Context, *host.Question) (host.Consent, error) { panic("no terminal") }),
+	})
+	r, err := w.s.Tool(w.ctx, host.Call{Name: "sh"}, echo)
+	if err != nil || r.Refusal == nil || !r.Refusal.Failed || !strings.Contains(r.Refusal.Reason, "nobody answered: the question panicked: no terminal") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What a host knows of tools is its own, whatever the caller does with the slice.
+func TestToolsAreTheHosts(t *testing.T) {
+	t.Parallel()
+	tools := []host.ToolInfo{{Name: "sh", Ask: true}}
+	w := newWorld(t, &host.Options{Tools: tools})
+	tools[0].Ask = false
+	if r, err := w.s.Tool(w.ctx, host.Call{Name: "sh"}, echo); err != nil || r.Refusal == nil {
+		t.Errorf("it ran unasked: %+v, %v", r, err)
+	}
+}
+
+// The server of a tool is known from its ToolInfo, also where a hook wants the call.
+func TestToolOfAServer(t *testing.T) {
+	t.Parallel()
+	lab := &grapnel.MCP{Server: "lab", Tool: "echo"}
+	guard := grapnel.Spec{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"mcp__lab__echo"}, Hook: grapnel.Guard(func(*grapnel.Event) string { return "not the lab" })}
+	w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{Name: "lab_echo", MCP: lab}}}, guard)
+	for _, call := range []host.Call{{Name: "lab_echo"}, {Name: "another", MCP: lab}} {
+		if r, err := w.s.Tool(w.ctx, call, echo); err != nil || r.Refusal == nil || r.Refusal.Reason != "not the lab" {
+			t.Errorf("%s: %+v, %v", call.Name, r, err)
+		}
+	}
+}
+
+// Tools in Go that decode into a struct take a member in any letter case. A model cannot
+// slip one past the rules for it; members that no Fact names are the tool's.
+func TestLetterCase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{
+		Name: "shell", Class: grapnel.ClassShell,
+		Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/dirs/*/path"}},
+	}}}, grapnel.Spec{Name: "no-rm", On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
+		if slices.ContainsFunc(ev.Tool.Commands, func(c string) bool { return strings.HasPrefix(c, "rm") }) {
+			return "no rm"
+		}
+		return ""
+	})})
+	for input, runs := range map[string]bool{
+		`{"command":"ls"}`:                   true,
+		`{"command":"ls","Note":1,"note":2}`: true,
+		`{"command":"rm x"}`:                 false,
+		`{"Command":"rm x"}`:                 false,
+		`{"command":"ls","COMMAND":"rm x"}`:  false,
+		`{"command":"ls","Dirs":[]}`:         false,
+	} {
+		ran := false
+		r, err := host.Tool(w.ctx, host.Call{ID: "1", Name: "shell", Input: json.RawMessage(input)}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			ran = true
+			return nil, nil
+		})
+		if err != nil || ran != runs || runs == (r.Refusal != nil) {
+			t.Errorf("%s ran: %t, %v, %v; want %t", input, ran, r.Refusal, err, runs)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestTool(t *testing.T) {
 		},
 		"an input that is none": {
 			hook:  on(grapnel.ToolBefore, sets(grapnel.FieldInput, `"ls"`)),
-			reads: `"error":`, not: "ran ls", ends: 1,
+			reads: `"error":"The call was blocked`, not: "ran ls",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,6 +204,23 @@ func TestModel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A response that cannot be read is the error of the run, and says whose it is.
+func TestResponseUnreadable(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter} {
+		for response, want := range map[string]string{
+			`[]`: "cannot unmarshal array",
+			`{"content":{"role":"model","parts":[null]}}`: "a part is null",
+		} {
+			s := newSetup(t, nil, []grapnel.Spec{on(kind, sets(grapnel.FieldResponse, response))}, says("one"))
+			answer, err := s.turn(t.Context(), "s1", "go on", agent.RunConfig{}, nil)
+			if err == nil || !strings.Contains(err.Error(), "as hooks have changed it: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the answer to %s is %q, %v, want %q", kind, response, answer, err, want)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package adk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -220,6 +221,9 @@ func decode(raw json.RawMessage) (*model.LLMResponse, error) {
 	response := &model.LLMResponse{}
 	if err := json.Unmarshal(raw, response); err != nil {
 		return nil, fmt.Errorf("grapnel: cannot read the response as hooks have changed it: %w", err)
+	}
+	if response.Content != nil && slices.Contains(response.Content.Parts, nil) { // ADK would panic
+		return nil, errors.New("grapnel: cannot read the response as hooks have changed it: a part is null")
 	}
 	return response, nil
 }

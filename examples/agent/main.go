@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,12 +78,14 @@ type settings struct {
 	timeout                                  time.Duration
 	whole, incremental, trace, json          bool
 	parallel, compactAt                      int
-	policies, networks                       []string
+	policies                                 []string
+	reachable                                []netip.Prefix // by fetch
 	prompt                                   string
 }
 
 func parse(args []string) (*settings, error) {
 	s := &settings{}
+	var networks []string
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	env := func(name, otherwise string) string {
@@ -109,7 +112,7 @@ func parse(args []string) (*settings, error) {
 	flags.IntVar(&s.parallel, "parallel", 4, "")
 	flags.IntVar(&s.compactAt, "compact-at", 60, "")
 	flags.Func("policy", "", list(&s.policies))
-	flags.Func("network", "", list(&s.networks))
+	flags.Func("network", "", list(&networks))
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -127,6 +130,12 @@ func parse(args []string) (*settings, error) {
 		return nil, fmt.Errorf("--params %s is no JSON object", s.params)
 	case s.timeout <= 0:
 		return nil, errors.New("--timeout has to be more than nothing")
+	case !strings.HasPrefix(s.base, "http://") && !strings.HasPrefix(s.base, "https://"):
+		return nil, fmt.Errorf("--base-url %s has to begin with http:// or https://", s.base)
+	}
+	var err error
+	if s.reachable, err = outbound.ParseNetworks(networks); err != nil {
+		return nil, fmt.Errorf("--network: %w", err)
 	}
 	s.prompt, s.key = strings.Join(words, " "), os.Getenv(s.keyEnv)
 	return s, nil
@@ -164,11 +173,12 @@ func start(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 type agent struct {
 	*settings
 	*terminal
-	cwd    string
-	guards *guards
-	host   *host.Host
-	loop   *host.Loop
-	kept   *os.File // the transcript; nil = none
+	cwd      string
+	endpoint *provider
+	guards   *guards
+	host     *host.Host
+	loop     *host.Loop
+	kept     *os.File // the transcript; nil = none
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // of the turn; nil = there is none, or it is being cancelled
@@ -183,10 +193,6 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	if a.trace || a.json {
 		colour := isTerminal(stderr) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		observers = append(observers, &trace{out: stderr, json: a.json, colour: colour})
-	}
-	networks, err := outbound.ParseNetworks(a.networks)
-	if err != nil {
-		return err
 	}
 	if a.guards, err = openGuards(a.root, a.cwd, a.policies, observers...); err != nil {
 		return err
@@ -203,15 +209,15 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	if len(observers) > 0 {
 		note = func(string, ...any) {} // the trace tells it too
 	}
-	tools := newToolbox(a.cwd, a.keyEnv, outbound.Guard{Networks: networks}, note).tools()
+	a.endpoint = &provider{base: a.base, key: a.key, whole: a.whole, limit: a.timeout, client: &http.Client{}}
+	tools := newToolbox(a.cwd, a.keyEnv, outbound.Guard{Networks: a.reachable}, note).tools()
 	a.loop = a.newLoop(append(tools, task(func() *host.Loop { return a.newLoop(tools) }, note)))
 	a.loop.Show, a.loop.Deliver = a.show, a.deliver
-	model := a.loop.Provider
 	a.loop.Provider = host.ProviderFunc(func(ctx context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {
 		if err := a.endLine(); err != nil {
 			return nil, err
 		}
-		return model.Generate(ctx, r, yield)
+		return a.endpoint.Generate(ctx, r, yield)
 	})
 	if a.kept != nil {
 		a.loop.Store = a.store
@@ -229,11 +235,10 @@ func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 	if system == "" {
 		system = fmt.Sprintf("You help a person with their files and programs. Use your tools, say what you have found and done, and be brief. A call that was blocked is not to be tried in another way.\nYou are in %s on %s.", a.cwd, runtime.GOOS)
 	}
-	model := &provider{base: a.base, key: a.key, whole: a.whole, limit: a.timeout, client: &http.Client{}}
 	loop := &host.Loop{
-		Provider: model, Name: a.model, System: system, Tools: tools, Parallel: a.parallel, CompactAt: a.compactAt,
+		Provider: a.endpoint, Name: a.model, System: system, Tools: tools, Parallel: a.parallel, CompactAt: a.compactAt,
 		Summarize: func(ctx context.Context, messages []host.Message, instructions string) (string, error) {
-			return a.summarize(ctx, model, messages, instructions)
+			return a.summarize(ctx, messages, instructions)
 		},
 	}
 	if a.params != "" {
@@ -243,7 +248,7 @@ func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 }
 
 // summarize has the model shorten a conversation.
-func (a *agent) summarize(ctx context.Context, model *provider, messages []host.Message, instructions string) (string, error) {
+func (a *agent) summarize(ctx context.Context, messages []host.Message, instructions string) (string, error) {
 	var talk strings.Builder
 	for i := range messages {
 		m := &messages[i]
@@ -257,7 +262,7 @@ func (a *agent) summarize(ctx context.Context, model *provider, messages []host.
 		host.Text("user", talk.String()),
 	}}
 	response, err := host.Model(ctx, request, func(ctx context.Context, request host.Request) (host.Response, error) {
-		response, err := model.Generate(ctx, &request, func(string) error { return nil })
+		response, err := a.endpoint.Generate(ctx, &request, func(string) error { return nil })
 		if err != nil {
 			return host.Response{}, err
 		}
@@ -286,8 +291,7 @@ func (a *agent) run() (exit int) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		a.host.Close(ctx)
-		err := a.guards.close(ctx)
+		err := errors.Join(a.host.Close(ctx), a.guards.close(ctx))
 		if a.kept != nil {
 			err = errors.Join(err, a.kept.Close())
 		}
@@ -367,16 +371,22 @@ func (a *agent) turn(ctx context.Context, prompt string) int {
 		return err
 	})
 	switch {
-	case errors.Is(err, errCancelled):
-		a.say("agent: cancelled")
-		return exitCancelled
 	case err != nil:
-		a.say("agent: error: %v", err)
-		return exitFailed
+		return a.failed(errors.Join(err, a.endLine()))
 	case answer.Outcome == host.Blocked:
 		return exitBlocked
 	}
 	return 0
+}
+
+// failed says why something was not done, and returns the exit code of that.
+func (a *agent) failed(err error) int {
+	if errors.Is(err, errCancelled) {
+		a.say("agent: cancelled")
+		return exitCancelled
+	}
+	a.say("agent: error: %v", err)
+	return exitFailed
 }
 
 // talk is the conversation at a terminal. Commands to the agent are no prompts, and no
@@ -400,7 +410,7 @@ func (a *agent) talk(ctx context.Context) int {
 		case command == "/compact":
 			err := a.cancellable(ctx, func(ctx context.Context) error { return a.loop.Compact(ctx, "manual", rest) })
 			if err != nil {
-				a.say("agent: error: %v", err)
+				a.failed(err)
 				continue
 			}
 			a.say("agent: the conversation has %d messages", len(a.loop.Messages))

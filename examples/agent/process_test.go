@@ -254,8 +254,9 @@ func TestUsage(t *testing.T) {
 		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is named: give --model NAME"},
 		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is no JSON object"},
 		"timeout":      {[]string{"--timeout", "0s", "do"}, exitUsage, "--timeout"},
+		"address":      {[]string{"--base-url", "127.0.0.1:8080", "do"}, exitUsage, "--base-url 127.0.0.1:8080 has to begin with http://"},
 		"nothing":      {nil, exitUsage, "there is nothing to do"},
-		"network":      {[]string{"--network", "here", "do"}, exitFailed, "here"},
+		"network":      {[]string{"--network", "here", "do"}, exitUsage, "--network: network \"here\": want"},
 		"policy":       {[]string{"--policy", "absent.yaml", "do"}, exitFailed, "absent.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

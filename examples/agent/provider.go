@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/host"
@@ -30,6 +31,8 @@ type provider struct {
 	whole  bool          // answers come in one piece
 	limit  time.Duration // of one answer
 	client *http.Client
+
+	calls sync.Map // the IDs of all calls so far
 }
 
 // The wire. What a server sends beside it is left alone.
@@ -48,7 +51,7 @@ type (
 	}
 	wireFunction struct {
 		Name        string          `json:"name,omitempty"`
-		Arguments   string          `json:"arguments,omitempty"`
+		Arguments   wireArguments   `json:"arguments,omitempty"`
 		Description string          `json:"description,omitempty"`
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
 	}
@@ -66,6 +69,19 @@ type (
 		Error json.RawMessage `json:"error"`
 	}
 )
+
+// wireArguments are JSON in a text. Some servers give the JSON itself.
+type wireArguments string
+
+// UnmarshalJSON takes both.
+func (a *wireArguments) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	*a = wireArguments(text)
+	return nil
+}
 
 // Generate asks the model. It is what makes the provider a [host.Provider].
 func (p *provider) Generate(ctx context.Context, r *host.Request, yield func(piece string) error) (*host.Response, error) {
@@ -148,7 +164,7 @@ func toWire(m *host.Message) wireMessage {
 		// What the model wrote and is no JSON goes back to it as it was.
 		arguments := string(call.Args)
 		_ = json.Unmarshal(call.Args, &arguments)
-		w.ToolCalls = append(w.ToolCalls, wireCall{ID: call.ID, Type: "function", Function: wireFunction{Name: call.Name, Arguments: arguments}})
+		w.ToolCalls = append(w.ToolCalls, wireCall{ID: call.ID, Type: "function", Function: wireFunction{Name: call.Name, Arguments: wireArguments(arguments)}})
 	}
 	return w
 }
@@ -165,10 +181,13 @@ func (p *provider) once(ctx context.Context, r io.Reader, yield func(string) err
 	}
 	c := &a.Choices[0]
 	made := assembly{finish: c.FinishReason, usage: a.Usage}
-	if err := made.add(&c.Message, yield); err != nil {
+	for _, call := range c.Message.ToolCalls {
+		made.calls = append(made.calls, &call)
+	}
+	if err := made.add(&wireMessage{Content: c.Message.Content}, yield); err != nil {
 		return nil, err
 	}
-	return made.response(), nil
+	return made.response(p.ownID), nil
 }
 
 // pieces reads an answer that comes as events. What ends before its end is
@@ -184,7 +203,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 		case !ok || data == "": // a comment, which keeps the connection open, or a name
 			continue
 		case data == "[DONE]":
-			return made.response(), nil
+			return made.response(p.ownID), nil
 		}
 		var a wireAnswer
 		if err := json.Unmarshal([]byte(data), &a); err != nil {
@@ -213,7 +232,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 	if made.finish == "" || lines.Err() != nil {
 		made.finish = host.FinishIncomplete
 	}
-	return made.response(), nil
+	return made.response(p.ownID), nil
 }
 
 // An assembly is an answer as far as it has come.
@@ -236,11 +255,15 @@ func (a *assembly) add(m *wireMessage, yield func(string) error) error {
 	return yield(piece)
 }
 
-// call adds a piece of a call to the call that it belongs to: the one with its ID or
-// its index. Some servers give all calls the same index, but IDs of their own.
+// call adds a piece of a call to the call that it belongs to: the one with its index and
+// its ID, as far as it has them. Some servers give all calls the same index, but IDs of
+// their own, some it is the other way round, and some put neither beside later pieces.
 func (a *assembly) call(c wireCall) {
 	for _, o := range slices.Backward(a.calls) {
-		if c.ID != "" && o.ID == c.ID || c.ID == "" && o.Index != nil && c.Index != nil && *o.Index == *c.Index {
+		indexed := c.Index != nil && o.Index != nil
+		switch {
+		case indexed && *c.Index != *o.Index:
+		case c.Function.Name == "", c.ID != "" && c.ID == o.ID, c.ID == "" && indexed:
 			o.Function.Name = cmp.Or(o.Function.Name, c.Function.Name)
 			o.Function.Arguments += c.Function.Arguments
 			return
@@ -249,7 +272,22 @@ func (a *assembly) call(c wireCall) {
 	a.calls = append(a.calls, &c)
 }
 
-func (a *assembly) response() *host.Response {
+// ownID is the ID of a call, or another one where there is none or an earlier call has
+// it. Some servers number the calls of each answer from 0, and a limit would count them
+// as one.
+func (p *provider) ownID(id string) string {
+	for {
+		if id != "" {
+			if _, known := p.calls.LoadOrStore(id, true); !known {
+				return id
+			}
+		}
+		id = rand.Text()[:9] // Mistral's models take this length only
+	}
+}
+
+// response is the answer. ownID makes the IDs of its calls.
+func (a *assembly) response(ownID func(string) string) *host.Response {
 	r := &host.Response{Content: json.RawMessage("null"), FinishReason: a.finish, Usage: a.usage}
 	if a.text.Len() > 0 || len(a.calls) == 0 {
 		r.Content = toJSON(a.text.String())
@@ -263,13 +301,9 @@ func (a *assembly) response() *host.Response {
 		case len(args) == 0:
 			args = json.RawMessage("{}")
 		case !json.Valid(args):
-			args = toJSON(c.Function.Arguments) // the tool says that it is no object
+			args = toJSON(string(c.Function.Arguments)) // the tool says that it is no object
 		}
-		id := c.ID
-		if id == "" {
-			id = "call_" + rand.Text()
-		}
-		r.ToolCalls = append(r.ToolCalls, host.ToolCall{ID: id, Name: c.Function.Name, Args: args})
+		r.ToolCalls = append(r.ToolCalls, host.ToolCall{ID: ownID(c.ID), Name: c.Function.Name, Args: args})
 	}
 	return r
 }

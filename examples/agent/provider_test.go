@@ -53,6 +53,31 @@ func TestPieces(t *testing.T) {
 			},
 			calls: []host.ToolCall{call("a", "read", `{"z":3}`)}, end: "tool_calls",
 		},
+		"later pieces have neither index nor ID": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"read","arguments":""}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"y\""}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"id":"","function":{"name":"","arguments":":2}"}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", `{"y":2}`)}, end: "tool_calls",
+		},
+		"an ID for each piece": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{\"y\""}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"arguments":":2}"}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", `{"y":2}`)}, end: "tool_calls",
+		},
+		"arguments that are no text": {
+			lines: []string{
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":null}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":{"n": 1.0}}}]}}]}`,
+				done, "[DONE]",
+			},
+			calls: []host.ToolCall{call("a", "read", `{"n": 1.0}`)}, end: "tool_calls",
+		},
 		"arguments that are no JSON": {
 			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{oops"}}]},"finish_reason":"stop"}]}`, "[DONE]"},
 			calls: []host.ToolCall{call("a", "read", `"{oops"`)}, end: "stop",
@@ -98,16 +123,39 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// A call without an ID gets one, since its result names it.
+// Each call has an ID that no other has, of this answer or an earlier one, in pieces and
+// in one: its result names it, and a limit counts it.
 func TestCallsHaveIDs(t *testing.T) {
 	t.Parallel()
-	a := assembly{}
-	for range 2 {
-		a.call(wireCall{Function: wireFunction{Name: "read"}})
+	const (
+		none   = `{"index":0,"function":{"name":"read","arguments":"{}"}},{"index":1,"function":{"name":"read","arguments":"{}"}}`
+		theirs = `{"index":0,"id":"x","function":{"name":"read","arguments":"{}"}},{"index":1,"id":"x","function":{"name":"read","arguments":"{}"}}`
+	)
+	p := &provider{}
+	seen := map[string]bool{}
+	for _, calls := range []string{none, theirs, theirs} {
+		for form, read := range map[string]func() (*host.Response, error){
+			"pieces": func() (*host.Response, error) {
+				return p.pieces(t.Context(), strings.NewReader(`data: {"choices":[{"delta":{"tool_calls":[`+calls+`]}}]}`+"\n\ndata: [DONE]\n\n"), nil)
+			},
+			"one": func() (*host.Response, error) {
+				return p.once(t.Context(), strings.NewReader(`{"choices":[{"message":{"tool_calls":[`+calls+`]}}]}`), nil)
+			},
+		} {
+			r, err := read()
+			if err != nil || len(r.ToolCalls) != 2 {
+				t.Fatalf("in %s %s gives %+v, %v, want two calls", form, calls, r, err)
+			}
+			for _, c := range r.ToolCalls {
+				if c.ID == "" || seen[c.ID] || string(c.Args) != "{}" {
+					t.Errorf("in %s %s gives %+v, want IDs that are new", form, calls, r.ToolCalls)
+				}
+				seen[c.ID] = true
+			}
+		}
 	}
-	r := a.response()
-	if len(r.ToolCalls) != 2 || r.ToolCalls[0].ID == "" || r.ToolCalls[0].ID == r.ToolCalls[1].ID {
-		t.Errorf("calls %+v want IDs of their own", r.ToolCalls)
+	if !seen["x"] {
+		t.Error("the server's ID is lost where it is the first")
 	}
 }
 

@@ -79,13 +79,13 @@ type composer struct {
 
 // A composed is what came of it.
 type composed struct {
-	verdict    Verdict
-	em         *emission // as transforms have left it
-	verdicts   []Verdict // what was returned, by interceptor
-	decidedBy  *int
-	resolvedBy string // approval or rejection; empty = nobody was asked
-	truncated  bool   // somebody was not asked
-	resolution *Verdict
+	verdict     Verdict
+	em          *emission // as transforms have left it
+	verdicts    []Verdict // what was returned, by interceptor
+	decidedBy   *int
+	resolvedBy  string // approval or rejection; empty = nobody was asked
+	truncated   bool   // somebody was not asked
+	resolutions []Verdict
 }
 
 // The words of resolved_by.
@@ -213,7 +213,7 @@ func (c *composer) lift(out *composed, v Verdict, i *int) bool {
 		return false
 	}
 	resolution, lifted := c.ask(&v, out.em)
-	out.verdict, out.resolvedBy, out.resolution = resolution, byRejection, &resolution
+	out.verdict, out.resolvedBy, out.resolutions = resolution, byRejection, append(out.resolutions, resolution)
 	if !lifted {
 		return false
 	}
@@ -263,10 +263,7 @@ func (out *composed) count(d Decision) int {
 // unite gives the verdict the warnings of everybody who was asked, and where the step is
 // taken the labels of those who let it pass.
 func (out *composed) unite() {
-	said := out.verdicts
-	if out.resolution != nil {
-		said = append(slices.Clone(said), *out.resolution)
-	}
+	said := slices.Concat(out.verdicts, out.resolutions)
 	v := &out.verdict
 	v.Warnings, v.ResultLabels = nil, nil
 	for i := range said {

@@ -312,6 +312,7 @@ func (f *firing) run(ctx context.Context) *composed {
 	if err == nil && out.em.moved {
 		if rec.EnforcedIdentity, err = h.identity.of(out.em); err != nil {
 			out.verdict, out.decidedBy = denied(reasonContextInvalid, failureOf(err)), nil
+			out.unite() // it is another verdict, and what was warned of stays
 		}
 	}
 	rec.take(out, h.names)
