@@ -75,12 +75,20 @@ func ReadMessage(line []byte) (*Message, error) {
 		return m, fmt.Errorf("%s is no JSON object on a line", excerpt(line))
 	case m.Type == "":
 		return m, fmt.Errorf("%s has no type", excerpt(line))
+	case m.Type == TypeAnswer && m.ID == "" && present(top["id"]) != nil:
+		return m, fmt.Errorf("its id %s is no text: it is given back as it was", clip(top["id"], 80))
 	case m.Type != TypeHello:
 		return m, nil
 	}
 	err := json.Unmarshal(exact(line, reflect.TypeFor[Message]()), m)
 	if err == nil && (m.Version < 1 || m.Version > PlainVersion) {
 		err = fmt.Errorf("version %d of the plain dialect, want %d", m.Version, PlainVersion)
+	}
+	for _, kind := range m.Kinds {
+		// Of a name that is misspelt it would never be asked, and nobody would see it.
+		if err == nil && grapnel.ContractOf(kind) == nil && !kind.Native() {
+			err = fmt.Errorf("its kinds name the event %q, which there is not", kind)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("cannot read its hello: %w", err)

@@ -47,12 +47,24 @@ func TestReadMessage(t *testing.T) {
 	for line, want := range map[string]dialect.Message{
 		"\xef\xbb\xbf {\"type\":\"answer\",\"id\":\"1\",\"outcome\":{},\"new\":{\"id\":\"2\"}}\r\n": {Type: "answer", ID: "1", Outcome: json.RawMessage(`{}`)},
 		`{"type":"cancel","type":"answer","id":"1","ID":"2","Outcome":{},"outcome":null}`:           {Type: "answer", ID: "1"},
-		`{"type":"answer","id":7,"error":["a"]}`:                                                    {Type: "answer", Error: `["a"]`},
+		`{"type":"answer","id":"7","error":["a"]}`:                                                  {Type: "answer", ID: "7", Error: `["a"]`},
 		`{"type":"hello","grapnel":1,"Name":"x","concurrency":0,"kinds":null,"new":1e400}`:          {Version: 1, Type: "hello"},
 	} {
 		got, err := dialect.ReadMessage([]byte(line))
 		if diff := cmp.Diff(&want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", line, err, diff)
+		}
+	}
+	// A worker that names an event that there is not would never be asked about the one
+	// that it means, and its guard would be gone without a word.
+	for line, says := range map[string]string{
+		`{"type":"hello","grapnel":1,"kinds":["tool.after","tool.befor"]}`: `cannot read its hello: its kinds name the event "tool.befor", which there is not`,
+		`{"type":"hello","grapnel":1,"kinds":["PreToolUse"]}`:              `"PreToolUse", which there is not`,
+		`{"type":"hello","grapnel":1,"kinds":[""]}`:                        `"", which there is not`,
+		`{"type":"answer","id":7,"outcome":{}}`:                            "its id 7 is no text",
+	} {
+		if m, err := dialect.ReadMessage([]byte(line)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, %v, want %q", line, m, err, says)
 		}
 	}
 	// Of a line that was cut off at least the event it is about is known.

@@ -132,6 +132,8 @@ type worker struct {
 	asked     map[string]bool // and not answered
 	cancelled map[string]bool
 	early     map[string]*dialect.Message // answers that nobody has asked for yet
+	exit      chan struct{}               // closed when it has ended; nil = nobody waits for that yet
+	failure   error                       // with which it ended
 	ended     bool
 }
 
@@ -161,14 +163,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	if err != nil {
 		t.Fatalf("start %q: %v", args, err)
 	}
-	t.Cleanup(func() {
-		if !w.ended {
-			_ = w.cmd.Process.Kill()
-			for range w.said { // until it is gone
-			}
-			_ = w.cmd.Wait()
-		}
-	})
+	t.Cleanup(w.kill)
 	go func() {
 		defer close(w.said)
 		for lines := bufio.NewReader(stdout); ; {
@@ -193,11 +188,6 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	}
 	if w.hello = s.message; w.hello.Name == "" {
 		t.Errorf("its hello has no name")
-	}
-	for _, kind := range w.hello.Kinds {
-		if grapnel.ContractOf(kind) == nil && !kind.Native() {
-			t.Errorf("its hello names the event %q, which there is not", kind)
-		}
 	}
 	return w
 }
@@ -318,9 +308,14 @@ func (w *worker) end() {
 			w.fatal("its input has ended, and it has not for %v", w.patience)
 		}
 	}
-	w.ended = true
-	if err := w.cmd.Wait(); err != nil {
-		w.t.Errorf("it ended with %v, want exit code 0%s", err, w.quoted())
+	select { // it may have closed its output and live on
+	case <-w.exits():
+		w.ended = true
+		if w.failure != nil {
+			w.t.Errorf("it ended with %v, want exit code 0%s", w.failure, w.quoted())
+		}
+	case <-late:
+		w.fatal("its input has ended, and it has not for %v", w.patience)
 	}
 	for id := range w.asked {
 		if !w.cancelled[id] {
@@ -329,18 +324,36 @@ func (w *worker) end() {
 	}
 }
 
+// exits tells of its end, once its output was read.
+func (w *worker) exits() <-chan struct{} {
+	if w.exit == nil {
+		w.exit = make(chan struct{})
+		go func() {
+			defer close(w.exit)
+			w.failure = w.cmd.Wait()
+		}()
+	}
+	return w.exit
+}
+
+// kill ends it, whoever holds its output.
+func (w *worker) kill() {
+	if w.ended {
+		return
+	}
+	w.ended = true
+	_ = w.cmd.Process.Kill()
+	go func() {
+		for range w.said { // so that nobody waits to say more
+		}
+	}()
+	<-w.exits()
+}
+
 // fatal ends the test and shows what the program wrote to standard error.
 func (w *worker) fatal(format string, args ...any) {
 	w.t.Helper()
-	if !w.ended {
-		w.ended = true
-		_ = w.cmd.Process.Kill()
-		go func() {
-			for range w.said { // so that nobody waits to say more
-			}
-		}()
-		_ = w.cmd.Wait()
-	}
+	w.kill()
 	w.t.Fatalf(format+"%s", append(args, w.quoted())...)
 }
 

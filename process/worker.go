@@ -69,6 +69,7 @@ type Worker struct {
 	asking   sync.WaitGroup // events that Handle has taken
 	closed   bool           // for new events
 	over     bool           // for starts too
+	wake     chan struct{}  // closed with that; nil = nobody has asked
 	now      *instance      // the one that was started last
 	failures int            // in a row
 	retry    time.Time      // no start before that
@@ -139,6 +140,10 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 		w.mu.Lock()
 		i, pause, failures, unseen := w.now, time.Until(w.retry), w.failures, w.unseen
 		w.unseen = nil
+		if w.wake == nil {
+			w.wake = make(chan struct{})
+		}
+		wake := w.wake
 		switch {
 		case w.over:
 			unseen = w.cannotStart(errClosed)
@@ -156,11 +161,12 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 			return i, nil
 		}
 		if end, ok := ctx.Deadline(); before == nil || ok && time.Until(end) < pause {
-			return nil, w.cannotStart(fmt.Errorf("it has failed %d times in a row and is tried again in %v: %w",
-				failures, max(pause.Round(10*time.Millisecond), 10*time.Millisecond), i.err))
+			return nil, fmt.Errorf("%w %s: it has failed %d times in a row and is tried again in %v: %w", ErrStart, w.title(),
+				failures, max(pause.Round(10*time.Millisecond), 10*time.Millisecond), i.err)
 		}
 		select {
 		case <-time.After(pause):
+		case <-wake:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s %w", w.title(), reason(ctx))
 		}
@@ -207,6 +213,10 @@ func (w *Worker) Close(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	w.over = true
+	if w.wake != nil {
+		close(w.wake)
+		w.wake = nil
+	}
 	i := w.now
 	w.mu.Unlock()
 	if i == nil {
@@ -219,8 +229,12 @@ func (w *Worker) Close(ctx context.Context) error {
 	select {
 	case <-i.ended:
 	case <-ctx.Done():
-		err = fmt.Errorf("%s was killed: %w", w.title(), context.Cause(ctx))
-		i.fail(fmt.Errorf("%s: %w", w.title(), errClosed))
+		select {
+		case <-i.ended: // before
+		default:
+			err = fmt.Errorf("%s was killed: %w", w.title(), context.Cause(ctx))
+			i.fail(fmt.Errorf("%s: %w", w.title(), errClosed))
+		}
 	}
 	<-i.ended
 	<-answered
@@ -492,9 +506,9 @@ func (i *instance) receive(line []byte, cut bool) {
 	if err == nil {
 		return
 	}
-	if err = fmt.Errorf("%s: %w%s", w.title(), err, i.said.last()); i.greeted.IsZero() {
+	if err = fmt.Errorf("%w%s", err, i.said.last()); i.greeted.IsZero() {
 		err = w.cannotStart(err)
-	} else if len(i.calls) == i.overdue {
+	} else if err = fmt.Errorf("%s: %w", w.title(), err); len(i.calls) == i.overdue {
 		w.unseen = err // who comes next is told: there may be an answer that it lost
 	}
 	i.failed(err)

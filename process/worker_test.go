@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -37,6 +38,36 @@ func TestSteadyForgets(t *testing.T) {
 			if i.fail(io.ErrUnexpectedEOF); w.failures != tt.want || !errors.Is(i.err, io.EOF) {
 				t.Errorf("after %v of work: %d failures in a row, %v; want %d", tt.worked, w.failures, i.err, tt.want)
 			}
+		}
+	})
+}
+
+// Close does not wait for the end of a pause with those that wait out one: ctx bounds it.
+// Nor does it say of a program that had ended before that it was killed.
+func TestCloseInPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &Worker{retry: time.Now().Add(longestPause)}
+		w.now = &instance{worker: w, err: io.EOF, ended: make(chan struct{})}
+		w.now.lines.more.L = &w.now.lines.mu
+		close(w.now.ended)
+		w.asking.Add(1)
+		waited := make(chan error, 1)
+		go func() {
+			defer w.asking.Done()
+			_, err := w.instance(context.Background(), w.now)
+			waited <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := w.Close(ctx)
+		if took := time.Since(begin); took != time.Second || err != nil {
+			t.Errorf("Close took %v, %v; want a second", took, err)
+		}
+		if err := <-waited; !errors.Is(err, errClosed) {
+			t.Errorf("who waited is told %v, want that it was closed", err)
 		}
 	})
 }

@@ -214,6 +214,14 @@ func TestWorkerLeavesNoFiles(t *testing.T) { //nolint:paralleltest // see above
 		t.Error(err)
 	}
 	before := count()
+	for range 100 {
+		w := worker(t)
+		w.Args, w.Line = nil, "echo '"+plainHello+"'; read -r l; exit 4"
+		for range 2 { // it is started again
+			_, _ = ask(t, w, "x")
+		}
+		_ = w.Close(t.Context())
+	}
 	for _, end := range []string{"who", "die 1", "suicide", "say noise", "twice"} {
 		w := worker(t)
 		pidOf(t, w)
@@ -409,6 +417,7 @@ func TestWorkerNoise(t *testing.T) {
 		`1 2`:                  "no JSON object",
 		`{"decision":"block"}`: "has no type",
 		`{"type":"answer","id":"77","outcome":{}}`: `answered "77", which nobody waits for`,
+		`{"type":"answer","id":1,"outcome":{}}`:    "its id 1 is no text",
 		`{"type":"answer","outcome":{}}`:           `answered "", which nobody waits for`,
 		`{"type":"event","id":"1","event":{}}`:     "which only grapnel does",
 		`{"type":"cancel","id":"1"}`:               "which only grapnel does",
@@ -515,6 +524,114 @@ func TestWorkerStuck(t *testing.T) {
 	}
 }
 
+// A program that does not read, and one that says far too much, keep nobody longer than
+// its deadline, and neither do the children that they leave with their pipes. They run
+// when no other test does: a flood takes a whole processor.
+func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
+	const hello = `echo '{"grapnel":1,"type":"hello","concurrency":1000000000}'; `
+	big := strings.Repeat("x", 5<<20) // more than a pipe holds
+	for name, tt := range map[string]struct {
+		program, says string
+	}{
+		"reads nothing":    {hello + `trap '' TERM INT; sleep 60`, "took longer than its timeout"},
+		"floods":           {hello + `exec yes`, `"y" is no JSON object`},
+		"floods one line":  {hello + `exec tr '\0' x </dev/zero`, "answer larger than"},
+		"floods weather":   {hello + `exec yes '{"type":"weather"}'`, "took longer than its timeout"},
+		"floods hello":     {hello + `exec yes '{"grapnel":1,"type":"hello","kinds":["session.end"]}'`, "took longer than its timeout"},
+		"floods stderr":    {hello + `exec yes >&2`, "took longer than its timeout"},
+		"leaves a child":   {hello + `sleep 5 & trap '' TERM; exit 3`, "exit code 3"},
+		"leaves no output": {hello + `exec >&-; sleep 60`, "took longer than its timeout"},
+		"foretells":        {hello + `for i in 1 2 3; do echo '{"type":"answer","id":"'$((i+1))'","outcome":{"decision":"allow"}}'; done; sleep 60`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := worker(t)
+			w.Args, w.Line = nil, tt.program
+			pids := filepath.Join(w.Dir, "pids")
+			w.Line = "echo $$ >> pids; " + w.Line
+			for range 4 { // after three the next one is started
+				begin := time.Now()
+				out, err := askFor(t, w, 300*time.Millisecond, big)
+				if !cmp.Equal(out, grapnel.Outcome{}) || err == nil {
+					t.Fatalf("%+v, %v, want an error", out, err)
+				}
+				if !strings.Contains(err.Error(), tt.says) && !errors.Is(err, grapnel.ErrTimeout) { // a busy machine is late with a hello
+					t.Errorf("%v, want %q", err, tt.says)
+				}
+				if took := time.Since(begin); took > patience/2 {
+					t.Errorf("it took %v", took)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_ = w.Close(ctx)
+			started, err := os.ReadFile(pids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pid := range strings.FieldsSeq(string(started)) {
+				if n, _ := strconv.Atoi(pid); !errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+					t.Errorf("process %s is still there", pid)
+				}
+			}
+		})
+	}
+}
+
+// However many ask, and however soon, a program that ends at once is started seldom.
+func TestWorkerStartsSeldom(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	w.Args, w.Line = nil, "echo x >> starts"
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 1500*time.Millisecond, grapnel.ErrTimeout)
+	defer cancel()
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				if out, err := w.Handle(ctx, does("x")); err == nil {
+					t.Errorf("%+v: no answer became no opinion", out)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	asking.Wait()
+	starts, err := os.ReadFile(filepath.Join(w.Dir, "starts"))
+	if n := strings.Count(string(starts), "x"); err != nil || n < 1 || n > 8 { // pauses of at least 0, 0.05, 0.1, 0.2, 0.4, 0.8 s
+		t.Errorf("%d starts, %v", n, err)
+	}
+}
+
+// Among many whose time is short each gets its own answer or an error.
+func TestWorkerManyCallers(t *testing.T) {
+	t.Parallel()
+	w := worker(t)
+	pidOf(t, w)
+	var asking sync.WaitGroup
+	for i := range 1000 {
+		asking.Go(func() {
+			what := fmt.Sprint("caller ", i)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Duration(i%40)*time.Millisecond, grapnel.ErrTimeout)
+			defer cancel()
+			if out, err := w.Handle(ctx, does(what)); err == nil && !strings.HasPrefix(out.Reason, what+"|") {
+				t.Errorf("%q got %+v", what, out)
+			}
+		})
+	}
+	asking.Wait()
+	deadline := time.Now().Add(patience)
+	for {
+		out, err := ask(t, w, "after them")
+		if err == nil && strings.HasPrefix(out.Reason, "after them|") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+}
+
 // Whoever goes away takes nobody along.
 func TestWorkerCallerGoesAway(t *testing.T) {
 	t.Parallel()
@@ -560,6 +677,7 @@ func TestWorkerCannotStart(t *testing.T) {
 		"no JSON":      {hello("hello"), `"hello" is no JSON object`},
 		"no version":   {hello(`{"type":"hello"}`), "version 0 of the plain dialect, want 1"},
 		"of later":     {hello(`{"grapnel":2,"type":"hello"}`), "version 2 of the plain dialect, want 1"},
+		"no event":     {hello(`{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`), `": cannot read its hello: its kinds name the event "tool.befor"`},
 		"odd":          {hello(`{"grapnel":1,"type":"hello","concurrency":"many"}`), "cannot read its hello"},
 		"an answer":    {hello(`{"type":"answer","id":"1","outcome":{"decision":"allow"}}`), "it answered before it said hello"},
 	} {
@@ -655,6 +773,7 @@ func TestWorkerOnce(t *testing.T) {
 		`twice`:                                              {says: "which nobody waits for"},
 		`hang 1`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["session.end"]}`},
 		`hang 2`:                                             {hello: `{"grapnel":3,"type":"hello"}`, says: "version 3"},
+		`hang 4`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`, says: `"tool.befor", which there is not`},
 		`hang 3`:                                             {hello: `{"type":"weather"}`, says: "it ended before it said hello"},
 	} {
 		t.Run(what, func(t *testing.T) {
