@@ -95,8 +95,9 @@ func (v view) holds(key string, want any) (got any, ok bool) {
 	}
 	got = plain(value)
 	if slices.Contains(subsets, key) {
-		wanted, _ := want.(map[string]any)
-		members, is := got.(map[string]any)
+		wanted, is := want.(map[string]any)
+		members, are := got.(map[string]any)
+		is = is && are
 		for name := range wanted {
 			is = is && v.equal(wanted[name], members[name])
 		}
@@ -124,33 +125,44 @@ func ending(suffix string) func(string) (string, bool) {
 var rules = []rule{
 	{named("warnings", "warnings"), amongWarnings},
 	{named("not_ran", "ran"), func(want, got any) bool {
-		return !slices.ContainsFunc(list(want), func(name any) bool { return slices.Contains(list(got), name) })
+		return areTexts(want) && !slices.ContainsFunc(list(want), func(name any) bool { return slices.Contains(list(got), name) })
 	}},
 	{named("absent", "env"), func(want, got any) bool {
 		set, _ := got.(map[string]any)
-		return !slices.ContainsFunc(texts(want), func(name string) bool { _, is := set[name]; return is })
+		return areTexts(want) && !slices.ContainsFunc(texts(want), func(name string) bool { _, is := set[name]; return is })
 	}},
 	{named("hooks", "hooks"), func(want, got any) bool { return reflect.DeepEqual(uninformed(want), uninformed(got)) }},
 	{named("max_ms", "ms"), atMost},
 	{named("delivery_max_ms", "delivery_ms"), atMost},
 	{named("requests_max", "requests_at_once"), atMost},
 	{named("max_rss_growth_mb", "rss_growth_mb"), atMost},
-	{ending("_max_bytes"), func(want, got any) bool { text, _ := got.(string); return float64(len(text)) <= size(want) }},
+	{ending("_max_bytes"), func(want, got any) bool {
+		text, _ := got.(string)
+		return atMost(want, json.Number(strconv.Itoa(len(text))))
+	}},
 	{ending("_valid_utf8"), func(want, got any) bool { text, is := got.(string); return is && utf8.ValidString(text) == want }},
 	{ending("_contains"), func(want, got any) bool {
 		text, is := got.(string)
-		return is && !slices.ContainsFunc(texts(want), func(part string) bool { return !strings.Contains(text, part) })
+		return is && areTexts(want) && !slices.ContainsFunc(texts(want), func(part string) bool { return !strings.Contains(text, part) })
 	}},
 	{ending("_starts"), func(want, got any) bool {
 		text, is := got.(string)
-		begin, _ := want.(string)
-		return is && strings.HasPrefix(text, begin)
+		begin, can := want.(string)
+		return is && can && strings.HasPrefix(text, begin)
 	}},
-	{ending("_min"), func(want, got any) bool { return size(got) >= size(want) }},
+	{ending("_min"), func(want, got any) bool { return sizes(want, got) && size(got) >= size(want) }},
 	{ending("_max"), atMost},
 }
 
-func atMost(want, got any) bool { return size(got) <= size(want) }
+func atMost(want, got any) bool { return sizes(want, got) && size(got) <= size(want) }
+
+// sizes reports whether what is wanted is a number, and what came out can have that
+// size.
+func sizes(want, got any) bool {
+	_, is := want.(json.Number)
+	_, isText := got.(string)
+	return is && !isText
+}
 
 // size is a number, or how many there are in a list.
 func size(value any) float64 {
@@ -186,6 +198,9 @@ func texts(value any) []string {
 	}
 	return all
 }
+
+// areTexts reports whether a value is a text, or a list of nothing else.
+func areTexts(value any) bool { return value != nil && len(texts(value)) == len(list(value)) }
 
 // amongWarnings: each expected warning was given; none at all if none is expected.
 func amongWarnings(want, got any) bool {

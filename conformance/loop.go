@@ -52,7 +52,7 @@ func loop(ctx context.Context, c *Case) ([]Diff, error) {
 type engineResult struct {
 	Decision string                     `json:"decision"`
 	Cause    grapnel.Cause              `json:"cause"` // of a block, or of a failure that counts for nothing
-	Reason   string                     `json:"reason"`
+	Reason   *string                    `json:"reason"`
 	Modified map[string]json.RawMessage `json:"modified"`
 }
 
@@ -125,12 +125,16 @@ func (s *stage) prepare(c *Case, raw json.RawMessage) error {
 		return fmt.Errorf("input: %w", err)
 	}
 	s.tool = s.input.ToolName
-	if isCall := s.about == grapnel.ToolFailed || primaryOf(s.about).field == grapnel.FieldInput; isCall && len(s.calls) == 0 {
+	isCall := s.about == grapnel.ToolFailed || primaryOf(s.about).field == grapnel.FieldInput
+	switch others := contains(c.expected(), "other_calls_run"); {
+	case isCall && len(s.calls) == 0:
 		s.tool = cmp.Or(s.tool, "shell")
 		s.calls = []string{s.tool}
-		if contains(c.expected(), "other_calls_run") {
+		if others {
 			s.calls = append(s.calls, otherTool)
 		}
+	case isCall && others: // than the one that is answered
+		s.tool = cmp.Or(s.tool, s.calls[0])
 	}
 	if s.tool != "" && !slices.Contains(s.calls, s.tool) {
 		return fmt.Errorf("the model does not call the tool %q", s.tool)
@@ -201,12 +205,16 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 			s.waited.Store(true)
 		}
 	}
+	reason := ""
+	if s.result.Reason != nil {
+		reason = *s.result.Reason
+	}
 	switch s.result.Cause {
 	case grapnel.CauseError:
 		if s.bench.family == &flyto { // whose hooks have an exit code for that
-			return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(s.result.Reason)})
+			return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(reason)})
 		}
-		return grapnel.Outcome{}, errors.New(cmp.Or(s.result.Reason, "it is broken"))
+		return grapnel.Outcome{}, errors.New(cmp.Or(reason, "it is broken"))
 	case grapnel.CauseTimeout:
 		<-ctx.Done()
 		return grapnel.Outcome{}, context.Cause(ctx)
@@ -216,9 +224,9 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	case s.result.Decision != "block":
 		return grapnel.Outcome{Set: maps.Clone(s.changes)}, nil
 	case s.bench.family == &flyto:
-		return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 2, Stderr: []byte(s.result.Reason)})
+		return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 2, Stderr: []byte(reason)})
 	default:
-		return grapnel.Outcome{Decision: grapnel.Block, Reason: s.result.Reason}, nil
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: reason}, nil
 	}
 }
 
@@ -243,12 +251,20 @@ func (s *stage) Has(k grapnel.Kind) bool {
 	return slices.Contains(s.bench.family.kinds(), s.kind(&grapnel.Event{Kind: k}))
 }
 
-// Fire notes an event and asks the engine.
+// Fire notes an event and asks the engine. The reason of a block is the one that the
+// case has the engine give: what engines make of a hook's own words is not its matter.
 func (s *stage) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	s.mu.Lock()
 	s.fired = append(s.fired, ev)
 	s.mu.Unlock()
-	return s.bench.engine.Fire(ctx, ev)
+	v := s.bench.engine.Fire(ctx, ev)
+	if s.result.Reason != nil && v.Decision == grapnel.Block && s.isAbout(ev) {
+		v.Reasons = slices.Clone(v.Reasons) // a Record has them too
+		for i := range v.Reasons {
+			v.Reasons[i].Text = *s.result.Reason
+		}
+	}
+	return v
 }
 
 // run lets the agent live: a session with one turn.
@@ -265,7 +281,7 @@ func (s *stage) run(ctx context.Context, secrets []string) error {
 	})
 	err := s.live(ctx, h, tools)
 	close(s.over)
-	h.Close(ctx) // waits for what is fired in the background
+	err = errors.Join(err, h.Close(ctx)) // waits for what is fired in the background
 	slices.SortStableFunc(s.fired, func(a, b *grapnel.Event) int { return a.Time.Compare(b.Time) })
 	switch i := slices.IndexFunc(s.fired, s.isAbout); {
 	case i >= 0:
@@ -383,8 +399,15 @@ func (s *stage) view() view {
 	if s.answer != nil {
 		v["reply"], v["response"] = s.answer.Text(), s.answer.Text()
 	}
+	for _, ev := range s.fired {
+		if ev.Kind == grapnel.MessageBefore { // what is sent in its place is no answer of the agent
+			v["response"] = ev.Message.Content
+		}
+	}
 	for _, m := range s.sent {
-		if !m.Suppressed {
+		if m.Suppressed {
+			v["reply"] = nil
+		} else {
 			v["sent"] = m.Text
 		}
 		v["attachments_dropped"] = !slices.Contains(m.Attachments, attachment)
@@ -422,6 +445,9 @@ func (s *stage) hookSees(want any) any {
 	switch {
 	case saw.Tool != nil:
 		fields["tool_name"] = saw.Tool.Name
+		if k := s.kind(saw); k == grapnel.ToolAfter || k == grapnel.ToolFailed {
+			fields["tool_output"], fields["is_error"] = plain(saw.Tool.Output), saw.Tool.Failed
+		}
 	case saw.Stop != nil:
 		fields[p.word] = saw.Stop.LastMessage
 	}

@@ -31,6 +31,12 @@ func TestLoopWords(t *testing.T) {
 		"about nothing":      {`"dialect": "ironclaw", "engine_result": {"decision": "block"}, "expect": {}`, `no event says what it answers`},
 		"an event of others": {`"dialect": "ironclaw", "event": "model.before", "engine_result": {"decision": "block"}, "expect": {"model_called": true}`, `did not fire model.before`},
 		"no such call":       {`"dialect": "miniclaw", "event": "tool.before", "given": {"tool_calls": ["a"]}, "input": {"tool_name": "b"}, "expect": {}`, `does not call the tool "b"`},
+		"a begin, no text":   {`"dialect": "ironclaw", "expect": {"reply_starts": 5}`, `reply_starts`},
+		"parts, no texts":    {`"dialect": "miniclaw", "event": "tool.before", "engine_result": {"decision": "block", "reason": "5"}, "expect": {"tool_result_contains": [5]}`, `tool_result_contains`},
+		"a part, no text":    {`"dialect": "miniclaw", "event": "tool.before", "engine_result": {"decision": "block", "reason": "5"}, "expect": {"tool_result_contains": 5}`, `tool_result_contains`},
+		"a size of a text":   {`"dialect": "ironclaw", "expect": {"reply_min": 0}`, `reply_min`},
+		"a size, no number":  {`"dialect": "ironclaw", "expect": {"events_min": "0"}`, `events_min`},
+		"no answer":          {`"dialect": "ironclaw", "expect": 5`, `an object`},
 		"a value not had":    {`"dialect": "ironclaw", "event": "prompt.before", "input": {"prompt": {"$error": "gone"}}, "expect": {}`, `gone`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,9 +32,9 @@ func TestVectors(t *testing.T) {
 // The golden identities were made by another implementation, in another language.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	results, err := Golden(ownVectors, nil)
-	if err != nil || len(results) < 18 {
-		t.Fatalf("%d results, %v", len(results), err)
+	results := Golden(ownVectors, nil)
+	if len(results) < 18 {
+		t.Fatalf("%d results", len(results))
 	}
 	for _, r := range results {
 		if r.Status != Passed || r.Law != "" {
@@ -232,6 +232,10 @@ func TestPathsAndValues(t *testing.T) {
 			t.Errorf("%s equals %s, %v", c[0], c[1], err)
 		}
 	}
+	const text = "<\u2028\u2029>" // vectors look for parts of a context as they write them
+	if got, want := compact(map[string]any{text: `\u2028`}), `{"`+text+`":"\\u2028"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 // The one golden identity whose file is known to be wrong passes as a deliberate
@@ -253,9 +257,9 @@ func TestMisprint(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "golden", "identity.json"), []byte(raw), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		results, err := Golden(filepath.Join(dir, "vectors"), nil)
-		if err != nil || len(results) != 1 {
-			t.Fatal(results, err)
+		results := Golden(filepath.Join(dir, "vectors"), nil)
+		if len(results) != 1 {
+			t.Fatal(results)
 		}
 		if r := results[0]; (r.Status == Passed) != passes || (r.Law != "") != passes {
 			t.Errorf("%s: %+v", number, r)

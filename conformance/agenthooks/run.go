@@ -185,7 +185,9 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	} else if host.Refused(err) == nil {
 		return nil, err
 	}
-	h.Close(ctx)
+	if err := h.Close(ctx); err != nil {
+		return nil, err
+	}
 	if together { // then they come in any order, and have to be in one
 		slices.SortStableFunc(s.seen, func(a, b any) int { return cmp.Compare(sequenceOf(a), sequenceOf(b)) })
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -160,9 +161,13 @@ func (s *stage) redactor() agenthooks.Redactor {
 	}
 }
 
-// inTarget is a path within the target, whichever way it is written.
+var quotedName = regexp.MustCompile(`\["([A-Za-z0-9_-]+)"\]`)
+
+// inTarget is a path within the target, whichever way it is written: as one of a
+// transform, as one of the context, or without a root.
 func inTarget(path, twin string) string {
-	for _, root := range []string{"$target", "target", twin} {
+	path = quotedName.ReplaceAllString(path, ".$1")
+	for _, root := range []string{"$target", "$policy_target", "target", twin} {
 		if rest, ok := strings.CutPrefix(path, root); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return strings.TrimPrefix(rest, ".")
 		}

@@ -32,7 +32,11 @@ func plain(v any) any {
 	return out
 }
 
-// compact writes JSON without white space and with nothing escaped for HTML.
+// literal undoes what encoding/json escapes for JavaScript, whatever it is told. A pair of
+// backslashes is none of that.
+var literal = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029")
+
+// compact writes JSON without white space and with nothing escaped that need not be.
 func compact(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -40,7 +44,7 @@ func compact(v any) string {
 	if err := e.Encode(v); err != nil {
 		return err.Error()
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return literal.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // equal compares whole values: types are strict, objects complete and in any order,

@@ -2,6 +2,7 @@ package agenthooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,33 +170,36 @@ func strict(raw []byte, into any) error {
 }
 
 // Load reads the vectors of a directory: AH-CTK-*.json, one each, by name. That there
-// are none is an error. One that cannot be understood is loaded all the same, and fails
-// when it is run.
+// are none is an error. One that cannot be read or understood is loaded all the same, and
+// fails when it is run.
 func Load(dir string) ([]Vector, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "AH-CTK-*.json"))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot look for vectors: %w", err)
 	}
-	if len(files) == 0 {
+	var vectors []Vector
+	for _, e := range entries {
+		if fits, _ := filepath.Match("AH-CTK-*.json", e.Name()); fits && !e.IsDir() {
+			vectors = append(vectors, load(filepath.Join(dir, e.Name())))
+		}
+	}
+	if len(vectors) == 0 {
 		return nil, fmt.Errorf("%s: there are no vectors (AH-CTK-*.json)", dir)
 	}
-	var vectors []Vector
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read a vector: %w", err)
-		}
-		v := Vector{file: file}
-		if err = strict(raw, &v); err == nil {
-			err = v.check()
-		}
-		if v.ID == "" {
-			v.ID = filepath.Base(file)
-		}
-		v.err = err
-		vectors = append(vectors, v)
-	}
 	return vectors, nil
+}
+
+func load(file string) Vector {
+	v := Vector{file: file}
+	var raw []byte
+	if raw, v.err = os.ReadFile(file); v.err == nil {
+		v.err = strict(raw, &v)
+	}
+	if v.err == nil {
+		v.err = v.check()
+	}
+	v.ID = cmp.Or(v.ID, filepath.Base(file))
+	return v
 }
 
 var ids = regexp.MustCompile(`^AH-CTK-[0-9]{3}(-[a-z0-9-]+)?$`)

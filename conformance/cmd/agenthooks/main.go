@@ -81,11 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	if err != nil {
 		return false, err
 	}
-	golden, err := agenthooks.Golden(flags.Arg(0), opts.Only)
-	if err != nil {
-		return false, err
-	}
-	results := append(agenthooks.Run(ctx, vectors, &opts), golden...)
+	results := append(agenthooks.Run(ctx, vectors, &opts), agenthooks.Golden(flags.Arg(0), opts.Only)...)
 	if len(results) == 0 {
 		return false, fmt.Errorf("there is no such vector in %s", flags.Arg(0))
 	}
