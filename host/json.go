@@ -13,14 +13,16 @@ import (
 // encode writes a value as JSON with what a text holds left as it is. Values that
 // cannot be written are null.
 func encode(value any) json.RawMessage {
-	raw, err := marshal(value)
+	raw, err := JSON(value)
 	if err != nil {
 		return json.RawMessage("null")
 	}
 	return raw
 }
 
-func marshal(value any) (json.RawMessage, error) {
+// JSON writes a value as hooks see it: what a text holds stays as it is, where
+// encoding/json would escape <, > and &.
+func JSON(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -186,9 +186,9 @@ func (l *Loop) say(ctx context.Context, s *Session, m Message, added []string) e
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
 	case len(added) == 0:
 	case isText:
-		messages[0].Content = quote(below(m.Text(), added))
+		messages[0].Content = quote(Below(m.Text(), added))
 	default:
-		messages = append(messages, Text("user", below("", added)))
+		messages = append(messages, Text("user", Below("", added)))
 	}
 	for _, m := range messages {
 		l.Messages = append(l.Messages, m)
@@ -434,7 +434,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	return l.say(ctx, s, Text("user", below("", added)), nil)
+	return l.say(ctx, s, Text("user", Below("", added)), nil)
 }
 
 // content is what the model reads: the output as it is, unless hooks have added to it.

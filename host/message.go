@@ -75,7 +75,7 @@ func (r Response) MarshalJSON() ([]byte, error) {
 	if len(p.Content) == 0 {
 		p.Content = json.RawMessage("null")
 	}
-	return marshal(p)
+	return JSON(p)
 }
 
 // A Provider answers requests, as one of models does. Yield may be called with each piece

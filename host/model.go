@@ -52,7 +52,7 @@ func stream[Q, R any](
 	release func(soFar R) error,
 ) (R, error) {
 	var none R
-	raw, err := marshal(request)
+	raw, err := JSON(request)
 	if err != nil {
 		return none, fmt.Errorf("cannot show the request to hooks: %w", err)
 	}
@@ -68,7 +68,7 @@ func stream[Q, R any](
 		request = other
 	}
 	judge := func(response R) (R, error) {
-		raw, err := marshal(response)
+		raw, err := JSON(response)
 		if err != nil {
 			return none, fmt.Errorf("cannot show the response to hooks: %w", err)
 		}

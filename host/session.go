@@ -146,7 +146,7 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 		return "", err
 	}
 	ctx = NewContext(ctx, child)
-	prompt := below(task, context)
+	prompt := Below(task, context)
 	for active := false; ; active = true {
 		answer, err := next(ctx, prompt)
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 		if err != nil || stop.GoOn == "" {
 			return answer, err
 		}
-		prompt = below(stop.GoOn, stop.Context)
+		prompt = Below(stop.GoOn, stop.Context)
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return below(m.Text(), context), nil
+	return Below(m.Text(), context), nil
 }
 
 // prompt is Prompt for content of any kind, from anybody. What a text cannot say of it
@@ -206,7 +206,7 @@ func (s *Session) Compact(ctx context.Context, cause, instructions string, next 
 		if no != nil {
 			return "", no
 		}
-		instructions = below(instructions, v.Context)
+		instructions = Below(instructions, v.Context)
 	}
 	summary, err := next(ctx, instructions)
 	if err != nil || !s.Listens(grapnel.CompactAfter) {
@@ -276,8 +276,8 @@ func changed(v *grapnel.Verdict, f grapnel.Field, was json.RawMessage) json.RawM
 	return was
 }
 
-// below puts context below a text.
-func below(text string, context []string) string {
+// Below puts context that hooks add below a text, as the model shall read it.
+func Below(text string, context []string) string {
 	if len(context) == 0 {
 		return text
 	}

@@ -64,9 +64,9 @@ type Result struct {
 func (r *Result) Text() string {
 	text := textOf(r.Output)
 	if r.Feedback != "" {
-		text = below(text, []string{r.Feedback})
+		text = Below(text, []string{r.Feedback})
 	}
-	return below(text, r.Context)
+	return Below(text, r.Context)
 }
 
 // Tool calls a tool for the session in ctx; see [Session.Tool].

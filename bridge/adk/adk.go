@@ -22,9 +22,7 @@
 package adk
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -273,7 +271,7 @@ func (b *bridge) userMessage(ctx agent.InvocationContext, content *genai.Content
 		return genai.NewContentFromText(Withheld, genai.RoleUser), nil
 	}
 	r.mu.Lock()
-	prompt = below(prompt, r.context)
+	prompt = host.Below(prompt, r.context)
 	r.context = nil
 	r.mu.Unlock()
 	return saying(content, text, prompt), nil
@@ -380,23 +378,4 @@ func saying(c *genai.Content, was, now string) *genai.Content {
 		other.Parts = append(other.Parts, genai.NewPartFromText(now))
 	}
 	return other
-}
-
-// below puts context below a text.
-func below(text string, context []string) string {
-	if len(context) == 0 {
-		return text
-	}
-	return strings.TrimSpace(text + "\n\n" + strings.Join(context, "\n"))
-}
-
-// encode writes a value as JSON with what a text holds left as it is.
-func encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

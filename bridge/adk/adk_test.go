@@ -442,13 +442,16 @@ func TestSessions(t *testing.T) {
 // Where hooks see answers, the pieces of one are held until the whole was judged.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
+	looking := []grapnel.Spec{{Name: "audit", Phase: grapnel.PhaseObserve, Hook: answers(grapnel.Outcome{})}}
 	for name, test := range map[string]struct {
 		specs  []grapnel.Spec
 		opts   host.Options
 		pieces []string
 	}{
-		"nobody looks": {pieces: []string{"one", "two"}},
-		"held":         {specs: []grapnel.Spec{on(grapnel.ModelAfter, answers(grapnel.Outcome{}))}},
+		"nobody looks":        {pieces: []string{"one", "two"}},
+		"nobody has a say":    {specs: looking, pieces: []string{"one", "two"}},
+		"nobody, incremental": {specs: looking, opts: host.Options{Incremental: true}, pieces: []string{"one", "two"}},
+		"held":                {specs: []grapnel.Spec{on(grapnel.ModelAfter, answers(grapnel.Outcome{}))}},
 		"judged one by one": {
 			opts: host.Options{Incremental: true},
 			specs: []grapnel.Spec{on(grapnel.ModelAfter, func(_ context.Context, ev *grapnel.Event) (o grapnel.Outcome, _ error) {

@@ -51,7 +51,7 @@ func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*mod
 	if !w.session.Listens(grapnel.ModelBefore) {
 		return nil, nil
 	}
-	raw, err := encode(request)
+	raw, err := host.JSON(request)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
 	}
@@ -88,7 +88,7 @@ func (w *working) instruct(request *model.LLMRequest) {
 		if w.system != "" {
 			system = w.system
 		}
-		request.Config.SystemInstruction = genai.NewContentFromText(below(system, w.context), genai.RoleUser)
+		request.Config.SystemInstruction = genai.NewContentFromText(host.Below(system, w.context), genai.RoleUser)
 	}
 	if len(w.said) == 0 {
 		return
@@ -251,8 +251,12 @@ func (b *bridge) afterModel(ctx agent.Context, response *model.LLMResponse, fail
 // piece holds a piece of a response back until the whole was judged, or judges it.
 func (w *working) piece(ctx agent.Context, response *model.LLMResponse) (*model.LLMResponse, error) {
 	nothing := &model.LLMResponse{Partial: true} // ADK shows no response without content
-	if !w.session.Incremental() && (w.session.Listens(grapnel.ModelAfter) || w.session.Listens(grapnel.ResponseBefore)) {
+	decided := w.session.Decides(grapnel.ModelAfter)
+	switch {
+	case !w.session.Incremental() && (decided || w.session.Decides(grapnel.ResponseBefore)):
 		return nothing, nil
+	case !decided:
+		return nil, nil // who only looks hears of the whole
 	}
 	judged, err := w.ask(ctx, response)
 	switch {
@@ -271,7 +275,7 @@ func (w *working) ask(ctx agent.Context, response *model.LLMResponse) (*model.LL
 	if !w.session.Listens(grapnel.ModelAfter) {
 		return response, nil
 	}
-	raw, err := encode(response)
+	raw, err := host.JSON(response)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
 	}
@@ -316,7 +320,7 @@ func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) 
 		return judged, nil
 	}
 	w.active = true
-	return w.again(judged, text, judged.Content, genai.NewContentFromText(below(stop.GoOn, stop.Context), genai.RoleUser)), nil
+	return w.again(judged, text, judged.Content, genai.NewContentFromText(host.Below(stop.GoOn, stop.Context), genai.RoleUser)), nil
 }
 
 // modelError keeps what the model could not do until the end of the run tells whether

@@ -61,7 +61,7 @@ func (b *bridge) afterTool(ctx agent.Context, t tool.Tool, args, got map[string]
 	if failure != nil || r.wasAnswered(ctx.FunctionCallID()) || got == nil && (t.IsLongRunning() || defers(t)) {
 		return nil, nil //nolint:nilerr // it was told of already, or has not ended yet
 	}
-	raw, err := encode(got)
+	raw, err := host.JSON(got)
 	if err != nil {
 		return nil, fmt.Errorf("cannot show the output to hooks: %w", err)
 	}
@@ -161,7 +161,7 @@ func callOf(ctx agent.Context, t tool.Tool, args map[string]any) (host.Call, err
 	input := json.RawMessage("{}")
 	if len(args) > 0 {
 		var err error
-		if input, err = encode(args); err != nil {
+		if input, err = host.JSON(args); err != nil {
 			return host.Call{}, fmt.Errorf("cannot show the input to hooks: %w", err)
 		}
 	}

@@ -19,7 +19,6 @@
 package eino
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -91,20 +90,9 @@ func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, e
 	return host.NewContext(ctx, b.own), b.own, b.err
 }
 
-// encode writes a value as JSON with what a text holds left as it is.
-func encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
 // quote is a text as JSON.
 func quote(text string) json.RawMessage {
-	raw, _ := encode(text) // of a string it cannot fail
+	raw, _ := host.JSON(text) // of a string it cannot fail
 	return raw
 }
 

@@ -252,7 +252,7 @@ func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Me
 	if a.request.Tools, err = describe(allowed); err != nil {
 		return nil, nil, err
 	}
-	raw, err := encode(a.request)
+	raw, err := host.JSON(a.request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot show the request to hooks: %w", err)
 	}
@@ -292,7 +292,7 @@ func (a *ask) batch(ctx context.Context) error {
 		r := host.Result{Call: host.Call{ID: m.ToolCallID, Name: m.ToolName}, Output: show(m.Content)}
 		if len(m.UserInputMultiContent) > 0 { // of an enhanced tool
 			var err error
-			if r.Output, err = encode(m.UserInputMultiContent); err != nil {
+			if r.Output, err = host.JSON(m.UserInputMultiContent); err != nil {
 				return fmt.Errorf("cannot show the output of the tool %s to hooks: %w", m.ToolName, err)
 			}
 		}
@@ -351,7 +351,7 @@ func describe(tools []*schema.ToolInfo) ([]Tool, error) {
 		}
 		told := Tool{Name: t.Name, Desc: t.Desc}
 		if parameters != nil {
-			if told.Parameters, err = encode(parameters); err != nil {
+			if told.Parameters, err = host.JSON(parameters); err != nil {
 				return nil, fmt.Errorf("cannot show the tool %s to hooks: %w", t.Name, err)
 			}
 		}
@@ -396,12 +396,12 @@ func (t *Tool) equal(other Tool) bool {
 func keep(now, was []*schema.Message) {
 	same := map[string]*schema.Message{}
 	for _, m := range was {
-		if raw, err := encode(m); err == nil {
+		if raw, err := host.JSON(m); err == nil {
 			same[string(raw)] = m
 		}
 	}
 	for i, m := range now {
-		if raw, err := encode(m); err == nil && same[string(raw)] != nil {
+		if raw, err := host.JSON(m); err == nil && same[string(raw)] != nil {
 			now[i] = same[string(raw)]
 		}
 	}
@@ -451,7 +451,7 @@ func (a *ask) judge(ctx context.Context, message *schema.Message) (*schema.Messa
 	if !a.session.Listens(grapnel.ModelAfter) {
 		return message, nil
 	}
-	raw, err := encode(message)
+	raw, err := host.JSON(message)
 	if err != nil {
 		return nil, fmt.Errorf("cannot show the response to hooks: %w", err)
 	}

@@ -104,7 +104,7 @@ var texts = kind[string]{
 }
 
 var results = kind[*schema.ToolResult]{
-	show: func(r *schema.ToolResult) (json.RawMessage, error) { return encode(r) },
+	show: func(r *schema.ToolResult) (json.RawMessage, error) { return host.JSON(r) },
 	read: func(r *host.Result) *schema.ToolResult {
 		var out schema.ToolResult
 		if json.Unmarshal(r.Output, &out) != nil || len(out.Parts) == 0 {

@@ -19,10 +19,8 @@
 package genkit
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"os"
 	"slices"
 	"strconv"
@@ -175,11 +173,11 @@ func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Co
 		return ctx, params, err
 	}
 	last = len(messages) - 1
-	switch now := below(begin.Prompt, begin.Context); {
+	switch now := host.Below(begin.Prompt, begin.Context); {
 	case isPrompt && now != was:
 		messages[last] = saying(messages[last], now)
 	case !isPrompt && len(begin.Context) > 0:
-		messages = append(messages, ai.NewUserTextMessage(below("", begin.Context)))
+		messages = append(messages, ai.NewUserTextMessage(host.Below("", begin.Context)))
 	}
 	return host.NewContext(ctx, t.session), with(params, messages), nil
 }
@@ -240,7 +238,7 @@ func (t *turn) rounds(ctx context.Context, params *ai.GenerateParams, next ai.Ge
 		if stop.Clear {
 			messages = slices.DeleteFunc(messages, func(m *ai.Message) bool { return m.Role != ai.RoleSystem })
 		}
-		params = with(params, append(messages, ai.NewUserTextMessage(below(stop.GoOn, stop.Context))))
+		params = with(params, append(messages, ai.NewUserTextMessage(host.Below(stop.GoOn, stop.Context))))
 		if params.Options.Resume != nil {
 			params.Iteration = 1 // Genkit has resumed already
 		}
@@ -263,7 +261,7 @@ func (t *turn) answer(ctx context.Context, params *ai.GenerateParams, response *
 		other.Message = saying(response.Message, now)
 		response = &other
 	}
-	if params.Callback != nil && !t.session.Incremental() { // it was held
+	if params.Callback != nil && t.holds() {
 		chunk := &ai.ModelResponseChunk{Content: response.Message.Content, Role: ai.RoleModel, Index: t.index}
 		if err := params.Callback(ctx, chunk); err != nil {
 			return nil, err
@@ -288,7 +286,7 @@ func (t *turn) round(ctx context.Context, params *ai.GenerateParams, next ai.Gen
 			return blocked(params.Request, err)
 		}
 		if len(added) > 0 {
-			params = with(params, append(slices.Clone(params.Request.Messages), ai.NewUserTextMessage(below("", added))))
+			params = with(params, append(slices.Clone(params.Request.Messages), ai.NewUserTextMessage(host.Below("", added))))
 		}
 	}
 	t.messages, t.index = params.Request.Messages, params.MessageIndex
@@ -361,23 +359,4 @@ func saying(m *ai.Message, text string) *ai.Message {
 		other.Content = append(other.Content, ai.NewTextPart(text))
 	}
 	return other
-}
-
-// below puts context below a text.
-func below(text string, context []string) string {
-	if len(context) == 0 {
-		return text
-	}
-	return strings.TrimSpace(text + "\n\n" + strings.Join(context, "\n"))
-}
-
-// encode writes a value as JSON with what a text holds left as it is.
-func encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -393,13 +393,16 @@ func TestSession(t *testing.T) {
 // Where hooks see answers, the chunks of one are held until the whole was judged.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
+	looking := []grapnel.Spec{{Name: "audit", Phase: grapnel.PhaseObserve, Hook: answers(grapnel.Outcome{})}}
 	for name, test := range map[string]struct {
 		specs  []grapnel.Spec
 		opts   host.Options
 		chunks []string
 	}{
-		"nobody looks": {chunks: []string{"one", "two"}},
-		"held":         {specs: []grapnel.Spec{on(grapnel.ModelAfter, answers(grapnel.Outcome{}))}, chunks: []string{"one two"}},
+		"nobody looks":        {chunks: []string{"one", "two"}},
+		"nobody has a say":    {specs: looking, chunks: []string{"one", "two"}},
+		"nobody, incremental": {specs: looking, opts: host.Options{Incremental: true}, chunks: []string{"one", "two"}},
+		"held":                {specs: []grapnel.Spec{on(grapnel.ModelAfter, answers(grapnel.Outcome{}))}, chunks: []string{"one two"}},
 		"held until the end": {
 			specs:  []grapnel.Spec{on(grapnel.ResponseBefore, sets(grapnel.FieldResponse, `"one three"`))},
 			chunks: []string{"one three"},

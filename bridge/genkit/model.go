@@ -42,7 +42,7 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 	if !s.Listens(grapnel.ModelBefore) && !s.Listens(grapnel.ModelAfter) && !t.holds() {
 		return next(ctx, &ai.ModelParams{Request: request, Callback: params.Callback})
 	}
-	raw, err := encode(request)
+	raw, err := host.JSON(request)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
 	}
@@ -57,11 +57,11 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 		}
 	}
 	callback := params.Callback
-	held := callback != nil && !s.Incremental() && (s.Listens(grapnel.ModelAfter) || t.holds())
+	held := callback != nil && !s.Incremental() && (s.Decides(grapnel.ModelAfter) || t.holds())
 	switch {
 	case held:
 		callback = nil
-	case callback != nil && s.Listens(grapnel.ModelAfter):
+	case callback != nil && s.Decides(grapnel.ModelAfter):
 		callback = t.pieces(asked, callback)
 	}
 	var response *ai.ModelResponse
@@ -82,7 +82,7 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 
 // holds reports whether what the model says is kept until the whole turn was judged.
 func (t *turn) holds() bool {
-	return !t.sub && !t.session.Incremental() && t.session.Listens(grapnel.ResponseBefore)
+	return !t.sub && !t.session.Incremental() && t.session.Decides(grapnel.ResponseBefore)
 }
 
 // pieces judges chunks as they come, each as if it were a response. What hooks refuse is
@@ -109,7 +109,7 @@ func (t *turn) judge(ctx context.Context, asked json.RawMessage, response *ai.Mo
 	}
 	shown := *response
 	shown.Request = nil // hooks have it already
-	raw, err := encode(&shown)
+	raw, err := host.JSON(&shown)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
 	}

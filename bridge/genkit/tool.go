@@ -15,7 +15,7 @@ import (
 
 // tool goes around a call of a tool.
 func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext) (*ai.MultipartToolResponse, error) {
-	input, err := encode(params.Request.Input)
+	input, err := host.JSON(params.Request.Input)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the input to hooks: %w", err)
 	}
@@ -73,7 +73,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 			shown = got
 		}
 		var err error
-		if raw, err = encode(shown); err != nil {
+		if raw, err = host.JSON(shown); err != nil {
 			return nil, fmt.Errorf("grapnel: cannot show the output to hooks: %w", err)
 		}
 	}
@@ -101,7 +101,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 	} else if err := json.Unmarshal(r.Output, now); err != nil || now.Output == nil && now.Content == nil {
 		return &ai.MultipartToolResponse{Output: output(&r)}, nil //nolint:nilerr // it is a result of another shape
 	}
-	if r.Output, err = encode(now.Output); err != nil {
+	if r.Output, err = host.JSON(now.Output); err != nil {
 		return nil, err
 	}
 	now.Output = output(&r)

@@ -64,7 +64,7 @@ func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest
 		e.Message += "\n" + r.Params.URL
 	}
 	if r.Params.RequestedSchema != nil {
-		if e.Schema, err = encode(r.Params.RequestedSchema); err != nil {
+		if e.Schema, err = host.JSON(r.Params.RequestedSchema); err != nil {
 			return nil, fmt.Errorf("cannot show the schema of a question to hooks: %w", err)
 		}
 	}

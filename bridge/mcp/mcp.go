@@ -15,11 +15,9 @@
 package mcp
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"os"
 	"sync"
 
@@ -113,15 +111,4 @@ func (b *Bridge) describe(r sdk.Request) grapnel.Session {
 		info.User = cmp.Or(info.User, extra.TokenInfo.UserID)
 	}
 	return info
-}
-
-// encode writes a value as JSON with what a text holds left as it is.
-func encode(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

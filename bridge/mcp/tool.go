@@ -130,7 +130,7 @@ func asked(params sdk.Params) (name string, input json.RawMessage, err error) {
 	case *sdk.CallToolParams:
 		name = p.Name
 		if p.Arguments != nil {
-			if input, err = encode(p.Arguments); err != nil {
+			if input, err = host.JSON(p.Arguments); err != nil {
 				return "", nil, fmt.Errorf("cannot show the arguments of %s to hooks: %w", name, err)
 			}
 		}
@@ -173,7 +173,7 @@ func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result,
 	}
 	var output json.RawMessage
 	if failed == nil {
-		if output, err = encode(result); err != nil {
+		if output, err = host.JSON(result); err != nil {
 			return r, false, fmt.Errorf("cannot show the result of %s to hooks: %w", c.Name, err)
 		}
 		if given, ok := result.(*sdk.CallToolResult); ok && given.IsError {
