@@ -134,7 +134,7 @@ func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, er
 		return blocked(err)
 	}
 	content := response.Content
-	if s.forPerson() {
+	if s.forPerson() && len(content) > 0 && string(content) != "null" { // else there is no answer to judge
 		if content, err = s.respond(ctx, content); err != nil {
 			return blocked(err)
 		}

@@ -848,3 +848,27 @@ func TestLoopToolsTheHostDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// A model that ends without a word has given no answer that anybody could judge.
+func TestNoAnswerIsNotJudged(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]int{"null": 0, `""`: 1, `"done"`: 1} {
+		judged := 0
+		engine, err := grapnel.New([]grapnel.Spec{{
+			Name: "see", On: []grapnel.Kind{grapnel.ResponseBefore}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) { judged++ }),
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, _, _, err := host.New(engine, nil).Start(t.Context(), grapnel.Session{}, "startup")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := host.Loop{Provider: host.ProviderFunc(func(context.Context, *host.Request, func(string) error) (*host.Response, error) {
+			return &host.Response{Content: json.RawMessage(content)}, nil
+		})}
+		if answer, err := l.Run(ctx, host.Text("user", "hello")); err != nil || answer.Outcome != host.Completed || judged != want {
+			t.Errorf("%s: %+v, %v, judged %d times, want %d", content, answer, err, judged, want)
+		}
+	}
+}
