@@ -168,7 +168,7 @@ func TestBrokenWorkers(t *testing.T) {
 		"says why":           {hello + echoes + `echo it broke >&2; exit 3`, "AtOnce", "it broke"},
 		"stays":              {hello + `exec sleep 60`, "", "its input has ended, and it has not"},
 		"stays, and is mute": {hello + `exec >/dev/null; exec sleep 60`, "", "its input has ended, and it has not"},
-		"leaves another one": {hello + `sleep 5 & exit 0`, "", "its input has ended, and it has not"},
+		"leaves another one": {hello + `read -r line; sleep 5 & exit 0`, "", "its input has ended, and it has not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
