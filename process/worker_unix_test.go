@@ -541,7 +541,7 @@ func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 		"floods stderr":    {hello + `exec yes >&2`, "took longer than its timeout"},
 		"leaves a child":   {hello + `sleep 5 & trap '' TERM; exit 3`, "exit code 3"},
 		"leaves no output": {hello + `exec >&-; sleep 60`, "took longer than its timeout"},
-		"foretells":        {hello + `for i in 1 2 3; do echo '{"type":"answer","id":"'$((i+1))'","outcome":{"decision":"allow"}}'; done; sleep 60`, ""},
+		"foretells":        {hello + `for i in 1 2 3; do echo '{"type":"answer","id":"'$((i+1000))'","outcome":{"decision":"allow"}}'; done; sleep 60`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
