@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -10,7 +9,8 @@ import (
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/sys/unix"
+
+	"github.com/grapnel-dev/grapnel/test/pty"
 )
 
 // onTerminal runs a program at a terminal of its own, writes what it prints there to
@@ -23,7 +23,7 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	self, err := os.Executable()
 	ts.Check(err)
-	person, program, err := openTerminal()
+	person, program, err := pty.Open()
 	ts.Check(err)
 	defer person.Close()
 	cmd := &exec.Cmd{
@@ -46,31 +46,4 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		ts.Fatalf("exit status %d, want %d:\n%s", got, want, shown)
 	}
-}
-
-// openTerminal returns both ends of a pseudo terminal.
-func openTerminal() (person, program *os.File, err error) {
-	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = person.Close()
-		}
-	}()
-	raw, err := person.SyscallConn()
-	if err != nil {
-		return nil, nil, err
-	}
-	n := 0
-	if errCall := raw.Control(func(fd uintptr) {
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}); errCall != nil || err != nil {
-		return nil, nil, errors.Join(errCall, err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	return person, program, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/grapnel-dev/grapnel/test/pty"
 )
 
 // runAtTerminal runs an agent whose standard input and error are a terminal, and types
@@ -19,7 +18,7 @@ import (
 // then, if anything; ^C is Ctrl-C, and \n begins another line.
 func (w *world) runAtTerminal(t *testing.T, types string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
-	person, program, err := openTerminal()
+	person, program, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,31 +96,4 @@ func (s *screen) await(text string) error {
 		}
 	}
 	return fmt.Errorf("%q is not shown:\n%s", text, s.text())
-}
-
-// openTerminal returns both ends of a pseudo terminal.
-func openTerminal() (person, program *os.File, err error) {
-	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = person.Close()
-		}
-	}()
-	raw, err := person.SyscallConn()
-	if err != nil {
-		return nil, nil, err
-	}
-	n := 0
-	if errCall := raw.Control(func(fd uintptr) {
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}); errCall != nil || err != nil {
-		return nil, nil, errors.Join(errCall, err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	return person, program, err
 }
