@@ -75,7 +75,8 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 // With returns an engine with these hooks of its own, which stand before those that
 // e has, for one session or sub-agent. It runs them as e does and tells e's
 // Observers. What changes in e later reaches it too; what changes in it does not
-// reach e. About the scope of its hooks see [Engine.In]. It has a Close of its own, which waits for the hooks that are its own.
+// reach e. About the scope of its hooks see [Engine.In]. It has a Close of its own, which
+// waits for the hooks that are its own.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
 	opts := e.opts
 	opts.Observers = nil // they are e's
@@ -267,8 +268,8 @@ func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRu
 }
 
 // Start fires ev in the background, also after ctx is cancelled; Close waits for
-// it and for its observing hooks. The Verdict comes on the channel, which may be ignored. After Close nothing is
-// fired, and the channel is closed without a Verdict.
+// it and for its observing hooks. The Verdict comes on the channel, which may be ignored.
+// After Close nothing is fired, and the channel is closed without a Verdict.
 func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
 	verdict := make(chan Verdict, 1)
 	ctx = context.WithoutCancel(ctx)

@@ -626,12 +626,12 @@ func (p *fileParser) commandPattern(n *yaml.Node) {
 // agent refuses what is likely to be a mistyped name. Others may be those of agents that
 // somebody writes.
 func (p *fileParser) agent(n *yaml.Node) {
+	if _, ok := dialect.FindAgent(n.Text); ok || strings.ContainsAny(n.Text, "*?[") {
+		return
+	}
 	known := dialect.Names()
 	for _, d := range dialect.Dialects {
 		known = append(known, d.Aliases...)
-	}
-	if _, ok := dialect.FindAgent(n.Text); ok || strings.ContainsAny(n.Text, "*?[") {
-		return
 	}
 	if hint := didYouMean(n.Text, known); hint != "" {
 		p.fail(n, hint, "unknown agent %q", n.Text)

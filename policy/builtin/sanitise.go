@@ -75,8 +75,8 @@ func visible(text string) string {
 }
 
 // commands finds words of somebody who talks to a model, also with something in front
-// of them that makes another word. A match begins in the line where its first word stands. It is compiled for the first summary and not at each
-// start.
+// of them that makes another word. A match begins in the line where its first word
+// stands. It is compiled for the first summary and not at each start.
 var commands = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?im)` + strings.Join([]string{
 		`(?:ignore|disregard|forget|override|bypass|do not follow|don't follow|stop following)\W+(?:\w+\W+){0,5}?(?:instructions?|prompts?|rules?|guidelines?|directives?|safeguards?)\b`,
