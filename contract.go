@@ -1,6 +1,10 @@
 package grapnel
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Blocking says what a Block does to an event.
 type Blocking string
@@ -148,4 +152,35 @@ type Can struct {
 	Message bool     `json:"message,omitempty"`
 	Change  []Field  `json:"change,omitempty"`
 	Beside  Decision `json:"beside,omitempty"` // changes are told only beside this Decision (a Halt counts as a Block); None = always
+
+	// Merges: the agent lays a new tool input over the old one, so that nothing can be
+	// taken out of it, and a name with a dot may be taken for a path. Members are those of the input that it takes over; nil = all.
+	Merges bool `json:"merges,omitempty"`
+	// Keeps: a Block that is feedback stands beside the tool's output and not in its place,
+	// so it hides nothing.
+	Keeps   bool     `json:"keeps,omitempty"`
+	Members []string `json:"members,omitempty"`
+}
+
+// takes reports whether the agent, told to call a tool with now instead of was, calls
+// it with exactly that.
+func (c *Can) takes(was, now json.RawMessage) bool {
+	if !isObject(now) {
+		return false // it would be called as it was
+	}
+	if !c.Merges && c.Members == nil {
+		return true
+	}
+	before, old := lastMembers(was)
+	after, kept := lastMembers(now)
+	for _, m := range before {
+		if _, stays := kept[m.key]; !stays {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(after, func(m member) bool {
+		at, known := old[m.key]
+		changed := !known || !rawEqual(before[at].value, m.value)
+		return changed && (c.Merges && strings.Contains(m.key, ".") || c.Members != nil && !slices.Contains(c.Members, m.key))
+	})
 }

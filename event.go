@@ -185,6 +185,18 @@ type Fact struct {
 	Field Field  `json:"field"`         // tool.command, tool.path, tool.url, tool.content
 	At    string `json:"at"`            // RFC 6901 pointer into Input; a * stands for every element of an array
 	Use   Use    `json:"use,omitempty"` // of a path
+
+	// Form is what the text there is when it is not the value itself: [FormPatch], of
+	// paths. Such a view can be read and not set.
+	Form string `json:"form,omitempty"`
+}
+
+// paths returns the paths in a text.
+func (f *Fact) paths(text string) []string {
+	if f.Form == FormPatch {
+		return patchPaths(text)
+	}
+	return []string{text}
 }
 
 // Derive reads Commands, Paths, URLs and Content from Input.
@@ -209,7 +221,9 @@ func (t *Tool) Derive() {
 			case FieldCommand:
 				t.Commands = append(t.Commands, text)
 			case FieldPath:
-				t.Paths = append(t.Paths, Path{Path: text, Use: fact.Use})
+				for _, path := range fact.paths(text) {
+					t.Paths = append(t.Paths, Path{Path: path, Use: fact.Use})
+				}
 			case FieldURL:
 				t.URLs = append(t.URLs, text)
 			case FieldContent:
@@ -400,8 +414,14 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 				if fact.Field != f {
 					continue
 				}
-				if found := rawFind(ev.Tool.Input, fact.At); len(found) > 0 {
-					return found[0], true
+				for _, found := range rawFind(ev.Tool.Input, fact.At) {
+					if fact.Form == "" {
+						return found, true
+					}
+					text, _ := rawString(found)
+					for _, path := range fact.paths(text) {
+						return quote(path), true
+					}
 				}
 			}
 		}
@@ -488,7 +508,11 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 		if fact.Field != f {
 			continue
 		}
-		if n := len(rawFind(ev.Tool.Input, fact.At)); n > 0 {
+		n := len(rawFind(ev.Tool.Input, fact.At))
+		if n > 0 && fact.Form != "" {
+			return nil, fmt.Errorf("set %s: tool %s has it inside of a %s, where it can only be read", f, ev.Tool.Name, fact.Form)
+		}
+		if n > 0 {
 			at, places = fact.At, places+n
 		}
 	}

@@ -230,6 +230,17 @@ func (a *answer) reason() string {
 	}
 }
 
+// takes reports whether the agent does exactly what a new value of a field tells it.
+func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
+	switch field { //nolint:exhaustive // of the others every value will do
+	case FieldInput:
+		return f.first.Tool == nil || can.takes(f.first.Tool.Input, value)
+	case FieldRequest:
+		return isObject(value)
+	}
+	return true
+}
+
 // degrade turns what the agent cannot be told into the next stricter thing that
 // it understands, and never into something weaker. Lost names each.
 func (f *firing) degrade(v *Verdict, can *Can) {
@@ -249,15 +260,15 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	approved := true // what runs is what an Allow approved
 	tellable := can.Beside == None || v.Decision == can.Beside || can.Beside == Block && v.Halt != ""
 	for _, field := range sortedFields(v.Changes) {
-		if tellable && slices.Contains(can.Change, field) && (field != FieldInput && field != FieldRequest || isObject(v.Changes[field])) {
-			continue // an agent that is told to call a tool with something else calls it as it was
+		if tellable && slices.Contains(can.Change, field) && f.takes(can, field, v.Changes[field]) {
+			continue
 		}
 		text, ok := rawString(v.Changes[field])
 		if !ok {
 			text = string(v.Changes[field])
 		}
 		delete(v.Changes, field)
-		if what := "change of " + string(field); strict {
+		if what := "change of " + string(field); strict && !(field == FieldOutput && can.Keeps) {
 			why := "%s must be changed, and %s cannot be told to do so. Use this instead: %s"
 			if field == FieldOutput && blocks == BlockAction {
 				why = "%s is known without the call, and %s cannot be told that. Take it from here: %s"

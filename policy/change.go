@@ -152,7 +152,15 @@ func mapView(ev *grapnel.Event, view grapnel.Field, change func(string) string) 
 	}
 	var places []string
 	for _, fact := range ev.Tool.Facts {
-		if fact.Field == view {
+		if fact.Field == view && fact.Form != "" {
+			inside := grapnel.Tool{Input: ev.Tool.Input, Facts: []grapnel.Fact{fact}}
+			inside.Derive()
+			for _, path := range inside.Paths {
+				if change(path.Path) != path.Path {
+					return nil, fmt.Errorf("tool %s names %s inside of a %s, where it cannot be changed", ev.Tool.Name, path.Path, fact.Form)
+				}
+			}
+		} else if fact.Field == view {
 			places = append(places, placesAt(ev, fact.At)...)
 		}
 	}
