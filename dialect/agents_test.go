@@ -512,7 +512,8 @@ func TestChangesArrive(t *testing.T) {
 				continue
 			}
 			_, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{c.Field: json.RawMessage(newValue[c.Field])}})
-			if len(v.Lost) == 0 || e.Allowed || row.Can.Block && !e.Blocked && contract.Blocks != grapnel.BlockStop {
+			hides := c.Field != grapnel.FieldOutput || !row.Can.Keeps
+			if len(v.Lost) == 0 || e.Allowed || row.Can.Block && hides && !e.Blocked && contract.Blocks != grapnel.BlockStop {
 				t.Errorf("a change of %s cannot be told (%+v), is written as %s, and the agent does %+v", c.Field, v, reply.Stdout, e)
 			}
 		}

@@ -2,9 +2,9 @@ package dialect
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +25,7 @@ const (
 // plain text, and a deny with it into nothing (seen live).
 var ClaudeCode = &Dialect{
 	Name:         claudeName,
+	Title:        "Claude Code",
 	Aliases:      []string{"claude"},
 	Events:       claudeEvents,
 	Tools:        claudeTools,
@@ -34,6 +35,42 @@ var ClaudeCode = &Dialect{
 	WriteEvent:   writeClaudeEvent,
 	ReadOutcome:  readClaudeOutcome,
 	HookEnv:      claudeHookEnv,
+	Setup: &Setup{
+		Program: "claude", User: ".claude/settings.json", Project: ".claude/settings.json", MovedBy: "CLAUDE_CONFIG_DIR", Moves: ".claude",
+		Managed: [3]string{
+			"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
+		},
+		Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second,
+		Anonymous:   true, // Cursor runs the hooks it finds here, too
+		ClosedSince: "2.1.295", StrictBefore: "2.1.101",
+		Off: slices.Concat([]Switch{
+			{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
+			{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
+			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
+			{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
+		}, loads("", "Claude Code"), loads(".claude/settings.local.json", "Claude Code")),
+		// Seen live, but for what @ names, which is documented.
+		Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
+		Unseen: []string{
+			"a run with --bare or --safe-mode, which starts no hooks of settings",
+			"files that a prompt names with @: they are read without a call of a tool",
+			"a call of a tool that does not exist, or with an input that does not fit: only PostToolBatch tells of it",
+		},
+	},
+}
+
+// loaders are variables that make the hook program, or a shell that starts it, load
+// code of whoever sets them.
+var loaders = []string{"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "BASH_ENV", "ENV"}
+
+// loads are the switches of an agent that gives a hook what the member env of its
+// settings sets, those of a project included.
+func loads(file, title string) []Switch {
+	var all []Switch
+	for _, name := range loaders {
+		all = append(all, Switch{File: file, Path: "env." + name, Says: "reaches the hook of " + title + " and can change what it does; remove it"})
+	}
+	return all
 }
 
 // claudeEvents has all events of 2.1.329, in the order of a session.
@@ -42,21 +79,21 @@ var ClaudeCode = &Dialect{
 // is part of every answer that is JSON.
 var claudeEvents = []EventRow{
 	{
-		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
+		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true, Since: "1.0.62",
 		Can: grapnel.Can{Context: true, Message: true}, // continue:false does nothing here (seen live)
 	},
 	{
-		Native: "Setup", Kind: claudePrefix + "Setup", Install: true,
+		Native: "Setup", Kind: claudePrefix + "Setup", Install: true, Since: "2.1.10",
 		Can:      grapnel.Can{Context: true, Message: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "Setup", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
 	},
 	{
-		Native: "InstructionsLoaded", Kind: claudePrefix + "InstructionsLoaded",
+		Native: "InstructionsLoaded", Kind: claudePrefix + "InstructionsLoaded", Since: "2.1.69",
 		Can: grapnel.Can{Message: true},
 		Why: "fires for every instruction file of every session and takes no answer",
 	},
 	{
-		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true,
+		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Since: "1.0.54", Closed: true,
 		// Nothing can edit the prompt: a rewrite becomes a block that shows it.
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
 	},
@@ -75,81 +112,81 @@ var claudeEvents = []EventRow{
 		Why: "would start a process for every message that is shown",
 	},
 	{
-		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true,
+		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Since: "1.0.38", Closed: true,
 		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}},
 	},
 	{
 		// To ask is to say nothing: the prompt is about to be shown. The turn is ended
 		// by interrupt. A new input can only be told beside an allow; without one it
 		// becomes a deny that suggests the input.
-		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true,
+		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Since: "2.0.45", Closed: true,
 		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}, Beside: grapnel.Allow},
 	},
 	{
-		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true,
+		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true, Since: "2.1.89",
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
+		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true, Since: "1.0.38",
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldOutput}},
 	},
 	{
 		// Neither decision nor exit 2 are needed: the feedback is context, which does
 		// not show the hook's command line to the model as exit 2 does.
 		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
-		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
+		Can: grapnel.Can{Block: true, Keeps: true, Halt: true, Context: true, Message: true},
 	},
 	{
 		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true,
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true}, // a block ends the turn (seen live)
 	},
 	{
-		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
+		Native: "Notification", Kind: grapnel.NotificationSent, Install: true, Since: "1.0.38",
 		Can: grapnel.Can{Message: true},
 	},
 	{
 		// It starts whatever a hook says: by exit code, decision, continue or as a
 		// permission (seen live). The tool Agent can be blocked.
-		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true,
+		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Since: "2.0.43",
 		Can: grapnel.Can{Context: true, Message: true},
 	},
 	{
 		// Context sends a sub-agent on exactly like a block, so it is not told: a hook
 		// that has something to add must not keep an agent from stopping.
-		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
+		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true, Since: "1.0.41",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
 	{
-		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
+		Native: "Stop", Kind: grapnel.AgentAfter, Install: true, Since: "1.0.38",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true}, // context: see SubagentStop
 	},
 	{
-		Native: "StopFailure", Kind: grapnel.AgentFailed, Install: true,
+		Native: "StopFailure", Kind: grapnel.AgentFailed, Install: true, Since: "2.1.78",
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		Native: "TaskCreated", Kind: grapnel.TaskBefore, Install: true,
+		Native: "TaskCreated", Kind: grapnel.TaskBefore, Install: true, Since: "2.1.84",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
 	{
 		// A block is exit code 2 with the reason on stderr: this event does not heed a
 		// decision in JSON.
-		Native: "TaskCompleted", Kind: grapnel.TaskAfter, Install: true,
+		Native: "TaskCompleted", Kind: grapnel.TaskAfter, Install: true, Since: "2.1.33",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
 	{
 		// A block sends the teammate on; exit code 2, as for TaskCompleted. Documented,
 		// never seen live.
-		Native: "TeammateIdle", Kind: claudePrefix + "TeammateIdle", Install: true,
+		Native: "TeammateIdle", Kind: claudePrefix + "TeammateIdle", Install: true, Since: "2.1.33",
 		Can:      grapnel.Can{Block: true, Halt: true, Message: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "TeammateIdle", Blocks: grapnel.BlockStop, FailOpen: true, MaxStops: grapnel.MaxStops},
 	},
 	{
-		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
+		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true, Since: "1.0.48",
 		Can: grapnel.Can{Block: true, Message: true},
 	},
 	{
-		Native: "PostCompact", Kind: grapnel.CompactAfter, Install: true,
+		Native: "PostCompact", Kind: grapnel.CompactAfter, Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Message: true},
 	},
 	{
@@ -164,15 +201,15 @@ var claudeEvents = []EventRow{
 	},
 	{
 		// A change of managed settings cannot be blocked; readClaude says so.
-		Native: "ConfigChange", Kind: grapnel.ConfigBefore, Install: true,
+		Native: "ConfigChange", Kind: grapnel.ConfigBefore, Install: true, Since: "2.1.49",
 		Can: grapnel.Can{Block: true, Message: true},
 	},
 	{
-		Native: "CwdChanged", Kind: claudePrefix + "CwdChanged", Install: true,
+		Native: "CwdChanged", Kind: claudePrefix + "CwdChanged", Install: true, Since: "2.1.83",
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		Native: "FileChanged", Kind: claudePrefix + "FileChanged",
+		Native: "FileChanged", Kind: claudePrefix + "FileChanged", Since: "2.1.83",
 		Can: grapnel.Can{Message: true},
 		Why: "its matcher is the list of files to watch, and a general entry has none",
 	},
@@ -186,30 +223,31 @@ var claudeEvents = []EventRow{
 		// live). "No opinion" does not exist. What is written for it is what every
 		// other event gets, nothing; whoever installs the event answers with the native
 		// member worktreePath.
-		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate",
+		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true,
 		Can:      grapnel.Can{Block: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockAction},
 		Why:      "an entry replaces the agent's own git work, and without a path from it the session ends",
 	},
 	{
-		Native: "WorktreeRemove", Kind: claudePrefix + "WorktreeRemove", Install: true,
+		Native: "WorktreeRemove", Kind: claudePrefix + "WorktreeRemove", Install: true, Since: "2.1.50",
 		Can: grapnel.Can{Message: true},
 	},
 	{
 		// There is no room for a reason: a block declines, and the person reads why.
-		Native: "Elicitation", Kind: grapnel.ElicitationBefore, Install: true,
+		Native: "Elicitation", Kind: grapnel.ElicitationBefore, Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 	},
 	{
 		// The person has answered, the server has not been told yet.
-		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true,
+		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 		Contract: &grapnel.Contract{
 			Kind: claudePrefix + "ElicitationResult", Blocks: grapnel.BlockAction, Changes: []grapnel.Change{{Field: grapnel.FieldAnswer}},
 		},
 	},
 	{
-		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Budget: 2500 * time.Millisecond, // install writes 3 s: the person waits for the shell prompt
+		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Since: "1.0.85",
+		Wait: 3 * time.Second, Budget: 2500 * time.Millisecond, // the person waits for the shell prompt
 		Can: grapnel.Can{Message: true},
 	},
 }
@@ -367,7 +405,7 @@ func readClaude(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 			ev.Tool.Output, ev.Tool.Failed = present(top["error"]), true
 		}
 	case "PostToolBatch":
-		ev.Calls, err = readClaudeCalls(present(top["tool_calls"]))
+		ev.Calls, err = readCalls(present(top["tool_calls"]), readClaudeTool)
 	case "Notification":
 		ev.Notification = &grapnel.Notification{Type: text(top["notification_type"]), Title: text(top["title"]), Message: text(top["message"])}
 	case "SubagentStart":
@@ -441,30 +479,6 @@ func claudeMCP(name, server string) *grapnel.MCP {
 	}
 	server, tool, _ := strings.Cut(name, "__")
 	return &grapnel.MCP{Server: server, Tool: tool}
-}
-
-func readClaudeCalls(raw json.RawMessage) ([]grapnel.Tool, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil, fmt.Errorf("tool_calls is %s, not an array", kindOf(raw))
-	}
-	calls := make([]grapnel.Tool, 0, len(list))
-	for i, item := range list {
-		members := split(item)
-		t, err := readClaudeTool(members)
-		if !isObject(item) {
-			err = errors.New("it is not an object")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("tool_calls[%d]: %w", i, err)
-		}
-		t.Output = present(members["tool_response"])
-		calls = append(calls, *t)
-	}
-	return calls, nil
 }
 
 // claudeReply is everything that is ever written. Claude Code ignores members that

@@ -38,9 +38,50 @@ const DefaultBudget = 55 * time.Second
 // ReadEvent and no WriteVerdict, and cannot be given to [Answer].
 type Dialect struct {
 	Name    string   // the agent's id: claude-code, gemini-cli, ...
+	Title   string   // as its makers write it
 	Aliases []string // short forms for the command line
 	Events  []EventRow
 	Tools   []ToolRow // a tool that is not among them is of class other or mcp, and some members of its input are taken at their word
+	Setup   *Setup    // where its hooks are configured; nil = nowhere that is known
+
+	// MCP is how the agent spells the tools of MCP servers: a text with {server} and
+	// {tool} in it; empty = mcp__{server}__{tool}.
+	MCP string
+
+	// NamedAt is the member of a payload that names its event; empty = hook_event_name.
+	// Unnamed tells the event of a payload without it, where that is certain; nil = nobody
+	// can.
+	NamedAt string
+	Unnamed func(top map[string]json.RawMessage) string
+
+	// In pairs members of every payload with places in an Event, as EventRow.In does for
+	// one event.
+	In string
+
+	// Void is what an agent gets to read when there is nothing to tell it; usually nothing.
+	Void string
+
+	// ExitBlocks: the agent takes every exit code but 0 for a block.
+	ExitBlocks bool
+
+	// Twice is not nil where the agent may tell of one action twice, by several of its
+	// events or through the hook files of another agent that it loads. It says in which of
+	// its ways the agent tells of this one.
+	Twice func(top map[string]json.RawMessage) (way string)
+
+	// Blind is the answer, as EventRow.Out, to an event whose name could not be read.
+	Blind string
+
+	// Exits are exit codes of hook programs that mean more than 0, 2 and a failure, as
+	// conditions of EventRow.Out: "49=halt".
+	Exits string
+
+	// Adapt corrects an event that was read by the tables; nil = nothing to correct.
+	Adapt func(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error
+
+	// Finish corrects what is written of a Verdict by the tables: it is called with the
+	// answer as it would be written. nil = nothing to correct.
+	Finish func(row *EventRow, ev *grapnel.Event, t *told, out *members)
 
 	// Speaks reports whether a payload is certainly of this agent: for files that
 	// several agents load.
@@ -81,13 +122,24 @@ var ErrNoSuchEvent = errors.New("no such event")
 // agent can be told about it.
 type EventRow struct {
 	Native   string
+	Wire     string // how payloads name it, where that is otherwise
 	Kind     grapnel.Kind
-	Failed   grapnel.Kind // what it is instead when the tool failed; empty = that is another event
-	Can      grapnel.Can
+	Failed   grapnel.Kind      // what it is instead when the tool failed; empty = that is another event
+	Can      grapnel.Can       // of a row with Out: what that has words for, and Merges and Members
 	Contract *grapnel.Contract // for native.* kinds that are more than observed
-	Install  bool              // part of the default set that install writes
-	Why      string            // why Install is false
-	Budget   time.Duration     // how long all hooks together may take; 0 = DefaultBudget
+
+	// In pairs members of the payload with places in the Event, "prompt=prompt.text
+	// session_id=session.id": table.go says which there are. Out pairs places in the answer
+	// with what is written there.
+	In, Out string
+
+	Install bool          // part of the default set that install writes
+	Why     string        // why Install is false
+	Never   bool          // not even when a policy listens to it
+	Since   string        // first version that knows the event; empty = not before Setup.StrictBefore
+	Closed  bool          // a guard stands here: asked to block on failure, where the person wants that and the agent can
+	Wait    time.Duration // the agent waits no longer for a hook; 0 = as long as its entry says
+	Budget  time.Duration // how long all hooks together may take; 0 = DefaultBudget
 }
 
 // ToolRow is one tool of an agent.
@@ -104,6 +156,10 @@ type ToolRow struct {
 	// Members pairs names of further members of the input with those of the tool that
 	// this one is like; Facts pair the others.
 	Members [][2]string
+
+	// Takes are those members that the agent lets a hook change; nil = as Can of the event
+	// says.
+	Takes []string
 }
 
 // Input is what an agent wrote to the hook program.
@@ -130,7 +186,28 @@ type Output struct {
 
 // Dialects lists every language of an agent, in the order in which they are tried on
 // a payload of an unknown agent.
-var Dialects = []*Dialect{ClaudeCode, GeminiCLI, Plain}
+var Dialects []*Dialect
+
+func init() { // the functions of a dialect look others up here
+	Dialects = []*Dialect{
+		ClaudeCode,
+		GeminiCLI,
+		Codex,
+		QwenCode,
+		FactoryDroid,
+		OpenClaw,
+		OpenCode,
+		Copilot,
+		Cursor,
+		Crush,
+		Cline,
+		Windsurf,
+		Plain,
+	}
+	for _, d := range Dialects {
+		d.tabled()
+	}
+}
 
 // HookOnly lists the languages that only hook programs speak: no agent that fires
 // events in them is known.
@@ -175,8 +252,10 @@ func Detect(payload []byte) *Dialect {
 	return nil
 }
 
-// Kinds returns what a name in a policy stands for: a canonical event, or any
-// dialect's own name of one or more events. It is nil for a name nobody knows.
+// Kinds returns what a name in a policy stands for: a canonical event, or a dialect's
+// own name of one or two events. Where several dialects have the name it means what
+// the first of the list means by it; what is native there is meant in each that has a
+// native event of this name. It is nil for a name nobody knows.
 func Kinds(name string) []grapnel.Kind {
 	if grapnel.ContractOf(grapnel.Kind(name)) != nil || grapnel.Kind(name).Native() {
 		return []grapnel.Kind{grapnel.Kind(name)}
@@ -184,13 +263,12 @@ func Kinds(name string) []grapnel.Kind {
 	var kinds []grapnel.Kind
 	for _, d := range slices.Concat(Dialects, HookOnly) {
 		row := d.Row(name)
-		if row == nil {
+		if row == nil || kinds != nil && !(kinds[0].Native() && row.Kind.Native()) {
 			continue
 		}
-		for _, k := range []grapnel.Kind{row.Kind, row.Failed} {
-			if k != "" && !slices.Contains(kinds, k) {
-				kinds = append(kinds, k)
-			}
+		kinds = append(kinds, row.Kind)
+		if row.Failed != "" {
+			kinds = append(kinds, row.Failed)
 		}
 	}
 	return kinds
@@ -201,11 +279,20 @@ func (d *Dialect) Row(native string) *EventRow { return rowNamed(d.Events, nativ
 
 func rowNamed(rows []EventRow, native string) *EventRow {
 	for i := range rows {
-		if rows[i].Native == native {
+		if native != "" && (rows[i].Native == native || rows[i].Wire == native) {
 			return &rows[i]
 		}
 	}
 	return nil
+}
+
+// namedIn returns the name of the event that a payload gives, or "".
+func (d *Dialect) namedIn(top map[string]json.RawMessage) string {
+	name := text(top[cmp.Or(d.NamedAt, "hook_event_name")])
+	if name == "" && d.Unnamed != nil {
+		name = d.Unnamed(top)
+	}
+	return name
 }
 
 // Read turns what an agent wrote into an Event. The error says what is wrong with
@@ -229,10 +316,10 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	}
 	native := in.Event
 	if native == "" {
-		native = text(top["hook_event_name"])
+		native = d.namedIn(top)
 	}
 	if err == nil && native == "" && d.Events != nil {
-		err = errors.New("the payload does not name its event (hook_event_name)")
+		err = fmt.Errorf("the payload does not name its event (%s)", cmp.Or(d.NamedAt, "hook_event_name"))
 	}
 	row := d.Row(native)
 
@@ -256,7 +343,14 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 			ev.Kind = row.Kind
 		}
 		if ev.Can == nil {
-			ev.Can = &row.Can
+			ev.Can = row.can()
+		}
+		if t := ev.Tool; t != nil && t.MCP == nil {
+			if tool := toolNamed(d.Tools, t.Name); tool != nil && tool.Takes != nil {
+				can := *ev.Can
+				can.Members = tool.Takes
+				ev.Can = &can
+			}
 		}
 		ev.Contract = row.Contract
 		ev.Budget = row.Budget
@@ -288,7 +382,7 @@ func (d *Dialect) Write(ev *grapnel.Event, v *grapnel.Verdict, native string) Re
 // rowOf finds the row of an event that was read before; events that share a kind
 // are told apart by the payload.
 func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
-	if row := d.Row(text(split(ev.Native)["hook_event_name"])); row != nil {
+	if row := d.Row(d.namedIn(split(ev.Native))); row != nil {
 		return row
 	}
 	for i := range d.Events {
@@ -323,17 +417,30 @@ type Received struct {
 
 	dialect *Dialect
 	row     *EventRow
+	way     string
+	twice   bool
 }
+
+// Way says in which of its ways the agent tells of the event, and whether it may tell
+// of one action in several; see [Dialect].
+func (r Received) Way() (way string, twice bool) { return r.way, r.twice }
+
+// Row returns the row of the event, nil for one that the dialect does not know.
+func (r Received) Row() *EventRow { return r.row }
 
 // Receive reads what an agent wrote.
 func Receive(d *Dialect, in Input) Received {
 	ev, row, err := d.read(in)
-	return Received{Event: ev, Err: err, dialect: d, row: row}
+	r := Received{Event: ev, Err: err, dialect: d, row: row}
+	if d.Twice != nil && err == nil {
+		r.way, r.twice = d.Twice(split(in.Payload)), true
+	}
+	return r
 }
 
 // Answer is the second half of the function [Answer].
 func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
-	silent := r.row != nil && !r.row.Can.Message
+	silent := r.row != nil && !r.row.can().Message
 	if r.Err == nil {
 		v := engine.Fire(ctx, r.Event)
 		reply := r.dialect.WriteVerdict(r.row, r.Event, &v)
@@ -347,7 +454,7 @@ func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 		return reply
 	}
 	reply.Stderr = fmt.Appendf(nil, "grapnel: error: %v\n", r.Err)
-	if len(reply.Stdout) == 0 {
+	if len(reply.Stdout) == 0 && !r.dialect.ExitBlocks {
 		reply.Exit = 1
 	}
 	return reply
@@ -373,7 +480,7 @@ type told struct {
 	block   bool
 	ask     bool
 	allow   bool
-	reason  string // never empty beside block
+	reason  string // never blank beside block
 	halt    string // non-empty: end the turn
 	context string
 	message string
@@ -383,7 +490,7 @@ type told struct {
 // tell reduces a Verdict. Merging has done so before; this is the last place where
 // a Verdict that came another way could say more than its event permits.
 func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
-	t := told{can: row.Can, reason: v.Reason(), changes: v.Changes}
+	t := told{can: *row.can(), reason: v.Reason(), changes: v.Changes}
 	if ev.Can != nil {
 		t.can = *ev.Can
 	}
@@ -412,8 +519,8 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 		case grapnel.BlockNothing, grapnel.BlockFeedback:
 		}
 	}
-	if t.block && t.reason == "" {
-		t.reason = cmp.Or(v.Halt, "blocked by grapnel")
+	if t.block && strings.TrimSpace(t.reason) == "" {
+		t.reason = cmp.Or(strings.TrimSpace(v.Halt), "blocked by grapnel")
 	}
 	return t
 }

@@ -54,18 +54,30 @@ func ExampleAnswer() {
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	if want := []string{"claude-code", "gemini-cli", "plain"}; !slices.Equal(dialect.Names(), want) {
-		t.Errorf("Names() = %v, want %v", dialect.Names(), want)
-	}
 	for name, want := range map[string]*dialect.Dialect{
 		"claude-code": dialect.ClaudeCode, "claude": dialect.ClaudeCode, "gemini-cli": dialect.GeminiCLI, "gemini": dialect.GeminiCLI,
-		"plain": dialect.Plain, "": nil, "Claude": nil, "codex": nil,
+		"codex": dialect.Codex, "qwen-code": dialect.QwenCode, "qwen": dialect.QwenCode, "factory-droid": dialect.FactoryDroid, "droid": dialect.FactoryDroid,
+		"copilot-cli": dialect.Copilot, "copilot": dialect.Copilot, "cursor": dialect.Cursor,
+		"crush": dialect.Crush, "cline": dialect.Cline, "windsurf": dialect.Windsurf, "cascade": dialect.Windsurf,
+		"plain": dialect.Plain, "": nil, "Claude": nil, "Codex": nil,
 	} {
 		if got, ok := dialect.Find(name); got != want || ok != (want != nil) {
 			t.Errorf("Find(%q) = %v, %v", name, got, ok)
 		}
 		if got, ok := dialect.FindAgent(name); got != want || ok != (want != nil) {
 			t.Errorf("FindAgent(%q) = %v, %v", name, got, ok)
+		}
+	}
+	taken := map[string]bool{}
+	for i, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		if i < len(dialect.Dialects) && (dialect.Names()[i] != d.Name || d.Title == "" && d != dialect.Plain) {
+			t.Errorf("%s is %q in Names, and has the title %q", d.Name, dialect.Names()[i], d.Title)
+		}
+		for _, name := range append([]string{d.Name}, d.Aliases...) {
+			if got, ok := dialect.Find(name); got != d || !ok || taken[name] {
+				t.Errorf("Find(%q) = %v, %v, want %s alone", name, got, ok, d.Name)
+			}
+			taken[name] = true
 		}
 	}
 	for _, d := range dialect.HookOnly { // these are no agents
@@ -85,7 +97,14 @@ func TestKinds(t *testing.T) {
 		"PreToolUse":                    {grapnel.ToolBefore},
 		"BeforeTool":                    {grapnel.ToolBefore},
 		"AfterTool":                     {grapnel.ToolAfter, grapnel.ToolFailed},
-		"SessionStart":                  {grapnel.SessionStart}, // both agents
+		"SessionStart":                  {grapnel.SessionStart},   // all agents
+		"MessageDisplay":                {grapnel.ResponseBefore}, // of Claude Code, which comes first; Qwen Code shows and does not ask
+		"InstructionsLoaded":            {"native.claude-code.InstructionsLoaded", "native.qwen-code.InstructionsLoaded"},
+		"preToolUse":                    {grapnel.ToolBefore}, // Copilot CLI, Cursor
+		"before_tool_call":              {grapnel.ToolBefore}, // OpenClaw
+		"tool.execute.before":           {grapnel.ToolBefore}, // OpenCode
+		"TodoCreated":                   {grapnel.TaskBefore},
+		"Interrupt":                     {"native.codex.Interrupt"},
 		"Setup":                         {"native.claude-code.Setup"},
 		"native.codex.Interrupt":        {"native.codex.Interrupt"},
 		"tool.sideways":                 nil,
@@ -99,11 +118,31 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// A name that two agents have means the same to both, or the difference is known.
+func TestNamesAreShared(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{
+		"qwen-code MessageDisplay": true, // a notice, while text appears; in Claude Code the text can be changed
+	}
+	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		for _, row := range d.Events {
+			name := d.Name + " " + row.Native
+			if means := slices.Contains(dialect.Kinds(row.Native), row.Kind); means == known[name] {
+				t.Errorf("%s is %s, and %s in policies is %v", name, row.Kind, row.Native, dialect.Kinds(row.Native))
+			}
+			delete(known, name)
+		}
+	}
+	for name := range known {
+		t.Errorf("there is no %s", name)
+	}
+}
+
 // Every event of the agents is in the tables. That these agree with the Contracts and
 // with themselves is held by TestDialects.
 func TestTables(t *testing.T) {
 	t.Parallel()
-	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode: 33, dialect.GeminiCLI: 11} {
+	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode: 33, dialect.GeminiCLI: 11, dialect.Codex: 14, dialect.QwenCode: 22, dialect.FactoryDroid: 9, dialect.Copilot: 15, dialect.Cursor: 21, dialect.Crush: 1, dialect.Cline: 10, dialect.Windsurf: 12} {
 		if len(d.Events) != events {
 			t.Errorf("%s has %d events, want %d", d.Name, len(d.Events), events)
 		}
@@ -135,6 +174,19 @@ func TestDetect(t *testing.T) {
 		}
 	}
 
+	// Those that copied names and payloads of others leave marks of their own.
+	for _, d := range []*dialect.Dialect{dialect.Codex, dialect.QwenCode, dialect.FactoryDroid, dialect.Copilot, dialect.Cursor, dialect.Crush, dialect.Cline} {
+		for _, r := range recordings(t, d) {
+			moved := bytes.ReplaceAll(r.in.Payload, []byte("/."+d.Setup.Moves[min(1, len(d.Setup.Moves)):]+"/"), []byte("/moved/"))
+			windows := bytes.ReplaceAll(r.in.Payload, []byte("/"), []byte(`\\`))
+			for _, p := range [][]byte{r.in.Payload, moved, windows} {
+				if got := dialect.Detect(p); got != d {
+					t.Errorf("%s: Detect(%s) = %v, want %s", r.name, p, got, d.Name)
+				}
+			}
+		}
+	}
+
 	// Agents that copied the names, the payloads or both.
 	others, err := filepath.Glob("testdata/others/*.jsonl")
 	if err != nil || len(others) == 0 {
@@ -146,9 +198,10 @@ func TestDetect(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(data) {
-			home := "/." + strings.TrimSuffix(filepath.Base(file), ".jsonl") + "/"
-			for _, p := range [][]byte{line, bytes.ReplaceAll(line, []byte(home), []byte("/moved/"))} {
-				if got := dialect.Detect(p); got != nil {
+			agent := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+			own, _ := dialect.FindAgent(agent)
+			for _, p := range [][]byte{line, bytes.ReplaceAll(line, []byte("/."+agent+"/"), []byte("/moved/"))} {
+				if got := dialect.Detect(p); got != nil && got != own {
 					t.Errorf("%s: Detect(%s) = %s, want none", file, p, got.Name)
 				}
 			}
@@ -166,8 +219,15 @@ func TestDetect(t *testing.T) {
 		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                  dialect.ClaudeCode,
 		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.gemini/tmp/p/s.jsonl"}`:                                                       dialect.GeminiCLI,
 		`{"hook_event_name":"NewEvent"}`: nil,
-		`{"session_id":"s","transcript_path":"/home/dev/.factory/sessions/s.jsonl","cwd":"/p","permission_mode":"auto-low","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{}}`: nil,
-		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     nil,
+		`{"session_id":"s","transcript_path":"/home/dev/.factory/sessions/s.jsonl","cwd":"/p","permission_mode":"auto-low","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{}}`: dialect.FactoryDroid,
+		`{"sessionId":"s","permissionMode":"off","hookEventName":"PreToolUse","toolName":"Execute","toolInput":{}}`:                                                                               dialect.FactoryDroid,
+		`{"session_id":"s","permission_mode":"default","hook_event_name":"PreToolUse","turn_id":"t","tool_name":"Bash","tool_input":{}}`:                                                          dialect.Codex,
+		`{"session_id":"s","permission_mode":"yolo","hook_event_name":"PreToolUse","timestamp":"2026-11-20T20:08:34.711Z","tool_name":"edit","tool_input":{}}`:                                    dialect.QwenCode,
+		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     dialect.Cursor,
+		`{"agent_action_name":"pre_read_code","trajectory_id":"t","tool_info":{"file_path":"a"}}`:                                                                                                 dialect.Windsurf,
+		`{"agent_action_name":"pre_think","trajectory_id":"t"}`:                                                                                                                                   nil,
+		`{"event":"PreToolUse","hook_event_name":"PreToolUse","session_id":"s","tool_name":"x"}`:                                                                                                  dialect.ClaudeCode,
+		`{"hookName":"tool_call"}`:                      nil, // of the Cline extension, or of nobody
 		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain,
 		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode,
 		``:         nil,
@@ -248,7 +308,7 @@ func TestWriteUnmerged(t *testing.T) {
 // The package is pure: it cannot open, start or dial anything.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strings", "time",
+	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
 		"unicode/utf8", "github.com/grapnel-dev/grapnel")
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -310,6 +312,10 @@ func FuzzRead(f *testing.F) {
 				}
 				continue
 			}
+			if !slices.Contains(agents, d) {
+				fuzzAnswers(t, d, in, closed, none)
+				continue
+			}
 			native := ""
 			for _, row := range d.Events {
 				if ev.Can != nil && cmp.Equal(row.Can, *ev.Can) && (row.Kind == ev.Kind || row.Failed == ev.Kind) {
@@ -332,4 +338,24 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fuzzAnswers holds for an agent of which there is no model that a guard's answer is
+// never an allow, and not lost where it counts.
+func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, none *grapnel.Engine) {
+	t.Helper()
+	ev, err := d.Read(in)
+	reply := dialect.Answer(t.Context(), closed, d, in)
+	about := fmt.Sprintf("%s: Answer(%q) = %s %q exit %d", d.Name, in.Payload, reply.Stdout, reply.Stderr, reply.Exit)
+	if out, _ := d.ReadOutcome(ev, dialect.Output{Exit: reply.Exit, Stdout: reply.Stdout, Stderr: reply.Stderr}); out.Decision == grapnel.Allow || out.Decision == grapnel.Ask {
+		t.Fatalf("%s, which is %v", about, out.Decision)
+	}
+	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && (err == nil || !contractOf(ev).FailOpen)
+	if says := len(reply.Stdout) > 0 && string(reply.Stdout) != d.Void+"\n" || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !says {
+		t.Fatalf("a block is lost: %s", about)
+	}
+	reply = dialect.Answer(t.Context(), none, d, in)
+	if nothing := len(reply.Stdout) == 0 || string(reply.Stdout) == d.Void+"\n"; !nothing || reply.Exit == 2 || err == nil && reply.Exit+len(reply.Stderr) != 0 {
+		t.Fatalf("%s: without hooks Answer(%q) = %s %q exit %d", d.Name, in.Payload, reply.Stdout, reply.Stderr, reply.Exit)
+	}
 }

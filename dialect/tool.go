@@ -22,6 +22,13 @@ func writesAt(at string) grapnel.Fact {
 	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite}
 }
 
+// patchAt is a patch: its text is content, and the files that it names are written.
+func patchAt(at string) []grapnel.Fact {
+	paths := writesAt(at)
+	paths.Form = grapnel.FormPatch
+	return []grapnel.Fact{paths, contentAt(at)}
+}
+
 func urlAt(at string) grapnel.Fact {
 	return grapnel.Fact{Field: grapnel.FieldURL, At: at}
 }
@@ -57,7 +64,7 @@ func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP
 	case !ok:
 		return nil, errors.New("tool_name is not a string")
 	}
-	input, err := readInput(call["tool_input"])
+	input, err := readInput("tool_input", call["tool_input"])
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +72,31 @@ func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP
 	t.Class, t.Facts = classify(tools, t)
 	t.Derive()
 	return t, nil
+}
+
+// readCalls reads the calls of a batch.
+func readCalls(raw json.RawMessage, read func(call map[string]json.RawMessage) (*grapnel.Tool, error)) ([]grapnel.Tool, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, fmt.Errorf("tool_calls is %s, not an array", kindOf(raw))
+	}
+	calls := make([]grapnel.Tool, 0, len(list))
+	for i, item := range list {
+		members := split(item)
+		t, err := read(members)
+		if !isObject(item) {
+			err = errors.New("it is not an object")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tool_calls[%d]: %w", i, err)
+		}
+		t.Output = present(members["tool_response"])
+		calls = append(calls, *t)
+	}
+	return calls, nil
 }
 
 func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) {
@@ -98,7 +130,7 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 
 // readInput returns a tool's input as an object. Some agents send it as a string
 // that holds the object.
-func readInput(raw json.RawMessage) (json.RawMessage, error) {
+func readInput(name string, raw json.RawMessage) (json.RawMessage, error) {
 	raw = present(raw)
 	if raw == nil || isObject(raw) {
 		return raw, nil
@@ -107,17 +139,14 @@ func readInput(raw json.RawMessage) (json.RawMessage, error) {
 		if object := trim([]byte(inner)); isObject(object) && json.Valid(object) {
 			return object, nil
 		}
-		return nil, errors.New("tool_input is a string that does not hold a JSON object")
+		return nil, fmt.Errorf("%s is a string that does not hold a JSON object", name)
 	}
-	return nil, fmt.Errorf("tool_input is %s, not an object", kindOf(raw))
+	return nil, fmt.Errorf("%s is %s, not an object", name, kindOf(raw))
 }
 
 // inputAs writes a changed input in the way in which the agent sent the original.
 func inputAs(ev *grapnel.Event, input json.RawMessage) json.RawMessage {
-	if original := split(ev.Native)["tool_input"]; len(original) > 0 && original[0] == '"' {
-		return quote(string(input))
-	}
-	return input
+	return asSent(split(ev.Native)["tool_input"], input)
 }
 
 // kindOf names the type of a JSON value.

@@ -52,6 +52,9 @@ func (m members) byName() map[string]json.RawMessage {
 	return values
 }
 
+// find returns where a member stands, or -1.
+//
+//go:noinline // with get, some 50 places call it: 12 KB
 func (m members) find(name string) int {
 	return slices.IndexFunc(m, func(e entry) bool { return e.name == name })
 }
@@ -111,10 +114,10 @@ func (m members) line() ([]byte, error) {
 // eventRow returns the row under which an agent tells its hooks of an event.
 func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, error) {
 	is := func(r *EventRow) bool { return r.Kind == ev.Kind || r.Failed != "" && r.Failed == ev.Kind }
-	if ev.Agent.Name == agent {
+	if d, ok := FindAgent(agent); ok && ev.Agent.Name == agent {
 		// Events that share a kind are told apart by the payload.
-		if row := rowNamed(rows, text(split(ev.Native)["hook_event_name"])); row != nil && is(row) {
-			return row, nil
+		if row := rowNamed(rows, d.namedIn(split(ev.Native))); row != nil && (is(row) || ev.Kind.Native()) {
+			return row, nil // a native kind is what the dialect made of an event of this name
 		}
 	}
 	for i := range rows {
@@ -135,21 +138,54 @@ func contractFor(ev *grapnel.Event) *grapnel.Contract {
 
 // toolsOf returns an agent's table of tools.
 func toolsOf(agent string) []ToolRow {
-	switch agent {
-	case claudeName:
-		return claudeTools
-	case geminiName:
-		return geminiTools
-	default:
-		return nil
+	if d, ok := FindAgent(agent); ok {
+		return d.Tools
 	}
+	return nil
+}
+
+// mcpSpelling takes the way apart in which an agent spells the tools of MCP servers:
+// what stands before the server, between server and tool, and behind the tool. An agent
+// that does not name the server has nothing before the tool but before.
+func mcpSpelling(agent string) (before, between, after string, server bool) {
+	spelling := "mcp__{server}__{tool}" // of most
+	if d, ok := FindAgent(agent); ok {
+		spelling = cmp.Or(d.MCP, spelling)
+	}
+	before, rest, server := strings.Cut(spelling, "{server}")
+	if !server {
+		before, after, _ = strings.Cut(spelling, "{tool}")
+		return before, "", after, false
+	}
+	between, after, _ = strings.Cut(rest, "{tool}")
+	return before, between, after, true
 }
 
 func spellMCP(agent string, mcp *grapnel.MCP) string {
-	if agent == geminiName {
-		return "mcp_" + mcp.Server + "_" + mcp.Tool
+	before, between, after, server := mcpSpelling(agent)
+	if !server {
+		return before + mcp.Tool + after
 	}
-	return "mcp__" + mcp.Server + "__" + mcp.Tool
+	return before + mcp.Server + between + mcp.Tool + after
+}
+
+// splitMCP is the reverse of spellMCP, at the first place where server and tool can be
+// told apart; nil for a name of another kind.
+func splitMCP(agent, name string) *grapnel.MCP {
+	before, between, after, server := mcpSpelling(agent)
+	name, begins := strings.CutPrefix(name, before)
+	name, ends := strings.CutSuffix(name, after)
+	switch {
+	case !begins || !ends || name == "" || before+between+after == "":
+		return nil
+	case !server:
+		return &grapnel.MCP{Tool: name}
+	}
+	at, tool, both := strings.Cut(name, between)
+	if !both || between == "" || at == "" || tool == "" {
+		return nil
+	}
+	return &grapnel.MCP{Server: at, Tool: tool}
 }
 
 func toolNamed(rows []ToolRow, name string) *ToolRow {
@@ -249,6 +285,10 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 	if row == nil {
 		return r, nil
 	}
+	inForm := func(fact grapnel.Fact) bool { return fact.Form != "" }
+	if slices.ContainsFunc(row.Facts, inForm) && !slices.ContainsFunc(t.Facts, inForm) {
+		return nil, fmt.Errorf("tool %s as %s: there a %s names the files, and a hook would look for them in it", t.Name, row.Native, grapnel.FormPatch)
+	}
 	r.name, r.same = row.Native, false
 	if own != nil {
 		r.pairMembers(own.Members, row.Members)
@@ -337,7 +377,7 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 func topMembers(facts []grapnel.Fact, f grapnel.Field) []string {
 	var names []string
 	for _, fact := range facts {
-		if name, ok := strings.CutPrefix(fact.At, "/"); ok && fact.Field == f && !strings.Contains(name, "/") {
+		if name, ok := strings.CutPrefix(fact.At, "/"); ok && fact.Field == f && fact.Form == "" && !strings.Contains(name, "/") {
 			names = append(names, name)
 		}
 	}

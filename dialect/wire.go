@@ -15,13 +15,15 @@ import (
 // line: there may be more of them within a version of the plain dialect.
 const (
 	TypeHello  = "hello"  // the first line of either side
-	TypeEvent  = "event"  // to a worker: answer this
-	TypeCancel = "cancel" // to a worker: nobody waits for that answer any more
-	TypeAnswer = "answer" // from a worker
+	TypeEvent  = "event"  // to a worker, or from an agent: answer this
+	TypeCancel = "cancel" // from who asked: nobody waits for that answer any more
+	TypeAnswer = "answer" // to who asked
 )
 
 // A Message is one line of the conversation with a program that is kept running: the
-// plain dialect in an envelope that says which event an answer is for. Its schema is in
+// plain dialect in an envelope that says which event an answer is for. The program is a
+// worker that Grapnel asks, or grapnel-hook that an agent's plugin asks: then the event is
+// in the agent's own language, and the answer is what it gets. Its schema is in
 // plain.schema.json, beside this file.
 type Message struct {
 	Version int    `json:"grapnel,omitempty"` // of the plain dialect, in a hello
@@ -32,9 +34,17 @@ type Message struct {
 	Concurrency int            `json:"concurrency,omitempty"` // hello: how many events it takes at once; 0 = 1
 	Kinds       []grapnel.Kind `json:"kinds,omitempty"`       // hello: the events it has an opinion on; empty = all
 
-	Event   json.RawMessage `json:"event,omitempty"`   // as Plain.WriteEvent writes it
+	Event   json.RawMessage `json:"event,omitempty"`   // as Plain.WriteEvent writes it; of an agent its payload
 	Outcome json.RawMessage `json:"outcome,omitempty"` // as Plain.ReadOutcome reads it
+	Reply   *WireReply      `json:"reply,omitempty"`   // answer to an agent
 	Error   string          `json:"error,omitempty"`   // answer: why it could not decide
+}
+
+// A WireReply is a [Reply] in a Message.
+type WireReply struct {
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
+	Exit   int    `json:"exit,omitempty"`
 }
 
 // Hello is what Grapnel says first.
@@ -67,11 +77,20 @@ func ReadMessage(line []byte) (*Message, error) {
 		Type: text(top["type"]), ID: text(top["id"]), Event: present(top["event"]), Outcome: present(top["outcome"]),
 		Error: text(top["error"]),
 	}
+	if raw := top["reply"]; isObject(raw) && json.Valid(raw) {
+		m.Reply = &WireReply{}
+		if err := json.Unmarshal(exact(raw, reflect.TypeFor[WireReply]()), m.Reply); err != nil {
+			return m, fmt.Errorf("cannot read its reply: %w", err)
+		}
+	}
 	if raw := top["error"]; m.Error == "" && present(raw) != nil && len(raw) > len(`""`) {
 		m.Error = string(raw)
 	}
 	switch {
 	case top == nil || !json.Valid(line):
+		if _, rest, ok := bytes.Cut(line, []byte(`"event":`)); ok && m.Event == nil {
+			m.Event = rest // as far as it goes
+		}
 		return m, fmt.Errorf("%s is no JSON object on a line", excerpt(line))
 	case m.Type == "":
 		return m, fmt.Errorf("%s has no type", excerpt(line))

@@ -22,6 +22,8 @@ func TestMessages(t *testing.T) {
 		"cancel":      {Type: dialect.TypeCancel, ID: "é\"\\\u2028"},
 		"answer":      {Type: dialect.TypeAnswer, ID: "1", Outcome: json.RawMessage(`{"decision":"block","reason":"<a & b>"}`)},
 		"error":       {Type: dialect.TypeAnswer, ID: "1", Error: "no idea"},
+		"reply":       {Type: dialect.TypeAnswer, ID: "1", Reply: &dialect.WireReply{Stdout: "{\"a\":\"<b>\"}\n", Stderr: "no\n", Exit: 2}},
+		"no reply":    {Type: dialect.TypeAnswer, ID: "1", Reply: &dialect.WireReply{}},
 		"event":       {Type: dialect.TypeEvent, ID: "1", Event: json.RawMessage(`{"kind":"tool.before","tool":{"name":"x","input":{"n":1e400,"b":1,"a":2}}}`)},
 		"later types": {Type: "weather"},
 	} {
@@ -49,6 +51,7 @@ func TestReadMessage(t *testing.T) {
 		`{"type":"cancel","type":"answer","id":"1","ID":"2","Outcome":{},"outcome":null}`:           {Type: "answer", ID: "1"},
 		`{"type":"answer","id":"7","error":["a"]}`:                                                  {Type: "answer", ID: "7", Error: `["a"]`},
 		`{"type":"hello","grapnel":1,"Name":"x","concurrency":0,"kinds":null,"new":1e400}`:          {Version: 1, Type: "hello"},
+		`{"type":"answer","id":"7","reply":{"Exit":2,"exit":1,"new":[]}}`:                           {Type: "answer", ID: "7", Reply: &dialect.WireReply{Exit: 1}},
 	} {
 		got, err := dialect.ReadMessage([]byte(line))
 		if diff := cmp.Diff(&want, got); diff != "" || err != nil {

@@ -25,6 +25,7 @@ import (
 // dialect's table:
 //
 //	stdin.json     what the agent wrote
+//	argv           the event's name, where the command line gives it; absent = the payload does
 //	outcome.json   what the one hook answered; absent = nothing
 //	event.json     the event as it was read, without native, can, contract and facts
 //	verdict.json   what the engine made of the outcome
@@ -99,6 +100,7 @@ type conversation struct {
 	file    string
 	archive *txtar.Archive
 	payload []byte
+	argv    string
 	outcome grapnel.Outcome
 	spoken  bool // there is an outcome
 	ev      *grapnel.Event
@@ -113,6 +115,9 @@ func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation 
 	}
 	var list []conversation
 	for _, file := range files {
+		if filepath.Base(file) == "recordings.txtar" {
+			continue
+		}
 		c := conversation{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), file: file}
 		if c.archive, err = txtar.ParseFile(file); err != nil {
 			t.Fatal(err)
@@ -121,6 +126,8 @@ func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation 
 			switch f.Name {
 			case "stdin.json":
 				c.payload = f.Data
+			case "argv":
+				c.argv = strings.TrimSpace(string(f.Data))
 			case "outcome.json":
 				c.spoken = true
 				if err := json.Unmarshal(f.Data, &c.outcome); err != nil {
@@ -128,22 +135,19 @@ func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation 
 				}
 			}
 		}
-		if c.ev, err = d.Read(dialect.Input{Payload: c.payload}); err != nil {
-			t.Fatalf("%s: Read(%s): %v", file, c.payload, err)
+		got := dialect.Receive(d, c.input(c.payload))
+		if got.Err != nil {
+			t.Fatalf("%s: Read(%s): %v", file, c.payload, got.Err)
 		}
-		for i := range d.Events {
-			row := &d.Events[i]
-			own := c.ev.Can == &row.Can
-			if own || c.row == nil && (row.Kind == c.ev.Kind || row.Failed != "" && row.Failed == c.ev.Kind) {
-				c.row = row
-			}
-			if own {
-				break
-			}
-		}
+		c.ev, c.row = got.Event, got.Row()
 		list = append(list, c)
 	}
 	return list
+}
+
+// input is a payload, told in the way of the conversation.
+func (c *conversation) input(payload []byte) dialect.Input {
+	return dialect.Input{Payload: payload, Event: c.argv}
 }
 
 // can is what the agent can be told of an event.
@@ -219,10 +223,10 @@ func (s *dialectSuite) tables(t testing.TB) {
 			t.Errorf("%s: %s %s has no Contract", row.Native, row.Kind, row.Failed)
 			continue
 		}
-		if row.Can.Block && contract.Blocks == grapnel.BlockNothing || (row.Can.Ask || row.Can.Allow) && !contract.Permit {
+		if row.Permits().Block && contract.Blocks == grapnel.BlockNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
 			t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
 		}
-		for _, f := range row.Can.Change {
+		for _, f := range row.Permits().Change {
 			if !contract.Permits(f) {
 				t.Errorf("%s: the Contract does not permit to change %s", row.Native, f)
 			}
@@ -250,7 +254,7 @@ func (s *dialectSuite) everyEvent(t testing.TB) {
 		switch {
 		case !said:
 			t.Errorf("no conversation has %s", row.Native)
-		case !answered && (row.Can.Block || row.Can.Halt || len(row.Can.Change) > 0):
+		case !answered && (row.Permits().Block || row.Permits().Halt || len(row.Permits().Change) > 0):
 			t.Errorf("no conversation answers %s (outcome.json)", row.Native)
 		}
 	}
@@ -265,7 +269,7 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), shown(out), err)
 		}
 		for range 2 { // the same each time
-			whole := dialect.Answer(t.Context(), nobody, s.Dialect, dialect.Input{Payload: c.payload})
+			whole := dialect.Answer(t.Context(), nobody, s.Dialect, c.input(c.payload))
 			if whole.Silent = false; !reflect.DeepEqual(whole, reply) {
 				t.Errorf("%s: without hooks the answer is %s, want %s", c.name, shownReply(whole), shownReply(reply))
 			}
@@ -374,6 +378,12 @@ func (s *dialectSuite) changes(t testing.TB) {
 		none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
 		for _, f := range may.Change {
 			value := json.RawMessage(otherValue[f])
+			if f == grapnel.FieldInput && may.Merges { // nothing can be taken out of it
+				value, _ = c.ev.MapText(f, func(string) string { return "true" })
+			}
+			if f == grapnel.FieldInput && may.Members != nil { // nor anything else changed
+				value = retold(c.ev.Tool.Input, may.Members)
+			}
 			if _, ok := c.ev.Get(f); ok && f == grapnel.FieldResponse { // it has the agent's own shape
 				value, _ = c.ev.MapText(f, func(string) string { return "other" })
 			}
@@ -398,6 +408,25 @@ func (s *dialectSuite) changes(t testing.TB) {
 	}
 }
 
+// retold is an object with another text in some of its members, nil if it has none.
+func retold(object json.RawMessage, names []string) json.RawMessage {
+	var members map[string]any
+	if json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	changed := false
+	for _, name := range names {
+		if _, ok := members[name].(string); ok {
+			members[name], changed = "true", true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	value, _ := marshal(members) // it was JSON
+	return value
+}
+
 // roundTrip writes each event for a hook, and reads it again.
 func (s *dialectSuite) roundTrip(t testing.TB) {
 	if s.WriteEvent == nil {
@@ -416,7 +445,7 @@ func (s *dialectSuite) roundTrip(t testing.TB) {
 		if now := state(c.ev); now != before {
 			t.Errorf("%s: WriteEvent changed the event\n\twas %s\n\tis  %s", c.name, short(before), short(now))
 		}
-		again, err := s.Read(dialect.Input{Payload: line})
+		again, err := s.Read(c.input(line))
 		if err != nil {
 			t.Errorf("%s: WriteEvent gives %s, which cannot be read: %v", c.name, short(string(line)), err)
 			continue
@@ -474,15 +503,16 @@ func (s *dialectSuite) unreadable(t testing.TB) {
 	}
 	for _, c := range s.talks {
 		for _, at := range []int{1, len(c.payload) / 4, len(c.payload) / 2, len(c.payload) * 3 / 4, len(bytes.TrimSpace(c.payload)) - 1} {
-			s.answer(t, c.name+", cut off", dialect.Input{Payload: c.payload[:at:at]})
+			s.answer(t, c.name+", cut off", c.input(c.payload[:at:at]))
 		}
-		in := dialect.Input{Payload: c.payload, Err: io.ErrUnexpectedEOF}
+		in := c.input(c.payload)
+		in.Err = io.ErrUnexpectedEOF
 		s.answer(t, c.name+", stdin broke", in)
 		if _, err := s.Read(in); !errors.Is(err, in.Err) {
 			t.Errorf("%s: stdin broke, and Read says %v", c.name, err)
 		}
-		s.answer(t, c.name+", byte order mark", dialect.Input{Payload: append([]byte("\xef\xbb\xbf"), c.payload...)})
-		s.answer(t, c.name+", more behind it", dialect.Input{Payload: append(bytes.Clone(c.payload), '}')})
+		s.answer(t, c.name+", byte order mark", c.input(append([]byte("\xef\xbb\xbf"), c.payload...)))
+		s.answer(t, c.name+", more behind it", c.input(append(bytes.Clone(c.payload), '}')))
 	}
 }
 
@@ -505,7 +535,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.answer(t, c.name+", "+name, dialect.Input{Payload: payload})
+				s.answer(t, c.name+", "+name, c.input(payload))
 			}
 		}
 		// As agents read JSON a key in another case is another key, and of equal ones the
@@ -514,7 +544,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 		for _, name := range slices.Sorted(maps.Keys(top)) {
 			for _, also := range []string{strings.ToUpper(name[:1]) + name[1:], name} {
 				payload := slices.Concat([]byte("{"+string(quote(also))+":\"odd\","), body[1:])
-				again, err := s.Read(dialect.Input{Payload: payload})
+				again, err := s.Read(c.input(payload))
 				if err != nil || state(bare(again)) != state(bare(c.ev)) {
 					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, short(state(bare(c.ev))), short(state(bare(again))))
 				}

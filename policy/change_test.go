@@ -283,3 +283,34 @@ func TestChangesInAgentsAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A rule on paths sees the files that a patch names, in the words of every agent that
+// writes patches, and a change of such a path is refused.
+func TestPathsInPatches(t *testing.T) {
+	t.Parallel()
+	block := "on: tool.before\n    match: {tool: [write, edit], path: 'deploy/prod/**'}\n    block: This is production."
+	for name, tt := range map[string]struct {
+		hook, payload string
+		blocked       bool
+	}{
+		"blocked":         {block, `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Begin Patch\n*** Add File: notes\n+x\n*** Add File: deploy/prod/x\n+x\n*** End Patch"}}`, true},
+		"moved there":     {block, `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Update File: x\r\n*** Move to: ./docs/../deploy/prod/x\r\n"}}`, true},
+		"absolute":        {block, `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Delete File: /home/dev/project/deploy/prod/x"}}`, true},
+		"a diff":          {block, `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"--- a/deploy/prod/x\n+++ b/deploy/prod/x\n"}}`, true},
+		"elsewhere":       {block, `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+*** Add File: deploy/prod/x\n"}}`, false},
+		"a path replaced": {"on: tool.before\n    fields: tool.path\n    replace: [{pattern: prod, with: test}]", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: deploy/prod/x\n+prod\n"}}`, true},
+		"no path of it":   {"on: tool.before\n    fields: tool.path\n    replace: [{pattern: prod, with: test}]", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+prod\n"}}`, false},
+		"a path set":      {"on: tool.before\n    set: {tool.path: x}", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+prod\n"}}`, true},
+	} {
+		e := engine(t, "/home/dev/project/grapnel.yaml", "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
+		reply := dialect.Answer(context.Background(), e, dialect.Codex, dialect.Input{Payload: []byte(tt.payload)})
+		if blocked := strings.Contains(string(reply.Stdout), `"permissionDecision":"deny"`); blocked != tt.blocked {
+			t.Errorf("%s: answered %s %s, want a block: %v", name, reply.Stdout, reply.Stderr, tt.blocked)
+		}
+	}
+	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: tool.content\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
+	reply := dialect.Answer(context.Background(), e, dialect.Codex, dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+sk-1\n"}}`)})
+	if want := `"updatedInput":{"command":"*** Add File: notes\n+***\n"}`; !strings.Contains(string(reply.Stdout), want) {
+		t.Errorf("answered %s, want %s in it", reply.Stdout, want)
+	}
+}

@@ -1,0 +1,353 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Cline is the language of the Cline CLI, whose hooks are files with the names of events,
+// while payloads name them otherwise. "Seen live" below means version 3.0.65. The Cline
+// extension of VS Code speaks another one.
+//
+// The exit code means nothing (seen live), and stdout is one JSON object or void. There is
+// no word that denies one call: cancel ends the whole run. So a call that is blocked gets
+// an input with which its tool does nothing, see clineInert, and the reason beside it. The
+// reason is never a part of that input that means anything. A tool of an MCP server and
+// spawn_agent run with whatever they get: such a call can only be stopped with the run.
+var Cline = &Dialect{
+	Name:    clineName,
+	Title:   "Cline CLI",
+	NamedAt: "hookName",
+	Events:  clineEvents,
+	Tools:   clineTools,
+	MCP:     "{server}__{tool}",
+	Void:    "{}",
+	In: "clineVersion=agent.version timestamp=time sessionContext.rootSessionId=session.id taskId=session.id workspaceRoots=session.cwd:list " +
+		"workspaceInfo.rootPath=session.root userId=session.user agent_id=subagent.id",
+	Blind:       "cancel=block:true errorMessage=reason",
+	ReadEvent:   readCline,
+	Finish:      finishCline,
+	WriteEvent:  writeClineEvent,
+	ReadOutcome: readClineOutcome,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		row := rowNamed(clineEvents, text(top["hookName"]))
+		return row != nil && row.Native != text(top["hookName"]) && top["clineVersion"] != nil
+	},
+	Setup: &Setup{
+		Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
+		// Of files for one event all run, in the order of their paths (seen live).
+		Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
+		Undone: "a hook file whose path comes after ours can give a call that ours blocked, or changed, another input, and it runs with that",
+		Unseen: []string{
+			"a call whose hooks took more than 120 seconds: Cline ends them, and it runs",
+			"in cline --json: prompts, and the end of a session",
+		},
+	},
+}
+
+const clineName = "cline"
+
+// What events have in common.
+const (
+	clineCall   = "tool_call.id=tool.id tool_call.name=tool.name tool_call.input=tool.input "
+	clineResult = "tool_result.id=tool.id tool_result.name=tool.name tool_result.input=tool.input tool_result.output=tool.output "
+	clineEnds   = "cancel=halt:true errorMessage=halt "
+)
+
+// clineEvents has all events of 3.0.65, in the order of a run. But for two of them Cline
+// starts a hook and does not wait for it.
+var clineEvents = []EventRow{
+	{Native: "TaskStart", Wire: "agent_start", Kind: grapnel.AgentBefore, Install: true},   // of a sub-agent too
+	{Native: "TaskResume", Wire: "agent_resume", Kind: grapnel.AgentBefore, Install: true}, // instead of it, where a variable asks for that
+	{
+		Native: "UserPromptSubmit", Wire: "prompt_submit", Kind: grapnel.PromptBefore, Install: true,
+		In: "userPromptSubmit.prompt=prompt.text",
+	},
+	{
+		// A context of more than 50,000 characters is cut by Cline, which says so (seen in
+		// the source). Beside cancel it is lost.
+		Native: "PreToolUse", Wire: "tool_call", Kind: grapnel.ToolBefore, Install: true, Closed: true, Wait: 120 * time.Second,
+		In: clineCall, Out: "block overrideInput=tool.input contextModification=context " + clineEnds,
+	},
+	{
+		// The tool has run: what is blocked is told to the model.
+		Native: "PostToolUse", Wire: "tool_result", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true, Wait: 120 * time.Second,
+		Can: grapnel.Can{Keeps: true}, In: clineResult, Out: "contextModification=feedback " + clineEnds,
+	},
+	{
+		Native: "TaskComplete", Wire: "agent_end", Kind: grapnel.AgentAfter, Install: true,
+		In: "turn.outputText=stop.last_message turn.status=cause",
+	},
+	{Native: "TaskError", Wire: "agent_error", Kind: grapnel.AgentFailed, Install: true, In: "error.message=cause"},
+	{Native: "TaskCancel", Wire: "agent_abort", Kind: grapnel.NativePrefix + "cline.TaskCancel", Install: true, In: "reason=cause"},
+	{Native: "SessionShutdown", Wire: "session_shutdown", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause"},
+	{
+		Native: "PreCompact", Kind: grapnel.CompactBefore, Never: true,
+		Why: "is a name of a file that Cline takes and never runs",
+	},
+}
+
+// clineTools has the built-in tools.
+var clineTools = []ToolRow{
+	{Native: "run_commands", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/commands/*")}},
+	{
+		Native: "editor", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/new_text")},
+		Members: [][2]string{{"old_text", "old_string"}},
+	},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/input")},
+	{Native: "read_files", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/files/*/path")}},
+	{Native: "search_codebase", Like: "Grep", Class: grapnel.ClassSearch},
+	{Native: "fetch_web_content", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/requests/*/url")}},
+	{Native: "skills", Like: "Skill", Class: grapnel.ClassOther},
+	{Native: "ask_question", Like: "AskUserQuestion", Class: grapnel.ClassOther},
+	{Native: "submit_and_exit", Class: grapnel.ClassOther},
+	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask, Members: [][2]string{{"task", "prompt"}}},
+}
+
+// clineInert has for each tool the input with which it does nothing, not even start a
+// shell: an empty list, a path that no system call takes, half a patch (seen live, but for
+// the patch). A tool that can only be told what it refuses has none of its members; after
+// a few refusals in a row Cline ends the run (seen live).
+var clineInert = map[string]string{
+	"run_commands": `{"commands":[]}`, "read_files": `{"files":[]}`, "search_codebase": `{"queries":[]}`, "fetch_web_content": `{"requests":[]}`,
+	"editor": `{"path":"/\u0000","new_text":""}`, "apply_patch": `{"input":"*** Begin Patch"}`,
+	"skills": "{}", "ask_question": "{}", "submit_and_exit": "{}",
+}
+
+// clineBlocked is the input of a call that is blocked. Members that a tool does not know
+// mean nothing to it (seen live); this one says that the call was ours.
+func clineBlocked(tool, reason string) json.RawMessage {
+	m := membersOf(json.RawMessage(clineInert[tool]))
+	m.set("blocked", quote(reason))
+	return m.raw()
+}
+
+// clineReason returns why a call with this input was blocked; empty = it was not.
+func clineReason(tool string, input json.RawMessage) string {
+	reason := text(split(input)["blocked"])
+	if reason == "" || !sameJSON(input, clineBlocked(tool, reason)) {
+		return ""
+	}
+	return reason
+}
+
+// clineSpells has what else the tools take for their input, and the one way that they
+// offer to the model: a list with a name. A list, or one element of it, also counts alone
+// (seen in the source). Rules look at that one way.
+var clineSpells = map[string]struct {
+	list  string   // the member of the offered way
+	also  []string // other names of it
+	inner []string // names of the text in an element that is an object, the offered one first
+}{
+	"run_commands":    {list: "commands", also: []string{"command", "cmd"}},
+	"read_files":      {list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
+	"search_codebase": {list: "queries"},
+}
+
+// readCline reads an event by the tables, after the input of a call was put into the one
+// way that these know.
+func readCline(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
+	d, _ := FindAgent(clineName)
+	if row != nil && (row.Wire == "tool_call" || row.Wire == "tool_result") {
+		call := membersOf(top[row.Wire])
+		was := present(call.get("input"))
+		input, err := clineInput(text(call.get("name")), was)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(input, was) {
+			call.set("input", input)
+			put := map[string]json.RawMessage{row.Wire: call.raw()}
+			for name, value := range top {
+				if name != row.Wire {
+					put[name] = value
+				}
+			}
+			top = put
+		}
+	}
+	ev, err := d.readTable(row, top, in)
+	if err != nil {
+		return nil, err
+	}
+	if s := ev.Session.Subagent; s != nil && present(top["parent_agent_id"]) == nil {
+		ev.Session.Subagent = nil // every agent has an id
+	}
+	if row != nil && row.Failed != "" && clineReason(ev.Tool.Name, ev.Tool.Input) != "" {
+		ev.Kind, ev.Can = grapnel.NativePrefix+"cline.PostToolUse", &grapnel.Can{} // nothing has run
+	} else if row != nil && row.Failed != "" && (present(at(top, "tool_result.error")) != nil || string(at(top, "postToolUse.success")) == "false") {
+		ev.Tool.Failed, ev.Kind = true, row.Failed
+	}
+	return ev, nil
+}
+
+// clineInput puts the input of a call into the one way of clineSpells.
+func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
+	if tool == "apply_patch" && len(input) > 0 && input[0] == '"' {
+		return members{{"input", input}}.raw(), nil
+	}
+	spells, ok := clineSpells[tool]
+	if s, isText := unquote(input); !ok || input == nil || isText && isObject(trim([]byte(s))) {
+		return input, nil // Cline, too, takes the text of an object for the object
+	}
+	elements := input
+	if isObject(input) {
+		m := membersOf(input)
+		names := slices.DeleteFunc(slices.Concat([]string{spells.list}, spells.also, spells.inner), func(name string) bool { return present(m.get(name)) == nil })
+		switch {
+		case len(names) == 0:
+			return input, nil // the tool does not take it
+		case len(names) > 1 || tool == "run_commands" && present(m.get("args")) != nil:
+			return nil, fmt.Errorf("the input of %s can be read in more than one way (%s)", tool, strings.Join(names, ", "))
+		case !slices.Contains(spells.inner, names[0]): // of those the object is itself an element
+			elements = m.get(names[0])
+		}
+	}
+	var list []json.RawMessage
+	if elements[0] != '[' {
+		list = []json.RawMessage{elements}
+	} else if err := json.Unmarshal(elements, &list); err != nil {
+		return nil, err
+	}
+	same := isObject(input) && split(input)[spells.list] != nil && elements[0] == '['
+	for i, e := range list {
+		switch {
+		case isObject(e) && tool == "run_commands":
+			return nil, errors.New("run_commands names a program and its arguments, which is no shell line") // rules would see the program alone
+		case isObject(e) && spells.inner != nil:
+			file := membersOf(e)
+			for _, name := range spells.inner[1:] {
+				if at := file.find(name); at >= 0 && file.find(spells.inner[0]) < 0 {
+					file[at].name, list[i], same = spells.inner[0], nil, false
+				}
+			}
+			if list[i] == nil {
+				list[i] = file.raw()
+			}
+		case spells.inner != nil && len(e) > 0 && e[0] == '"':
+			list[i], same = members{{spells.inner[0], e}}.raw(), false
+		}
+	}
+	if same {
+		return input, nil
+	}
+	whole, err := encode(list)
+	return members{{spells.list, trim(whole)}}.raw(), err
+}
+
+// finishCline writes a block: see Cline.
+func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
+	switch {
+	case row.Kind != grapnel.ToolBefore || t.halt != "":
+	case t.block:
+		*out = nil
+		name := ""
+		if ev.Tool != nil {
+			name = ev.Tool.Name
+		}
+		if clineInert[name] == "" {
+			out.set("cancel", json.RawMessage("true"))
+			out.set("errorMessage", quote(t.reason))
+		} else {
+			out.set("contextModification", quote(t.reason))
+		}
+		out.set("overrideInput", clineBlocked(name, t.reason))
+	case out.get("overrideInput") != nil:
+		out.set("overrideInput", t.change(grapnel.FieldInput)) // an object always: a text would be taken for a command
+	}
+}
+
+// writeClineEvent puts the input of a call into the way that Cline offers, and adds what
+// Cline tells twice.
+func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
+	d, _ := FindAgent(clineName)
+	line, err := d.writeEventTable(ev)
+	if err != nil {
+		return nil, err
+	}
+	m := membersOf(line)
+	own := ev.Agent.Name == d.Name
+	if ev.Session.Subagent != nil && !own {
+		m.text("parent_agent_id", ev.Session.ID)
+	}
+	for wire, again := range map[string]string{"tool_call": "preToolUse", "tool_result": "postToolUse"} {
+		call := split(m.get(wire))
+		if call == nil || own && sameJSON(call["input"], at(split(ev.Native), wire+".input")) {
+			continue
+		}
+		if !own {
+			if call["input"], err = clineInput(text(call["name"]), call["input"]); err != nil {
+				return nil, fmt.Errorf("cannot write %s for a hook of %s: %w", ev.Kind, d.Name, err)
+			}
+			m.put(wire+".input", call["input"])
+		}
+		parameters := members{}
+		for _, p := range membersOf(call["input"]) {
+			if p.value[0] != '"' {
+				p.value = quote(string(p.value))
+			}
+			parameters = append(parameters, p)
+		}
+		told := membersOf(m.get(again))
+		told.set("toolName", call["name"])
+		told.set("parameters", parameters.raw())
+		if wire == "tool_result" && !own {
+			if output := call["output"]; len(output) > 0 && output[0] == '"' {
+				told.set("result", output)
+			} else if output != nil {
+				told.set("result", quote(string(output)))
+			}
+			told.flag("success", !ev.Tool.Failed)
+		}
+		m.set(again, told.raw())
+	}
+	return m.line()
+}
+
+// readClineOutcome reads the last HOOK_CONTROL line of an answer, where it has one. The
+// input of a blocked call is a block, and a cancel beside it belongs to that.
+func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	d, _ := FindAgent(clineName)
+	for line := range bytes.Lines(out.Stdout) {
+		if control, ok := bytes.CutPrefix(line, []byte("HOOK_CONTROL\t")); ok {
+			out.Stdout = control
+		}
+	}
+	if said := trim(out.Stdout); isObject(said) && json.Valid(said) {
+		if reason := clineReason(toolSubject(ev, d.Name, d.Tools), split(said)["overrideInput"]); reason != "" {
+			return grapnel.Outcome{Decision: grapnel.Block, Reason: reason}, nil
+		}
+	}
+	if ev.Agent.Name != d.Name {
+		out.Stdout = clineOneCommand(ev, out.Stdout)
+	}
+	o, err := d.readOutcomeTable(ev, out)
+	if c := contractFor(ev); o.Halt != "" && c != nil && c.Blocks == grapnel.BlockAction {
+		o.Decision, o.Set, o.Patch = grapnel.Block, nil, nil // a run that ends makes no more calls
+	}
+	return o, err
+}
+
+// clineOneCommand puts the command of an answer where agents have it that take one.
+func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
+	said := membersOf(stdout)
+	list := split(said.get("overrideInput"))["commands"]
+	one := first(list)
+	if one == nil || ev.Tool == nil || !sameJSON(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
+		return stdout
+	}
+	r, err := render(ev, ev.Tool, clineName)
+	if err != nil || r.input.get("command") == nil {
+		return stdout
+	}
+	r.input.set("command", one)
+	said.set("overrideInput", r.input.raw())
+	return said.raw()
+}

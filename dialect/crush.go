@@ -1,0 +1,137 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Crush is the language of Crush, which has one event, and answers of its own shape or of
+// Claude Code's. "Seen live" below means version 0.86.0.
+//
+// What it does not understand allows: so do ask, a decision of block and continue:false
+// (seen live), so none of them is written. Every failure of a hook opens, but for exit
+// codes 2 and 49. The calls of sub-agents fire no event, only the call that starts one
+// does (seen in the source), and no call has an id.
+var Crush = &Dialect{
+	Name:    "crush",
+	Title:   "Crush",
+	NamedAt: "event",
+	Events: []EventRow{{
+		// Runs before the prompt, which an allow skips. A new input is laid over the old one,
+		// and a name with a dot in it is a path (seen in the source). The context is put
+		// behind the result, and lost beside a deny (seen live).
+		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, Can: grapnel.Can{Merges: true},
+		In: "tool_name=tool.name tool_input=tool.input",
+		Out: "decision=block:deny reason=reason:block decision=allow:allow halt=halt:true reason=halt updated_input=tool.input context=context " +
+			"<decision=block:block <hookSpecificOutput.permissionDecision=block:deny <hookSpecificOutput.permissionDecision=ask:ask " +
+			"<hookSpecificOutput.permissionDecision=allow:allow <hookSpecificOutput.permissionDecisionReason=reason " +
+			"<hookSpecificOutput.updatedInput=tool.input <hookSpecificOutput.additionalContext=context",
+	}},
+	Tools:  crushTools,
+	MCP:    "mcp_{server}_{tool}",
+	In:     "session_id=session.id cwd=session.cwd",
+	Blind:  "decision=block:deny reason=reason",
+	Exits:  "2=block 49=halt",
+	Finish: finishCrush,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		return text(top["event"]) == "PreToolUse" && text(top["tool_name"]) != "" && top["session_id"] != nil && top["hook_event_name"] == nil
+	},
+	ReadOutcome: readCrushOutcome,
+	HookEnv:     crushHookEnv,
+	Setup: &Setup{
+		Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
+		// No matcher: none is for all, and * is an expression that is wrong, for which Crush
+		// does not start (seen live).
+		Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
+		Fold: true, Strict: true,
+		Undone: "where several hooks change an input, that of the last file counts; what ours denies stays denied",
+		Unseen: []string{
+			"what a sub-agent does: only the call of agent or agentic_fetch that starts it is seen",
+			"prompts, results, stops and sessions: Crush has no event but the one before a tool",
+		},
+	},
+}
+
+// crushTools has the built-in tools.
+var crushTools = []ToolRow{
+	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/working_dir")}},
+	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}},
+	{Native: "multiedit", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
+	{Native: "download", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url"), writesAt("/file_path")}},
+	{Native: "view", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
+	{Native: "ls", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "agentic_fetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "agent", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "todos", Like: "TodoWrite", Class: grapnel.ClassTask},
+}
+
+// finishCrush leaves of a new input what differs: the rest is there already, and none of
+// its names shall be taken for a path.
+func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
+	now := out.get("updated_input")
+	if !isObject(now) {
+		return // it came as a text, and goes as one
+	}
+	before, changed := split(split(ev.Native)["tool_input"]), members{}
+	for _, m := range membersOf(now) {
+		if was := before[m.name]; was == nil || !sameJSON(was, m.value) {
+			changed = append(changed, m)
+		}
+	}
+	out.set("updated_input", changed.raw())
+}
+
+// readCrushOutcome reads an answer as Crush does: beside hookSpecificOutput nothing
+// counts, and a new input is laid over the old one.
+func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	d, _ := FindAgent("crush")
+	if said := trim(out.Stdout); isObject(said) && json.Valid(said) {
+		m := membersOf(said)
+		if nested := m.get("hookSpecificOutput"); isObject(nested) {
+			m = members{{"hookSpecificOutput", nested}}
+		}
+		for _, path := range []string{"updated_input", "hookSpecificOutput.updatedInput"} {
+			now, err := readInput(path, at(m.byName(), path))
+			if err != nil || now == nil || ev.Tool == nil {
+				continue // the table says what is wrong with it
+			}
+			if r, err := render(ev, ev.Tool, d.Name); err == nil {
+				for _, e := range membersOf(now) {
+					r.input.set(e.name, e.value)
+				}
+				m.put(path, r.input.raw())
+			}
+		}
+		out.Stdout = m.raw()
+	}
+	return d.readOutcomeTable(ev, out)
+}
+
+func crushHookEnv(ev *grapnel.Event) []string {
+	d, _ := FindAgent("crush")
+	line, err := d.WriteEvent(ev)
+	if err != nil {
+		return nil
+	}
+	top := split(line)
+	vars := variables(
+		[2]string{"CRUSH", "1"}, [2]string{"AGENT", "crush"}, [2]string{"AI_AGENT", "crush"}, [2]string{"CRUSH_EVENT", text(top["event"])},
+		[2]string{"CRUSH_TOOL_NAME", text(top["tool_name"])}, [2]string{"CRUSH_SESSION_ID", ev.Session.ID}, [2]string{"CRUSH_CWD", ev.Session.CWD},
+		[2]string{"CRUSH_PROJECT_DIR", cmp.Or(ev.Session.Root, ev.Session.CWD)},
+	)
+	input := split(top["tool_input"])
+	for _, v := range [][2]string{{"CRUSH_TOOL_INPUT_COMMAND", text(input["command"])}, {"CRUSH_TOOL_INPUT_FILE_PATH", text(input["file_path"])}} {
+		if len(v[1]) <= 64<<10 && !strings.Contains(v[1], "\x00") { // no program starts with one that is longer than 128 KiB
+			vars = append(vars, variables(v)...)
+		}
+	}
+	return vars
+}

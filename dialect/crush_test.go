@@ -1,0 +1,121 @@
+package dialect_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+func crushCall(t testing.TB, tool, input string) *grapnel.Event {
+	t.Helper()
+	ev, err := dialect.Crush.Read(dialect.Input{Payload: []byte(`{"event":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"` + tool + `","tool_input":` + input + `}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+// Crush allows what it does not understand, and takes names with dots for paths: nothing
+// is written but its own words.
+func TestCrushAnswersAreUnderstood(t *testing.T) {
+	t.Parallel()
+	texts := rapid.SampledFrom([]string{"", " ", "no", "a\x00b\u2028<&>", `{"decision":"allow"}`})
+	inputs := rapid.SampledFrom([]string{`{}`, `{"command":"x"}`, `{"command":"ls","a.b":1}`, `{"command":"x","a.b":{"c":1}}`, `{"command":"x","a.b":{"c":1},"n":{"m.k":1}}`, `{"command":"ls","a.b":{"c":1},"d.e":null}`})
+	ev := crushCall(t, "bash", `{"command":"ls","a.b":{"c":1}}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		out := grapnel.Outcome{
+			Decision: grapnel.Decision(rapid.IntRange(0, 3).Draw(rt, "decision")), Reason: texts.Draw(rt, "reason"), Message: texts.Draw(rt, "message"), Halt: texts.Draw(rt, "halt"),
+			Native: map[string]json.RawMessage{"crush.context": json.RawMessage(`"c"`), "crush.decision": json.RawMessage(`"block"`)},
+		}
+		if rapid.Bool().Draw(rt, "changes") {
+			out.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(inputs.Draw(rt, "input"))}
+		}
+		v := engineOf(t, out).Fire(t.Context(), ev)
+		reply := dialect.Crush.Write(ev, &v, "")
+		var said map[string]any
+		if len(reply.Stdout) > 0 && json.Unmarshal(reply.Stdout, &said) != nil || reply.Exit != 0 || len(reply.Stderr) > 0 {
+			rt.Fatalf("%+v is answered with %q %q exit %d", out, reply.Stdout, reply.Stderr, reply.Exit)
+		}
+		for name := range said {
+			if !slices.Contains([]string{"decision", "halt", "reason", "context", "updated_input"}, name) {
+				rt.Fatalf("%+v is answered with %s", out, reply.Stdout)
+			}
+		}
+		if d := said["decision"]; d != nil && d != "deny" && d != "allow" || d == "allow" && v.Decision != grapnel.Allow || d != "deny" && v.Decision == grapnel.Block {
+			rt.Fatalf("%+v (%v) is answered with %s", out, v.Decision, reply.Stdout)
+		}
+		changed, _ := said["updated_input"].(map[string]any)
+		for name := range changed {
+			if strings.Contains(name, ".") {
+				rt.Fatalf("%+v is answered with %s, in which a name is a path", out, reply.Stdout)
+			}
+		}
+	})
+}
+
+// What hooks for Crush may answer, in its own shape and in that of Claude Code.
+func TestCrushOutcomes(t *testing.T) {
+	t.Parallel()
+	ev := crushCall(t, "bash", `{"command":"ls","description":"d"}`)
+	for _, tt := range []struct {
+		name string
+		out  dialect.Output
+		want string
+	}{
+		{"nothing", dialect.Output{}, `{}`},
+		{"deny", dialect.Output{Stdout: []byte(`{"version":1,"decision":"deny","reason":"no"}`)}, `{"decision":"block","reason":"no"}`},
+		{"allow", dialect.Output{Stdout: []byte(`{"decision":"allow"}`)}, `{"decision":"allow"}`},
+		{"null", dialect.Output{Stdout: []byte(`{"decision":null,"halt":false}`)}, `{}`},
+		{"halt", dialect.Output{Stdout: []byte(`{"halt":true,"reason":"enough"}`)}, `{"reason":"enough","halt":"enough"}`},
+		{"exit 49", dialect.Output{Exit: 49, Stderr: []byte("enough\n")}, `{"halt":"enough"}`},
+		{"exit 2", dialect.Output{Exit: 2, Stderr: []byte("no\n")}, `{"decision":"block","reason":"no"}`},
+		{"a silent exit 2", dialect.Output{Exit: 2}, `{"decision":"block"}`},
+		{"exit 1", dialect.Output{Exit: 1}, `{} error`},
+		{"an input is laid over the old one", dialect.Output{Stdout: []byte(`{"updated_input":{"command":"pwd"}}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
+		{"an input that is a text", dialect.Output{Stdout: []byte(`{"updated_input":"{\"command\":\"pwd\"}"}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
+		{"context", dialect.Output{Stdout: []byte(`{"context":["a","b"]}`)}, `{"native":{"crush.context":"a\nb"}}`},
+		{"Claude Code's deny", dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"no"}}`)}, `{"decision":"block","reason":"no"}`},
+		{"beside it nothing counts", dialect.Output{Stdout: []byte(`{"decision":"deny","halt":true,"hookSpecificOutput":{"permissionDecision":"allow"}}`)}, `{"decision":"allow"}`},
+		{"Claude Code's input", dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"command":"pwd"}}}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
+	} {
+		o, err := dialect.Crush.ReadOutcome(ev, tt.out)
+		got, encodeErr := json.Marshal(o)
+		if encodeErr != nil {
+			t.Fatal(encodeErr)
+		}
+		said := strings.Replace(string(got), `"decision":"none",`, "", 1)
+		said = strings.Replace(said, `{"decision":"none"}`, "{}", 1)
+		if err != nil {
+			said += " error"
+		}
+		if said != tt.want {
+			t.Errorf("%s: %s (%v), want %s", tt.name, said, err, tt.want)
+		}
+	}
+}
+
+// A hook for Crush finds the variables that Crush sets.
+func TestCrushHookEnv(t *testing.T) {
+	t.Parallel()
+	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"CRUSH=1", "AGENT=crush", "AI_AGENT=crush", "CRUSH_EVENT=PreToolUse", "CRUSH_TOOL_NAME=bash", "CRUSH_SESSION_ID=s", "CRUSH_CWD=/p", "CRUSH_PROJECT_DIR=/p", "CRUSH_TOOL_INPUT_COMMAND=ls"}
+	if got := dialect.Crush.HookEnv(ev); !slices.Equal(got, want) {
+		t.Errorf("HookEnv = %q, want %q", got, want)
+	}
+	// One variable of 128 KiB keeps a program from starting.
+	huge := crushCall(t, "bash", `{"command":"`+strings.Repeat("x", 200<<10)+`"}`)
+	for _, v := range dialect.Crush.HookEnv(huge) {
+		if len(v) > 100<<10 {
+			t.Errorf("HookEnv has %d bytes in %s", len(v), v[:40])
+		}
+	}
+}

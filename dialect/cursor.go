@@ -1,0 +1,259 @@
+package dialect
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Cursor is the language of Cursor: one JSON object on stdin, and always exactly one on
+// stdout, with exit code 0. "Seen" below means that the hook engine of @cursor/sdk 1.0.32
+// did so on its own; nobody saw it in the editor.
+//
+// No answer at all is a hook that failed, and one member of a wrong type denies (seen).
+// Cursor also runs the hooks of Claude Code's settings, with its own payloads and without
+// a look at Claude Code's answers (seen): in all files it is asked in its own words.
+//
+// A call of the shell or of an MCP server fires two events that can stop it. Only
+// beforeShellExecution can ask, and only beforeMCPExecution names the server.
+var Cursor = &Dialect{
+	Name:   "cursor",
+	Title:  "Cursor",
+	Events: cursorEvents,
+	Tools:  cursorTools,
+	MCP:    "MCP:{tool}",
+	Void:   "{}",
+	In: "conversation_id=session.id session_id=session.id workspace_roots=session.root:list cwd=session.cwd transcript_path=session.transcript " +
+		"model=session.model generation_id=session.turn cursor_version=agent.version",
+	Blind:  "permission=block:deny user_message=reason agent_message=reason",
+	Adapt:  adaptCursor,
+	Finish: finishCursor,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		return text(top["cursor_version"]) != "" && text(top["hook_event_name"]) != ""
+	},
+	Twice: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	Setup: &Setup{
+		Program: "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
+		Managed: [3]string{"/etc/cursor/hooks.json", "/Library/Application Support/Cursor/hooks.json", "C:/ProgramData/Cursor/hooks.json"},
+		Shape:   ShapeFlat, Top: `"version": 1`, Unit: time.Second,
+		// No matcher, which is for all. Cursor sends an agent on five times at most where
+		// no loop_limit is set, and Grapnel eight times.
+		Entry: `{"command": $command, "timeout": $timeout, "failClosed": $closed}`,
+		Cuts:  true, Strict: true, NoLink: true, Anonymous: true,
+		Undone: "where several hooks change an input, that of the weakest file counts; what ours denies stays denied",
+		Unseen: []string{
+			"what is typed into a shell that runs already: hooks are told how long it is, not what",
+			"calls with more than 128 KiB of input, where Cursor hands a payload over inside of the command line: they run, unless installed with --fail-closed",
+			"completions in the editor (Tab), unless a policy listens to beforeTabFileRead or afterTabFileEdit",
+			"in cursor-agent -p: prompts, the agent's answers and stops",
+		},
+		TodoProject: []string{"Cursor runs the hooks of a project only in a workspace you trust"},
+	},
+}
+
+// What events have in common.
+const (
+	cursorTool = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id "
+	cursorDeny = "permission=block:deny user_message=reason agent_message=reason " // the agent sees user_message only (seen)
+	cursorMore = "additional_context=context "
+	cursorMCP  = "mcp_server_name=mcp.server tool_name=mcp.tool tool_input=tool.input "
+	cursorGoOn = "followup_message=reason block <decision=block:block <reason=reason"
+)
+
+const cursorPrefix = grapnel.NativePrefix + "cursor."
+
+// cursorEvents has all 21 events of 1.0.32, in the order of a session. That an action
+// may go on is never written: it has no effect.
+var cursorEvents = []EventRow{
+	{
+		Native: "workspaceOpen", Kind: cursorPrefix + "workspaceOpen", Out: "pluginPaths=native:list",
+		Why: "fires when a window opens, and is no part of a session",
+	},
+	{
+		Native: "sessionStart", Kind: grapnel.SessionStart, Install: true,
+		In: "composer_mode=session.mode", Out: cursorMore + "env=native:object", // continue:false is not enforced everywhere (documented)
+	},
+	{
+		Native: "beforeSubmitPrompt", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In: "prompt=prompt.text composer_mode=session.mode", Out: "continue=block:false user_message=reason " + cursorMore,
+	},
+	{
+		// ask is ignored, and the call runs (seen). Of a new input some members are taken.
+		Native: "preToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, Can: grapnel.Can{Members: []string{}},
+		In: cursorTool, Out: cursorDeny + "updated_input=tool.input " + cursorMore + "<permission=ask:ask",
+	},
+	{
+		Native: "beforeShellExecution", Kind: grapnel.ToolBefore, Install: true, Closed: true, // sees what preToolUse made of the input
+		Out: cursorDeny + "permission=ask:ask",
+	},
+	{
+		Native: "beforeMCPExecution", Kind: grapnel.ToolBefore, Install: true, Closed: true, // ask is ignored (seen)
+		In: cursorMCP, Out: cursorDeny + "<permission=ask:ask",
+	},
+	{
+		// The file has been read; a deny keeps its content from the model.
+		Native: "beforeReadFile", Kind: grapnel.ToolBefore, Closed: true, Out: cursorDeny,
+		Why: "would hand over the content of each file that is read, of which preToolUse has told",
+	},
+	{
+		Native: "beforeTabFileRead", Kind: grapnel.ToolBefore, Closed: true, Out: cursorDeny,
+		Why: "fires while the person types",
+	},
+	{
+		// Cannot be blocked: the reason is told as context. Only the result of an MCP tool
+		// can be replaced.
+		Native: "postToolUse", Kind: grapnel.ToolAfter, Install: true,
+		In: cursorTool + "tool_output=tool.output:text", Out: "additional_context=feedback updated_mcp_tool_output=tool.output",
+	},
+	{
+		Native: "postToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
+		In: cursorTool + "error_message=tool.output failure_type=cause", Out: "additional_context=feedback",
+	},
+	{
+		Native: "afterShellExecution", Kind: grapnel.ToolAfter, In: "output=tool.output",
+		Why: "postToolUse tells of the same call",
+	},
+	{
+		Native: "afterMCPExecution", Kind: grapnel.ToolAfter, In: cursorMCP + "result_json=tool.output:text",
+		Why: "postToolUse tells of the same call",
+	},
+	{
+		// The agent reads the file anew only where a hook of this event has answered (seen
+		// in the source): who formats a file wants this one.
+		Native: "afterFileEdit", Kind: grapnel.ToolAfter,
+		Why: "postToolUse tells of the same call",
+	},
+	{
+		Native: "afterTabFileEdit", Kind: grapnel.ToolAfter,
+		Why: "fires while the person types",
+	},
+	{
+		Native: "subagentStart", Kind: grapnel.SubagentStart, Install: true, Closed: true,
+		In: "subagent_id=subagent.id subagent_type=subagent.type task=task.description", Out: cursorDeny + cursorMore,
+	},
+	{
+		Native: "subagentStop", Kind: grapnel.SubagentAfter, Install: true,
+		In: "subagent_id=subagent.id subagent_type=subagent.type agent_transcript_path=subagent.transcript status=cause summary=stop.last_message " +
+			"task=task.description",
+		Out: cursorGoOn,
+	},
+	{
+		Native: "preCompact", Kind: grapnel.CompactBefore, Install: true,
+		In: "trigger=cause", Out: "user_message=message",
+	},
+	{
+		Native: "afterAgentResponse", Kind: grapnel.MessageSent, In: "text=message.content",
+		Why: "would start a process for every message of the agent",
+	},
+	{
+		Native: "afterAgentThought", Kind: cursorPrefix + "afterAgentThought", In: "text=message.content",
+		Why: "would start a process for every thought of the agent",
+	},
+	{
+		// Only an agent that has completed goes on.
+		Native: "stop", Kind: grapnel.AgentAfter, Failed: grapnel.AgentFailed, Install: true,
+		In: "status=cause", Out: cursorGoOn,
+	},
+	{
+		Native: "sessionEnd", Kind: grapnel.SessionEnd, Install: true,
+		In: "reason=cause",
+	},
+}
+
+// cursorTools has the tools that take part in rules, and what of their input can be
+// changed; all else of a new input is dropped without a word (seen).
+var cursorTools = []ToolRow{
+	{Native: "Shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}, Takes: []string{"command", "cwd", "timeout"}},
+	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
+	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
+	{Native: "TabRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}},
+	{Native: "TabWrite", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
+	{Native: "FileEdit", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
+	{Native: "Delete", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path")}, Takes: []string{"file_path"}},
+	{Native: "ReadLints", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
+	{Native: "List", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
+	{
+		Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"pattern", "file_path"},
+	},
+	{Native: "Fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}, Takes: []string{"url"}},
+	{Native: "Task", Like: "Agent", Class: grapnel.ClassTask},
+}
+
+// cursorCalls are the events that tell of a tool by its name alone, and the members that
+// are its input.
+var cursorCalls = map[string]struct {
+	tool  string
+	input []string
+}{
+	"beforeShellExecution": {"Shell", []string{"command", "cwd"}},
+	"afterShellExecution":  {"Shell", []string{"command"}},
+	"beforeReadFile":       {"Read", []string{"file_path", "content"}},
+	"beforeTabFileRead":    {"TabRead", []string{"file_path", "content"}},
+	"afterFileEdit":        {"FileEdit", []string{"file_path", "edits"}},
+	"afterTabFileEdit":     {"TabWrite", []string{"file_path", "edits"}},
+}
+
+func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
+	if ev.Session.CWD == "" {
+		ev.Session.CWD = ev.Session.Root
+	}
+	if call, ok := cursorCalls[row.Native]; ok {
+		var input members
+		for _, name := range call.input {
+			raw := present(top[name])
+			if _, isText := unquote(raw); name != "edits" && !isText && (raw != nil || name == call.input[0]) {
+				return fmt.Errorf("%s is %s, not a string", name, kindOf(raw))
+			}
+			if raw != nil && !(name == "cwd" && string(raw) == `""`) {
+				input.set(name, raw)
+			}
+		}
+		t := need(&ev.Tool)
+		t.Name, t.Input = call.tool, input.raw()
+	}
+	can := *row.can()
+	switch t := ev.Tool; {
+	case ev.Kind == grapnel.ToolBefore && row.Native == "preToolUse" && strings.HasPrefix(t.Name, "MCP:"):
+		can.Merges, can.Members = true, nil // laid over the arguments (seen)
+	case ev.Kind == grapnel.ToolAfter && !strings.HasPrefix(t.Name, "MCP:") && row.Native == "postToolUse":
+		can.Change = nil
+	case row.Kind == grapnel.AgentAfter || row.Kind == grapnel.SubagentAfter:
+		loops, _ := strconv.Atoi(string(top["loop_count"]))
+		need(&ev.Stop).Active = loops > 0
+		if ev.Cause != "completed" {
+			can = grapnel.Can{}
+		}
+		if ev.Cause == "error" && row.Kind == grapnel.AgentAfter {
+			ev.Kind = grapnel.AgentFailed
+		}
+	default:
+		return nil
+	}
+	ev.Can = &can
+	return nil
+}
+
+// cursorContext is how many characters of context are told: of more than 10,000, with
+// those of other hooks, all are dropped, and where a hook of the event fails closed the
+// call is denied (seen).
+const cursorContext = 5000
+
+func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
+	if more, ok := unquote(out.get("additional_context")); ok && utf8.RuneCountInString(more) > cursorContext {
+		const mark = "\n… [grapnel: the rest was cut]"
+		runes := []rune(more)
+		out.set("additional_context", quote(string(runes[:cursorContext-utf8.RuneCountInString(mark)])+mark))
+	}
+	output := out.get("updated_mcp_tool_output")
+	if row.Native != "postToolUse" || output == nil || output[0] == '"' {
+		return
+	}
+	if content := present(split(output)["content"]); content == nil || content[0] != '[' {
+		out.set("updated_mcp_tool_output", quote(string(output))) // a text, or a list of parts
+	}
+}

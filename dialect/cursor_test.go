@@ -1,0 +1,142 @@
+package dialect_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// Whatever Cursor says, and whatever hooks answer, it gets one JSON object with exit code
+// 0, whose members have the types that it wants: anything else denies, or is a failure.
+func TestCursorAlwaysAnObject(t *testing.T) {
+	t.Parallel()
+	var inputs []dialect.Input
+	for _, r := range recordings(t, dialect.Cursor) {
+		inputs = append(inputs, r.in)
+	}
+	inputs = append(inputs,
+		dialect.Input{}, dialect.Input{Payload: []byte("{")}, dialect.Input{Payload: []byte("[]")}, dialect.Input{Err: errors.New("broken pipe")},
+		dialect.Input{Payload: []byte(`{"hook_event_name":"beforeShellExecution","command":7,"cursor_version":"1"}`)},
+		dialect.Input{Payload: []byte(`{"hook_event_name":"afterEverything","cursor_version":"1"}`)},
+	)
+	texts := []string{"permission", "user_message", "agent_message", "additional_context", "followup_message"}
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.SampledFrom(inputs).Draw(t, "input")
+		out := grapnel.Outcome{
+			Decision: rapid.SampledFrom([]grapnel.Decision{grapnel.None, grapnel.Allow, grapnel.Ask, grapnel.Block}).Draw(t, "decision"),
+			Reason:   rapid.String().Draw(t, "reason"),
+			Halt:     rapid.SampledFrom([]string{"", "enough"}).Draw(t, "halt"),
+			Message:  rapid.String().Draw(t, "message"),
+			Context:  rapid.SliceOf(rapid.String()).Draw(t, "context"),
+		}
+		says := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
+		engine, err := grapnel.New([]grapnel.Spec{{Name: "hook", OnError: grapnel.OnErrorClosed, Hook: says}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply := dialect.Answer(t.Context(), engine, dialect.Cursor, in)
+		var said map[string]any
+		if err := json.Unmarshal(reply.Stdout, &said); err != nil || said == nil || reply.Exit != 0 || bytes.Count(reply.Stdout, []byte("\n")) != 1 {
+			t.Fatalf("%q is answered with %q, exit %d", in.Payload, reply.Stdout, reply.Exit)
+		}
+		for _, name := range texts {
+			if value, ok := said[name]; ok {
+				if text, isText := value.(string); !isText || text == "" {
+					t.Fatalf("%s is %v", name, value)
+				}
+			}
+		}
+		if p, ok := said["permission"]; ok && p != "deny" && p != "ask" {
+			t.Fatalf("permission is %v", p)
+		}
+		native := ""
+		if got := dialect.Receive(dialect.Cursor, in); got.Row() != nil {
+			native = got.Row().Native
+		}
+		if said["permission"] == "ask" && native != "beforeShellExecution" {
+			t.Fatalf("%s asks, which nobody hears", native)
+		}
+	})
+}
+
+// Context stays well below what Cursor drops as a whole, is cut between characters, and
+// says so.
+func TestCursorContextIsCut(t *testing.T) {
+	t.Parallel()
+	for _, r := range recordings(t, dialect.Cursor) {
+		if !r.row.Permits().Context {
+			continue
+		}
+		long := strings.Repeat("é", 9000)
+		out := grapnel.Outcome{Context: []string{long}}
+		if r.row.Kind == grapnel.ToolBefore { // only hooks of Cursor add something there
+			out = grapnel.Outcome{Native: map[string]json.RawMessage{"cursor.additional_context": json.RawMessage(`"` + long + `"`)}}
+		}
+		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor, r.in)
+		var said struct {
+			More string `json:"additional_context"`
+		}
+		if err := json.Unmarshal(reply.Stdout, &said); err != nil {
+			t.Fatal(err)
+		}
+		if n := utf8.RuneCountInString(said.More); n != 5000 || !strings.HasSuffix(said.More, "the rest was cut]") || strings.ContainsRune(said.More, utf8.RuneError) {
+			t.Errorf("%s: %d characters of context, which end in %q", r.name, n, said.More[max(0, len(said.More)-40):])
+		}
+	}
+}
+
+// Of a tool's input what Cursor takes can be changed, and nothing else: a rewrite that it
+// would drop is a deny.
+func TestCursorTakes(t *testing.T) {
+	t.Parallel()
+	for tool, takes := range map[string][]string{
+		"Shell": {"command", "cwd", "timeout"}, "Write": {"file_path"}, "Read": {"file_path"}, "Delete": {"file_path"}, "List": {"file_path"},
+		"ReadLints": {"file_path"}, "Grep": {"pattern", "file_path"}, "Fetch": {"url"}, "WriteShellStdin": nil, "ComputerUse": nil, "RecordScreen": nil,
+		"MCP:greet": {"command", "cwd", "timeout", "file_path", "pattern", "url", "content"},
+	} {
+		for _, member := range []string{"command", "cwd", "timeout", "file_path", "pattern", "url", "content"} {
+			payload := `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"` + tool + `","tool_input":{"` + member + `":"old"}}`
+			out := grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"` + member + `":"new"}`)}}
+			reply := string(dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor, dialect.Input{Payload: []byte(payload)}).Stdout)
+			if slices.Contains(takes, member) != strings.Contains(reply, `"updated_input":{"`+member+`":"new"}`) || slices.Contains(takes, member) == strings.Contains(reply, `"deny"`) {
+				t.Errorf("a new %s of %s is told as %s", member, tool, reply)
+			}
+		}
+	}
+}
+
+// Claude Code's answers count for nothing in Cursor, which runs its hooks: in whichever
+// file the command stands, it is Cursor that is asking, and it is told in its own words.
+func TestCursorInClaudesFile(t *testing.T) {
+	t.Parallel()
+	for _, r := range recordings(t, dialect.Cursor) {
+		if got := dialect.Detect(r.in.Payload); got != dialect.Cursor {
+			t.Errorf("%s is taken for one of %v", r.name, got)
+		}
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.Cursor, r.in)
+		if bytes.Contains(reply.Stdout, []byte("hookSpecificOutput")) {
+			t.Errorf("%s is told %s", r.name, reply.Stdout)
+		}
+	}
+}
+
+// A loop that our own block began is known as one.
+func TestCursorLoops(t *testing.T) {
+	t.Parallel()
+	for count, active := range map[string]bool{"0": false, "1": true, "null": false, `"x"`: false} {
+		ev, err := dialect.Cursor.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"stop","cursor_version":"3","status":"completed","loop_count":` + count + `}`)})
+		if err != nil || ev.Stop == nil || ev.Stop.Active != active {
+			t.Errorf("loop_count %s is %+v, %v", count, ev.Stop, err)
+		}
+	}
+}

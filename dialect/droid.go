@@ -1,0 +1,161 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// FactoryDroid is the language of Factory's Droid: that of Claude Code with other names
+// of tools. All of it is from the program text of version 0.225.2 or from its
+// documentation; nothing was seen live.
+//
+// Every failure opens, a late hook included. A new input is laid over the old one.
+var FactoryDroid = &Dialect{
+	Name:    "factory-droid",
+	Title:   "Factory Droid",
+	Aliases: []string{"droid"},
+	Events:  droidEvents,
+	Tools:   droidTools,
+	Speaks:  speaksDroid,
+	Unnamed: func(top map[string]json.RawMessage) string { return text(top["hookEventName"]) }, // of early 2026
+	In: "session_id=session.id sessionId=session.id cwd=session.cwd transcript_path=session.transcript transcriptPath=session.transcript " +
+		"permission_mode=session.mode permissionMode=session.mode",
+	Blind:   "exit=block:2 stderr=reason",
+	Exits:   "2=block 3=halt",
+	HookEnv: droidHookEnv,
+	Setup: &Setup{
+		Program: "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
+		// A file of hooks alone takes the place of the settings, event by event; the second
+		// one is an older place, read where the first is missing.
+		Over:  []string{"hooks.json", "hooks/hooks.json"},
+		Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
+		Off: []Switch{
+			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
+		},
+		Undone: "the first hook of the file that decides is heard: an allow above ours undoes a deny of ours",
+		Unseen: []string{"everything before the folder is trusted: no hook runs until then"},
+		Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
+	},
+}
+
+// What events have in common.
+const (
+	droidSays = "systemMessage=message "
+	droidMore = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
+	droidStop = "continue=halt:false stopReason=halt "
+	droidTool = "tool_name=tool.name toolName=tool.name tool_input=tool.input toolInput=tool.input "
+)
+
+// droidEvents has all events of 0.225.2, in the order of a session.
+var droidEvents = []EventRow{
+	{
+		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
+		In: "source=cause", Out: droidSays + droidMore,
+	},
+	{
+		// The program heeds continue:false and the documentation decision:block; the end
+		// of the turn is all that either does.
+		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In: "prompt=prompt.text", Out: "decision=block:block reason=reason continue=block:false stopReason=reason " + droidSays + droidMore,
+	},
+	{
+		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
+		In:  droidTool,
+		Can: grapnel.Can{Merges: true},
+		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
+			"hookSpecificOutput.permissionDecision=allow:allow hookSpecificOutput.permissionDecisionReason=reason " +
+			"hookSpecificOutput.updatedInput=tool.input hookSpecificOutput.hookEventName=event " + droidStop + droidSays +
+			"<decision=block:block <reason=reason",
+	},
+	{
+		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
+		In:  droidTool + "tool_response=tool.output toolResponse=tool.output",
+		Can: grapnel.Can{Keeps: true}, Out: "decision=block:block reason=reason " + droidStop + droidSays + droidMore,
+	},
+	{
+		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
+		In:  "message=notification.message notification_type=notification.type notificationType=notification.type",
+		Out: droidSays,
+	},
+	{
+		// By the exit code alone.
+		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
+		In:  "trigger=cause custom_instructions=compact.instructions customInstructions=compact.instructions",
+		Out: "exit=block:2 stderr=reason " + droidSays,
+	},
+	{
+		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
+		In: "task_name=subagent.type taskName=subagent.type task_result=stop.last_message taskResult=stop.last_message task_error=cause taskError=cause " +
+			"stop_hook_active=stop.active stopHookActive=stop.active",
+		Out: "decision=block:block reason=reason " + droidStop + droidSays,
+	},
+	{
+		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
+		In:  "stop_hook_active=stop.active stopHookActive=stop.active",
+		Out: "decision=block:block reason=reason " + droidStop + droidSays,
+	},
+	{
+		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause",
+	},
+}
+
+// droidTools has the tools that take part in rules. Where nothing says how a member is
+// called, those of other agents are looked at.
+var droidTools = []ToolRow{
+	{Native: "Execute", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
+	{Native: "Create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
+	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_str"), contentAt("/new_string")}, Members: [][2]string{{"old_str", "old_string"}, {"change_all", "replace_all"}}},
+	{Native: "ApplyPatch", Like: "apply_patch", Class: grapnel.ClassEdit, Facts: slices.Concat(patchAt("/input"), patchAt("/patch"), patchAt("/command"))},
+	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/directory_path"), readsAt("/path")}},
+	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/folder"), readsAt("/path")}},
+	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "FetchUrl", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "WebSearch", Class: grapnel.ClassFetch},
+	{Native: "Task", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "TodoWrite", Class: grapnel.ClassTask},
+}
+
+// speaksDroid goes by where the transcript lies; where it was moved, by the words for
+// the mode, which no other agent has.
+func speaksDroid(top map[string]json.RawMessage) bool {
+	native := cmp.Or(text(top["hook_event_name"]), text(top["hookEventName"]))
+	switch home := transcriptHome(top); {
+	case native == "" || home == "" && rowNamed(droidEvents, native) == nil:
+		return false
+	case home != "":
+		return home == ".factory"
+	}
+	mode := cmp.Or(text(top["permission_mode"]), text(top["permissionMode"]))
+	return mode == "off" || mode == "spec" || strings.HasPrefix(mode, "auto-")
+}
+
+// droidHookEnv gives a hook the directory, and what stands at the top of its event by
+// the name that it has there, if it is small: the start of a program fails where one
+// variable is too long.
+func droidHookEnv(ev *grapnel.Event) []string {
+	dir := ev.Session.CWD
+	vars := variables([2]string{"FACTORY_PROJECT_DIR", dir}, [2]string{"DROID_PROJECT_DIR", dir}, [2]string{"CLAUDE_PROJECT_DIR", dir})
+	d, _ := FindAgent("factory-droid")
+	line, err := d.WriteEvent(ev)
+	if err != nil {
+		return vars
+	}
+	for _, m := range membersOf(line) {
+		value, isText := unquote(m.value)
+		if !isText && !isObject(m.value) && m.value[0] != '[' && present(m.value) != nil {
+			value = string(m.value)
+		}
+		// Names in lower case only: no member shall be taken for PATH.
+		odd := m.name != "CLAUDE_ENV_FILE" && strings.Trim(m.name, "abcdefghijklmnopqrstuvwxyz_") != ""
+		if value != "" && len(value) <= 4096 && !odd && m.name != "" && !strings.Contains(value, "\x00") {
+			vars = append(vars, m.name+"="+value)
+		}
+	}
+	return vars
+}

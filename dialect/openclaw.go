@@ -1,0 +1,256 @@
+package dialect
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// OpenClaw is the language of OpenClaw, whose hooks are functions (event, ctx) of a
+// plugin in its own process. Ours, in install/shim, forwards what they are given as
+// {hook, event, ctx} and hands the answer back. "Seen live" below means version 2026.9.6.
+//
+// What a hook has nothing to say about is answered with nothing, which the plugin gives
+// back as undefined: before_agent_run takes {} for a block (seen in the source).
+var OpenClaw = &Dialect{
+	Name:    "openclaw",
+	Title:   "OpenClaw",
+	Events:  openclawEvents,
+	Tools:   openclawTools,
+	MCP:     "{server}__{tool}",
+	NamedAt: "hook",
+	In: "ctx.sessionId=session.id event.sessionId=session.id ctx.sessionKey=session.id event.sessionKey=session.id ctx.workspaceDir=session.cwd " +
+		"ctx.runId=session.turn event.runId=session.turn ctx.modelId=session.model ctx.senderId=session.user event.senderId=session.user " +
+		"ctx.messageProvider=session.channel ctx.channelId=session.channel",
+	Blind:  "exit=block:2 stderr=reason",
+	Adapt:  adaptOpenClaw,
+	Finish: finishOpenClaw,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		return top["ctx"] != nil && top["hook_event_name"] == nil && rowNamed(openclawEvents, text(top["hook"])) != nil
+	},
+	Setup: &Setup{
+		Program: "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
+		Shape: ShapePlugin, Comments: true, JSON5: true,
+		Edits: []Edit{
+			{Path: "plugins.load.paths", Value: "$dir"},
+			// Without the grant the hooks of a conversation are dropped without a word (seen live).
+			{Path: "plugins.entries", Key: "grapnel", Value: `{"enabled": true, "hooks": {"allowConversationAccess": true}}`},
+			{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
+		},
+		Off: []Switch{
+			{Path: "plugins.enabled", Is: "false", Says: "keeps OpenClaw from loading plugins"},
+			{Path: "plugins.entries.grapnel.enabled", Is: "false", Says: "switches the plugin of Grapnel off"},
+			{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "keeps it from the hooks of prompts, answers and turns, without a word"},
+			{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
+			{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
+		},
+		Undone: "every plugin judges the call as the model made it: what another plugin makes of its parameters runs unseen where no hook of ours changes them too, " +
+			"and a change of ours is dropped when another plugin has asked for approval before",
+		Unseen: []string{
+			"openclaw agent exec: it calls no hook of a plugin",
+			"runs of other harnesses (Codex, Copilot, CLI backends): they leave hooks out, and refuse changed parameters",
+		},
+		Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
+	},
+}
+
+// OpenClaw waits 15 seconds for what can stop it, and the plugin a little less.
+const openclawBudget = 12 * time.Second
+
+// Whys of events that are not installed.
+const (
+	openclawTwice = "another hook tells of the same"
+	openclawModel = "is told for every call of the model, and takes no answer"
+	openclawChore = "concerns OpenClaw's own chores, not what the agent does"
+)
+
+// openclawEvents has all 42 hooks of 2026.9.6, in the order of its documentation.
+var openclawEvents = []EventRow{
+	{
+		Native: "before_model_resolve", Kind: grapnel.NativePrefix + "openclaw.before_model_resolve",
+		Contract: &grapnel.Contract{Kind: grapnel.NativePrefix + "openclaw.before_model_resolve", Changes: []grapnel.Change{{Field: grapnel.FieldModel}}},
+		In:       "event.prompt=prompt.text", Out: "modelOverride=model",
+		Why: openclawTwice, Budget: openclawBudget,
+	},
+	{
+		Native: "agent_turn_prepare", Kind: grapnel.NativePrefix + "openclaw.agent_turn_prepare", In: "event.prompt=prompt.text",
+		Why: openclawTwice,
+	},
+	{
+		Native: "before_prompt_build", Kind: grapnel.AgentBefore, Install: true,
+		In: "ctx.trigger=cause event.prompt=prompt.text", Out: "prependContext=context systemPrompt=system",
+		Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{
+		// It runs after before_prompt_build, and has no word for context. Strict: any other
+		// member, and {} too, blocks. The message is what the person reads (seen live).
+		Native: "before_agent_run", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In:  "ctx.trigger=cause event.prompt=prompt.text event.systemPrompt=prompt.system",
+		Out: "outcome=block:block reason=reason message=reason", Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{
+		Native: "before_agent_reply", Kind: grapnel.NativePrefix + "openclaw.before_agent_reply", In: "ctx.trigger=cause event.cleanedBody=prompt.text",
+		Why: openclawTwice,
+	},
+	{
+		Native: "llm_input", Kind: grapnel.ModelBefore, In: "event.model=session.model event.prompt=prompt.text event=model.request",
+		Why: openclawModel,
+	},
+	{
+		Native: "llm_output", Kind: grapnel.ModelAfter, In: "event.model=session.model event=model.response",
+		Why: openclawModel,
+	},
+	{
+		// At most three revisions, and none after a tool that may have had side effects: the
+		// request is dropped (seen live). finalize beats the revise of any plugin.
+		Native: "before_agent_finalize", Kind: grapnel.AgentAfter, Install: true,
+		In:  "event.cwd=session.cwd event.transcriptPath=session.transcript event.model=session.model event.stopHookActive=stop.active event.lastAssistantMessage=stop.last_message",
+		Out: "action=halt:finalize action=block:revise reason=reason", Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{
+		Native: "agent_end", Kind: grapnel.NativePrefix + "openclaw.agent_end", Failed: grapnel.AgentFailed, Install: true,
+		In: "event.error=cause",
+	},
+	{
+		Native: "heartbeat_prompt_contribution", Kind: grapnel.NativePrefix + "openclaw.heartbeat_prompt_contribution",
+		Why: openclawTwice,
+	},
+	{
+		Native: "model_call_started", Kind: grapnel.NativePrefix + "openclaw.model_call_started", In: "event.model=session.model",
+		Why: openclawModel,
+	},
+	{
+		Native: "model_call_ended", Kind: grapnel.NativePrefix + "openclaw.model_call_ended", In: "event.model=session.model event.outcome=cause",
+		Why: openclawModel,
+	},
+	{
+		// Parameters are laid over the model's (seen live). Where no person can be asked, as
+		// in a run without a channel, what asks is denied at once (seen live).
+		Native: "before_tool_call", Kind: grapnel.ToolBefore, Install: true, Closed: true,
+		In: "event.toolName=tool.name event.params=tool.input event.toolCallId=tool.id",
+		Out: "block=block:true blockReason=reason:block requireApproval.title=ask:grapnel requireApproval.description=reason:ask " +
+			"params=tool.input", Can: grapnel.Can{Merges: true},
+		Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{
+		// Fires for a call that was blocked too: its cause is "blocked" (seen live).
+		Native: "after_tool_call", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true,
+		In: "event.toolName=tool.name event.params=tool.input event.toolCallId=tool.id event.result=tool.output event.result.details.status=cause",
+	},
+	{
+		Native: "resolve_exec_env", Kind: grapnel.NativePrefix + "openclaw.resolve_exec_env",
+		Why: "only sets variables; before_tool_call tells of the command",
+	},
+	{
+		Native: "tool_result_persist", Kind: grapnel.NativePrefix + "openclaw.tool_result_persist",
+		Why: "before_message_write tells of the same message",
+	},
+	{
+		Native: "before_message_write", Kind: grapnel.TranscriptBefore,
+		In: "event.message.role=message.role event.message=message.raw", Out: "block=block:true reason=reason message=message",
+		Why: "is synchronous: the whole gateway stands still while a program is started for each message", Budget: 5 * time.Second,
+	},
+	{
+		// OpenClaw itself takes no answer: the plugin keeps the context for the first
+		// before_prompt_build of the session.
+		Native: "session_start", Kind: grapnel.SessionStart, Install: true, In: "event.resumedFrom=cause", Out: "prependContext=context",
+	},
+	{
+		Native: "session_end", Kind: grapnel.SessionEnd, Install: true, In: "event.reason=cause event.sessionFile=session.transcript",
+		Wait: 2 * time.Second, Budget: 1500 * time.Millisecond, // for all sessions together, when the gateway stops
+	},
+	{Native: "before_reset", Kind: grapnel.NativePrefix + "openclaw.before_reset", In: "event.reason=cause", Why: "session_end follows"},
+	{Native: "before_compaction", Kind: grapnel.CompactBefore, Install: true, In: "event.sessionFile=session.transcript"},
+	{Native: "after_compaction", Kind: grapnel.CompactAfter, Install: true, In: "event.sessionFile=session.transcript"},
+	{Native: "inbound_claim", Kind: grapnel.NativePrefix + "openclaw.inbound_claim", Why: "message_received tells of the same message"},
+	{Native: "before_dispatch", Kind: grapnel.NativePrefix + "openclaw.before_dispatch", Why: "message_received tells of the same message"},
+	{Native: "reply_dispatch", Kind: grapnel.NativePrefix + "openclaw.reply_dispatch", Why: openclawChore},
+	{
+		Native: "message_received", Kind: grapnel.MessageReceived, Install: true,
+		In: "event.messageId=message.id event.content=message.content ctx.channelId=message.channel event.from=session.user",
+	},
+	{
+		Native: "message_sending", Kind: grapnel.MessageBefore, Install: true, Closed: true,
+		In: "event.content=message.content ctx.channelId=message.channel", Out: "cancel=block:true cancelReason=reason content=content",
+		Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{
+		Native: "reply_payload_sending", Kind: grapnel.ResponseBefore,
+		In: "event.payload=model.response", Out: "cancel=block:true reason=reason payload=response",
+		Why: "message_sending tells of every message that leaves", Budget: openclawBudget,
+	},
+	{
+		Native: "message_sent", Kind: grapnel.MessageSent, Install: true,
+		In: "event.messageId=message.id event.content=message.content ctx.channelId=message.channel event.error=cause",
+	},
+	{
+		Native: "channel_pairing_requested", Kind: grapnel.NativePrefix + "openclaw.channel_pairing_requested",
+		Why: "carries a code that lets somebody in",
+	},
+	{Native: "subagent_spawned", Kind: grapnel.SubagentStart, Install: true, In: "event.childSessionKey=subagent.id event.agentId=subagent.type"},
+	{Native: "subagent_progress", Kind: grapnel.NativePrefix + "openclaw.subagent_progress", Why: "subagent_spawned and subagent_ended tell of the same"},
+	{
+		Native: "subagent_ended", Kind: grapnel.SubagentAfter, Install: true,
+		In: "event.targetSessionKey=subagent.id event.targetKind=subagent.type event.reason=cause",
+	},
+	{Native: "subagent_delivery_target", Kind: grapnel.NativePrefix + "openclaw.subagent_delivery_target", Why: openclawChore},
+	{Native: "gateway_start", Kind: grapnel.GatewayStart, Install: true},
+	{Native: "gateway_stop", Kind: grapnel.GatewayStop, Install: true, In: "event.reason=cause", Wait: 5 * time.Second, Budget: 4 * time.Second},
+	{Native: "cron_reconciled", Kind: grapnel.NativePrefix + "openclaw.cron_reconciled", Why: openclawChore},
+	{Native: "cron_changed", Kind: grapnel.NativePrefix + "openclaw.cron_changed", In: "event.action=cause", Why: openclawChore},
+	{
+		// What is installed are skills and plugins: code of others in the gateway (documented).
+		Native: "before_install", Kind: grapnel.ConfigBefore, Install: true, Closed: true,
+		In: "event.targetType=config.source event.sourcePath=config.file", Out: "block=block:true blockReason=reason",
+		Wait: 15 * time.Second, Budget: openclawBudget,
+	},
+	{Native: "skill_proposal_evaluate", Kind: grapnel.NativePrefix + "openclaw.skill_proposal_evaluate", Why: openclawChore},
+	{Native: "skill_proposal_changed", Kind: grapnel.NativePrefix + "openclaw.skill_proposal_changed", Why: openclawChore},
+	{Native: "skill_changed", Kind: grapnel.NativePrefix + "openclaw.skill_changed", Why: openclawChore},
+}
+
+// openclawTools has the tools that take part in rules.
+var openclawTools = []ToolRow{
+	{Native: "exec", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/workdir")}},
+	{Native: "process", Class: grapnel.ClassOther},
+	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path"), readsAt("/file_path")}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/content")}},
+	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/newText"), contentAt("/edits/*/newText")}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/input")},
+	{Native: "ls", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "find", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "web_search", Like: "WebSearch", Class: grapnel.ClassFetch},
+	{Native: "browser", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url"), urlAt("/targetUrl")}},
+	{Native: "sessions_spawn", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: openclawWrapper, Class: grapnel.ClassOther},
+}
+
+// openclawWrapper is the tool by which the model calls one of a large catalog. Its
+// call fires the hooks, and then the call inside of it does, under the name and with
+// the parameters that count (seen live).
+const openclawWrapper = "tool_call"
+
+func adaptOpenClaw(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
+	event := split(top["event"])
+	switch {
+	case ev.Tool != nil && ev.Tool.Name == openclawWrapper:
+		ev.Kind, ev.Can = grapnel.NativePrefix+"openclaw."+openclawWrapper, &grapnel.Can{}
+	case row.Native == "after_tool_call":
+		ev.Tool.Failed = text(event["error"]) != ""
+	case row.Native == "agent_end" && string(event["success"]) == "false":
+		ev.Kind = row.Failed
+	}
+	return nil
+}
+
+// approvalLimit is how long the text of a question may be.
+const approvalLimit = 500
+
+func finishOpenClaw(_ *EventRow, _ *grapnel.Event, t *told, out *members) {
+	if t.ask && len(t.reason) > approvalLimit {
+		out.put("requireApproval.description", quote(string(clip([]byte(t.reason), approvalLimit))))
+	}
+}

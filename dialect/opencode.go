@@ -1,0 +1,181 @@
+package dialect
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// OpenCode is the language of OpenCode, whose hooks are functions (input, output) of a
+// plugin in its own process. Ours, in install/shim, forwards what they are given as
+// {hook, directory, input, output}, in which hook is the type of what comes over the
+// bus, and does to output what the answer says. "Seen live" below means version 1.18.33.
+//
+// Its hook permission.ask is never called (seen live). It asks for permission while a
+// tool runs, so that what shall be asked is blocked in tool.execute.before.
+var OpenCode = &Dialect{
+	Name:    "opencode",
+	Title:   "OpenCode",
+	Events:  opencodeEvents,
+	Tools:   opencodeTools,
+	MCP:     "{server}_{tool}",
+	NamedAt: "hook",
+	In: "directory=session.cwd input.sessionID=session.id input.event.properties.sessionID=session.id " +
+		"input.event.properties.info.id=session.id input.event.properties.part.sessionID=session.id",
+	Blind: "exit=block:2 stderr=reason",
+	Adapt: adaptOpenCode,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		_, takes := top["input"]
+		return takes && top["hook_event_name"] == nil && top["ctx"] == nil && rowNamed(opencodeEvents, text(top["hook"])) != nil
+	},
+	Setup: &Setup{
+		Program: "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
+		MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
+		Shape: ShapePlugin, Own: true,
+		Unseen: []string{"opencode --pure, and OPENCODE_PURE: no plugin is loaded"},
+		Todo: []string{
+			"OpenCode loads plugins when it starts: restart it",
+			"at its next start OpenCode installs the package @opencode-ai/plugin beside $file, and waits for that: be online once",
+		},
+	},
+}
+
+// Whys of events that are not installed.
+const (
+	opencodeModel = "is told for every call of the model"
+	opencodeChore = "concerns OpenCode's own chores, not what the agent does"
+)
+
+// opencodeEvents has the hooks of 1.18.33 and those events of its bus that are more than
+// news for its own windows, in the order of a session.
+var opencodeEvents = []EventRow{
+	{Native: "config", Kind: grapnel.NativePrefix + "opencode.config", Never: true, Why: "carries the keys of the model providers"},
+	{
+		// Nobody waits for an event of the bus: the plugin keeps the context for the first
+		// prompt of the session.
+		Native: "session.created", Kind: grapnel.SessionStart, Install: true,
+		In: "input.event.properties.info.directory=session.cwd", Out: "context=context message=message",
+	},
+	{
+		// To throw fails the prompt, and the program with it where nobody sits at it (seen live).
+		Native: "chat.message", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In:  "output.message.id=session.turn output.message.model.modelID=session.model output.message.agent=session.mode",
+		Out: "block=block:true reason=reason prompt=prompt context=context message=message",
+	},
+	{Native: "chat.params", Kind: grapnel.NativePrefix + "opencode.chat.params", Why: opencodeModel},
+	{Native: "chat.headers", Kind: grapnel.NativePrefix + "opencode.chat.headers", Why: opencodeModel},
+	{
+		Native: "experimental.chat.system.transform", Kind: grapnel.AgentBefore, Out: "context=context message=message",
+		In: "input.model.id=session.model", Why: opencodeModel,
+	},
+	{Native: "experimental.chat.messages.transform", Kind: grapnel.NativePrefix + "opencode.experimental.chat.messages.transform", Why: opencodeModel},
+	{Native: "experimental.provider.small_model", Kind: grapnel.NativePrefix + "opencode.experimental.provider.small_model", Why: opencodeChore},
+	{Native: "tool.definition", Kind: grapnel.NativePrefix + "opencode.tool.definition", Why: opencodeModel},
+	{
+		Native: "command.execute.before", Kind: grapnel.NativePrefix + "opencode.command.execute.before",
+		Why: "is told of slash commands, which a person types",
+	},
+	{
+		Native: "tool.execute.before", Kind: grapnel.ToolBefore, Install: true, Closed: true,
+		In:  "input.tool=tool.name input.callID=tool.id output.args=tool.input",
+		Out: "block=block:true reason=reason args=tool.input message=message",
+	},
+	{Native: "shell.env", Kind: grapnel.NativePrefix + "opencode.shell.env", In: "input.cwd=session.cwd", Why: "only sets variables; tool.execute.before tells of the command"},
+	{
+		Native: "permission.asked", Kind: grapnel.NotificationSent, Install: true,
+		In: "input.event.type=notification.type input.event.properties.permission=notification.title",
+	},
+	{
+		Native: "question.asked", Kind: grapnel.NotificationSent, Install: true,
+		In: "input.event.type=notification.type",
+	},
+	{
+		// Of MCP tools output is what the server sent. The result can be exchanged (seen
+		// live), and what is said to the model is put behind it.
+		Native: "tool.execute.after", Kind: grapnel.ToolAfter, Install: true,
+		In:  "input.tool=tool.name input.callID=tool.id input.args=tool.input output.output=tool.output output=tool.output",
+		Out: "block reason=reason output=tool.output context=context message=message",
+	},
+	{
+		// A tool that throws has no tool.execute.after (seen live): the plugin forwards the
+		// part that says so.
+		Native: "message.part.updated", Kind: grapnel.ToolFailed, Install: true,
+		In: "input.event.properties.part.tool=tool.name input.event.properties.part.callID=tool.id " +
+			"input.event.properties.part.state.input=tool.input input.event.properties.part.state.error=tool.output",
+		Out: "message=message",
+	},
+	{Native: "file.edited", Kind: grapnel.NativePrefix + "opencode.file.edited", Why: "tool.execute.after tells of the edit"},
+	{Native: "file.watcher.updated", Kind: grapnel.NativePrefix + "opencode.file.watcher.updated", Why: "is told of every file that changes"},
+	{
+		// Replaces what is kept of an answer (seen live); a person may have read it as it
+		// came. What is blocked is replaced by the reason.
+		Native: "experimental.text.complete", Kind: grapnel.ResponseBefore,
+		In: "output.text=model.response", Out: "block text=response text=reason:block message=message",
+		Why: "is told for every text of the model",
+	},
+	{
+		Native: "session.idle", Kind: grapnel.AgentAfter, Install: true, Out: "message=message", // the turn is over whatever is said
+	},
+	{Native: "session.error", Kind: grapnel.AgentFailed, Install: true, In: "input.event.properties.error.name=cause", Out: "message=message"},
+	{
+		Native: "experimental.session.compacting", Kind: grapnel.CompactBefore, Install: true, Out: "context=context message=message",
+	},
+	{Native: "experimental.compaction.autocontinue", Kind: grapnel.NativePrefix + "opencode.experimental.compaction.autocontinue", Why: opencodeChore},
+	{Native: "session.compacted", Kind: grapnel.CompactAfter, Install: true, Out: "message=message"},
+	{Native: "session.deleted", Kind: grapnel.SessionEnd, Install: true, In: "input.event.properties.info.directory=session.cwd"},
+	{Native: "dispose", Kind: grapnel.NativePrefix + "opencode.dispose", Why: opencodeChore},
+}
+
+// opencodeTools has the built-in tools.
+var opencodeTools = []ToolRow{
+	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/workdir")}},
+	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/filePath")}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/filePath"), contentAt("/content")}},
+	{
+		Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/filePath"), contentAt("/newString")},
+		Members: [][2]string{{"oldString", "old_string"}, {"replaceAll", "replace_all"}},
+	},
+	{Native: "multiedit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/filePath"), contentAt("/edits/*/newString")}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/patchText")},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "list", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "lsp", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/filePath")}},
+	{Native: "webfetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "websearch", Like: "WebSearch", Class: grapnel.ClassFetch},
+	{Native: "task", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "todowrite", Like: "TodoWrite", Class: grapnel.ClassTask},
+	{Native: "skill", Like: "Skill", Class: grapnel.ClassOther},
+	{Native: "question", Like: "AskUserQuestion", Class: grapnel.ClassOther},
+	{Native: "invalid", Class: grapnel.ClassOther}, // what the model called and there is not
+	{Native: "plan_exit", Class: grapnel.ClassOther},
+}
+
+func adaptOpenCode(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
+	find := finder{"": top}
+	switch row.Native {
+	case "chat.message":
+		var parts []json.RawMessage
+		_ = json.Unmarshal(find.at("output.parts"), &parts) // without parts there is no prompt
+		var texts []string
+		for _, part := range parts {
+			if p := split(part); text(p["type"]) == "text" && string(p["synthetic"]) != "true" {
+				texts = append(texts, text(p["text"]))
+			}
+		}
+		ev.Prompt = &grapnel.Prompt{Text: strings.Join(texts, "\n")}
+	case "session.created":
+		if text(find.at("input.event.properties.info.parentID")) != "" {
+			ev.Cause = "subagent"
+		}
+	case "message.part.updated":
+		if text(find.at("input.event.properties.part.state.status")) != "error" {
+			ev.Kind = grapnel.NativePrefix + "opencode.message.part.updated"
+			if ev.Tool.Name == "" {
+				ev.Tool = nil
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// QwenCode is the language of Qwen Code, a fork of Gemini CLI whose hooks have the
+// names and the payloads of Claude Code. "Seen live" below means version 0.24.4.
+//
+// Of two answers to one call the last permissionDecision counts, so an allow of a later
+// hook undoes a deny (seen live). That is why nothing but a decision is ever written: a
+// hook with no opinion that says allow would undo the deny of another. Exit code 2
+// without a text on stderr allows (seen live), so blocks are told by JSON.
+var QwenCode = &Dialect{
+	Name:    qwenName,
+	Title:   "Qwen Code",
+	Aliases: []string{"qwen"},
+	Events:  qwenEvents,
+	Tools:   qwenTools,
+	Speaks:  speaksQwen,
+	In: "session_id=session.id cwd=session.cwd transcript_path=session.transcript permission_mode=session.mode prompt_id=session.turn " +
+		"timestamp=time agent_id=subagent.id agent_type=subagent.type",
+	Blind:       "continue=block:false stopReason=reason decision=block:block reason=reason",
+	Adapt:       adaptQwen,
+	ReadOutcome: readQwenOutcome,
+	HookEnv:     qwenHookEnv,
+	Setup: &Setup{
+		Program: "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
+		Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
+		Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
+		// Whole seconds below 1000 are seconds since some version, and milliseconds before
+		// it; 1000 and more are milliseconds in all (seen live, and documented).
+		Unit: time.Millisecond, Comments: true, Vars: true,
+		Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
+		Undone: "a hook that runs later, of an extension or below ours in the file, undoes a block of ours when it answers allow",
+		Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},
+	},
+}
+
+const (
+	qwenName   = "qwen-code"
+	qwenPrefix = grapnel.NativePrefix + qwenName + "."
+
+	qwenSays  = "systemMessage=message "
+	qwenMore  = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
+	qwenBlock = "decision=block:block reason=reason "
+	qwenTool  = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id "
+	qwenStop  = "stop_hook_active=stop.active last_assistant_message=stop.last_message "
+)
+
+// qwenEvents has all events of 0.24.4, in the order of a session.
+var qwenEvents = []EventRow{
+	{
+		Native: "InstructionsLoaded", Kind: qwenPrefix + "InstructionsLoaded", In: "load_reason=cause",
+		Why: "fires for every instruction file of every session and takes no answer",
+	},
+	{
+		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
+		In: "source=cause model=session.model", Out: qwenSays + qwenMore,
+	},
+	{
+		// Fires for the results of tools, too: see adaptQwen.
+		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In: "prompt=prompt.text", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
+	},
+	{
+		// A command that the person wrote for prompts; blocking it is documented.
+		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true, Closed: true,
+		In: "prompt=prompt.text command_name=cause", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
+	},
+	{
+		// Fires after the person was asked, so an allow would say nothing but undo what
+		// others decided. A new input is documented and ignored, context does not reach
+		// the model, and continue:false blocks this call only (all seen live).
+		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
+		In: qwenTool,
+		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
+			"hookSpecificOutput.permissionDecisionReason=reason hookSpecificOutput.hookEventName=event " + qwenSays +
+			"<decision=block:block <decision=block:deny <continue=block:false <reason=reason <stopReason=reason",
+	},
+	{
+		// Fires when a person would be asked: to ask is to say nothing. A new input works,
+		// beside an allow (seen live).
+		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Closed: true,
+		In:  qwenTool,
+		Can: grapnel.Can{Beside: grapnel.Allow},
+		Out: "hookSpecificOutput.decision.behavior=block:deny hookSpecificOutput.decision.behavior=allow:allow " +
+			"hookSpecificOutput.decision.message=reason hookSpecificOutput.decision.updatedInput=tool.input " +
+			"hookSpecificOutput.hookEventName=event ask " + qwenSays,
+	},
+	{
+		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true,
+		In: qwenTool + "reason=cause",
+	},
+	{
+		// A block is ignored; continue:false puts an error in the place of the result, and
+		// the run goes on (seen live).
+		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
+		In: qwenTool + "tool_response=tool.output", Out: "continue=block:false stopReason=reason " + qwenSays + qwenMore,
+	},
+	{
+		// There is no block: feedback is context.
+		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
+		In: qwenTool + "error=tool.output", Out: "hookSpecificOutput.additionalContext=feedback hookSpecificOutput.hookEventName=event " + qwenSays,
+	},
+	{
+		// A block takes the place of the last result, and so does continue:false; the run
+		// goes on (seen live).
+		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true,
+		Out: qwenBlock + qwenSays + qwenMore,
+	},
+	{
+		Native: "MessageDisplay", Kind: qwenPrefix + "MessageDisplay", In: "displayed_text=model.response",
+		Why: "would start a process five times a second while text appears, and takes no answer",
+	},
+	{
+		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
+		In: "notification_type=notification.type title=notification.title message=notification.message",
+	},
+	{
+		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays + qwenMore, // documented
+	},
+	{
+		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
+		In: qwenStop + "agent_transcript_path=subagent.transcript", Out: qwenBlock + qwenSays,
+	},
+	{
+		// continue:false sends the agent on like a block (seen live), so a halt is to say
+		// nothing at all.
+		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
+		In: qwenStop, Out: qwenBlock + qwenSays + "<continue=block:false <stopReason=reason",
+	},
+	{
+		Native: "StopFailure", Kind: grapnel.AgentFailed, Install: true,
+		In: "error=cause last_assistant_message=stop.last_message",
+	},
+	{
+		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
+		In: "trigger=cause custom_instructions=compact.instructions", Out: qwenSays + qwenMore, // documented
+	},
+	{
+		Native: "PostCompact", Kind: grapnel.CompactAfter, Install: true,
+		In: "trigger=cause compact_summary=compact.summary",
+	},
+	{
+		// Fires twice: only before the list is written can it be blocked.
+		Native: "TodoCreated", Kind: grapnel.TaskBefore, Install: true,
+		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenSays,
+	},
+	{
+		Native: "TodoCompleted", Kind: grapnel.TaskAfter, Install: true,
+		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenSays,
+	},
+	{
+		Native: "SessionDelete", Kind: qwenPrefix + "SessionDelete", Install: true,
+	},
+	{
+		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause", // never without a terminal (seen live)
+	},
+}
+
+// qwenTools has the tools that take part in rules.
+var qwenTools = []ToolRow{
+	{Native: "run_shell_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/directory")}, Members: [][2]string{{"is_background", "run_in_background"}}},
+	{Native: "read_file", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), readsAt("/absolute_path")}},
+	{Native: "write_file", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
+	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}},
+	{Native: "notebook_edit", Like: "NotebookEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/notebook_path"), contentAt("/new_source")}},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "grep_search", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "list_directory", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "agent", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "todo_write", Like: "TodoWrite", Class: grapnel.ClassTask},
+	{Native: "skill", Like: "Skill", Class: grapnel.ClassOther},
+	{Native: "tool_search", Like: "ToolSearch", Class: grapnel.ClassOther},
+}
+
+// speaksQwen goes by where the transcript lies; where it was moved, by the time stamp,
+// which Claude Code does not give, beside the mode, which Gemini CLI does not give.
+func speaksQwen(top map[string]json.RawMessage) bool {
+	native := text(top["hook_event_name"])
+	if native == "" || foreign(top) {
+		return false
+	}
+	home := transcriptHome(top)
+	return home == ".qwen" || home == "" && top["timestamp"] != nil && top["permission_mode"] != nil && rowNamed(qwenEvents, native) != nil
+}
+
+func adaptQwen(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) (err error) {
+	switch row.Native {
+	case "UserPromptSubmit":
+		// The results of tools on their way to the model come as an empty prompt. It is
+		// nobody's: to block it would end the run in the middle, and whoever counts or
+		// judges prompts does not mean it.
+		if ev.Prompt.Text == "" && top["submitted_prompt"] == nil {
+			ev.Kind, ev.Prompt, ev.Can = qwenPrefix+"ToolResults", nil, &grapnel.Can{}
+		}
+	case "TodoCreated", "TodoCompleted":
+		if phase := text(top["phase"]); phase != "" && phase != "validation" {
+			ev.Can = &grapnel.Can{Message: true} // the list is written
+		}
+	case "PostToolBatch":
+		ev.Calls, err = readCalls(present(top["tool_calls"]), func(call map[string]json.RawMessage) (*grapnel.Tool, error) {
+			t, err := readTool(qwenTools, call, splitMCP(qwenName, text(call["tool_name"])))
+			if err == nil {
+				t.Failed = text(call["status"]) == "error"
+			}
+			return t, err
+		})
+	}
+	return err
+}
+
+// readQwenOutcome also reads JSON from stderr when nothing is on stdout, as Qwen Code
+// does after exit code 0 (seen live).
+func readQwenOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	if out.Exit == 0 && len(trim(out.Stdout)) == 0 && isObject(trim(out.Stderr)) {
+		out.Stdout = out.Stderr
+	}
+	d, _ := FindAgent(qwenName)
+	return d.readOutcomeTable(ev, out)
+}
+
+func qwenHookEnv(ev *grapnel.Event) []string {
+	dir := cmp.Or(ev.Session.Root, ev.Session.CWD)
+	agent := ""
+	if ev.Session.Subagent != nil {
+		agent = ev.Session.Subagent.ID
+	}
+	return variables(
+		[2]string{"QWEN_PROJECT_DIR", dir}, [2]string{"CLAUDE_PROJECT_DIR", dir}, [2]string{"GEMINI_PROJECT_DIR", dir}, [2]string{"QWEN_CODE_PROJECT_DIR", dir},
+		[2]string{"QWEN_CODE_SESSION_ID", ev.Session.ID}, [2]string{"QWEN_CODE_PROMPT_ID", ev.Session.Turn},
+		[2]string{"QWEN_CODE_AGENT_ID", agent}, [2]string{"QWEN_CODE_MODEL", ev.Session.Model},
+	)
+}

@@ -1,0 +1,720 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Most agents differ in names, not in kind. Their dialects are written as two tables
+// that are read in both directions: In for events, Out for answers. What a table cannot
+// say is in the dialect's Adapt and Finish.
+//
+// In is a list of MEMBER=PLACE. A member is one of the payload, with dots where it lies
+// deeper. A place is named as in the plain dialect: session.id, tool.input, prompt.text,
+// and so on (see place). "MEMBER=PLACE:text" says that the agent sends the JSON of the
+// value as a string, ":list" that it sends a list whose first element is the value, ":ms" that
+// it sends a time in milliseconds. Of two members with one place the first that is there counts.
+//
+// Out is a list of MEMBER=WORD. A member is one of the answer, with dots where it lies
+// deeper; stdout, stderr and exit are what a program has beside JSON. A word is one of
+//
+//	reason context message halt   the text of a block or of a question, and so on
+//	reason:block reason:ask       the same, of one of them only
+//	feedback                      the reason of a block and the context, as one text
+//	native:X                      what only this agent understands, if it is X: a string, an object, ...
+//	event                         the native name, where anything else is told beside it
+//	tool.input, response, ...     the new value of a field
+//	block:X ask:X allow:X halt:X  X, in that case; change:X where a new input is told
+//
+// A lone word, without a member, says that the agent does so without being told; a lone
+// block, that to tell its reason is to block. What begins with < is read from hooks and
+// never written.
+
+// tabled fills in the functions of a dialect that are told by its tables.
+func (d *Dialect) tabled() {
+	if d.ReadEvent == nil {
+		d.ReadEvent = d.readTable
+	}
+	if d.WriteVerdict == nil {
+		d.WriteVerdict = d.writeTable
+	}
+	if d.WriteEvent == nil {
+		d.WriteEvent = d.writeEventTable
+	}
+	if d.ReadOutcome == nil {
+		d.ReadOutcome = d.readOutcomeTable
+	}
+}
+
+// A pairing is one entry of a table.
+type pairing struct {
+	member string
+	word   string
+	arg    string // behind the colon
+	heard  bool   // only read
+}
+
+// each lists the entries of a table.
+func each(table string) []pairing {
+	words := strings.Fields(table)
+	list := make([]pairing, len(words))
+	for i, item := range words {
+		p := &list[i]
+		var ok bool
+		if p.member, p.word, ok = strings.Cut(item, "="); !ok {
+			p.member, p.word = "", item
+		}
+		p.member, p.heard = strings.CutPrefix(p.member, "<")
+		p.word, p.arg, _ = strings.Cut(p.word, ":")
+	}
+	return list
+}
+
+// can returns what the agent can be told: of a row with Out what that has words for.
+func (r *EventRow) can() *grapnel.Can {
+	if r.Out == "" {
+		return &r.Can
+	}
+	can := r.Can
+	for _, p := range each(r.Out) {
+		if p.heard {
+			continue
+		}
+		switch p.word {
+		case "block":
+			can.Block = true
+		case "ask":
+			can.Ask = true
+		case "allow":
+			can.Allow = true
+		case "halt":
+			can.Halt = true
+		case "feedback":
+			can.Block, can.Context = true, true
+		case "context":
+			can.Context = true
+		case "message":
+			can.Message = true
+		case "reason", "event", "change", "native":
+		default:
+			if f := grapnel.Field(p.word); !slices.Contains(can.Change, f) {
+				can.Change = append(slices.Clip(can.Change), f)
+			}
+		}
+	}
+	return &can
+}
+
+// Permits returns what the agent can be told about an event of the row.
+func (r *EventRow) Permits() grapnel.Can { return *r.can() }
+
+// at returns what stands at a path of an object, or nil.
+func at(top map[string]json.RawMessage, path string) json.RawMessage {
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		return present(top[name])
+	}
+	return at(split(top[name]), rest)
+}
+
+// A finder finds what stands at paths of an object, and takes each object apart once: a
+// tool's input may hold a file of megabytes.
+type finder map[string]map[string]json.RawMessage
+
+func (f finder) at(path string) json.RawMessage {
+	i := strings.LastIndexByte(path, '.')
+	parent := path[:max(i, 0)]
+	if _, known := f[parent]; !known {
+		f[parent] = split(f.at(parent))
+	}
+	return present(f[parent][path[i+1:]])
+}
+
+// put sets what stands at a path.
+func (m *members) put(path string, value json.RawMessage) {
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		m.set(name, value)
+		return
+	}
+	inner := membersOf(m.get(name))
+	inner.put(rest, value)
+	m.set(name, inner.raw())
+}
+
+// need returns the part that p points to, made if there is none.
+func need[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
+
+// place returns a pointer to what the plain dialect calls by a name: to a string, a
+// bool, a time or raw JSON. It makes the part of the event that holds it.
+func place(ev *grapnel.Event, name string) any {
+	switch name {
+	case "time":
+		return &ev.Time
+	case "cause":
+		return &ev.Cause
+	case "session.id":
+		return &ev.Session.ID
+	case "session.cwd":
+		return &ev.Session.CWD
+	case "session.root":
+		return &ev.Session.Root
+	case "session.transcript":
+		return &ev.Session.Transcript
+	case "session.model":
+		return &ev.Session.Model
+	case "session.mode":
+		return &ev.Session.Mode
+	case "session.turn":
+		return &ev.Session.Turn
+	case "session.user":
+		return &ev.Session.User
+	case "session.channel":
+		return &ev.Session.Channel
+	case "agent.version":
+		return &ev.Agent.Version
+	case "subagent.id":
+		return &need(&ev.Session.Subagent).ID
+	case "subagent.type":
+		return &need(&ev.Session.Subagent).Type
+	case "subagent.transcript":
+		return &need(&ev.Session.Subagent).Transcript
+	case "prompt.text":
+		return &need(&ev.Prompt).Text
+	case "prompt.system":
+		return &need(&ev.Prompt).System
+	case "tool.id":
+		return &need(&ev.Tool).ID
+	case "tool.name":
+		return &need(&ev.Tool).Name
+	case "tool.input":
+		return &need(&ev.Tool).Input
+	case "tool.output":
+		return &need(&ev.Tool).Output
+	case "tool.failed":
+		return &need(&ev.Tool).Failed
+	case "mcp.server":
+		return &need(&need(&ev.Tool).MCP).Server
+	case "mcp.tool":
+		return &need(&need(&ev.Tool).MCP).Tool
+	case "stop.active":
+		return &need(&ev.Stop).Active
+	case "stop.last_message":
+		return &need(&ev.Stop).LastMessage
+	case "message.id":
+		return &need(&ev.Message).ID
+	case "message.role":
+		return &need(&ev.Message).Role
+	case "message.channel":
+		return &need(&ev.Message).Channel
+	case "message.content":
+		return &need(&ev.Message).Content
+	case "message.raw":
+		return &need(&ev.Message).Raw
+	case "model.request":
+		return &need(&ev.Model).Request
+	case "model.response":
+		return &need(&ev.Model).Response
+	case "compact.instructions":
+		return &need(&ev.Compact).Instructions
+	case "compact.summary":
+		return &need(&ev.Compact).Summary
+	case "task.id":
+		return &need(&ev.Task).ID
+	case "task.subject":
+		return &need(&ev.Task).Subject
+	case "task.description":
+		return &need(&ev.Task).Description
+	case "notification.type":
+		return &need(&ev.Notification).Type
+	case "notification.title":
+		return &need(&ev.Notification).Title
+	case "notification.message":
+		return &need(&ev.Notification).Message
+	case "config.source":
+		return &need(&ev.Config).Source
+	case "config.file":
+		return &need(&ev.Config).File
+	}
+	panic("dialect: no place " + name) // a test reads all tables
+}
+
+// judged are the places that guards look at. What stands there in a wrong type is an
+// error, for a guard would look past it.
+var judged = []string{"tool.name", "prompt.text", "message.content"}
+
+func (d *Dialect) readTable(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
+	ev, find := &grapnel.Event{}, finder{"": top}
+	if err := read(ev, d.In, find); err != nil {
+		return nil, err
+	}
+	if s := ev.Session.Subagent; s != nil && s.ID == "" {
+		ev.Session.Subagent = nil // a type alone is how the main agent was started
+	}
+	if row == nil {
+		return ev, nil
+	}
+	if err := read(ev, row.In, find); err != nil {
+		return nil, err
+	}
+	ev.Kind = row.Kind
+	if d.Adapt != nil {
+		if err := d.Adapt(row, top, ev); err != nil {
+			return nil, err
+		}
+	}
+	if t := ev.Tool; t != nil && ev.Kind == row.Kind && row.Failed != "" && t.Failed {
+		ev.Kind = row.Failed
+	}
+	return ev, d.adopt(ev)
+}
+
+// adopt fills in what is known of a call by the agent's tables.
+func (d *Dialect) adopt(ev *grapnel.Event) error {
+	t := ev.Tool
+	if t == nil {
+		return nil
+	}
+	if t.Name == "" && t.MCP != nil && t.MCP.Tool != "" {
+		t.Name = spellMCP(d.Name, t.MCP)
+	}
+	if t.Name == "" {
+		return errors.New("it does not name its tool")
+	}
+	if t.MCP == nil && toolNamed(d.Tools, t.Name) == nil {
+		t.MCP = splitMCP(d.Name, t.Name)
+	}
+	t.Failed = t.Failed || ev.Kind == grapnel.ToolFailed
+	t.Class, t.Facts = classify(d.Tools, t)
+	t.Derive()
+	return nil
+}
+
+// read fills in an event by a table.
+func read(ev *grapnel.Event, table string, in finder) error {
+	for _, p := range each(table) {
+		raw := in.at(p.member)
+		switch p.arg {
+		case "text":
+			if inner, ok := unquote(raw); ok && json.Valid([]byte(inner)) {
+				raw = trim([]byte(inner))
+			}
+		case "list":
+			raw = first(raw)
+		}
+		if raw == nil && !strings.HasPrefix(p.word, "tool.") && !slices.Contains(judged, p.word) {
+			continue
+		}
+		switch to := place(ev, p.word).(type) {
+		case *string:
+			s, ok := unquote(raw)
+			if !ok && raw != nil && slices.Contains(judged, p.word) {
+				return fmt.Errorf("%s is %s, not a string", p.member, kindOf(raw))
+			}
+			if !ok && raw != nil && raw[0] != '{' && raw[0] != '[' {
+				s = string(raw) // a number that serves as a name
+			}
+			*to = cmp.Or(*to, s)
+		case *bool:
+			*to = *to || flag(raw)
+		case *time.Time:
+			*to = when(raw)
+		case *json.RawMessage:
+			var err error
+			if p.word == "tool.input" {
+				raw, err = readInput(p.member, raw)
+			}
+			if err != nil {
+				return err
+			}
+			if *to == nil {
+				*to = raw
+			}
+		}
+	}
+	return nil
+}
+
+// first returns the first element of a list, or nil.
+func first(raw json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	if len(raw) == 0 || raw[0] != '[' || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return nil
+	}
+	return present(list[0])
+}
+
+// when reads a time: RFC 3339, or milliseconds since 1970.
+func when(raw json.RawMessage) time.Time {
+	if ms, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return time.UnixMilli(ms).UTC()
+	}
+	at, _ := time.Parse(time.RFC3339, text(raw)) // the zero time where it is none
+	return at
+}
+
+func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
+	if row == nil {
+		if ev.Kind != "" || v.Decision != grapnel.Block {
+			return d.say(nil) // nobody knows what the agent makes of an answer
+		}
+		row = &EventRow{Out: d.Blind}
+	}
+	t := tell(row, ev, v)
+	if t.ask && t.reason != "" && slices.Contains(strings.Fields(row.Out), "ask") {
+		t.warn(t.reason) // the question is asked without a word of ours: this is why it should be read
+	}
+	_, changed := t.changes[grapnel.FieldInput]
+	changed = changed && !t.block && slices.Contains(t.can.Change, grapnel.FieldInput)
+	var out members
+	for _, p := range each(row.Out) {
+		var value json.RawMessage
+		said := ""
+		if p.heard {
+			continue
+		}
+		switch p.word {
+		case "block":
+			value = literal(t.block, p.arg)
+		case "ask":
+			value = literal(t.ask, p.arg)
+		case "allow":
+			value = literal(t.allow, p.arg)
+		case "change":
+			value = literal(changed, p.arg)
+		case "halt":
+			if value = literal(t.halt != "", p.arg); p.arg == "" {
+				value, said = nil, t.halt
+			}
+		case "reason":
+			if t.block && p.arg != "ask" || t.ask && (p.arg == "ask" || p.arg == "" && strings.Contains(row.Out, "=ask:")) {
+				said = t.reason
+			}
+		case "feedback":
+			if said = t.context; t.block {
+				said = strings.TrimSuffix(t.reason+"\n"+t.context, "\n")
+			}
+		case "context":
+			if c := contractFor(ev); c == nil || !c.Context {
+				said = text(v.Native[d.Name+"."+p.member])
+			} else {
+				said = t.context
+			}
+		case "native":
+			if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == nativeKinds[p.arg] {
+				value = raw
+			}
+		case "message":
+			said = t.message
+		case "event":
+		case string(grapnel.FieldInput):
+			if changed {
+				value = asSent(at(split(ev.Native), inputMember(d, row)), t.change(grapnel.FieldInput))
+			}
+		default:
+			if f := grapnel.Field(p.word); !t.block {
+				value = t.change(f)
+			}
+		}
+		if said != "" {
+			value = quote(said)
+		}
+		if p.member != "" && value != nil {
+			out.put(p.member, value)
+		}
+	}
+	if d.Finish != nil {
+		d.Finish(row, ev, &t, &out)
+	}
+	for _, p := range each(row.Out) { // beside what is told
+		if parent := p.member[:max(strings.LastIndexByte(p.member, '.'), 0)]; p.word == "event" && at(out.byName(), parent) != nil {
+			out.put(p.member, quote(row.Native))
+		}
+	}
+	return d.say(out)
+}
+
+// nativeKinds are the types of what only one agent understands.
+var nativeKinds = map[string]string{"string": "a string", "object": "an object", "list": "an array", "bool": "a boolean"}
+
+// say makes the reply of an answer: some of its members are not JSON.
+func (d *Dialect) say(out members) Reply {
+	var reply Reply
+	var wire members
+	plain := false
+	for _, e := range out {
+		switch e.name {
+		case "stdout":
+			reply.Stdout, plain = append([]byte(text(e.value)), '\n'), true
+		case "stderr":
+			reply.Stderr = append([]byte(text(e.value)), '\n')
+		case "exit":
+			reply.Exit, _ = strconv.Atoi(string(e.value))
+		default:
+			wire = append(wire, e)
+		}
+	}
+	switch {
+	case plain:
+	case len(wire) > 0:
+		reply.Stdout = append(wire.raw(), '\n')
+	case reply.Exit == 0 && d.Void != "":
+		reply.Stdout = []byte(d.Void + "\n")
+	}
+	return reply
+}
+
+// literal returns what is told in a case: true, false, a number, or a word.
+func literal(is bool, word string) json.RawMessage {
+	switch {
+	case !is || word == "":
+		return nil
+	case json.Valid([]byte(word)):
+		return json.RawMessage(word)
+	}
+	return quote(word)
+}
+
+// inputMember is where the payload of an event has the input of its tool.
+func inputMember(d *Dialect, row *EventRow) string {
+	for _, table := range []string{row.In, d.In} {
+		for _, p := range each(table) {
+			if p.word == string(grapnel.FieldInput) {
+				return p.member
+			}
+		}
+	}
+	return "tool_input"
+}
+
+// asSent writes a changed input in the way in which the agent sent the original.
+func asSent(original, input json.RawMessage) json.RawMessage {
+	if len(original) > 0 && original[0] == '"' {
+		return quote(string(input))
+	}
+	return input
+}
+
+// writeEventTable writes an event for a hook program. What the agent sent itself stays
+// as it was, but for what earlier hooks have changed.
+func (d *Dialect) writeEventTable(ev *grapnel.Event) ([]byte, error) {
+	row, err := eventRow(d.Events, d.Name, ev)
+	if err != nil {
+		return nil, err
+	}
+	return d.writeRow(row, ev)
+}
+
+// writeRow writes an event under one of the agent's events.
+func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
+	now := *ev
+	var m members
+	own := ev.Agent.Name == d.Name && isObject(trim(ev.Native))
+	if len(ev.Calls) > 0 && !own { // no table has words for a list of calls
+		return nil, fmt.Errorf("cannot write %s for a hook of %s: the calls cannot be told in its words", ev.Kind, d.Name)
+	}
+	if own {
+		m = membersOf(ev.Native)
+	} else {
+		m.text(cmp.Or(d.NamedAt, "hook_event_name"), cmp.Or(row.Wire, row.Native))
+	}
+	if ev.Tool != nil {
+		r, err := render(ev, ev.Tool, d.Name)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write %s for a hook of %s: %w", ev.Kind, d.Name, err)
+		}
+		tool := *ev.Tool
+		tool.Name, tool.Input = r.name, r.input.raw()
+		now.Tool = &tool
+	}
+	if ev.Session.Subagent != nil {
+		sub := *ev.Session.Subagent
+		now.Session.Subagent = &sub
+	}
+	was := &grapnel.Event{}
+	if own {
+		// Where the payload already says what the event says, it is left as it is.
+		if before, _, err := d.read(Input{Payload: ev.Native, Event: row.Native}); err == nil {
+			was = before
+		}
+	}
+	have := finder{"": m.byName()}
+	for _, table := range []string{d.In, row.In} {
+		done := map[string]bool{}
+		for _, p := range each(table) {
+			value := written(place(&now, p.word))
+			if have.at(p.member) == nil && named(have, table, p.word) {
+				continue // the agent calls it by another of its names
+			}
+			if done[p.word] || value == nil || own && string(value) == string(written(place(was, p.word))) {
+				continue
+			}
+			done[p.word] = true
+			switch {
+			case p.arg == "list":
+				value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
+			case p.arg == "ms":
+				value = strconv.AppendInt(nil, now.Time.UnixMilli(), 10)
+			case p.arg == "text" || p.word == "tool.input" && asSent(at(split(ev.Native), p.member), value)[0] == '"':
+				value = quote(string(value))
+			}
+			m.put(p.member, value)
+		}
+	}
+	return m.line()
+}
+
+// named reports whether one of the members that a table pairs with a place is there.
+func named(have finder, table, place string) bool {
+	for _, p := range each(table) {
+		if p.word == place && have.at(p.member) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// written returns what stands in a place as JSON, nil for nothing.
+func written(place any) json.RawMessage {
+	switch from := place.(type) {
+	case *string:
+		if *from != "" {
+			return quote(*from)
+		}
+	case *bool:
+		return json.RawMessage(strconv.FormatBool(*from))
+	case *time.Time:
+		if !from.IsZero() {
+			return quote(from.Format(time.RFC3339Nano))
+		}
+	case *json.RawMessage:
+		return *from
+	}
+	return nil
+}
+
+// readOutcomeTable reads what a hook program of the agent answered to ev. Exit code 2
+// blocks, silent or not; other codes than 0 are errors, where the dialect's Exits does
+// not say otherwise, and what JSON says beside them counts too.
+func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
+	var o grapnel.Outcome
+	row, err := eventRow(d.Events, d.Name, ev)
+	if err != nil {
+		return o, err
+	}
+	stdout := trim(out.Stdout)
+	var bad error
+	switch {
+	case isObject(stdout) && json.Valid(stdout):
+		bad = d.heed(&o, row, ev, split(stdout))
+	case isObject(stdout):
+		bad = errors.New("cannot heed its answer: it begins like a JSON object and is none (nothing else may stand on stdout)")
+	case len(stdout) > 0 && out.Exit == 0 && strings.Contains(row.Out, "stdout=context"):
+		o.Context = []string{string(stdout)}
+	case len(stdout) > 0 && out.Exit == 0:
+		plainText(&o, ev, string(stdout))
+	}
+	said := strings.TrimSpace(string(out.Stderr))
+	if out.Exit == 0 {
+		return o, bad
+	}
+	for _, p := range each(cmp.Or(d.Exits, "2=block")) {
+		if code, _ := strconv.Atoi(p.member); code != out.Exit {
+			continue
+		}
+		switch p.word {
+		case "block":
+			o.Decision, o.Reason = grapnel.Block, cmp.Or(o.Reason, said)
+		case "halt":
+			o.Halt = cmp.Or(o.Halt, said, "stopped by a hook")
+		}
+		return o, bad
+	}
+	return o, errors.Join(failure(out), bad)
+}
+
+// heed adds what the JSON of an answer says to o.
+func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[string]json.RawMessage) error {
+	stops, stopped, why := false, false, "" // a table may have a sign, a text, or both
+	byReason := false
+	for _, p := range each(row.Out) {
+		stops = stops || p.word == "halt" && p.arg != ""
+		byReason = byReason || p.word == "block" && p.member == ""
+		raw := at(top, p.member)
+		if raw == nil {
+			continue
+		}
+		is := p.arg != "" && (string(raw) == p.arg || text(raw) == p.arg)
+		switch p.word {
+		case "block":
+			if is {
+				o.Decision = grapnel.Block
+			}
+		case "ask":
+			if is {
+				o.Decision = max(o.Decision, grapnel.Ask)
+			}
+		case "allow":
+			if is {
+				o.Decision = max(o.Decision, grapnel.Allow)
+			}
+		case "halt":
+			stopped = stopped || is
+			if p.arg == "" {
+				why = text(raw)
+			}
+		case "reason":
+			o.Reason = cmp.Or(o.Reason, text(raw))
+		case "context", "feedback":
+			c := contractFor(ev)
+			switch more := said(raw); {
+			case more == "":
+			case c != nil && c.Context:
+				o.Context = append(o.Context, more)
+			default: // other agents add nothing there
+				native(o, d.Name, p.member, quote(more))
+			}
+		case "native":
+			native(o, d.Name, p.member, raw)
+		case "message":
+			o.Message = text(raw)
+		case "event", "change":
+		case string(grapnel.FieldInput):
+			input, err := readInput(p.member, raw)
+			if err == nil {
+				err = changeOrAsk(o, ev, d.Name, input)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot heed its answer: %w", err)
+			}
+		default:
+			set(o, grapnel.Field(p.word), raw)
+		}
+	}
+	switch {
+	case stopped:
+		o.Halt = cmp.Or(why, o.Reason, "stopped by a hook")
+	case !stops:
+		o.Halt = why
+	}
+	if byReason && o.Reason != "" {
+		o.Decision = grapnel.Block
+	}
+	if o.Decision == grapnel.Block {
+		o.Set, o.Patch = nil, nil // what is blocked is not changed
+	}
+	return nil
+}
