@@ -5,6 +5,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func TestTables(t *testing.T) {
 		}
 		checkParts(t, filepath.Join("agents", agent.Name+".md"), map[string]string{
 			"settings": settingsTable(t, &agent),
-			"events":   agentEvents(d, &agent),
+			"events":   agentEvents(d),
 			"tools":    agentTools(d),
 		})
 	}
@@ -231,37 +232,46 @@ func senders(kind grapnel.Kind) string {
 func settingsTable(t *testing.T, a *install.Agent) string {
 	t.Helper()
 	file := func(scope install.Scope, env map[string]string) string {
-		name, err := a.Settings(scope, "/HOME", "/PROJECT", func(name string) string { return env[name] })
-		if err != nil {
+		base := map[install.Scope]string{install.User: "/HOME", install.Project: "/PROJECT", install.Managed: "/"}[scope]
+		name, err := a.Settings(scope, base, func(name string) string { return env[name] })
+		if errors.Is(err, install.ErrUsage) {
+			return "-"
+		} else if err != nil {
 			t.Fatal(err)
 		}
-		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.MovedBy).Replace(name))
+		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.Setup.MovedBy).Replace(name))
 	}
 	const command = "/path/to/grapnel-hook"
 	installed := install.Hook{Program: command, ID: "TOKEN"}.Command(*a, "EVENT")
 	rows := [][]string{
 		{"name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", "))},
 		{"settings, `--scope user`", file(install.User, nil)},
-		{"the same with `" + a.MovedBy + "` set", file(install.User, map[string]string{a.MovedBy: "/MOVED"})},
 		{"settings, `--scope project`", file(install.Project, nil)},
-		{"comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[a.Comments]},
+		{"settings, `--scope managed`", file(install.Managed, nil)},
+		{"comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[a.Setup.Comments]},
 		{"the command in them", code(installed)},
 		{"how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout)},
 	}
+	if moved := a.Setup.MovedBy; moved != "" {
+		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
+	}
 	for _, ev := range a.Events {
-		if ev.Longest > 0 {
-			rows = append(rows, []string{"the same at `" + ev.Name + "`", fmt.Sprintf("%v", ev.Longest)})
+		if ev.Wait > 0 {
+			rows = append(rows, []string{"the same at `" + ev.Native + "`", fmt.Sprintf("%v", ev.Wait)})
 		}
 	}
 	failClosed := "cannot be told: it goes on without an answer"
-	if a.OnFailure {
+	if strings.Contains(a.Setup.Entry, "$closed") {
 		var names []string
 		for _, ev := range a.Events {
-			if ev.FailClosed {
-				names = append(names, code(ev.Name))
+			if ev.Closed {
+				names = append(names, code(ev.Native))
 			}
 		}
-		failClosed = fmt.Sprintf("from %s on, at %s", a.OnFailureSince, list(names...))
+		failClosed = "at " + list(names...)
+		if since := a.Setup.ClosedSince; since != "" {
+			failClosed = fmt.Sprintf("from %s on, %s", since, failClosed)
+		}
 	}
 	return table([]string{"what", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
 }
@@ -276,7 +286,7 @@ func codes(words []string) []string {
 
 // agentEvents says of each event of an agent what it can be told, and what not
 // although the event permits it.
-func agentEvents(d *dialect.Dialect, a *install.Agent) string {
+func agentEvents(d *dialect.Dialect) string {
 	var rows [][]string
 	for i := range d.Events {
 		row := &d.Events[i]
@@ -284,7 +294,7 @@ func agentEvents(d *dialect.Dialect, a *install.Agent) string {
 		if row.Failed != "" {
 			kinds += ", " + code(row.Failed) + " when the tool failed"
 		}
-		rows = append(rows, []string{code(row.Native), kinds, canBeTold(row), cannotBeTold(row), installed(row, a)})
+		rows = append(rows, []string{code(row.Native), kinds, canBeTold(row), cannotBeTold(row), installed(row)})
 	}
 	return table([]string{"its event", "in a policy", "can be told", "cannot be told", "installed"}, rows)
 }
@@ -300,7 +310,7 @@ func contractOf(row *dialect.EventRow) *grapnel.Contract {
 }
 
 func canBeTold(row *dialect.EventRow) string {
-	can := &row.Can
+	can := row.Permits()
 	changed := ""
 	if len(can.Change) > 0 {
 		var fields []string
@@ -317,7 +327,7 @@ func canBeTold(row *dialect.EventRow) string {
 }
 
 func cannotBeTold(row *dialect.EventRow) string {
-	c, can := contractOf(row), &row.Can
+	c, can := contractOf(row), row.Permits()
 	words := []string{
 		when(c.Blocks != grapnel.BlockNothing && !can.Block, "block"),
 		when(c.Permit && !can.Ask, "ask"),
@@ -330,7 +340,7 @@ func cannotBeTold(row *dialect.EventRow) string {
 	return list(words...)
 }
 
-func installed(row *dialect.EventRow, a *install.Agent) string {
+func installed(row *dialect.EventRow) string {
 	budget := ""
 	if row.Budget > 0 {
 		budget = fmt.Sprintf("; all hooks together have %v", row.Budget.Round(100*time.Millisecond))
@@ -338,7 +348,7 @@ func installed(row *dialect.EventRow, a *install.Agent) string {
 	if row.Install {
 		return "yes" + budget
 	}
-	if slices.ContainsFunc(a.Events, func(ev install.Event) bool { return ev.Name == row.Native && ev.Never != "" }) {
+	if row.Never {
 		return "never: " + row.Why + budget
 	}
 	return "when a policy listens: " + row.Why + budget

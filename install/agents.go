@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,146 +10,41 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // A Scope says whose settings an installation goes into.
 type Scope string
 
-// The scopes. Managed layers are not written yet.
+// The scopes.
 const (
 	User    Scope = "user"    // every project of the user
 	Project Scope = "project" // one project, for everybody who has its files
+	Managed Scope = "managed" // every user of the machine; only root can write it, and nobody else can take it away
 )
 
-// An Agent is a row of the table of agents: what has to be known of an agent to
-// put entries into its settings and to take them out again.
-type Agent struct {
-	Name    string   // in policies, on command lines, in records
-	Title   string   // as its makers write it
-	Aliases []string // short forms of Name that people may type
-	Program string   // what is looked up on PATH
+// An Agent is one that Grapnel can be installed into: a dialect that says, in its
+// Setup, where the agent keeps its hooks. Everything that is known of an agent stands
+// in its dialect.
+type Agent struct{ *dialect.Dialect }
 
-	Folder      string // holds settings.json, below the home directory and below a project
-	MovedBy     string // variable that moves the settings of the user
-	MovesFolder bool   // the variable names Folder itself; otherwise the directory above it
-
-	Comments bool          // the agent's parser accepts comments; trailing commas are fatal to all of them
-	Unit     time.Duration // of a timeout in the settings
-
-	// Anonymous is set where other agents load the same file. The command then
-	// does not say who calls it and for what: the payload does.
-	Anonymous bool
-	Matcher   string // of our groups; empty leaves it out
-	Label     string // name of our entries; empty leaves it out
-
-	OnFailure      bool   // an entry can ask for a block when the hook fails
-	OnFailureSince string // first version that heeds it
-
-	// Before this version, an event that the agent does not know made it ignore
-	// the whole file, the permission rules in it included. Empty: never did.
-	StrictBefore string
-
-	Events []Event // in the order of a session
-
-	// notes names what in a settings file switches hooks off or changes how
-	// they run.
-	notes func(*document) []string
+// Agents returns the agents that Grapnel can be installed into.
+func Agents() []Agent {
+	var agents []Agent
+	for _, d := range dialect.Dialects {
+		if d.Setup != nil {
+			agents = append(agents, Agent{d})
+		}
+	}
+	return agents
 }
-
-// An Event is one event of an agent, by the agent's own name.
-type Event struct {
-	Name string
-
-	// Not says why the event is installed only when a policy listens to it.
-	// Empty: it is part of the default set.
-	Not string
-	// Never says why the event is not installed at all.
-	Never string
-
-	// Since is the first version that knows the event; empty means not before
-	// Agent.StrictBefore.
-	Since      string
-	Longest    time.Duration // the agent waits no longer; zero: no such limit
-	FailClosed bool          // asked to block on failure, where the user wants that and the agent can
-}
-
-// agents is the table. Facts come from Claude Code 2.1.329 and Gemini CLI
-// 0.61.0, tried live, and from the changelog of Claude Code for Since.
-var agents = []Agent{
-	{
-		Name: "claude-code", Title: "Claude Code", Aliases: []string{"claude"}, Program: "claude",
-		Folder: ".claude", MovedBy: "CLAUDE_CONFIG_DIR", MovesFolder: true,
-		Unit:      time.Second,
-		Anonymous: true, // Cursor runs the hooks it finds here, too
-		OnFailure: true, OnFailureSince: "2.1.295",
-		StrictBefore: "2.1.101",
-		notes:        claudeNotes,
-		Events: []Event{
-			{Name: "SessionStart", Since: "1.0.62"},
-			{Name: "Setup", Since: "2.1.10"},
-			{Name: "InstructionsLoaded", Since: "2.1.69", Not: "fires for every instruction file of every session and takes no answer"},
-			{Name: "UserPromptSubmit", Since: "1.0.54", FailClosed: true},
-			{Name: "UserPromptExpansion"},
-			{Name: "MessageDisplay", Not: "would start a process for every message that is shown"},
-			{Name: "PreToolUse", Since: "1.0.38", FailClosed: true},
-			{Name: "PermissionRequest", Since: "2.0.45", FailClosed: true},
-			{Name: "PermissionDenied", Since: "2.1.89"},
-			{Name: "PostToolUse", Since: "1.0.38"},
-			{Name: "PostToolUseFailure"},
-			{Name: "PostToolBatch"},
-			{Name: "Notification", Since: "1.0.38"},
-			{Name: "SubagentStart", Since: "2.0.43"},
-			{Name: "SubagentStop", Since: "1.0.41"},
-			{Name: "Stop", Since: "1.0.38"},
-			{Name: "StopFailure", Since: "2.1.78"},
-			{Name: "TaskCreated", Since: "2.1.84"},
-			{Name: "TaskCompleted", Since: "2.1.33"},
-			{Name: "TeammateIdle", Since: "2.1.33"},
-			{Name: "PreCompact", Since: "1.0.48"},
-			{Name: "PostCompact", Since: "2.1.76"},
-			{Name: "PreModelSwitch"},
-			{Name: "PostModelSwitch"},
-			{Name: "ConfigChange", Since: "2.1.49"},
-			{Name: "CwdChanged", Since: "2.1.83"},
-			{Name: "FileChanged", Since: "2.1.83", Not: "its matcher is the list of files to watch, and a general entry has none"},
-			{Name: "DirectoryAdded"},
-			{Name: "WorktreeCreate", Never: "an entry replaces the agent's own git work, and without a path from it the session ends"},
-			{Name: "WorktreeRemove", Since: "2.1.50"},
-			{Name: "Elicitation", Since: "2.1.76"},
-			{Name: "ElicitationResult", Since: "2.1.76"},
-			{Name: "SessionEnd", Since: "1.0.85", Longest: 3 * time.Second}, // the person waits for the shell prompt
-		},
-	},
-	{
-		Name: "gemini-cli", Title: "Gemini CLI", Aliases: []string{"gemini"}, Program: "gemini",
-		Folder: ".gemini", MovedBy: "GEMINI_CLI_HOME",
-		Comments: true,
-		Unit:     time.Millisecond,
-		Matcher:  "*",
-		notes:    geminiNotes,
-		Label:    "grapnel", // /hooks disable and hooksConfig.disabled know entries by it
-		Events: []Event{
-			{Name: "SessionStart"},
-			{Name: "BeforeAgent"},
-			{Name: "PreCompress", Not: "fires before every call of the model, compressed or not"},
-			{Name: "BeforeModel", Not: "would start a process for every call of the model"},
-			{Name: "BeforeToolSelection", Not: "any answer rewrites the tool configuration of the call"},
-			{Name: "AfterModel", Not: "would start a process for every chunk of a response"},
-			{Name: "BeforeTool"},
-			{Name: "Notification"},
-			{Name: "AfterTool"},
-			{Name: "AfterAgent"},
-			{Name: "SessionEnd"},
-		},
-	},
-}
-
-// Agents returns the table of agents that Grapnel can be installed into.
-func Agents() []Agent { return slices.Clone(agents) }
 
 // Lookup finds an agent by its name or one of its aliases. The error matches
 // ErrUsage and names those there are.
-func Lookup(name string) (Agent, error) {
+func Lookup(name string) (Agent, error) { return lookup(Agents(), name) }
+
+func lookup(agents []Agent, name string) (Agent, error) {
 	var known []string
 	for _, a := range agents {
 		if name == a.Name || slices.Contains(a.Aliases, name) {
@@ -159,40 +55,89 @@ func Lookup(name string) (Agent, error) {
 	return Agent{}, usagef("unknown agent %q, there are %s", name, strings.Join(known, ", "))
 }
 
-// Settings returns the absolute path of the file that holds the agent's
-// settings of the scope. The file need not exist.
-func (a Agent) Settings(scope Scope, home, project string, env func(string) string) (string, error) {
-	folder, what := filepath.Join(home, a.Folder), "the home directory"
-	switch moved := env(a.MovedBy); {
-	case scope == Project:
-		folder, what = filepath.Join(project, a.Folder), "the project directory"
-	case scope != User:
+// Settings returns the absolute path of the file that holds the agent's hooks of the
+// scope: for a user below the home directory base, for a project below its root base,
+// and for a managed one below base, which is / but in tests. The file need not exist.
+// An agent without such a layer is an error that matches ErrUsage.
+func (a Agent) Settings(scope Scope, base string, env func(string) string) (string, error) {
+	rel := map[Scope]string{User: a.Setup.User, Project: a.Setup.Project, Managed: a.managed()}[scope]
+	switch {
+	case scope != User && scope != Project && scope != Managed:
 		return "", scopeError(scope)
-	case moved != "" && a.MovesFolder:
-		folder, what = moved, "$"+a.MovedBy
-	case moved != "":
-		folder, what = filepath.Join(moved, a.Folder), "$"+a.MovedBy
+	case rel == "":
+		var scopes []string
+		for _, s := range []struct {
+			scope Scope
+			file  string
+		}{{User, a.Setup.User}, {Project, a.Setup.Project}, {Managed, a.managed()}} {
+			if s.file != "" {
+				scopes = append(scopes, string(s.scope))
+			}
+		}
+		return "", usagef("%s has no %s hooks here, there are --scope %s", a.Title, scope, strings.Join(scopes, " and "))
 	}
-	if !filepath.IsAbs(folder) {
-		return "", fmt.Errorf("cannot find the settings of %s: %s must be an absolute path, got %q", a.Title, what, folder)
+	return a.below(scope, base, rel, env)
+}
+
+// below finds a file of the agent, which is written as in Setup.
+func (a Agent) below(scope Scope, base, rel string, env func(string) string) (string, error) {
+	what := map[Scope]string{User: "the home directory", Project: "the project directory", Managed: "the root of the system"}[scope]
+	if rest, inside := strings.CutPrefix(rel, a.Setup.Moves); scope == User && a.Setup.MovedBy != "" && inside && env(a.Setup.MovedBy) != "" {
+		base, rel, what = env(a.Setup.MovedBy), rest, "$"+a.Setup.MovedBy
 	}
-	return filepath.Join(folder, "settings.json"), nil
+	if !filepath.IsAbs(base) {
+		return "", fmt.Errorf("cannot find the settings of %s: %s must be an absolute path, got %q", a.Title, what, base)
+	}
+	if volume := filepath.VolumeName(filepath.FromSlash(rel)); volume != "" { // of Windows
+		if base == systemRoot {
+			return filepath.FromSlash(rel), nil
+		}
+		rel = strings.TrimPrefix(filepath.FromSlash(rel), volume)
+	}
+	return filepath.Join(base, filepath.FromSlash(rel)), nil
+}
+
+// systemRoot is what a managed installation lies below.
+const systemRoot = "/"
+
+// managed is the file of the managed layer on this system; "" = there is none.
+func (a Agent) managed() string {
+	switch runtime.GOOS {
+	case "darwin":
+		return a.Setup.Managed[1]
+	case "windows":
+		return a.Setup.Managed[2]
+	}
+	return a.Setup.Managed[0]
 }
 
 // Detected reports whether the agent seems to be in use: the directory of the
 // user's settings exists, or the program is on PATH.
 func (a Agent) Detected(home string, env func(string) string) bool {
-	if file, err := a.Settings(User, home, "", env); err == nil {
-		if info, err := os.Stat(filepath.Dir(file)); err == nil && info.IsDir() {
-			return true
+	dir := a.Setup.Dir
+	if dir == "" {
+		first, rest, _ := strings.Cut(a.Setup.User, "/")
+		if dir = first; first == ".config" {
+			second, _, _ := strings.Cut(rest, "/")
+			dir = first + "/" + second
 		}
 	}
-	return lookPath(a.Program, env) != ""
+	if dir != "" {
+		if name, err := a.below(User, home, dir, env); err == nil {
+			if info, err := os.Stat(name); err == nil && info.IsDir() {
+				return true
+			}
+		}
+	}
+	return lookPath(a.Setup.Program, env) != ""
 }
 
 // lookPath finds a program on the PATH of env. Relative entries of PATH are
 // left out: what a project contains is not the agent.
 func lookPath(program string, env func(string) string) string {
+	if program == "" {
+		return ""
+	}
 	names := []string{program}
 	if runtime.GOOS == "windows" {
 		names = []string{program + ".exe", program + ".cmd", program + ".bat"}
@@ -215,23 +160,33 @@ func runnable(info os.FileInfo) bool {
 	return info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode().Perm()&0o111 != 0)
 }
 
-// event finds an event of the agent; nil if there is none of that name.
-func (a Agent) event(name string) *Event {
+// event finds an event of the agent as a settings file spells it; nil if there is none
+// of that name.
+func (a Agent) event(name string) *dialect.EventRow {
 	for i := range a.Events {
-		if a.Events[i].Name == name {
+		if a.sameEvent(a.Events[i].Native, name) {
 			return &a.Events[i]
 		}
 	}
 	return nil
 }
 
-// may says why an event cannot be installed; nil if it can.
-func (a Agent) may(event string) error {
-	switch ev := a.event(event); {
-	case ev == nil:
-		return usagef("%s has no event %q%s", a.Title, event, didYouMean(event, a.Events))
-	case ev.Never != "":
-		return usagef("%s is not installed for %s: %s", event, a.Title, ev.Never)
+// sameEvent reports whether the agent takes both for the same event.
+func (a Agent) sameEvent(x, y string) bool {
+	return x == y || a.Setup.Fold && folded(x) == folded(y)
+}
+
+func folded(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
+}
+
+// May says why an event cannot be installed; nil if it can.
+func (a Agent) May(event string) error {
+	switch ev := a.Row(event); {
+	case ev == nil || ev.Native != event:
+		return usagef("%s has no event %q%s", a.Title, event, a.didYouMean(event))
+	case ev.Never:
+		return usagef("%s is not installed for %s: %s", event, a.Title, ev.Why)
 	}
 	return nil
 }
@@ -241,22 +196,22 @@ func (a Agent) may(event string) error {
 // not known ("") counts as a current one.
 func (a Agent) choose(asked []string, version string) (events, notes []string, err error) {
 	for _, name := range asked {
-		if err := a.may(name); err != nil {
+		if err := a.May(name); err != nil {
 			return nil, nil, err
 		}
 	}
-	strict := version != "" && a.StrictBefore != "" && older(version, a.StrictBefore)
+	strict := version != "" && a.Setup.StrictBefore != "" && older(version, a.Setup.StrictBefore)
 	var unknown []string
 	for _, ev := range a.Events {
-		isAsked := slices.Contains(asked, ev.Name)
+		isAsked := slices.Contains(asked, ev.Native)
 		switch {
-		case ev.Never != "" || ev.Not != "" && !isAsked:
+		case ev.Never || !ev.Install && !isAsked:
 		case strict && (ev.Since == "" || older(version, ev.Since)):
 			if isAsked {
-				unknown = append(unknown, ev.Name)
+				unknown = append(unknown, ev.Native)
 			}
 		default:
-			events = append(events, ev.Name)
+			events = append(events, ev.Native)
 		}
 	}
 	if len(unknown) > 0 {
@@ -269,11 +224,15 @@ func (a Agent) choose(asked []string, version string) (events, notes []string, e
 // wait is how long the agent shall wait for the hook at an event: a whole
 // number of the agent's unit.
 func (a Agent) wait(event string, timeout time.Duration) time.Duration {
-	if ev := a.event(event); ev != nil && ev.Longest > 0 {
-		timeout = min(timeout, ev.Longest)
+	if ev := a.event(event); ev != nil && ev.Wait > 0 {
+		timeout = min(timeout, ev.Wait)
 	}
-	return (timeout + a.Unit - 1) / a.Unit * a.Unit
+	unit := cmp.Or(a.Setup.Unit, time.Millisecond)
+	return (timeout + unit - 1) / unit * unit
 }
+
+// closes reports whether an entry can ask for a block when the hook fails.
+func (a Agent) closes() bool { return strings.Contains(a.Setup.Entry, "$closed") }
 
 // older reports whether version a comes before version b, both like 2.1.329.
 func older(a, b string) bool {
@@ -294,13 +253,10 @@ func numbers(version string) []int {
 
 // didYouMean offers the event that differs only in case or separators: people
 // write pre_tool_use and pretooluse.
-func didYouMean(name string, events []Event) string {
-	plain := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
-	}
-	for _, ev := range events {
-		if plain(ev.Name) == plain(name) {
-			return fmt.Sprintf(" (did you mean %q?)", ev.Name)
+func (a Agent) didYouMean(name string) string {
+	for _, ev := range a.Events {
+		if folded(ev.Native) == folded(name) {
+			return fmt.Sprintf(" (did you mean %q?)", ev.Native)
 		}
 	}
 	return ""

@@ -134,8 +134,16 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	}
 	dir := filepath.Dir(target)
 	if old == nil {
-		if err := os.MkdirAll(dir, perm|perm&0o444>>2); err != nil {
+		mode := perm | perm&0o444>>2
+		if err := os.MkdirAll(dir, mode); err != nil {
 			return err
+		}
+		for _, made := range c.Made.Dirs {
+			if c.Exact {
+				if err := os.Chmod(made, mode); err != nil {
+					return err
+				}
+			}
 		}
 	} else {
 		perm = old.Mode().Perm()
@@ -152,8 +160,10 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 			_ = os.Remove(name)
 		}
 	}()
-	if old != nil {
-		keepOwner(f, old)
+	if old != nil || c.Exact {
+		if old != nil {
+			keepOwner(f, old)
+		}
 		if err := f.Chmod(perm); err != nil { // in spite of the umask
 			return err
 		}
@@ -246,9 +256,14 @@ func prune(dir, agent string) {
 
 // lock keeps other installations waiting that use the same state directory,
 // until unlock is called. It waits until ctx is done.
-func lock(ctx context.Context, state string) (unlock func(), err error) {
-	if err := os.MkdirAll(state, 0o700); err != nil {
+func lock(ctx context.Context, state string, mode fs.FileMode) (unlock func(), err error) {
+	if err := os.MkdirAll(state, mode); err != nil {
 		return nil, err
+	}
+	if mode != 0o700 { // in spite of the umask
+		if err := os.Chmod(state, mode); err != nil {
+			return nil, err
+		}
 	}
 	name := filepath.Join(state, "install.lock")
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)

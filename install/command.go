@@ -24,19 +24,37 @@ type Hook struct {
 // It is one line for a POSIX shell and not a program with a list of arguments,
 // because only the newer versions of Claude Code know the second form.
 func (h Hook) Command(a Agent, event string) string {
-	words := []string{filepath.ToSlash(h.Program)}
-	if !a.Anonymous {
-		words = append(words, a.Name, event)
-	}
-	if h.Root != "" {
-		words = append(words, "--root", filepath.ToSlash(h.Root))
-	} else {
-		words = append(words, "--id", h.ID)
-	}
+	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {
 		words[i] = quote(w)
 	}
 	return strings.Join(words, " ")
+}
+
+// args are the arguments of the hook program. A plugin names its events itself: event
+// is empty.
+func (h Hook) args(a Agent, event string) []string {
+	var words []string
+	if !a.Setup.Anonymous {
+		if words = append(words, a.Name); event != "" {
+			words = append(words, event)
+		}
+	}
+	if h.Root != "" {
+		return append(words, "--root", filepath.ToSlash(h.Root))
+	}
+	return append(words, "--id", h.ID)
+}
+
+// powershell is Command for PowerShell: there a quoted program has to be called.
+func (h Hook) powershell(a Agent, event string) string {
+	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
+	for i, w := range words {
+		if quote(w) != w || strings.ContainsAny(w, ",@") { // a list, and a variable
+			words[i] = "'" + strings.ReplaceAll(w, "'", "''") + "'"
+		}
+	}
+	return "& " + strings.Join(words, " ")
 }
 
 // check refuses what could not be written into the agent's settings so that it
@@ -53,8 +71,9 @@ func (h Hook) check(a Agent) error {
 			return usagef("%s must be an absolute path, got %q", what, path)
 		case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
 			return usagef("%s has characters in its path that a settings file cannot hold: %q", what, path)
-		case a.Comments && strings.Contains(path, "$"):
-			// Gemini CLI replaces $NAME in all strings of its settings.
+		case a.Setup.Cuts && (strings.Contains(path, "//") || strings.Contains(path, "/*")):
+			return usagef("%s: %s cuts comments out of its settings, so the path %q would not survive; use one without", what, a.Title, path)
+		case a.Setup.Vars && strings.Contains(path, "$"):
 			return usagef("%s: %s replaces $ in its settings, so the path %q would not survive; use one without", what, a.Title, path)
 		}
 	}
@@ -91,6 +110,9 @@ func parseEntry(command string, args []string) (Entry, bool) {
 	words := append([]string{command}, args...)
 	if len(args) == 0 {
 		words = splitWords(command)
+	}
+	if len(words) > 0 && words[0] == "&" { // of PowerShell
+		words = words[1:]
 	}
 	if len(words) < 2 || programName(words[0]) != hookProgram {
 		return e, false

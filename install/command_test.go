@@ -30,7 +30,7 @@ func TestCommandInRealShell(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeProgram(t, program, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n")
-			for _, a := range agents {
+			for _, a := range Agents() {
 				for _, h := range []Hook{{Program: program, ID: tokenA}, {Program: program, Root: dir}} {
 					command := h.Command(a, "SessionStart")
 					out, err := exec.Command(sh, "-c", command).CombinedOutput()
@@ -38,7 +38,7 @@ func TestCommandInRealShell(t *testing.T) {
 					if h.Root != "" {
 						want = "<--root><" + dir + ">"
 					}
-					if !a.Anonymous {
+					if !a.Setup.Anonymous {
 						want = "<" + a.Name + "><SessionStart>" + want
 					}
 					if err != nil || string(out) != want {

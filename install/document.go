@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 const (
@@ -41,7 +45,8 @@ type document struct {
 	agent Agent
 	file  string
 	data  []byte
-	root  *container // nil if the file holds nothing but white space
+	root  *container            // nil if the file holds nothing but white space
+	seen  map[string]*container // by path: what at went through
 }
 
 // A container is an object or an array.
@@ -128,16 +133,6 @@ func (c *container) str(key string) string {
 	return ""
 }
 
-// is reports whether the member is the literal.
-func (c *container) is(key, literal string) bool {
-	v := c.value(key)
-	if v == nil {
-		return false
-	}
-	lit, ok := v.Value.(hujson.Literal)
-	return ok && string(lit) == literal
-}
-
 // texts returns the strings among the elements of an array member.
 func (c *container) texts(key string) []string {
 	list := newArray(c.value(key))
@@ -156,7 +151,7 @@ func (c *container) texts(key string) []string {
 // parse takes a settings file apart. It refuses what the agent would not read,
 // and what could not be edited without a guess.
 func parse(a Agent, file string, data []byte) (*document, error) {
-	d := &document{agent: a, file: file, data: data}
+	d := &document{agent: a, file: file, data: data, seen: map[string]*container{}}
 	repair := "repair the file, then run the command again"
 	if len(data) > maxSize {
 		return nil, &FileError{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxSize>>20), Hint: "this is hardly a settings file; move it away"}
@@ -174,7 +169,7 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 	if deep >= 0 {
 		return nil, d.errorAt(deep, fmt.Sprintf("values are nested more than %d deep", maxDepth), repair)
 	}
-	if comment >= 0 && !a.Comments {
+	if comment >= 0 && !a.Setup.Comments {
 		return nil, d.errorAt(comment, fmt.Sprintf("a comment: %s reads plain JSON and ignores the whole file", a.Title), "remove the comment, then run the command again")
 	}
 	// The parser wants a line feed behind a comment at the end. Nothing is ever
@@ -302,104 +297,260 @@ func afterComments(extra []byte) (n int, line bool) {
 // trimSpace trims what JSON calls white space, and no more.
 func trimSpace(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
 
-// hooks returns the object of hooks, nil if the file has none. It refuses keys
-// that stand there twice: readers differ in which one counts, and so would an
-// edit.
-func (d *document) hooks() (*container, error) {
-	if d.root == nil {
-		return nil, nil
+// base is where the object of events lies: at the top of some files.
+func (d *document) base() []string {
+	if d.agent.over(d.file) {
+		return nil
 	}
-	var found *item
-	for i := range d.root.items {
-		it := &d.root.items[i]
-		if it.key != "hooks" {
-			continue
+	return []string{"hooks"}
+}
+
+// over reports whether the file is one of Setup.Over.
+func (a Agent) over(file string) bool {
+	file = filepath.ToSlash(file)
+	return slices.ContainsFunc(a.Setup.Over, func(rel string) bool { return file == rel || strings.HasSuffix(file, "/"+rel) })
+}
+
+// at finds the container that a path of keys leads to, and keeps those on the way; nil
+// if there is none. It refuses keys that stand there twice: readers differ in which
+// one counts, and so would an edit.
+func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
+	c := d.root
+	for i, key := range path {
+		if c == nil {
+			return nil, nil
 		}
-		if found != nil {
-			return nil, d.errorAt(it.start, `the key "hooks" stands here a second time`, "join the two, then run the command again")
+		d.seen[join(path[:i])] = c
+		var found *item
+		for j := range c.items {
+			if c.items[j].key != key {
+				continue
+			}
+			if found != nil {
+				return nil, d.errorAt(c.items[j].start, fmt.Sprintf("the key %q stands here a second time", key), "join the two, then run the command again")
+			}
+			found = &c.items[j]
 		}
-		found = it
+		if found == nil {
+			return nil, nil
+		}
+		want, what := hujson.Kind('{'), "an object {...}"
+		if i == len(path)-1 && kind == '[' {
+			want, what = kind, "a list [...]"
+		}
+		if c = newContainerOf(found.value, want); c == nil {
+			return nil, d.errorAt(found.value.StartOffset, fmt.Sprintf("%q is not %s", key, what), "repair the file, then run the command again")
+		}
 	}
-	if found == nil {
-		return nil, nil
-	}
-	c := newObject(found.value)
-	if c == nil {
-		return nil, d.errorAt(found.value.StartOffset, `"hooks" is not an object {...}`, "repair the file, then run the command again")
-	}
-	seen := map[string]bool{}
-	for _, it := range c.items {
-		if seen[it.key] {
-			return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
-		}
-		seen[it.key] = true
-		if d.agent.event(it.key) != nil && newArray(it.value) == nil {
-			return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
-		}
+	if c != nil {
+		d.seen[join(path)] = c
 	}
 	return c, nil
 }
 
-// A handler is one program that an agent runs at an event.
-type handler struct {
-	event, group int // indexes of the event in "hooks" and of the group in the event
-	index        int // in the list of the group
-	obj          *container
-	entry        Entry
-	matcher      string // of the group
-	ours         bool
+// join is the name of a path, in record.Made too.
+func join(path []string) string { return strings.Join(path, "/") }
+
+// A spot is a list of the file, or an object, that may hold entries of ours.
+type spot struct {
+	path  []string
+	c     *container
+	event string        // that all entries in it are for; empty: they say so themselves
+	edit  *dialect.Edit // what ours is; nil: an entry
+	items []group
 }
 
-// A group is what an event holds a list of: handlers behind a matcher.
+// A group is an item of a spot. Where the agent has groups it holds a list of
+// handlers behind a matcher; elsewhere it is the one handler.
 type group struct {
-	list     *container // the handlers; nil if the group is malformed
+	list     *container // the handlers; nil if there is no such list
 	handlers []handler
 	plain    bool // as we make them: for everything, and with no other keys
 }
 
-// groups takes an event's list apart.
-func (d *document) groups(hooks *container, event int) []group {
-	list := newArray(hooks.items[event].value)
-	if list == nil {
-		return nil
-	}
-	gs := make([]group, len(list.items))
-	for i, it := range list.items {
-		obj := newObject(it.value)
-		g := &gs[i]
-		if g.list = newArray(obj.value("hooks")); g.list == nil {
-			continue
-		}
-		matcher := obj.str("matcher")
-		g.plain = matcher == "" || matcher == "*"
-		keys := map[string]bool{}
-		for _, m := range obj.items {
-			if keys[m.key] || m.key != "hooks" && (m.key != "matcher" || m.value.Value.Kind() != '"') {
-				g.plain = false
-			}
-			keys[m.key] = true
-		}
-		for j, h := range g.list.items {
-			obj := newObject(h.value)
-			if obj == nil {
-				continue
-			}
-			entry, ours := parseEntry(obj.str("command"), obj.texts("args"))
-			entry.Event = hooks.items[event].key
-			g.handlers = append(g.handlers, handler{event: event, group: i, index: j, obj: obj, entry: entry, matcher: matcher, ours: ours})
-		}
-	}
-	return gs
+// A handler is one program that an agent runs at an event, or what else of ours a spot
+// can hold.
+type handler struct {
+	spot, item int
+	index      int // in the list of the group; -1: it is the item itself
+	value      *hujson.Value
+	id         string // what it is for, see wish
+	entry      Entry
+	matcher    string // of the group
+	ours       bool
 }
 
-// ours lists our own handlers in the order of the file.
-func (d *document) ours(hooks *container) []handler {
-	if hooks == nil {
-		return nil
+// spots lists the places of the file that may hold entries of ours, with what they
+// hold. It refuses a file in which the agent could not find them.
+func (d *document) spots() ([]spot, error) {
+	if d.root == nil {
+		return nil, nil
 	}
+	var spots []spot
+	switch d.agent.Setup.Shape {
+	case dialect.ShapeFiles: // has no documents
+	case dialect.ShapeGroups, dialect.ShapeFlat:
+		base := d.base()
+		events, err := d.at(base, '{')
+		if err != nil || events == nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for _, it := range events.items {
+			if seen[it.key] {
+				return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
+			}
+			seen[it.key] = true
+			list := newArray(it.value)
+			if list == nil {
+				if d.agent.event(it.key) != nil {
+					return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
+				}
+				continue
+			}
+			path := append(slices.Clone(base), it.key)
+			d.seen[join(path)] = list
+			spots = append(spots, spot{path: path, c: list, event: it.key})
+		}
+	case dialect.ShapeList:
+		c, err := d.at(d.base(), '[')
+		if err != nil || c == nil {
+			return nil, err
+		}
+		spots = append(spots, spot{path: d.base(), c: c})
+	case dialect.ShapePlugin:
+		for i := range d.agent.Setup.Edits {
+			e := &d.agent.Setup.Edits[i]
+			kind := hujson.Kind('[')
+			if e.Key != "" {
+				kind = '{'
+			}
+			c, err := d.at(strings.Split(e.Path, "."), kind)
+			if err != nil {
+				return nil, err
+			}
+			if c != nil {
+				spots = append(spots, spot{path: strings.Split(e.Path, "."), c: c, edit: e})
+			}
+		}
+	}
+	for i := range spots {
+		d.groups(&spots[i], i)
+	}
+	return spots, nil
+}
+
+// groups takes the items of a spot apart.
+func (d *document) groups(s *spot, at int) {
+	s.items = make([]group, len(s.c.items))
+	for i, it := range s.c.items {
+		g := &s.items[i]
+		switch {
+		case s.edit != nil:
+			g.plain = true
+			g.handlers = []handler{{spot: at, item: i, index: -1, value: it.value, id: editID(s.edit), ours: d.agent.edits(s.edit, it)}}
+		case d.agent.Setup.Shape != dialect.ShapeGroups:
+			g.plain = true
+			g.handlers = []handler{d.handler(s, it.value)}
+			g.handlers[0].spot, g.handlers[0].item, g.handlers[0].index = at, i, -1
+		default:
+			obj := newObject(it.value)
+			if g.list = newArray(obj.value("hooks")); g.list == nil {
+				continue
+			}
+			matcher := obj.str("matcher")
+			g.plain = matcher == "" || matcher == "*"
+			keys := map[string]bool{}
+			for _, m := range obj.items {
+				if keys[m.key] || m.key != "hooks" && (m.key != "matcher" || m.value.Value.Kind() != '"') {
+					g.plain = false
+				}
+				keys[m.key] = true
+			}
+			for j, it := range g.list.items {
+				if newObject(it.value) == nil {
+					continue
+				}
+				h := d.handler(s, it.value)
+				h.spot, h.item, h.index, h.matcher = at, i, j, matcher
+				g.handlers = append(g.handlers, h)
+			}
+		}
+	}
+}
+
+// handler looks at one entry. Which member of it holds the command, and which the
+// event, the agent's own template says.
+func (d *document) handler(s *spot, v *hujson.Value) handler {
+	h := handler{value: v, id: s.event}
+	find := func(obj *container) bool {
+		for _, key := range d.agent.members("command", "powershell", "program") {
+			if obj != nil && !h.ours {
+				h.entry, h.ours = parseEntry(obj.str(key), obj.texts("args"))
+			}
+		}
+		return h.ours
+	}
+	obj := newObject(v)
+	if !find(obj) && obj != nil {
+		for _, it := range obj.items { // in some agents' entries it is one deeper
+			if find(newObject(it.value)) {
+				break
+			}
+		}
+	}
+	if h.ours && s.event == "" {
+		for _, key := range d.agent.members("event") {
+			h.id = obj.str(key)
+		}
+	}
+	if ev := d.agent.event(h.id); ev != nil {
+		h.id = ev.Native
+	}
+	h.entry.Event = h.id
+	return h
+}
+
+// members lists the members of an entry whose values are those words of the template.
+func (a Agent) members(words ...string) []string {
+	var keys []string
+	for _, m := range memberIs.FindAllStringSubmatch(a.Setup.Entry, -1) {
+		if slices.Contains(words, m[2]) {
+			keys = append(keys, m[1])
+		}
+	}
+	return keys
+}
+
+var memberIs = regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
+
+// editID is what a wish for the edit is known by.
+func editID(e *dialect.Edit) string { return e.Path + " " + e.Key }
+
+// edits reports whether an item is what the edit put there.
+func (a Agent) edits(e *dialect.Edit, it item) bool {
+	if e.Key != "" {
+		return it.key == e.Key
+	}
+	if it.value.Value.Kind() != '"' {
+		return false
+	}
+	text := it.value.Value.(hujson.Literal).String()
+	if e.Value == "$dir" {
+		return strings.HasSuffix(strings.ReplaceAll(text, `\`, "/"), "/"+pluginDir(a))
+	}
+	want, err := expand(e.Value, nil, false)
+	return err == nil && want == any(text)
+}
+
+// pluginDir is where a plugin lies, below the state directory.
+func pluginDir(a Agent) string { return "plugins/" + a.Name + "/grapnel" }
+
+// ours lists our own handlers in the order of the file.
+func ours(spots []spot) []handler {
 	var hs []handler
-	for i := range hooks.items {
-		for _, g := range d.groups(hooks, i) {
+	for _, s := range spots {
+		for _, g := range s.items {
 			for _, h := range g.handlers {
 				if h.ours {
 					hs = append(hs, h)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -251,7 +250,7 @@ func (d *document) lineEnds(at int, splices []splice) bool {
 // A field is a value to be written, with its key if it is a member.
 type field struct {
 	key   string
-	value any // string, int64, []field for an object, list for an array
+	value any // string, raw, []field for an object, list for an array
 }
 
 type list []field
@@ -265,8 +264,8 @@ func (f field) write(b *strings.Builder, l layout) {
 	switch v := f.value.(type) {
 	case string:
 		b.Write(hujson.String(v))
-	case int64:
-		b.WriteString(strconv.FormatInt(v, 10))
+	case raw:
+		b.WriteString(string(v))
 	case []field:
 		writeItems(b, l, '{', v, '}')
 	case list:

@@ -8,19 +8,25 @@
 //
 // In between lie two steps that can be had by themselves: Plan and PlanRemove
 // are pure and say how a file would change, Apply does it. What is known of each
-// agent is a row of the table that Agents returns.
+// agent stands in its dialect, as a dialect.Setup.
 //
 // A settings file belongs to its user. Comments, order, indentation, line ends
 // and the entries of others stay as they are; a file that cannot be edited
 // without a guess is refused with line and column; every replaced file is backed
 // up; and a plan that could not be taken back exactly is not carried out.
 //
-// The package does not write the managed layers of agents, does not decide what
-// events a policy needs, asks nothing of a terminal, and never runs a hook.
+// Agents keep hooks in files of five shapes (see dialect.Shape): lists in a document
+// that others edit, too, and files that are ours as a whole. An installation may have
+// several of them; they are planned before the first is written, and what was written
+// is taken back when a later one fails.
+//
+// The package does not decide what events a policy needs, asks nothing of a terminal,
+// and never runs a hook.
 package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +40,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/install/shim"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
 // DefaultTimeout is how long agents are told to wait for the hook.
@@ -52,7 +61,7 @@ func (e usageError) Is(target error) bool { return target == ErrUsage }
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 func scopeError(s Scope) error {
-	return usagef("unknown scope %q, there are %s and %s", s, User, Project)
+	return usagef("unknown scope %q, there are %s, %s and %s", s, User, Project, Managed)
 }
 
 // A Request says what to install or to uninstall, and where. Fields that only
@@ -94,9 +103,15 @@ type Request struct {
 	Now     time.Time // zero means time.Now
 	Version string    // of Grapnel, for the record
 
+	// System is what the files of a managed installation lie below; empty means /, or
+	// Root where that is given, below which the hook program looks for them, too.
+	System string
+
 	// State takes the place of the directory that Root stands for. It is for
 	// tests: the hook program looks nowhere else but there.
 	State string
+
+	known []Agent // in place of Agents(); for tests
 }
 
 // A Result says what was done, or with DryRun what would be.
@@ -126,26 +141,31 @@ type FileResult struct {
 	Notes   []string `json:"notes,omitempty"` // what the person has to know or do
 }
 
-// A job is one settings file on its way through Install or Uninstall.
+// A job is one agent, of one scope, on its way through Install or Uninstall.
 type job struct {
-	agent  Agent
-	scope  Scope
-	file   string
-	old    *record.Record // what is recorded now; nil if nothing
-	rec    record.Record  // what shall be recorded
-	change *Change
-	notes  []string
-	stale  []string // tokens in the file whose records cannot be read
+	agent   Agent
+	scope   Scope
+	file    string         // with the hooks; of ShapeFiles the directory of the files
+	state   string         // the directory that keeps its record
+	old     *record.Record // what is recorded now; nil if nothing
+	rec     record.Record  // what shall be recorded
+	changes []*Change      // in the order in which they are made
+	notes   []string
+	stale   []string // tokens in the files whose records cannot be read
 }
 
-// load reads the settings, if they are a file that Apply could replace.
-func (j *job) load() ([]byte, error) {
-	target, _, err := resolve(j.file)
+func (j *job) changed() bool { return slices.ContainsFunc(j.changes, (*Change).Changed) }
+
+func (j *job) installs() string { return filepath.Join(j.state, "installs") }
+
+// load reads a file, if it is one that Apply could replace.
+func (j *job) load(file string) ([]byte, error) {
+	target, _, err := resolve(file)
 	if err != nil {
-		return nil, fmt.Errorf("cannot edit %s: %w", j.file, err)
+		return nil, fmt.Errorf("cannot edit %s: %w", file, err)
 	}
-	if info, err := os.Lstat(j.file); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		j.notes = append(j.notes, fmt.Sprintf("%s is a symbolic link; what is edited is %s", j.file, target))
+	if info, err := os.Lstat(file); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		j.notes = append(j.notes, fmt.Sprintf("%s is a symbolic link; what is edited is %s", file, target))
 	}
 	data, err := load(target)
 	if err != nil {
@@ -154,10 +174,32 @@ func (j *job) load() ([]byte, error) {
 	return data, nil
 }
 
+// noLink refuses a project's file that its agent does not read because of a link.
+func (s *session) noLink(a Agent, file string) error {
+	if s.Scope != Project || !a.Setup.NoLink {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(s.ProjectDir)
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(s.ProjectDir, file)
+	if err != nil {
+		return err
+	}
+	at := root
+	for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
+		at = filepath.Join(at, part)
+		if info, err := os.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return &FileError{File: at, Problem: fmt.Sprintf("it is a symbolic link, and %s does not read hooks of a project through one", a.Title), Hint: "put the file itself there, then run the command again"}
+		}
+	}
+	return nil
+}
+
 // A session is a request with its defaults filled in.
 type session struct {
 	Request
-	dir  string // of the records
 	recs []record.Record
 	res  Result
 }
@@ -179,14 +221,28 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 	if err := checkProgram(s.Program); err != nil {
 		return nil, err
 	}
+	if s.Scope == Managed && s.System == systemRoot {
+		if err := rootsAlone(s.Program); err != nil {
+			return nil, err
+		}
+	}
 	return s.run(ctx, func() ([]*job, error) {
 		var jobs []*job
+		var errs []error
 		for _, a := range agents {
 			j, err := s.planInstall(ctx, a)
-			if err != nil {
+			switch {
+			case err == nil:
+				jobs = append(jobs, j)
+			case len(s.Agents) > 0:
 				return nil, err
+			default: // nobody asked for this one
+				errs = append(errs, err)
+				s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is left out: %v", a.Title, err))
 			}
-			jobs = append(jobs, j)
+		}
+		if len(jobs) == 0 {
+			return nil, errors.Join(errs...)
 		}
 		return jobs, nil
 	}, s.writeInstall)
@@ -213,7 +269,7 @@ func begin(req Request) (*session, error) {
 	if s.Scope == "" {
 		s.Scope = User
 	}
-	if s.Scope != User && s.Scope != Project {
+	if s.Scope != User && s.Scope != Project && s.Scope != Managed {
 		return nil, scopeError(s.Scope)
 	}
 	if s.Env == nil {
@@ -236,7 +292,7 @@ func begin(req Request) (*session, error) {
 	if s.Scope == Project && s.ProjectDir == "" {
 		return nil, usagef("scope %s needs the directory of the project", Project)
 	}
-	for _, p := range []*string{&s.Root, &s.ProjectDir} {
+	for _, p := range []*string{&s.Root, &s.ProjectDir, &s.System} {
 		if *p == "" {
 			continue
 		}
@@ -246,6 +302,17 @@ func begin(req Request) (*session, error) {
 		}
 		*p = abs
 	}
+	s.System = cmp.Or(s.System, s.Root, systemRoot)
+	if s.known == nil {
+		s.known = Agents()
+	}
+	if s.Scope == Managed {
+		if s.System == systemRoot && !isRoot() {
+			return nil, fmt.Errorf("only root can install and uninstall with --scope %s, because nobody else may take away what it makes: run it as root, for example with sudo", Managed)
+		}
+		s.State, s.Policy = record.Managed(s.System), ""
+		return s, nil
+	}
 	if s.State == "" {
 		state, err := record.State(s.Root)
 		if err != nil {
@@ -253,11 +320,15 @@ func begin(req Request) (*session, error) {
 		}
 		s.State = state
 	}
-	s.dir = filepath.Join(s.State, "installs")
 	if s.Policy == "" {
 		s.Policy = s.userPolicy()
 	}
 	return s, nil
+}
+
+// base is what the files of a scope lie below.
+func (s *session) base(scope Scope) string {
+	return map[Scope]string{User: s.Home, Project: s.ProjectDir, Managed: s.System}[scope]
 }
 
 func (s *session) userPolicy() string {
@@ -275,7 +346,7 @@ func (s *session) userPolicy() string {
 func (s *session) agents() ([]Agent, error) {
 	var found []Agent
 	for _, name := range s.Agents {
-		a, err := Lookup(name)
+		a, err := lookup(s.known, name)
 		if err != nil {
 			return nil, err
 		}
@@ -284,7 +355,7 @@ func (s *session) agents() ([]Agent, error) {
 		}
 	}
 	for name := range s.Events {
-		if _, err := Lookup(name); err != nil {
+		if _, err := lookup(s.known, name); err != nil {
 			return nil, err
 		}
 	}
@@ -292,7 +363,7 @@ func (s *session) agents() ([]Agent, error) {
 		return found, nil
 	}
 	var names []string
-	for _, a := range agents {
+	for _, a := range s.known {
 		if a.Detected(s.Home, s.Env) {
 			found = append(found, a)
 		}
@@ -319,16 +390,45 @@ func checkProgram(program string) error {
 	return nil
 }
 
+// rootsAlone makes sure that nobody can put another program in the place of the one
+// that every user's agent runs.
+func rootsAlone(program string) error {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{program, real} {
+		for {
+			info, err := os.Stat(name)
+			if err == nil {
+				err = owner.Root(info)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot install %s for every user, others could put another program in its place: %s: %w; install grapnel where only root can write, as /usr/local/bin", program, name, err)
+			}
+			if name == filepath.Dir(name) {
+				break
+			}
+			name = filepath.Dir(name)
+		}
+	}
+	return nil
+}
+
 // run plans and writes under the lock.
-func (s *session) run(ctx context.Context, plan func() ([]*job, error), write func(*job) (backup string, err error)) (*Result, error) {
+func (s *session) run(ctx context.Context, plan func() ([]*job, error), write func(*job) (backups []string, err error)) (*Result, error) {
 	if !s.DryRun {
-		unlock, err := lock(ctx, s.State)
+		mode := fs.FileMode(0o700)
+		if s.Scope == Managed {
+			mode = 0o755 // every user's hook reads the record in it
+		}
+		unlock, err := lock(ctx, s.State, mode)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	recs, err := record.List(s.dir)
+	recs, err := record.List(filepath.Join(s.State, "installs"))
 	if err != nil { // a broken record must not keep anybody from installing anew
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
@@ -339,17 +439,25 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 	}
 	s.res.Files = []FileResult{}
 	pending := false
-	for _, j := range jobs {
-		s.res.Files = append(s.res.Files, FileResult{
-			Agent: j.agent.Name, Scope: j.scope, File: j.file, ID: j.rec.ID,
-			Changed: j.change.Changed(),
-			Created: j.change.Changed() && j.change.Before == nil,
-			Removed: j.change.Changed() && j.change.After == nil,
-			Events:  append([]string{}, j.change.Events...),
-			Diff:    j.change.Diff,
-			Notes:   append(j.change.Notes, j.notes...),
-		})
-		pending = pending || j.change.Changed()
+	rows := make([]int, len(jobs)) // of the first file of each job
+	for i, j := range jobs {
+		rows[i] = len(s.res.Files)
+		for k, c := range j.changes {
+			f := FileResult{
+				Agent: j.agent.Name, Scope: j.scope, File: c.File, ID: j.rec.ID,
+				Changed: c.Changed(),
+				Created: c.Changed() && c.Before == nil,
+				Removed: c.Changed() && c.After == nil,
+				Events:  append([]string{}, c.Events...),
+				Diff:    c.Diff,
+				Notes:   c.Notes,
+			}
+			if k == len(j.changes)-1 {
+				f.Notes = append(f.Notes, j.notes...)
+			}
+			s.res.Files = append(s.res.Files, f)
+		}
+		pending = pending || j.changed()
 	}
 	if s.DryRun {
 		return &s.res, nil
@@ -360,14 +468,65 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		}
 	}
 	for i, j := range jobs {
-		backup, err := write(j)
-		s.res.Files[i].Backup = backup
+		backups, err := write(j)
+		for k, backup := range backups {
+			s.res.Files[rows[i]+k].Backup = backup
+		}
 		if err != nil {
 			return &s.res, err
 		}
-		s.res.Applied = s.res.Applied || j.change.Changed()
+		s.res.Applied = s.res.Applied || j.changed()
 	}
 	return &s.res, nil
+}
+
+// applyAll makes the changes of a job. If one fails those before it are taken back.
+func (s *session) applyAll(j *job) (backups []string, err error) {
+	keep := filepath.Join(j.state, "backups")
+	for i, c := range j.changes {
+		backup, err := Apply(c, keep, s.Now)
+		backups = append(backups, backup)
+		if err == nil {
+			continue
+		}
+		for _, done := range slices.Backward(j.changes[:i]) {
+			back := &Change{Agent: done.Agent, File: done.File, Before: done.After, After: done.Before, Made: done.Made, Perm: done.Perm, Exact: done.Exact}
+			if _, berr := Apply(back, keep, s.Now); berr != nil {
+				err = errors.Join(err, berr)
+			}
+		}
+		return backups, err
+	}
+	return backups, nil
+}
+
+// Installed looks at what a record says is installed: at all of its files. The error
+// is about the first that is gone or cannot be read.
+func (a Agent) Installed(rec record.Record) (*Inspection, error) {
+	var all Inspection
+	files := []string{rec.Settings}
+	if a.Setup.Shape == dialect.ShapeFiles {
+		files = nil // it is a directory
+	}
+	for _, f := range rec.Files {
+		files = append(files, f.Path)
+	}
+	for _, file := range files {
+		data, err := load(file)
+		if err != nil {
+			return nil, err
+		}
+		if data == nil {
+			return nil, fmt.Errorf("%s is gone", file)
+		}
+		in, err := a.Inspect(file, data)
+		if err != nil {
+			return nil, err
+		}
+		all.Entries = append(all.Entries, in.Entries...)
+		all.Notes = append(all.Notes, in.Notes...)
+	}
+	return &all, nil
 }
 
 // recorded finds the record of a settings file.
@@ -381,23 +540,17 @@ func (s *session) recorded(a Agent, file string) *record.Record {
 }
 
 func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
-	file, err := a.Settings(s.Scope, s.Home, s.ProjectDir, s.Env)
+	file, err := a.Settings(s.Scope, s.base(s.Scope), s.Env)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{agent: a, scope: s.Scope, file: file, old: s.recorded(a, file)}
-	current, err := j.load()
-	if err != nil {
+	if err := s.noLink(a, file); err != nil {
 		return nil, err
 	}
-	var made *record.Made
+	j := &job{agent: a, scope: s.Scope, file: file, state: s.State, old: s.recorded(a, file)}
 	id := newToken()
 	if j.old != nil {
-		id, made = j.old.ID, &j.old.Made
-	}
-
-	if in, err := a.Inspect(file, current); err == nil {
-		j.stale = s.unknown(in)
+		id = j.old.ID
 	}
 	version, note := s.version(ctx, a)
 	if note != "" {
@@ -412,38 +565,196 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		return nil, err
 	}
 	j.notes = append(j.notes, notes...)
-	if s.FailClosed && a.OnFailure && version != "" && older(version, a.OnFailureSince) {
-		j.notes = append(j.notes, fmt.Sprintf("%s %s does not know how to fail closed, %s does: update it", a.Title, version, a.OnFailureSince))
+	if s.FailClosed && a.closes() && version != "" && older(version, a.Setup.ClosedSince) {
+		j.notes = append(j.notes, fmt.Sprintf("%s %s does not know how to fail closed, %s does: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
-	j.change, err = Plan(Wanted{
-		Agent: a, File: file, Current: current,
+	w := Wanted{
+		Agent: a, File: file, Dir: filepath.Join(j.state, filepath.FromSlash(pluginDir(a))),
 		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root},
-		Events: events, Timeout: s.Timeout, FailClosed: s.FailClosed, Made: made,
-	})
-	if err != nil {
+		Events: events, Timeout: s.Timeout, FailClosed: s.FailClosed,
+	}
+	if err := s.planTexts(j, w); err != nil {
 		return nil, err
 	}
-	if s.Scope == Project {
-		j.change.Perm = 0o644
+	if !a.isText(file) {
+		if err := s.planDocuments(j, w); err != nil {
+			return nil, err
+		}
 	}
-	if current == nil {
-		dirs := append(missingDirs(file), j.change.Made.Dirs...)
-		slices.Sort(dirs) // puts a directory before what is in it
-		j.change.Made.Dirs = slices.Compact(dirs)
+	// What an installation before this one had and this one has not, goes last.
+	for _, old := range s.leftOver(j) {
+		current, err := j.load(old)
+		if err != nil {
+			return nil, err
+		}
+		j.changes = append(j.changes, planRemoveText(a, old, current, j.made(old)))
+	}
+	for _, c := range j.changes {
+		if s.Scope != User {
+			c.Perm, c.Exact = 0o644, s.Scope == Managed
+		}
+		if c.Before == nil {
+			dirs := append(missingDirs(c.File), c.Made.Dirs...)
+			slices.Sort(dirs) // puts a directory before what is in it
+			c.Made.Dirs = slices.Compact(dirs)
+		}
 	}
 	j.notes = append(j.notes, s.surroundings(j)...)
-	j.rec = s.record(j, id)
+	j.rec = s.record(j, id, events)
 	return j, nil
 }
 
+// made is what is recorded as made around a file; nil if nothing is recorded.
+func (j *job) made(file string) *record.Made {
+	if j.old == nil {
+		return nil
+	}
+	if file == j.old.Settings {
+		return &j.old.Made
+	}
+	for i := range j.old.Files {
+		if j.old.Files[i].Path == file {
+			return &j.old.Files[i].Made
+		}
+	}
+	return nil
+}
+
+// look says what is there by the name of a file that would be ours as a whole.
+func (j *job) look(file string) (there, ours bool) {
+	data, err := load(file)
+	return data != nil || err != nil, err == nil && data != nil && j.agent.isOurs(file, data)
+}
+
+// planTexts plans the files that are ours as a whole.
+func (s *session) planTexts(j *job, w Wanted) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	texts, err := w.texts(j.look)
+	if err != nil {
+		return err
+	}
+	for _, t := range texts {
+		current, err := j.load(t.file)
+		if err != nil {
+			return err
+		}
+		j.stale = append(j.stale, s.unknown(j.agent.textEntries(t.file, current))...)
+		j.changes = append(j.changes, planText(j.agent, t, current, j.made(t.file)))
+	}
+	if len(texts) > 0 && s.FailClosed && j.agent.Setup.Shape == dialect.ShapeFiles {
+		j.notes = append(j.notes, cannotClose(j.agent))
+	}
+	return nil
+}
+
+// planDocuments plans the edits of files that others use, too.
+func (s *session) planDocuments(j *job, w Wanted) error {
+	var over []*Change
+	for _, rel := range w.Agent.Setup.Over {
+		o := w
+		o.File = filepath.Join(filepath.Dir(j.file), filepath.FromSlash(rel))
+		var err error
+		if o.Current, err = j.load(o.File); err != nil {
+			return err
+		}
+		if o.Current == nil {
+			continue
+		}
+		d, err := parse(w.Agent, o.File, o.Current)
+		if err != nil {
+			return err
+		}
+		spots, err := d.spots()
+		if err != nil {
+			return err
+		}
+		there := func(ev string) bool {
+			return slices.ContainsFunc(spots, func(s spot) bool { return w.Agent.sameEvent(s.event, ev) })
+		}
+		o.Events = slices.DeleteFunc(slices.Clone(w.Events), func(ev string) bool { return !there(ev) })
+		w.Events = slices.DeleteFunc(slices.Clone(w.Events), there)
+		o.Made = j.made(o.File)
+		c, err := Plan(o)
+		if err != nil {
+			return err
+		}
+		if len(o.Events) > 0 || c.Changed() {
+			over = append(over, c)
+		}
+		break
+	}
+	var err error
+	if w.Current, err = j.load(j.file); err != nil {
+		return err
+	}
+	w.Made = j.made(j.file)
+	if in, err := w.Agent.Inspect(j.file, w.Current); err == nil {
+		j.stale = append(j.stale, s.unknown(in.Entries)...)
+	}
+	c, err := Plan(w)
+	if err != nil {
+		return err
+	}
+	j.changes = append(j.changes, append(over, c)...)
+	return nil
+}
+
+// leftOver lists files that are ours as a whole, and that the job does not change.
+func (s *session) leftOver(j *job) []string {
+	files := s.candidates(j)
+	if j.old != nil {
+		for _, f := range j.old.Files {
+			files = append(files, f.Path)
+		}
+	}
+	files = slices.DeleteFunc(files, func(file string) bool {
+		_, ours := j.look(file)
+		return !ours || !j.agent.isText(file) || slices.ContainsFunc(j.changes, func(c *Change) bool { return c.File == file })
+	})
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// candidates lists where files of ours may lie that no record knows.
+func (s *session) candidates(j *job) []string {
+	var files []string
+	switch a := j.agent; {
+	case a.Setup.Shape == dialect.ShapeFiles:
+		for _, ev := range a.Events {
+			files = append(files, a.names(j.file, ev.Native)...)
+		}
+	case a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) > 0:
+		plugin, _ := shim.Files(a.Name, shim.Options{})
+		for name := range plugin {
+			files = append(files, filepath.Join(j.state, filepath.FromSlash(pluginDir(a)), filepath.FromSlash(name)))
+		}
+	case a.Setup.Shape == dialect.ShapePlugin:
+		files = append(files, j.file)
+	}
+	return files
+}
+
 // record is what Install writes down of a job.
-func (s *session) record(j *job, id string) record.Record {
+func (s *session) record(j *job, id string, events []string) record.Record {
 	rec := record.Record{
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
 		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.State, Path: s.Env("PATH"),
-		Events: j.change.Events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
-		FailClosed: s.FailClosed, Made: j.change.Made, Version: s.Version, Time: s.Now,
+		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
+		FailClosed: s.FailClosed, Version: s.Version, Time: s.Now,
+	}
+	for _, c := range j.changes {
+		switch {
+		case c.File == j.file:
+			rec.Made = c.Made
+		case c.After != nil:
+			rec.Files = append(rec.Files, record.File{Path: c.File, Made: c.Made})
+		}
+	}
+	if j.scope == Managed { // everybody has policy and state of their own
+		rec.State = ""
 	}
 	if j.scope == Project {
 		rec.Project = s.ProjectDir
@@ -462,33 +773,33 @@ func (s *session) record(j *job, id string) record.Record {
 // writeInstall writes the record before the settings: an agent that watches its
 // settings runs the new command at once. If the settings cannot be written the
 // record is put back.
-func (s *session) writeInstall(j *job) (backup string, err error) {
-	if j.old != nil && !j.change.Changed() {
+func (s *session) writeInstall(j *job) (backups []string, err error) {
+	if j.old != nil && !j.changed() {
 		same := j.rec
 		same.Time = j.old.Time
 		if reflect.DeepEqual(same, *j.old) {
-			return "", nil
+			return nil, nil
 		}
 	}
-	if err := record.Write(s.dir, j.rec); err != nil {
-		return "", err
+	if err := record.Write(j.installs(), j.rec); err != nil {
+		return nil, err
 	}
-	backup, err = Apply(j.change, filepath.Join(s.State, "backups"), s.Now)
+	backups, err = s.applyAll(j)
 	switch {
 	case err == nil:
-		err = s.forget(j.stale...)
+		err = s.forget(j, j.stale...)
 	case j.old != nil:
-		err = errors.Join(err, record.Write(s.dir, *j.old))
+		err = errors.Join(err, record.Write(j.installs(), *j.old))
 	default:
-		err = errors.Join(err, s.forget(j.rec.ID))
+		err = errors.Join(err, s.forget(j, j.rec.ID))
 	}
-	return backup, err
+	return backups, err
 }
 
 // unknown lists the tokens among the entries that have no readable record.
-func (s *session) unknown(in *Inspection) []string {
+func (s *session) unknown(entries []Entry) []string {
 	var ids []string
-	for _, e := range in.Entries {
+	for _, e := range entries {
 		known := slices.ContainsFunc(s.recs, func(r record.Record) bool { return r.ID == e.ID })
 		if record.ValidID(e.ID) && !known && !slices.Contains(ids, e.ID) {
 			ids = append(ids, e.ID)
@@ -498,16 +809,16 @@ func (s *session) unknown(in *Inspection) []string {
 }
 
 // forget removes records, also broken ones.
-func (s *session) forget(ids ...string) error {
+func (s *session) forget(j *job, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
-		errs = append(errs, record.Remove(s.dir, id))
+		errs = append(errs, record.Remove(j.installs(), id))
 	}
 	return errors.Join(errs...)
 }
 
 func (s *session) planUninstall() ([]*job, error) {
-	targets := agents
+	targets := s.known
 	if !s.All {
 		named, err := s.agents()
 		if err != nil {
@@ -517,69 +828,124 @@ func (s *session) planUninstall() ([]*job, error) {
 	}
 	var jobs []*job
 	for _, a := range targets {
-		file, err := a.Settings(s.Scope, s.Home, s.ProjectDir, s.Env)
-		if err != nil {
+		file, err := a.Settings(s.Scope, s.base(s.Scope), s.Env)
+		switch {
+		case err == nil:
+			jobs = append(jobs, &job{agent: a, scope: s.Scope, file: file, state: s.State, old: s.recorded(a, file)})
+		case !s.All:
 			return nil, err
 		}
-		jobs = append(jobs, &job{agent: a, scope: s.Scope, file: file, old: s.recorded(a, file)})
 	}
 	for i, r := range s.recs {
 		there := slices.ContainsFunc(jobs, func(j *job) bool { return j.agent.Name == r.Agent && j.file == r.Settings })
 		if there || !s.All {
 			continue
 		}
-		a, err := Lookup(r.Agent)
+		a, err := lookup(s.known, r.Agent)
 		if err != nil {
 			return nil, fmt.Errorf("installation %s: %w", r.ID, err)
 		}
-		jobs = append(jobs, &job{agent: a, scope: Scope(r.Scope), file: r.Settings, old: &s.recs[i]})
+		jobs = append(jobs, &job{agent: a, scope: Scope(r.Scope), file: r.Settings, state: s.State, old: &s.recs[i]})
+	}
+	if s.All && s.Scope != Managed {
+		s.noteManaged()
 	}
 	for _, j := range jobs {
 		if err := s.planRemove(j); err != nil {
 			return nil, err
 		}
 	}
+	if s.All { // nobody asked for those that have nothing
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.old == nil && !j.changed() })
+		if len(jobs) == 0 {
+			s.res.Notes = append(s.res.Notes, "nothing of Grapnel is installed here")
+		}
+	}
 	return jobs, nil
 }
 
-func (s *session) planRemove(j *job) error {
-	current, err := load(j.file)
+// noteManaged names the installations that are not the user's to take out.
+func (s *session) noteManaged() {
+	recs, err := record.List(filepath.Join(record.Managed(s.System), "installs"))
 	if err != nil {
-		return fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
+		s.res.Notes = append(s.res.Notes, err.Error())
 	}
-	if j.old == nil && !bytes.Contains(current, []byte(hookProgram)) {
-		current = nil // nothing to take out, so it need not even be readable to us
+	for _, r := range recs {
+		s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is also installed in %s, for every user: root takes it out with grapnel uninstall --all --scope %s", r.Agent, r.Settings, Managed))
 	}
-	var made *record.Made
-	if j.old != nil {
-		j.rec.ID = j.old.ID
-		made = cloneMade(&j.old.Made)
-		if info, err := os.Lstat(j.file); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			// We make no links, so the file has found another home since.
-			made.File = false
+}
+
+func (s *session) planRemove(j *job) error {
+	var documents, texts []string
+	if !j.agent.isText(j.file) {
+		documents = append(documents, j.file)
+		for _, rel := range j.agent.Setup.Over {
+			documents = append(documents, filepath.Join(filepath.Dir(j.file), filepath.FromSlash(rel)))
 		}
 	}
-	if j.change, err = PlanRemove(j.agent, j.file, current, made); err != nil {
-		return err
+	texts = s.leftOver(j)
+	if j.old != nil {
+		j.rec.ID = j.old.ID
 	}
-	if !j.change.Changed() {
+	for _, file := range slices.Concat(documents, texts) {
+		if err := s.planRemoveFile(j, file); err != nil {
+			return err
+		}
+	}
+	main := slices.IndexFunc(j.changes, func(c *Change) bool { return c.File == j.file })
+	j.changes = slices.DeleteFunc(j.changes, func(c *Change) bool { return !c.Changed() && c.File != j.file })
+	if len(j.changes) == 0 && main < 0 {
+		j.changes = []*Change{{Agent: j.agent.Name, File: j.file}}
+	}
+	if !j.changed() {
 		j.notes = append(j.notes, fmt.Sprintf("nothing of Grapnel is in %s", j.file))
-	} else if _, _, err := resolve(j.file); err != nil {
-		return fmt.Errorf("cannot edit %s: %w", j.file, err)
 	}
 	for _, r := range s.recs {
 		if j.old == nil && r.Agent == j.agent.Name {
 			j.notes = append(j.notes, fmt.Sprintf("%s is also installed in %s; --all takes it out there, too", j.agent.Title, r.Settings))
 		}
 	}
-	if in, err := j.agent.Inspect(j.file, current); err == nil {
-		j.stale = s.unknown(in)
-		var roots []string
-		for _, e := range in.Entries {
-			if e.Root != "" && e.Root != filepath.ToSlash(s.Root) && !slices.Contains(roots, e.Root) {
-				roots = append(roots, e.Root)
-				j.notes = append(j.notes, fmt.Sprintf("the entries were installed with --root %s; what was created around them is only known there", e.Root))
-			}
+	return nil
+}
+
+func (s *session) planRemoveFile(j *job, file string) error {
+	current, err := load(file)
+	if err != nil {
+		return fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
+	}
+	made := cloneMade(j.made(file))
+	if made == nil && !bytes.Contains(current, []byte("grapnel")) {
+		current = nil // nothing to take out, so it need not even be readable to us
+	}
+	if info, err := os.Lstat(file); made != nil && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		// We make no links, so the file has found another home since.
+		made.File = false
+	}
+	var c *Change
+	var entries []Entry
+	if j.agent.isText(file) {
+		entries = j.agent.textEntries(file, current)
+		c = planRemoveText(j.agent, file, current, made)
+	} else {
+		if c, err = PlanRemove(j.agent, file, current, made); err != nil {
+			return err
+		}
+		if in, err := j.agent.Inspect(file, current); err == nil {
+			entries = in.Entries
+		}
+	}
+	if c.Changed() {
+		if _, _, err := resolve(file); err != nil {
+			return fmt.Errorf("cannot edit %s: %w", file, err)
+		}
+	}
+	j.changes = append(j.changes, c)
+	j.stale = append(j.stale, s.unknown(entries)...)
+	var roots []string
+	for _, e := range entries {
+		if e.Root != "" && e.Root != filepath.ToSlash(s.Root) && !slices.Contains(roots, e.Root) {
+			roots = append(roots, e.Root)
+			j.notes = append(j.notes, fmt.Sprintf("the entries were installed with --root %s; what was created around them is only known there", e.Root))
 		}
 	}
 	return nil
@@ -587,18 +953,20 @@ func (s *session) planRemove(j *job) error {
 
 // writeUninstall forgets the installation after its entries are gone: as long
 // as an agent may run them the record is needed.
-func (s *session) writeUninstall(j *job) (backup string, err error) {
-	backup, err = Apply(j.change, filepath.Join(s.State, "backups"), s.Now)
-	if err != nil {
-		return backup, err
+func (s *session) writeUninstall(j *job) (backups []string, err error) {
+	if backups, err = s.applyAll(j); err != nil {
+		return backups, err
 	}
 	if j.old != nil {
 		j.stale = append(j.stale, j.old.ID)
 	}
-	return backup, s.forget(j.stale...)
+	err = s.forget(j, j.stale...)
+	// What is empty now was made for installations. It is no harm if it stays.
+	_ = os.Remove(j.installs())
+	return backups, err
 }
 
-// surroundings says what outside the settings file the person should know.
+// surroundings says what outside the files of the job the person should know.
 func (s *session) surroundings(j *job) []string {
 	var notes []string
 	a := j.agent
@@ -610,27 +978,45 @@ func (s *session) surroundings(j *job) []string {
 	if j.scope == Project {
 		notes = append(notes, fmt.Sprintf("the entries in %s are for this machine: they name a path and an installation that others do not have, so do not commit them", j.file))
 	}
-	if info, err := os.Stat(j.file); err == nil && s.Root == "" {
+	if info, err := os.Stat(j.file); err == nil && s.Root == "" && j.scope != Managed {
 		if uid, foreign := foreignOwner(info); foreign {
 			notes = append(notes, fmt.Sprintf("%s belongs to user %d; if the agent runs as that user it does not find this installation: install as that user, or with --root", j.file, uid))
 		}
 	}
-	if j.change.Changed() && a.Name == "gemini-cli" {
-		notes = append(notes, "Gemini CLI reads its hooks at start-up and runs none in folders that are not trusted: restart it, and trust the folder when it asks")
+	if j.changed() {
+		todo := a.Setup.Todo
+		if j.scope == Project {
+			todo = slices.Concat(todo, a.Setup.TodoProject)
+		}
+		for _, line := range todo {
+			notes = append(notes, strings.ReplaceAll(line, "$file", j.file))
+		}
 	}
-	for _, file := range s.neighbours(j) {
-		data, err := load(file)
+	for _, n := range s.neighbours(j) {
+		data, err := load(n.file)
 		if err != nil || data == nil {
 			continue
 		}
-		in, err := a.Inspect(file, data)
+		if strings.HasSuffix(n.file, ".toml") {
+			notes = append(notes, a.tomlNotes(n.rel, n.file, data)...)
+			continue
+		}
+		d, err := parse(a, n.file, data)
+		var spots []spot
+		if err == nil {
+			spots, err = d.spots()
+		}
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%s does not read this file: %v", a.Title, err))
 			continue
 		}
-		notes = append(notes, in.Notes...)
-		if len(in.Entries) > 0 && s.recorded(a, file) == nil {
-			notes = append(notes, fmt.Sprintf("%s holds a copy of our entry that no installation here has written; remove it", file))
+		notes = append(notes, d.notes(n.rel)...)
+		switch {
+		case len(ours(spots)) == 0 || s.recorded(a, n.file) != nil || a.Setup.Shape == dialect.ShapePlugin:
+		case n.managed && j.scope != Managed:
+			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s for every user, so %s will ask it twice about everything; uninstall this one", n.file, a.Title))
+		case !n.managed:
+			notes = append(notes, fmt.Sprintf("%s holds a copy of our entry that no installation here has written; remove it", n.file))
 		}
 	}
 	return notes
@@ -639,26 +1025,48 @@ func (s *session) surroundings(j *job) []string {
 // concerns reports whether an installation in another scope meets this one: a
 // project's does not meet those of other projects.
 func (s *session) concerns(r record.Record) bool {
-	return r.Scope == string(User) || s.ProjectDir != "" && r.Project == s.ProjectDir
+	return r.Scope != string(Project) || s.ProjectDir != "" && r.Project == s.ProjectDir
 }
 
-// neighbours are the other settings files that take effect together with the
-// one of the job.
-func (s *session) neighbours(j *job) []string {
-	var files []string
-	if s.ProjectDir != "" {
-		folder := filepath.Join(s.ProjectDir, j.agent.Folder)
-		files = append(files, filepath.Join(folder, "settings.json"))
-		if j.agent.Name == "claude-code" {
-			files = append(files, filepath.Join(folder, "settings.local.json"))
+// A neighbour is another file that takes effect together with those of a job: the
+// hooks of another scope, or what Setup.Off names.
+type neighbour struct {
+	rel, file string
+	managed   bool
+}
+
+func (s *session) neighbours(j *job) []neighbour {
+	a := j.agent
+	var all []neighbour
+	add := func(scope Scope, rel, file string) {
+		base := s.base(scope)
+		if base == "" || file == "" {
+			return
+		}
+		name, err := a.below(scope, base, file, s.Env)
+		here := err != nil || slices.ContainsFunc(j.changes, func(c *Change) bool { return c.File == name })
+		if here || slices.ContainsFunc(all, func(n neighbour) bool { return n.file == name }) {
+			return
+		}
+		all = append(all, neighbour{rel, name, scope == Managed})
+	}
+	if a.Setup.Shape != dialect.ShapeFiles && (a.Setup.Shape != dialect.ShapePlugin || len(a.Setup.Edits) > 0) {
+		add(Project, "", a.Setup.Project)
+		add(User, "", a.Setup.User)
+		add(Managed, "", a.managed())
+	}
+	for _, sw := range a.Setup.Off {
+		switch {
+		case sw.File == "":
+		case strings.HasPrefix(sw.File, "/"):
+			add(Managed, sw.File, sw.File)
+		default:
+			add(Project, sw.File, sw.File)
+			add(User, sw.File, sw.File)
 		}
 	}
-	if user, err := j.agent.Settings(User, s.Home, "", s.Env); err == nil {
-		files = append(files, user)
-	}
-	files = slices.DeleteFunc(files, func(f string) bool { return f == j.file })
-	slices.Sort(files)
-	return slices.Compact(files)
+	slices.SortFunc(all, func(x, y neighbour) int { return strings.Compare(x.file, y.file) })
+	return all
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
@@ -666,15 +1074,15 @@ var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
 // version finds out the version of the agent where it decides what may be
 // written; "" if it does not matter or cannot be told, then with a note.
 func (s *session) version(ctx context.Context, a Agent) (version, note string) {
-	if v, ok := s.Versions[a.Name]; ok || a.StrictBefore == "" {
+	if v, ok := s.Versions[a.Name]; ok || a.Setup.StrictBefore == "" {
 		return v, ""
 	}
 	unknown := func(why string) (string, string) {
-		return "", fmt.Sprintf("%s, so its version is not known: before %s it ignores its whole settings file when that names newer events; make sure it is up to date", why, a.StrictBefore)
+		return "", fmt.Sprintf("%s, so its version is not known: before %s it ignores its whole settings file when that names newer events; make sure it is up to date", why, a.Setup.StrictBefore)
 	}
-	program := lookPath(a.Program, s.Env)
+	program := lookPath(a.Setup.Program, s.Env)
 	if program == "" {
-		return unknown(fmt.Sprintf("%s is not on PATH", a.Program))
+		return unknown(fmt.Sprintf("%s is not on PATH", a.Setup.Program))
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -25,6 +25,7 @@ import (
 type machine struct {
 	t                    testing.TB
 	home, project, state string
+	system               string // stands in for /
 	program              string
 	env                  map[string]string
 	now                  time.Time
@@ -35,6 +36,7 @@ func newMachine(t testing.TB) *machine {
 	dir := t.TempDir()
 	m := &machine{
 		t: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "project"), state: filepath.Join(dir, "state"),
+		system:  filepath.Join(dir, "system"),
 		program: filepath.Join(dir, "bin", hookProgram), env: map[string]string{},
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 	}
@@ -60,7 +62,8 @@ func (m *machine) script(name, body string) {
 func (m *machine) request(agents ...string) Request {
 	m.now = m.now.Add(time.Hour)
 	return Request{
-		Agents: agents, Program: m.program, Home: m.home, State: m.state, Now: m.now, Version: "0.1.0",
+		Agents: agents, Program: m.program, Home: m.home, State: m.state, System: m.system, Now: m.now, Version: "0.1.0",
+		known:    slices.Concat(Agents(), ownRows),
 		Env:      func(name string) string { return m.env[name] },
 		Versions: map[string]string{"claude-code": "2.1.329"},
 	}
@@ -416,7 +419,7 @@ func TestUsageErrors(t *testing.T) {
 		usage     bool
 	}{
 		"unknown agent":        {func(r *Request) { r.Agents = []string{"emacs"} }, false, `unknown agent "emacs", there are claude-code, gemini-cli`, true},
-		"managed":              {func(r *Request) { r.Scope = "managed" }, false, `unknown scope "managed", there are user and project`, true},
+		"unknown scope":        {func(r *Request) { r.Scope = "team" }, false, `unknown scope "team", there are user, project and managed`, true},
 		"no project":           {func(r *Request) { r.Scope = Project }, false, "scope project needs the directory of the project", true},
 		"events of nobody":     {func(r *Request) { r.Events = map[string][]string{"emacs": nil} }, false, `unknown agent "emacs"`, true},
 		"unknown event":        {func(r *Request) { r.Events = map[string][]string{"claude": {"X"}} }, false, `no event "X"`, true},
@@ -425,7 +428,7 @@ func TestUsageErrors(t *testing.T) {
 		"absent program":       {func(r *Request) { r.Program = "/nonexistent/grapnel-hook" }, false, "cannot install /nonexistent/grapnel-hook", false},
 		"program not runnable": {func(r *Request) { r.Program = m.write(filepath.Join(m.project, "x", hookProgram), "") }, false, "not a program that can be run", false},
 		"negative timeout":     {func(r *Request) { r.Timeout = -1 }, false, "timeout must be more than 0", true},
-		"nobody here":          {func(r *Request) { r.Agents = nil }, false, "found none of the agents claude-code, gemini-cli here", false},
+		"nobody here":          {func(r *Request) { r.Agents = nil }, false, "found none of the agents claude-code, gemini-cli, ", false},
 		"relative folder": {func(r *Request) {
 			r.Env = func(string) string { return "x" }
 		}, false, "$CLAUDE_CONFIG_DIR must be an absolute path", false},
@@ -435,7 +438,7 @@ func TestUsageErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := Request{
-				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(),
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), System: m.system,
 				Env: func(string) string { return "" }, Versions: map[string]string{"claude-code": "2.1.329"},
 			}
 			tt.change(&req)
@@ -504,8 +507,8 @@ func TestSettingsPaths(t *testing.T) {
 			if runtime.GOOS == "windows" {
 				t.Skip("paths of this test are not absolute there")
 			}
-			env := func(key string) string { return map[string]string{tt.agent.MovedBy: tt.moved}[key] }
-			got, err := tt.agent.Settings(tt.scope, "/h", "/p", env)
+			env := func(key string) string { return map[string]string{tt.agent.Setup.MovedBy: tt.moved}[key] }
+			got, err := tt.agent.Settings(tt.scope, map[Scope]string{User: "/h", Project: "/p"}[tt.scope], env)
 			if err != nil || got != tt.want {
 				t.Errorf("Settings = %q, %v, want %q", got, err, tt.want)
 			}
@@ -587,7 +590,7 @@ func TestProjectScope(t *testing.T) {
 	all := m.request()
 	all.All = true
 	res = m.uninstall(all)
-	if len(res.Files) != 3 || len(m.records()) != 0 {
+	if len(res.Files) != 2 || len(m.records()) != 0 {
 		t.Errorf("uninstall --all: %+v", res)
 	}
 	if left := tree(t, m.home); len(left) != 1 {
@@ -638,7 +641,7 @@ func TestVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := Request{
-				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), Env: func(string) string { return "" },
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), System: m.system, Env: func(string) string { return "" },
 				Versions: map[string]string{"claude-code": tt.version}, Events: map[string][]string{"claude-code": tt.asked}, FailClosed: true, DryRun: true,
 			}
 			res, err := Install(t.Context(), req)
@@ -741,7 +744,7 @@ func TestConcurrentInstallers(t *testing.T) {
 func TestLockIsHeld(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	unlock, err := lock(t.Context(), m.state)
+	unlock, err := lock(t.Context(), m.state, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,53 +4,145 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // note is one sentence about a place in the file.
-func (d *document) note(it *item, format string, args ...any) string {
-	line, _ := position(d.data, it.start)
+func (d *document) note(offset int, format string, args ...any) string {
+	line, _ := position(d.data, offset)
 	return fmt.Sprintf("%s:%d: ", d.file, line) + fmt.Sprintf(format, args...)
 }
 
-// loaders are variables that make the hook program, or a shell that starts it,
-// load code of whoever sets them. Claude Code gives the hook what the settings
-// set, those of a project included.
-var loaders = []string{"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "BASH_ENV", "ENV"}
-
-func claudeNotes(d *document) []string {
+// notes says what in the document switches hooks off or changes how they run. rel is
+// which of the agent's files it is, see Switch.File.
+func (d *document) notes(rel string) []string {
 	var notes []string
-	if d.root.is("disableAllHooks", "true") {
-		notes = append(notes, d.note(d.root.member("disableAllHooks"), "disableAllHooks is true, so Claude Code runs no hooks; set it to false"))
+	for _, sw := range d.agent.Setup.Off {
+		if sw.File != rel {
+			continue
+		}
+		path := strings.Split(sw.Path, ".")
+		c := d.root
+		for _, key := range path[:len(path)-1] {
+			c = newObject(c.value(key))
+		}
+		it := c.member(path[len(path)-1])
+		switch {
+		case it == nil:
+		case sw.Names:
+			names := slices.ContainsFunc(c.texts(it.key), d.agent.switchedOff)
+			if names {
+				notes = append(notes, d.note(it.start, "%s names the hook of Grapnel, which %s", sw.Path, sw.Says))
+			}
+		case sw.Is == "":
+			notes = append(notes, d.note(it.start, "%s is set, which %s", sw.Path, sw.Says))
+		default:
+			if want, err := expand(sw.Is, nil, false); err == nil && same(it.value, want) {
+				notes = append(notes, d.note(it.start, "%s is %s, which %s", sw.Path, sw.Is, sw.Says))
+			}
+		}
 	}
-	if d.root.is("allowManagedHooksOnly", "true") {
-		notes = append(notes, d.note(d.root.member("allowManagedHooksOnly"), "allowManagedHooksOnly is true, and if that takes effect Claude Code runs no hooks of users and projects; ask whoever manages it"))
+	if rel == "" {
+		notes = append(notes, d.strictNotes()...)
 	}
-	env := newObject(d.root.value("env"))
-	for _, name := range loaders {
-		if it := env.member(name); it != nil {
-			notes = append(notes, d.note(it, "env sets %s, which reaches the hook and can change what it does; remove it", name))
+	return notes
+}
+
+// switchedOff reports whether a name in a list of what is switched off stands for our
+// entries.
+func (a Agent) switchedOff(name string) bool {
+	if _, ours := parseEntry(name, nil); ours || slices.ContainsFunc(a.Setup.Edits, func(e dialect.Edit) bool { return e.Key != "" && e.Key == name }) {
+		return true
+	}
+	return a.Setup.Label != "" && name == a.Setup.Label
+}
+
+// tomlNotes is notes for a file in TOML.
+func (a Agent) tomlNotes(rel, file string, data []byte) []string {
+	var top map[string]any
+	if err := toml.Unmarshal(data, &top); err != nil {
+		return []string{fmt.Sprintf("%s cannot be read, so what in it switches hooks off is not known: %v", file, err)}
+	}
+	var notes []string
+	for _, sw := range a.Setup.Off {
+		if sw.File != rel {
+			continue
+		}
+		var v any = top
+		for key := range strings.SplitSeq(sw.Path, ".") {
+			table, _ := v.(map[string]any)
+			v = table[key]
+		}
+		switch {
+		case v == nil:
+		case sw.Is == "":
+			notes = append(notes, fmt.Sprintf("%s: %s is set, which %s", file, sw.Path, sw.Says))
+		case fmt.Sprintf("%v", v) == strings.Trim(sw.Is, `"`):
+			notes = append(notes, fmt.Sprintf("%s: %s is %s, which %s", file, sw.Path, sw.Is, sw.Says))
 		}
 	}
 	return notes
 }
 
-func geminiNotes(d *document) []string {
-	var notes []string
-	// Older versions kept the switches in "hooks" and in "tools".
-	for _, path := range [][2]string{{"hooksConfig", "enabled"}, {"hooks", "enabled"}, {"tools", "enableHooks"}} {
-		if c := newObject(d.root.value(path[0])); c.is(path[1], "false") {
-			notes = append(notes, d.note(c.member(path[1]), "%s is false, so Gemini CLI runs no hooks; set it to true", strings.Join(path[:], ".")))
-		}
+// strictNotes names what of others makes the agent ignore the whole file, where it
+// is as strict as that.
+func (d *document) strictNotes() []string {
+	if !d.agent.Setup.Strict {
+		return nil
 	}
-	for _, key := range []string{"hooksConfig", "hooks"} {
-		c := newObject(d.root.value(key))
-		off := slices.ContainsFunc(c.texts("disabled"), func(name string) bool {
-			_, ours := parseEntry(name, nil)
-			return ours || name == d.agent.Label
-		})
-		if off {
-			notes = append(notes, d.note(c.member("disabled"), "%s.disabled names the hook of Grapnel, so Gemini CLI does not run it; take it off the list or type /hooks enable %s", key, d.agent.Label))
+	spots, err := d.spots()
+	if err != nil {
+		return nil
+	}
+	var notes []string
+	void := func(offset int, what string) {
+		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or take it out", what, d.agent.Title))
+	}
+	for _, s := range spots {
+		if s.event != "" && d.agent.event(s.event) == nil {
+			void(s.c.open, fmt.Sprintf("there is no event %q", s.event))
+			continue
+		}
+		for _, g := range s.items {
+			for _, h := range g.handlers {
+				obj := newObject(h.value)
+				switch commands := d.agent.members("command"); {
+				case h.ours:
+				case obj == nil:
+					void(h.value.StartOffset, "this hook is not an object {...}")
+				case d.agent.Setup.Shape == dialect.ShapeFlat && obj.value("hooks") != nil:
+					void(h.value.StartOffset, "this hook has hooks inside")
+				case !slices.ContainsFunc(commands, func(key string) bool { return obj.str(key) != "" }) && obj.value("prompt") == nil:
+					void(h.value.StartOffset, "this hook has no command")
+				}
+			}
 		}
 	}
 	return notes
+}
+
+// survivesCuts refuses a file that its agent destroys by cutting out comments inside
+// of strings.
+func (d *document) survivesCuts() error {
+	if !d.agent.Setup.Cuts || d.root == nil {
+		return nil
+	}
+	root, err := hujson.Parse(append(slices.Clip(d.data), '\n'))
+	if err != nil {
+		return nil // parse has accepted it
+	}
+	for v := range root.All() {
+		if v.Value.Kind() != '"' {
+			continue
+		}
+		text := string(v.Value.(hujson.Literal))
+		if strings.Contains(text, "//") || strings.Contains(text, "/*") {
+			return d.errorAt(v.StartOffset, fmt.Sprintf("a string with // or /* in it: %s takes that for a comment and cannot read the file", d.agent.Title), "write it in another way, then run the command again")
+		}
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/record"
 )
 
@@ -28,7 +29,7 @@ const (
 
 func agentNamed(t testing.TB, name string) Agent {
 	t.Helper()
-	a, err := Lookup(name)
+	a, err := lookup(slices.Concat(Agents(), ownRows), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +39,9 @@ func agentNamed(t testing.TB, name string) Agent {
 // wanted is a small installation.
 func wanted(t testing.TB, agent string, events ...string) Wanted {
 	t.Helper()
+	a := agentNamed(t, agent)
 	return Wanted{
-		Agent: agentNamed(t, agent), File: "settings.json",
+		Agent: a, File: "settings.json", Dir: "/s/" + pluginDir(a),
 		Hook:   Hook{Program: "/opt/grapnel-hook", ID: tokenA},
 		Events: events, Timeout: time.Minute,
 	}
@@ -107,7 +109,7 @@ func TestGolden(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", f.Name, diff)
 				}
 			}
-			if !json.Valid(c.After) && !w.Agent.Comments {
+			if !json.Valid(c.After) && !w.Agent.Setup.Comments {
 				t.Errorf("not JSON: %s", c.After)
 			}
 		})
@@ -176,7 +178,7 @@ var oddFiles = map[string]struct {
 func TestOddFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range oddFiles {
-		for _, a := range agents {
+		for _, a := range testAgents(dialect.ShapeGroups) {
 			if tt.agent != "" && !slices.Contains(a.Aliases, tt.agent) {
 				continue
 			}
@@ -276,7 +278,7 @@ func TestReformattedProperty(t *testing.T) {
 		return b.Bytes()
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		w := writer{T: t, agent: agents[0], style: 2}
+		w := writer{T: t, agent: testAgents(dialect.ShapeGroups)[0], style: 2}
 		original := []byte(w.document())
 		wanted := drawWanted(w, "wanted")
 		wanted.Current = original
@@ -328,7 +330,7 @@ func TestRefused(t *testing.T) {
 		"comment that stays open": {"gemini", "{} /* x", `settings.json:1:4: not valid JSON: `},
 	}
 	for name, tt := range tests {
-		for _, a := range agents {
+		for _, a := range testAgents(dialect.ShapeGroups) {
 			if tt.agent != "" && !slices.Contains(a.Aliases, tt.agent) {
 				continue
 			}
@@ -527,7 +529,7 @@ func TestNotes(t *testing.T) {
 		"nothing":         {"claude", `{"disableAllHooks": false, "allowManagedHooksOnly": "true", "env": {"PATH": "/bin"}}`, nil},
 		"all off":         {"claude", "{\n\"disableAllHooks\": true}", []string{"settings.json:2: disableAllHooks is true"}},
 		"managed only":    {"claude", `{"allowManagedHooksOnly": true}`, []string{"settings.json:1: allowManagedHooksOnly is true"}},
-		"env":             {"claude", `{"env": {"LD_PRELOAD": "/x.so", "BASH_ENV": "x"}}`, []string{"env sets LD_PRELOAD", "env sets BASH_ENV"}},
+		"env":             {"claude", `{"env": {"LD_PRELOAD": "/x.so", "BASH_ENV": "x"}}`, []string{"env.LD_PRELOAD is set", "env.BASH_ENV is set"}},
 		"blank":           {"claude", ``, nil},
 		"Gemini, nothing": {"gemini", `{"hooksConfig": {"enabled": true, "disabled": ["x"]}, "hooks": {"disabled": []}}`, nil},
 		"Gemini, off":     {"gemini", `{"hooksConfig": {"enabled": false}}`, []string{"settings.json:1: hooksConfig.enabled is false"}},
@@ -581,8 +583,12 @@ func FuzzPlan(f *testing.F) {
 		f.Add([]byte(tt.text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, a := range agents {
-			w := wanted(t, a.Name, "SessionStart", "SessionEnd", "Notification")
+		for _, a := range append(documents()[:2], ownRows...) {
+			if a.isText("settings.json") {
+				continue
+			}
+			w := wanted(t, a.Name)
+			w.Events, _, _ = a.choose(nil, "")
 			w.Current = data
 			c, err := Plan(w)
 			if fe, ok := errors.AsType[*FileError](err); ok {
@@ -594,7 +600,9 @@ func FuzzPlan(f *testing.F) {
 			if err != nil {
 				t.Fatalf("Plan(%q): %v", data, err)
 			}
-			if in, err := a.Inspect("settings.json", data); err != nil || len(in.Entries) > 0 {
+			if d, err := parse(a, "settings.json", data); err != nil {
+				continue
+			} else if spots, err := d.spots(); err != nil || len(ours(spots)) > 0 {
 				continue // installed already: nothing to compare with
 			}
 			back, err := PlanRemove(a, "settings.json", c.After, &c.Made)

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tailscale/hujson"
 	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // A writer draws settings documents: any JSON, with or without comments, in
@@ -43,7 +45,7 @@ func (w writer) space(depth int, lineStart bool) string {
 		return ""
 	}
 	pieces := []string{" ", "\n", "\t", "\r\n", "    ", "\n  ", "\n\n\t"}
-	if w.agent.Comments {
+	if w.agent.Setup.Comments {
 		pieces = append(pieces, "// c\n", "//\"{[,\r\n", "/* c */", "/* , \n ] \" */", " //\n", "// c  \n  ")
 	}
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 3).Draw(w.T, "space"), "")
@@ -88,6 +90,9 @@ func (w writer) value(depth int) string {
 		}
 		return w.join(depth, "{", items, "}")
 	}
+	if w.agent.Setup.Cuts {
+		return w.pick("scalar", "null", "true", "-1.5e+9", `""`, `"a"`, `"/\" "`)
+	}
 	return w.pick("scalar", "null", "true", "false", "0", "-1.5e+9", "1E400", `""`, `"a"`, `"//"`, `"/* \" */"`, `"é\u2028\\"`, `"grapnel-hook --id x"`)
 }
 
@@ -101,9 +106,18 @@ func (w writer) keys(from ...string) []string {
 func (w writer) document() string {
 	depth := 0
 	var items []string
-	for _, key := range w.keys("env", "hooks", "model", "a b", "permissions", "hooksConfig") {
+	keys := w.keys("env", "hooks", "model", "a b", "permissions", "hooksConfig")
+	for _, f := range w.agent.top() {
+		if slices.Contains(keys, "hooks") || w.chance(f.key, 50) {
+			var b strings.Builder
+			field{value: f.value}.write(&b, layout{})
+			items = append(items, w.member(1, f.key, b.String()))
+		}
+	}
+	for _, key := range keys {
 		if key == "hooks" {
-			items = append(items, w.member(1, key, w.hooks(1)))
+			key, text := w.hooks(1)
+			items = append(items, w.member(1, key, text))
 			continue
 		}
 		items = append(items, w.member(1, key, w.value(1)))
@@ -111,31 +125,77 @@ func (w writer) document() string {
 	return w.space(0, false) + w.join(depth, "{", items, "}") + w.space(0, w.chance("last line end", 80))
 }
 
-func (w writer) hooks(depth int) string {
+// hooks draws what others have where our entries go.
+func (w writer) hooks(depth int) (key, text string) {
+	if w.agent.Setup.Shape == dialect.ShapePlugin {
+		return "plugins", w.plugins(depth)
+	}
+	if w.agent.Setup.Shape == dialect.ShapeList {
+		return "hooks", w.handlers(depth)
+	}
 	var names []string
-	for _, ev := range w.agent.Events[:8] {
-		names = append(names, ev.Name)
+	for _, ev := range w.agent.Events[:min(8, len(w.agent.Events))] {
+		name := ev.Native
+		if w.agent.Setup.Fold && w.chance("fold", 50) {
+			name = strings.ToUpper(name[:1]) + "_" + strings.ToLower(name[1:])
+		}
+		names = append(names, name)
 	}
 	var events []string
 	for _, name := range w.keys(append(names, "SomethingNew")...) {
+		if w.agent.Setup.Shape == dialect.ShapeFlat {
+			events = append(events, w.member(depth+1, name, w.handlers(depth+1)))
+			continue
+		}
 		var groups []string
 		for range rapid.IntRange(0, 2).Draw(w.T, "groups") {
 			groups = append(groups, w.group(depth+2))
 		}
 		events = append(events, w.member(depth+1, name, w.join(depth+1, "[", groups, "]")))
 	}
-	return w.join(depth, "{", events, "}")
+	return "hooks", w.join(depth, "{", events, "}")
+}
+
+func (w writer) plugins(depth int) string {
+	texts := func(from ...string) string {
+		return w.join(depth+2, "[", w.keys(from...), "]")
+	}
+	var items []string
+	for _, key := range w.keys("load", "entries", "allow", "deny") {
+		switch key {
+		case "load":
+			var load []string
+			for _, key := range w.keys("paths", "x") {
+				load = append(load, w.member(depth+2, key, texts(`"/a"`, `"/grapnel"`)))
+			}
+			items = append(items, w.member(depth+1, key, w.join(depth+1, "{", load, "}")))
+		case "entries":
+			var entries []string
+			for _, key := range w.keys("a", "b") {
+				entries = append(entries, w.member(depth+2, key, w.value(4)))
+			}
+			items = append(items, w.member(depth+1, key, w.join(depth+1, "{", entries, "}")))
+		default:
+			items = append(items, w.member(depth+1, key, texts(`"a"`, `"b"`)))
+		}
+	}
+	return w.join(depth, "{", items, "}")
+}
+
+// handlers draws a list of entries.
+func (w writer) handlers(depth int) string {
+	var handlers []string
+	for range rapid.IntRange(0, 2).Draw(w.T, "handlers") {
+		handlers = append(handlers, w.join(depth+1, "{", []string{
+			w.member(depth+2, "type", `"command"`),
+			w.member(depth+2, "command", w.pick("command", `"x"`, `"echo grapnel-hook --id"`, `"/bin/grapnel check"`)),
+		}, "}"))
+	}
+	return w.join(depth, "[", handlers, "]")
 }
 
 func (w writer) group(depth int) string {
-	var handlers []string
-	for range rapid.IntRange(0, 2).Draw(w.T, "handlers") {
-		handlers = append(handlers, w.join(depth+2, "{", []string{
-			w.member(depth+3, "type", `"command"`),
-			w.member(depth+3, "command", w.pick("command", `"x"`, `"echo grapnel-hook --id"`, `"/bin/grapnel check"`)),
-		}, "}"))
-	}
-	items := []string{w.member(depth+1, "hooks", w.join(depth+1, "[", handlers, "]"))}
+	items := []string{w.member(depth+1, "hooks", w.handlers(depth+1))}
 	if w.chance("matcher", 50) {
 		items = append(items, w.member(depth+1, "matcher", w.pick("matcher", `""`, `"*"`, `"Bash"`)))
 	}
@@ -143,17 +203,17 @@ func (w writer) group(depth int) string {
 }
 
 func drawWriter(t *rapid.T) writer {
-	return writer{T: t, agent: rapid.SampledFrom(agents).Draw(t, "agent"), style: rapid.IntRange(0, 2).Draw(t, "style")}
+	return writer{T: t, agent: rapid.SampledFrom(documents()).Draw(t, "agent"), style: rapid.IntRange(0, 2).Draw(t, "style")}
 }
 
 func drawWanted(w writer, label string) Wanted {
 	var names []string
 	for _, ev := range w.agent.Events {
-		if ev.Never == "" {
-			names = append(names, ev.Name)
+		if !ev.Never {
+			names = append(names, ev.Native)
 		}
 	}
-	n := rapid.IntRange(1, 4).Draw(w.T, label+" events")
+	n := rapid.IntRange(1, min(4, len(names))).Draw(w.T, label+" events")
 	return Wanted{
 		Agent: w.agent, File: "settings.json",
 		Hook: Hook{
@@ -164,6 +224,7 @@ func drawWanted(w writer, label string) Wanted {
 		Events:     rapid.Permutation(names).Draw(w.T, label+" which")[:n],
 		Timeout:    time.Duration(rapid.IntRange(1, 90).Draw(w.T, label+" timeout")) * time.Second,
 		FailClosed: w.chance(label+" closed", 50),
+		Dir:        w.pick(label+" directory", "/s/", "/t/") + pluginDir(w.agent),
 	}
 }
 
@@ -205,7 +266,7 @@ func TestRoundTripProperty(t *testing.T) {
 			if err != nil {
 				t.Fatalf("PlanRemove(%q) without memory: %v", c.After, err)
 			}
-			if got, want := meaning(t, bare.After), meaning(t, original); got != want {
+			if got, want := w.meaning(t, bare.After), w.meaning(t, original); got != want {
 				t.Fatalf("without memory\n%s became\n%s", want, got)
 			}
 		}
@@ -251,7 +312,7 @@ func (w writer) edit(path string) func(*rapid.T, Agent, []byte) []byte {
 		key = `"added` + w.pick("key", "1", "2", "3", "4", "5", "6", "7", "8", "9") + `":`
 	}
 	space := "\n \n"
-	if w.agent.Comments {
+	if w.agent.Setup.Comments {
 		space = w.pick("comment", " ", "/*u*/", "\n", "// u\n")
 	}
 	scalar := w.pick("new", "1", `"x"`, "null", "[]")
@@ -291,7 +352,7 @@ func itemPaths(t *rapid.T, a Agent, data []byte) []string {
 			}
 			// Adding keys beside "hooks" and beside events is legal, adding a
 			// second one of the same name or replacing lists is not.
-			if strings.Contains(p[1:], "/") && !strings.HasPrefix(p, "/hooks/") && !strings.Contains(it.key, "/") {
+			if strings.Contains(p[1:], "/") && !strings.HasPrefix(p, "/hooks/") && !strings.HasPrefix(p, "/plugins/") && !strings.Contains(it.key, "/") {
 				paths = append(paths, p)
 			}
 			if sub := newContainer(it.value); sub != nil {
@@ -358,22 +419,33 @@ func onlyAdds(t failer, old, now []byte) {
 	}
 }
 
-// meaning is the document without format, comments and empty hooks.
-func meaning(t failer, data []byte) string {
+// meaning is the document without format, comments and what is empty among the hooks.
+func (w writer) meaning(t failer, data []byte) string {
 	t.Helper()
+	if data == nil { // the file is gone
+		data = []byte("{}")
+	}
 	v, err := hujson.Parse(append(bytes.Clone(data), '\n'))
 	if err != nil {
 		t.Fatalf("%q: %v", data, err)
 	}
-	root := v.Value.(*hujson.Object)
-	empty := func(m hujson.ObjectMember) bool { return len(newContainer(&m.Value).items) == 0 }
-	root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool {
-		if m.Name.Value.(hujson.Literal).String() != "hooks" {
-			return false
+	var prune func(v *hujson.Value) (empty bool)
+	prune = func(v *hujson.Value) bool {
+		switch v := v.Value.(type) {
+		case *hujson.Object:
+			v.Members = slices.DeleteFunc(v.Members, func(m hujson.ObjectMember) bool { return prune(&m.Value) })
+			return len(v.Members) == 0
+		case *hujson.Array:
+			v.Elements = slices.DeleteFunc(v.Elements, func(e hujson.ArrayElement) bool { return prune(&e) })
+			return len(v.Elements) == 0
 		}
-		hooks := m.Value.Value.(*hujson.Object)
-		hooks.Members = slices.DeleteFunc(hooks.Members, empty)
-		return len(hooks.Members) == 0
+		return false
+	}
+	root := v.Value.(*hujson.Object)
+	root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool {
+		name := m.Name.Value.(hujson.Literal).String()
+		top := slices.ContainsFunc(w.agent.top(), func(f field) bool { return f.key == name })
+		return top || (name == "hooks" || name == "plugins") && prune(&m.Value)
 	})
 	v.Minimize()
 	return string(v.Pack())

@@ -55,3 +55,5 @@ func syncDir(dir string) error {
 	}
 	return nil
 }
+
+func isRoot() bool { return os.Geteuid() == 0 }

@@ -25,3 +25,6 @@ func keepOwner(*os.File, fs.FileInfo) {}
 func foreignOwner(fs.FileInfo) (uid int, foreign bool) { return 0, false }
 
 func syncDir(string) error { return nil } // directories cannot be flushed
+
+// The system itself refuses who is not an administrator.
+func isRoot() bool { return true }

@@ -3,8 +3,6 @@ package policy
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -254,8 +253,7 @@ func callOf(ev *grapnel.Event) call {
 }
 
 func shortDigest(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:8])
+	return digest.Of([]byte(strings.Join(parts, "\x00")))[:16]
 }
 
 // A usage is what was let through within a time, oldest first. It is all that is kept

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -25,6 +25,7 @@ type File struct {
 	Scope grapnel.Scope
 	Must  bool // somebody named it: that it does not exist is an error
 	Trust bool // it comes with a project: only what a person trusted of it is loaded
+	Root  bool // it counts only if nobody but root can write it, and what is kept of it, where the user can write, does not
 }
 
 // Request says what to load.
@@ -150,6 +151,9 @@ func (req Request) load(file File) inForce {
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Valid}
 	snaps := snapshots{dir: req.Snapshots}
 	policy, digest, errs := req.read(file, snaps)
+	if file.Root {
+		snaps.dir = ""
+	}
 	switch {
 	case errs == nil && policy == nil:
 		loaded.State = Absent
@@ -191,11 +195,15 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		}
 		return nil, "", []*Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
 	}
-	data, err := readFile(file.Path, yaml.MaxSize+1)
+	kept, check := snaps, func(fs.FileInfo) error { return nil }
+	if file.Root {
+		kept.dir, check = "", owner.Root
+	}
+	data, err := readChecked(file.Path, yaml.MaxSize+1, check)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):
 		return nil, "", []*Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
-	case errors.Is(err, fs.ErrNotExist) && !file.Must && snaps.last(file.Path) == "":
+	case errors.Is(err, fs.ErrNotExist) && !file.Must && kept.last(file.Path) == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "", []*Error{{File: file.Path, Msg: "there is no such file", gone: true}}
@@ -203,15 +211,15 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		return nil, "", []*Error{{File: file.Path, Msg: reason(err)}}
 	}
 	digest := digestOf(data)
-	known := snaps.last(file.Path) == digest
+	known := kept.last(file.Path) == digest
 	if known {
-		if policy := snaps.read(digest); policy != nil {
+		if policy := kept.read(digest); policy != nil {
 			return policy, digest, nil
 		}
 	}
 	policy, errs := Parse(file.Path, data)
 	if len(errs) == 0 {
-		_, errs = policy.packs(file.Path, req.Packs, snaps)
+		_, errs = policy.packs(file.Path, req.Packs, kept)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs
@@ -258,6 +266,11 @@ var errNotRegular = errors.New("is not a regular file")
 // wait for an end that may never come: of a pipe not even for somebody to open the
 // other side.
 func readFile(name string, limit int64) ([]byte, error) {
+	return readChecked(name, limit, func(fs.FileInfo) error { return nil })
+}
+
+// readChecked is readFile of a file that check agrees with, once it is open.
+func readChecked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -265,6 +278,9 @@ func readFile(name string, limit int64) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
+		return nil, err
+	}
+	if err := check(info); err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
@@ -372,8 +388,7 @@ type snapshot struct {
 }
 
 func (s snapshots) lastFile(path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return filepath.Join(s.dir, "last-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(s.dir, "last-"+digest.Of([]byte(path))[:16])
 }
 
 func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+".json") }
@@ -384,11 +399,11 @@ func (s snapshots) last(path string) string {
 		return ""
 	}
 	data, err := readFile(s.lastFile(path), 64<<10)
-	digest, _, _ := strings.Cut(string(data), "\n")
-	if err != nil || len(digest) != 2*sha256.Size || strings.Trim(digest, "0123456789abcdef") != "" {
+	last, _, _ := strings.Cut(string(data), "\n")
+	if err != nil || !digest.Is(last) {
 		return ""
 	}
-	return digest
+	return last
 }
 
 func (s snapshots) read(digest string) *Policy {
@@ -452,7 +467,7 @@ func (s snapshots) prune() {
 	}
 	lasts, _ := filepath.Glob(filepath.Join(s.dir, "last-*"))
 	for _, last := range lasts {
-		if data, err := readFile(last, 2*sha256.Size); err == nil {
+		if data, err := readFile(last, digest.Len); err == nil {
 			kept := filepath.Join(s.dir, string(data)+".json")
 			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
 		}

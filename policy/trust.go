@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
@@ -363,7 +362,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if err == nil && t.File != file {
 		err = fmt.Errorf("it is about %q", t.File)
 	}
-	if sum, notHex := hex.DecodeString(t.SHA256); err == nil && (notHex != nil || len(sum) != sha256.Size) {
+	if err == nil && !digest.Is(t.SHA256) {
 		err = fmt.Errorf("%q is no digest", t.SHA256) // and may be a path
 	}
 	if err != nil {

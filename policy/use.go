@@ -1,15 +1,14 @@
 package policy
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -105,7 +104,11 @@ func (p *Policy) packs(file string, shipped fs.FS, snaps snapshots) (packs []Pac
 // buildPacks makes the Specs of the packs of a file: a source each, with the scope
 // of the file. A person finds them in the line that names the pack.
 func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {
-	packs, errs := policy.packs(file.Path, req.Packs, snapshots{dir: req.Snapshots})
+	snaps := snapshots{dir: req.Snapshots}
+	if file.Root {
+		snaps.dir = ""
+	}
+	packs, errs := policy.packs(file.Path, req.Packs, snaps)
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
@@ -141,8 +144,7 @@ func packNames(shipped fs.FS) []string {
 }
 
 func digestOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return digest.Of(data)
 }
 
 func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {

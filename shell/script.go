@@ -167,6 +167,9 @@ type place struct {
 	posix string             // why Bash's grammar failed, if POSIX's is used
 }
 
+// unknown adds a reason why it is not known what the script does.
+//
+//go:noinline // some fifty places call it: 24 KB
 func (w *walker) unknown(reason string) {
 	if len(w.s.Unknown) < maxReasons && !slices.Contains(w.s.Unknown, reason) {
 		w.s.Unknown = append(w.s.Unknown, reason)

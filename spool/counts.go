@@ -1,8 +1,6 @@
 package spool
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
@@ -89,8 +88,7 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 }
 
 func (s *Spool) countFile(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return filepath.Join(s.dir, countsDir, hex.EncodeToString(sum[:16]))
+	return filepath.Join(s.dir, countsDir, digest.Of([]byte(key))[:32])
 }
 
 // writeCount replaces the file of a key as a whole, so that a process which is

@@ -73,10 +73,11 @@ var secrets = [...]secret{
 }
 
 // secretNames are the ends of names whose values are secrets, whatever they look
-// like. They are compared without case and separators.
+// like, and of those that say whose account an agent is used with. They are compared
+// without case and separators.
 var secretNames = []string{
 	"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey", "authorization",
-	"credential", "credentials", "cookie",
+	"credential", "credentials", "cookie", "useremail",
 }
 
 // secretName reports whether the value of a JSON member with this name is a secret.
@@ -94,7 +95,7 @@ func secretName(name string) bool {
 }
 
 // nameHints are what every secret name has in it.
-var nameHints = []string{"pass", "secret", "token", "key", "authorization", "credential", "cookie"}
+var nameHints = []string{"pass", "secret", "token", "key", "authorization", "credential", "cookie", "email"}
 
 // everything is the whole table.
 func everything() []*secret {

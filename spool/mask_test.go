@@ -122,7 +122,7 @@ func TestMaskHostile(t *testing.T) {
 func TestSecretName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
-		"password": true, "dbPassword": true, "DB_PASSWORD": true, "api_key": true, "apiKey": true, "x-api-key": true, "access_token": true,
+		"password": true, "user_email": true, "userEmail": true, "email": false, "dbPassword": true, "DB_PASSWORD": true, "api_key": true, "apiKey": true, "x-api-key": true, "access_token": true,
 		"Authorization": true, "Set-Cookie": true, "client_secret": true, "privateKey": true, "token": true, "credentials": true,
 		"": false, "key": false, "tokens": false, "next_page_token": false, "command": false, "keyboard": false, "secretary": false, "author": false,
 		"input_tokens": false, "passwordless": false,

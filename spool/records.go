@@ -1,8 +1,6 @@
 package spool
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
@@ -187,13 +186,12 @@ func (s *Spool) aside(content []byte) (string, error) {
 	if err := ready(s.path(sideDir)); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(content)
-	digest := hex.EncodeToString(sum[:])
-	name := sideFile(s.dir, digest)
+	sum := digest.Of(content)
+	name := sideFile(s.dir, sum)
 	now := time.Now()
 	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
 		_ = os.Chtimes(name, now, now) // as good as new: sweep goes by it
-		return digest, nil
+		return sum, nil
 	}
 	f, err := os.CreateTemp(s.path(sideDir), "new-*")
 	if err != nil {
@@ -207,22 +205,22 @@ func (s *Spool) aside(content []byte) (string, error) {
 		_ = os.Remove(f.Name())
 		return "", err
 	}
-	return digest, os.Rename(f.Name(), name)
+	return sum, os.Rename(f.Name(), name)
 }
 
-func sideFile(dir, digest string) string { return filepath.Join(dir, sideDir, digest+".json") }
+func sideFile(dir, sum string) string { return filepath.Join(dir, sideDir, sum+".json") }
 
 // readAside reads a side file into v, if it is what its name says.
-func readAside(dir, digest string, v any) error {
-	if len(digest) != 2*sha256.Size || strings.ContainsFunc(digest, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) {
-		return fmt.Errorf("%q is no digest", digest)
+func readAside(dir, sum string, v any) error {
+	if !digest.Is(sum) {
+		return fmt.Errorf("%q is no digest", sum)
 	}
-	content, err := os.ReadFile(sideFile(dir, digest))
+	content, err := os.ReadFile(sideFile(dir, sum))
 	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest {
-		return fmt.Errorf("side file %s: the content is not what the name says", digest)
+	if digest.Of(content) != sum {
+		return fmt.Errorf("side file %s: the content is not what the name says", sum)
 	}
 	return json.Unmarshal(content, v)
 }

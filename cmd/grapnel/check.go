@@ -370,5 +370,6 @@ func sendable(kind grapnel.Kind) bool {
 // names the others.
 func installs(place answer.Place) []record.Record {
 	records, _ := record.List(place.Installs())
-	return records
+	managed, _ := record.List(filepath.Join(place.Managed, "installs"))
+	return append(records, managed...)
 }

@@ -26,7 +26,7 @@ type installFlags struct {
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.scope, "scope", "user", "user or project: whose settings of the agent")
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "user, project or managed: whose hooks of the agent; managed are those that nobody but root can take away")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change and write nothing")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 }
@@ -159,7 +159,11 @@ func (c *console) printInstall(res *install.Result, verb string) error {
 		case !res.Applied:
 			fmt.Fprintf(c.out, "%s: %s would change\n", f.Agent, f.File)
 		default:
-			fmt.Fprintf(c.out, "%s: %s, %d events, %s\n", f.Agent, c.paint(green, verb), len(f.Events), f.File)
+			events := ""
+			if len(f.Events) > 0 { // a file that is needed beside those with the hooks has none
+				events = fmt.Sprintf(" %d events,", len(f.Events))
+			}
+			fmt.Fprintf(c.out, "%s: %s,%s %s\n", f.Agent, c.paint(green, verb), events, f.File)
 		}
 		if f.Backup != "" {
 			fmt.Fprintf(c.out, "  backup: %s\n", f.Backup)
@@ -196,7 +200,7 @@ func hookProgram() (string, error) {
 // installable reports whether an agent may be asked for an event at all.
 func installable(agent, event string) bool {
 	a, err := install.Lookup(agent)
-	return err == nil && slices.ContainsFunc(a.Events, func(ev install.Event) bool { return ev.Name == event && ev.Never == "" })
+	return err == nil && a.May(event) == nil
 }
 
 // policyEvents lists, per agent, the events that the policy listens to and that are

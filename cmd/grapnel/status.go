@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,11 @@ func status(place answer.Place) (*statusReport, error) {
 	if err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 	}
-	for _, rec := range recs {
+	managed, err := record.List(filepath.Join(place.Managed, "installs"))
+	if err != nil {
+		s.Warnings = append(s.Warnings, err.Error())
+	}
+	for _, rec := range append(recs, managed...) {
 		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		state.inspect(&rec)
 		s.Installs = append(s.Installs, state)
@@ -119,14 +124,9 @@ func (s *installState) inspect(rec *record.Record) {
 		s.Problem = err.Error()
 		return
 	}
-	data, err := os.ReadFile(s.File)
+	found, err := agent.Installed(*rec)
 	if err != nil {
 		s.Problem = fmt.Sprintf("its settings cannot be read: %v", err)
-		return
-	}
-	found, err := agent.Inspect(s.File, data)
-	if err != nil {
-		s.Problem = err.Error()
 		return
 	}
 	var missing []string

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
 // A Record describes one installation: the entries of Grapnel in one settings
@@ -37,14 +38,14 @@ import (
 type Record struct {
 	ID       string `json:"id"`                // token in the installed command
 	Agent    string `json:"agent"`             // name of the agent, as "claude-code"
-	Scope    string `json:"scope"`             // "user" or "project"
+	Scope    string `json:"scope"`             // "user", "project" or "managed"
 	Project  string `json:"project,omitempty"` // directory of the project, for scope "project"
 	Settings string `json:"settings"`          // the agent's file that holds the entries, absolute
 
 	Program string `json:"program"`          // absolute path of the hook program
 	Root    string `json:"root,omitempty"`   // value of --root, if the command carries it in place of the token
 	Policy  string `json:"policy,omitempty"` // the user's policy file
-	State   string `json:"state"`            // directory of spool, sessions and snapshots
+	State   string `json:"state,omitempty"`  // directory of spool, sessions and snapshots; of scope "managed" everybody has their own
 	Path    string `json:"path,omitempty"`   // PATH for commands that hooks start
 
 	Events          []string         `json:"events"`                      // the agent's own names, in the agent's order
@@ -53,6 +54,7 @@ type Record struct {
 	FailClosed      bool             `json:"fail_closed,omitempty"`       // the agent was asked to block when the hook fails
 
 	Made    Made      `json:"made"`
+	Files   []File    `json:"files,omitempty"`   // further ones that the installation made or edited
 	Version string    `json:"version,omitempty"` // of Grapnel
 	Time    time.Time `json:"time"`              // of the latest installation
 }
@@ -66,6 +68,12 @@ func (r Record) Timeout(event string) time.Duration {
 	return time.Duration(r.TimeoutMS) * time.Millisecond
 }
 
+// A File is a file of an installation beside that with its settings.
+type File struct {
+	Path string `json:"path"` // absolute
+	Made Made   `json:"made"`
+}
+
 // Made is what an installation created in a settings file around its entries,
 // so that removing them puts back exactly what was there. The zero value says
 // that everything around the entries was there before.
@@ -75,10 +83,11 @@ type Made struct {
 	Blank  *string  `json:"blank,omitempty"`  // what the file held, if that was only white space
 	Hooks  bool     `json:"hooks,omitempty"`  // the key "hooks"
 	Events []string `json:"events,omitempty"` // keys inside "hooks"
+	Keys   []string `json:"keys,omitempty"`   // other members, with what leads to them: "plugins/load"
 
 	// Gaps holds the white space that stood before the closing bracket of
 	// objects and arrays that were empty. Keys are "" for the whole document,
-	// "hooks", and "hooks/EVENT".
+	// "hooks", "hooks/EVENT", and those of Keys.
 	Gaps map[string]string `json:"gaps,omitempty"`
 }
 
@@ -126,6 +135,11 @@ func State(root string) (string, error) {
 	return filepath.Join(dir, ".local", "state", "grapnel"), nil
 }
 
+// Managed returns the directory that holds what only root may write: policies in
+// policy.d, and in installs the records of installations for all users. system is /
+// but in tests and below --root.
+func Managed(system string) string { return filepath.Join(system, "etc", "grapnel") }
+
 // Dir returns the directory that holds the records, below State(root).
 func Dir(root string) (string, error) {
 	state, err := State(root)
@@ -135,14 +149,51 @@ func Dir(root string) (string, error) {
 	return filepath.Join(state, "installs"), nil
 }
 
+// Find returns the record with the token id: of a managed installation if there is
+// one, and else the user's own. What root installed cannot be shadowed by a file of the
+// user, so a managed record that others can write is an error.
+func Find(id string) (Record, error) {
+	if !ValidID(id) {
+		return Record{}, notToken(id)
+	}
+	rec, err := find(Managed("/"), id)
+	if !errors.Is(err, ErrNotFound) {
+		return rec, err
+	}
+	dir, err := Dir("")
+	if err != nil {
+		return Record{}, err
+	}
+	return Read(dir, id)
+}
+
+// find looks for a managed installation.
+func find(managed, id string) (Record, error) {
+	name := filename(filepath.Join(managed, "installs"), id)
+	rec, err := read(name, owner.Root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{}, fmt.Errorf("installation %s: %w in %s", id, ErrNotFound, managed)
+	case err != nil:
+		return Record{}, fmt.Errorf("installation %s: %s does not count: %w; root has to run \"grapnel install --scope managed\" again", id, name, err)
+	case rec.ID != id || rec.Scope != "managed":
+		return Record{}, fmt.Errorf("installation %s: %s is the record of %q for scope %q; root has to run \"grapnel install --scope managed\" again", id, name, rec.ID, rec.Scope)
+	}
+	return rec, nil
+}
+
+func notToken(id string) error {
+	return fmt.Errorf("installation %q: not a token (%d characters of a-z and 2-7), run \"grapnel install\" again", id, idLength)
+}
+
 // Read returns the record with the token id. It fails with ErrNotFound when
 // there is none, and also when the file could have been written by other users.
 func Read(dir, id string) (Record, error) {
 	if !ValidID(id) {
-		return Record{}, fmt.Errorf("installation %q: not a token (%d characters of a-z and 2-7), run \"grapnel install\" again", id, idLength)
+		return Record{}, notToken(id)
 	}
 	name := filename(dir, id)
-	rec, err := read(name)
+	rec, err := read(name, nil)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Record{}, fmt.Errorf("installation %s: %w in %s, run \"grapnel install\" again", id, ErrNotFound, dir)
@@ -154,7 +205,8 @@ func Read(dir, id string) (Record, error) {
 	return rec, nil
 }
 
-func read(name string) (Record, error) {
+// read reads a record, if check agrees with what it is in.
+func read(name string, check func(fs.FileInfo) error) (Record, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return Record{}, err
@@ -171,6 +223,11 @@ func read(name string) (Record, error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		return Record{}, fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
 	}
+	if check != nil {
+		if err := check(info); err != nil {
+			return Record{}, err
+		}
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return Record{}, err
@@ -186,7 +243,8 @@ func read(name string) (Record, error) {
 }
 
 // Write stores the record under its ID, in place of an older one. It creates
-// the directory; a reader sees the old record or the new one, never a part.
+// the directory; a reader sees the old record or the new one, never a part. The record
+// of a managed installation can be read by everybody, since every user's agent runs it.
 func Write(dir string, rec Record) (err error) {
 	defer func() {
 		if err != nil {
@@ -200,8 +258,17 @@ func Write(dir string, rec Record) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	mode, dirMode := fs.FileMode(0o600), fs.FileMode(0o700)
+	if rec.Scope == "managed" {
+		mode, dirMode = 0o644, 0o755
+	}
+	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
+	}
+	if rec.Scope == "managed" { // in spite of the umask
+		if err := os.Chmod(dir, dirMode); err != nil {
+			return err
+		}
 	}
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
 	if err != nil {
@@ -214,6 +281,9 @@ func Write(dir string, rec Record) (err error) {
 		}
 	}()
 	if _, err := f.Write(append(data, '\n')); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil { // in spite of the umask
 		return err
 	}
 	if err := f.Sync(); err != nil {

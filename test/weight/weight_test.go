@@ -54,6 +54,7 @@ var neverLinked = map[string]string{
 	"github.com/google/go-cmp/cmp":     "is for tests",
 	module + "/install":                "writes into agents' configuration, which no event may do",
 	module + "/conformance":            "is for tests",
+	module + "/verify":                 "runs agents against an HTTP server",
 	module + "/hooktest":               "is for tests",
 	module + "/host":                   "is for agents written in Go",
 	"google.golang.org/protobuf/proto": "registers every message as it is initialised",
@@ -66,7 +67,7 @@ var layers = [][]string{
 	{""}, // the root package
 	{"dialect", "shell", "internal"},
 	{"process", "outbound", "policy", "spool"},
-	{"packs", "install", "host", "hooktest", "conformance", "daemon"},
+	{"packs", "install", "verify", "host", "hooktest", "conformance", "daemon"},
 	{"cmd", "docs", "examples", "test"},
 }
 

@@ -33,7 +33,7 @@ const (
 // Version is the version of Grapnel.
 const Version = "0.1.0"
 
-const usage = `usage: grapnel-hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...
+const usage = `usage: grapnel-hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]... [--serve]
 
 Reads one event of an AI agent on standard input, judges it by the policy, and
 answers in the agent's own language. Agents run it; "grapnel install" tells them to.
@@ -43,6 +43,8 @@ answers in the agent's own language. Agents run it; "grapnel install" tells them
   --id T         the installation whose policy and state count
   --root DIR     keep policy and state below DIR instead
   --policy FILE  one more policy file
+  --serve        answer one event after the other, a line of JSON each, to the end of
+                 standard input: for plugins
   --version      print the version
   --help         print this
 
@@ -61,6 +63,7 @@ type invocation struct {
 	help         bool
 	version      bool
 	drain        bool
+	serve        bool
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -92,6 +95,8 @@ func parseArgs(args []string) (invocation, error) {
 			inv.version = true
 		case args[i] == "--drain":
 			inv.drain = true
+		case args[i] == "--serve":
+			inv.serve = true
 		case strings.HasPrefix(args[i], "-"):
 			return inv, fmt.Errorf("unknown flag %s", args[i])
 		default:
@@ -151,12 +156,15 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 			return exitUsage
 		}
 	}
+	if inv.serve {
+		return serve(inv, named, stdin, stdout, stderr)
+	}
 	input := readInput(stdin)
 	input.Event = inv.event
 
 	place, err := Locate(inv.root, inv.id)
 	d := choose(named, input.Payload, place.Agent)
-	reply, pending := answer(inv, d, input, place, err)
+	reply, pending := answer(context.Background(), inv, d, input, place, err)
 	if len(reply.Stdout) > 0 {
 		if _, err := stdout.Write(reply.Stdout); err != nil {
 			return exitFailure // the agent has gone away
@@ -223,46 +231,56 @@ func readAll(r io.Reader) ([]byte, error) {
 
 // answer makes the reply. Whatever goes wrong on the way is answered as a failure
 // of the guards, in the agent's language, and never by a crash.
-func answer(inv invocation, d *dialect.Dialect, input dialect.Input, place Place, lost error) (reply dialect.Reply, pending bool) {
+func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place Place, lost error) (reply dialect.Reply, pending bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			reply, pending = lastResort(d, input, fmt.Errorf("internal error: %v", r)), false
+			reply, pending = lastResort(ctx, d, input, fmt.Errorf("internal error: %v", r)), false
 		}
 	}()
 	if lost != nil {
-		return lastResort(d, input, lost), false
+		return lastResort(ctx, d, input, lost), false
 	}
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
-		return lastResort(d, input, err), false
+		return lastResort(ctx, d, input, err), false
 	}
+	defer func() { _ = sp.Close() }() // others follow where events are served
 	got := dialect.Receive(d, input)
 	dirs := place.Dirs(got.Event, true)
+	once := hold(sp, got, inv)
+	defer once.close()
 	programs := 0
 	run := runner(place)
 	var rec grapnel.Record
 	seen := grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r })
-	engine, set, err := Open(place, place.Files(inv.policies, dirs), &Options{
+	opts := &Options{
 		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
 		Webhook:   func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
 		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
-	})
-	if err != nil {
-		return lastResort(d, input, err), false
 	}
-	ctx := context.Background()
-	if programs > 0 { // an agent that ends us ends what we started
+	if once != nil {
+		opts.Observers, opts.Background = []grapnel.Observer{seen, once}, once
+	}
+	engine, set, err := Open(place, place.Files(inv.policies, dirs), opts)
+	if err != nil {
+		return lastResort(ctx, d, input, err), false
+	}
+	if said := once.verdict(&set); said != nil {
+		engine = said
+	}
+	if programs > 0 && !inv.serve { // an agent that ends us ends what we started
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 	}
 	reply = got.Answer(ctx, engine)
+	once.keep(ctx)
 	if err := sp.Err(); err != nil {
 		err = fmt.Errorf("no Record was kept: %w", err)
 		// A strict policy lets nothing through unrecorded. What was decided stays: a
 		// block must not be exchanged for something weaker.
 		if set.Strict && rec.Decision < grapnel.Block && (policy.Locks(rec.Event) || len(reply.Stdout) == 0) {
-			return lastResort(d, input, err), false
+			return lastResort(ctx, d, input, err), false
 		}
 		warn(&reply, err)
 	}
@@ -278,12 +296,12 @@ func warn(reply *dialect.Reply, err error) {
 
 // lastResort answers when nothing can be judged: as if a guard that fails closed
 // had failed.
-func lastResort(d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
+func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
 	engine, newErr := grapnel.New(policy.Locked(err.Error()), nil)
 	if newErr != nil {
 		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", errors.Join(err, newErr)), Exit: exitFailure}
 	}
-	reply := dialect.Answer(context.Background(), engine, d, input)
+	reply := dialect.Answer(context.WithoutCancel(ctx), engine, d, input)
 	warn(&reply, err)
 	return reply
 }

@@ -78,10 +78,10 @@ func TestLocate(t *testing.T) {
 		xdg, root string
 		want      Place
 	}{
-		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state"), Home: home}},
-		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home}},
-		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state, Home: home}},
-		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home}},
+		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state"), Home: home, Managed: filepath.Join(root, "etc", "grapnel"), Standing: true}},
+		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
+		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
+		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
 	} {
 		t.Setenv("XDG_CONFIG_HOME", tt.xdg)
 		if got, err := Locate(tt.root, ""); got != tt.want || err != nil {
@@ -100,7 +100,7 @@ func TestLocate(t *testing.T) {
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	whole := record.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
-	if got, err := installed(whole); err != nil || got != (Place{Policy: "/p/grapnel.yaml", State: "/s", Agent: "claude-code", Path: "/bin"}) {
+	if got, err := installed(whole); err != nil || got != (Place{Policy: "/p/grapnel.yaml", State: "/s", Agent: "claude-code", Path: "/bin", Managed: "/etc/grapnel"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, spoil := range map[string]func(*record.Record){
@@ -253,7 +253,7 @@ func TestPanicInsideBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, pending := answer(invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil)
+	reply, pending := answer(t.Context(), invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil)
 	if !strings.Contains(string(reply.Stdout), `"permissionDecision":"deny"`) || reply.Exit != 0 || pending {
 		t.Errorf("%s %d, want a block", reply.Stdout, reply.Exit)
 	}
@@ -272,7 +272,7 @@ func TestReadsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, _ := answer(invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil); calls != 1 || !strings.Contains(string(reply.Stdout), `"deny"`) {
+	if reply, _ := answer(t.Context(), invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil); calls != 1 || !strings.Contains(string(reply.Stdout), `"deny"`) {
 		t.Errorf("read %d times, %s", calls, reply.Stdout)
 	}
 }

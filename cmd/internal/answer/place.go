@@ -3,12 +3,16 @@ package answer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -20,6 +24,12 @@ type Place struct {
 	Agent  string // whose settings file the command stands in; empty = unknown
 	Path   string // PATH for the programs of hooks; empty = that of this process
 	Home   string // where other systems keep the hooks of a user; empty = the home directory of the user database
+
+	// Managed holds, in policy.d, what root says for everybody; empty = nobody does.
+	// Standing is set where it stands in for the directory of the system: who owns it
+	// does not count then, since the whole root is somebody's.
+	Managed  string
+	Standing bool
 }
 
 // Spool is the directory of Records and pending observers.
@@ -40,11 +50,53 @@ func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.Sta
 // sessions is the directory of the sessions' roots.
 func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
 
-// Files lists the policy files: the user's, those that a project may have, from its
-// root down, and those that the command line names, each once. What is named needs
-// no trust.
+// managed lists the managed policies, in the order of their names. A directory that
+// cannot be listed, or that others than root can write, is a policy that cannot be
+// read: nobody knows what it forbids.
+func (p Place) managed() []policy.File {
+	if p.Managed == "" {
+		return nil
+	}
+	dir := filepath.Join(p.Managed, "policy.d")
+	unreadable := []policy.File{{Path: dir, Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing}}
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return unreadable
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !p.Standing {
+		err = owner.Root(info)
+	}
+	if err != nil {
+		return unreadable
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return unreadable
+	}
+	var names []string // sorted before they are files: to sort each other type takes 20 KB of code
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".yaml") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	var files []policy.File
+	for _, name := range names {
+		files = append(files, policy.File{Path: filepath.Join(dir, name), Scope: grapnel.ScopeManaged, Must: true, Root: !p.Standing})
+	}
+	return files
+}
+
+// Files lists the policy files: the managed ones, the user's, those that a project may
+// have, from its root down, and those that the command line names, each once. What is
+// named needs no trust.
 func (p Place) Files(named, dirs []string) []policy.File {
-	files := []policy.File{{Path: p.Policy, Scope: grapnel.ScopeUser}}
+	files := append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
 		if name := filepath.Join(dir, ProjectPolicy); name != p.Policy {
 			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true})
@@ -70,18 +122,30 @@ func (p Place) Request(files []policy.File, command func(policy.Command) grapnel
 }
 
 // installed is the place that an installation recorded. One that names no policy
-// would guard nothing, and is broken.
+// would guard nothing, and is broken; but for a managed one, where every user has a
+// policy and a state of their own.
 func installed(rec record.Record) (Place, error) {
+	if rec.Scope == "managed" {
+		state, err := record.State("")
+		if err != nil {
+			return Place{}, err
+		}
+		dir, err := home.Dir()
+		if err != nil {
+			return Place{}, err
+		}
+		rec.State, rec.Policy = state, filepath.Join(dir, ".config", "grapnel", "grapnel.yaml")
+	}
 	for what, dir := range map[string]string{"policy": rec.Policy, "state directory": rec.State} {
 		if !filepath.IsAbs(dir) {
 			return Place{}, fmt.Errorf("installation %s: its record names no %s (%q), run \"grapnel install\" again", rec.ID, what, dir)
 		}
 	}
-	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path}, nil
+	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: record.Managed("/")}, nil
 }
 
 // Locate finds the place of an invocation. With root, everything lies below that
-// directory. With an id, it is what the installation recorded: the environment is
+// directory, managed policies included: there it stands in for the root of the system. With an id, it is what the installation recorded: the environment is
 // not asked, because an agent's project settings can set it. Without either a
 // person typed the command: XDG_CONFIG_HOME and HOME say where the policy is, and
 // state lies where installations keep theirs.
@@ -93,13 +157,9 @@ func Locate(root, id string) (Place, error) {
 			return Place{}, fmt.Errorf("--root %s: %w", root, err)
 		}
 		home, _ := os.UserHomeDir() // without one, what the user database says
-		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home}, nil
+		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home, Managed: record.Managed(abs), Standing: true}, nil
 	case id != "":
-		dir, err := record.Dir("")
-		if err != nil {
-			return Place{}, err
-		}
-		rec, err := record.Read(dir, id)
+		rec, err := record.Find(id)
 		if err != nil {
 			return Place{}, err
 		}
@@ -117,5 +177,5 @@ func Locate(root, id string) (Place, error) {
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state, Home: home}, nil
+	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: record.Managed("/")}, nil
 }

@@ -1,8 +1,6 @@
 package answer
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -112,8 +111,7 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) root {
 	if ev.Session.ID == "" {
 		return rootOf(cwd)
 	}
-	sum := sha256.Sum256([]byte(ev.Agent.Name + "\x00" + ev.Session.ID))
-	name := filepath.Join(p.sessions(), hex.EncodeToString(sum[:16]))
+	name := filepath.Join(p.sessions(), digest.Of([]byte(ev.Agent.Name + "\x00" + ev.Session.ID))[:32])
 	if kept, ok := readRoot(name); ok {
 		return kept
 	}

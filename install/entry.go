@@ -1,0 +1,161 @@
+package install
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// A raw is a JSON value that is written as it stands.
+type raw string
+
+// entry is what Setup.Entry makes of an event: our handler there.
+func (w Wanted) entry(event string) (any, error) {
+	a := w.Agent
+	name := event
+	if ev := a.event(event); ev != nil {
+		name = ev.Native
+	}
+	ev := a.event(event)
+	return expand(a.Setup.Entry, map[string]any{
+		"command":    w.Hook.Command(a, name),
+		"powershell": w.Hook.powershell(a, name),
+		"program":    filepath.ToSlash(w.Hook.Program),
+		"args":       w.Hook.args(a, name),
+		"timeout":    int64(a.wait(name, w.Timeout) / max(a.Setup.Unit, 1)),
+		"event":      name,
+		"label":      a.Setup.Label,
+	}, w.FailClosed && ev != nil && ev.Closed)
+}
+
+// expand reads a template of package dialect: JSON in which words like $command stand
+// for values outside of strings. A member that is $closed is there if closed is set.
+func expand(template string, values map[string]any, closed bool) (any, error) {
+	// No JSON text that we write holds this string.
+	const gone = `"\u0000gone"`
+	var b strings.Builder
+	for i := 0; i < len(template); {
+		switch c := template[i]; c {
+		case '"':
+			end := i + 1
+			for end < len(template) && template[end] != '"' {
+				if template[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(template))
+			b.WriteString(template[i:end])
+			i = end
+		case '$':
+			end := i + 1
+			for end < len(template) && template[end] >= 'a' && template[end] <= 'z' {
+				end++
+			}
+			word := template[i+1 : end]
+			i = end
+			if word == "closed" {
+				value := "true"
+				if strings.HasPrefix(template[i:], "(") {
+					n := strings.IndexByte(template[i:], ')')
+					if n < 0 {
+						return nil, errors.New("$closed( has no end")
+					}
+					value = template[i+1 : i+n]
+					i += n + 1
+				}
+				if !closed {
+					value = gone
+				}
+				b.WriteString(value)
+				continue
+			}
+			value, ok := values[word]
+			if !ok {
+				return nil, fmt.Errorf("unknown word $%s", word)
+			}
+			text, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(text)
+		default:
+			b.WriteByte(c)
+			i++
+		}
+	}
+	v, err := hujson.Parse([]byte(b.String()))
+	if err != nil {
+		return nil, err
+	}
+	return plainValue(&v, "\x00gone"), nil
+}
+
+// plainValue is what a field may hold, of a parsed value. Members that are the string
+// gone are left out.
+func plainValue(v *hujson.Value, gone string) any {
+	switch v := v.Value.(type) {
+	case *hujson.Object:
+		fields := []field{}
+		for i := range v.Members {
+			value := plainValue(&v.Members[i].Value, gone)
+			if gone == "" || value != any(gone) {
+				fields = append(fields, field{v.Members[i].Name.Value.(hujson.Literal).String(), value})
+			}
+		}
+		return fields
+	case *hujson.Array:
+		items := list{}
+		for i := range v.Elements {
+			items = append(items, field{value: plainValue(&v.Elements[i], gone)})
+		}
+		return items
+	case hujson.Literal:
+		if v.Kind() == '"' {
+			return v.String()
+		}
+		return raw(v)
+	}
+	return nil
+}
+
+// same reports whether a value of the file is the wanted one, its members in any order.
+func same(v *hujson.Value, want any) bool {
+	if v == nil {
+		return false
+	}
+	switch want := want.(type) {
+	case []field:
+		obj := newObject(v)
+		if obj == nil || len(obj.items) != len(want) {
+			return false
+		}
+		for _, f := range want {
+			if !same(obj.value(f.key), f.value) {
+				return false
+			}
+		}
+		return true
+	case list:
+		arr := newArray(v)
+		if arr == nil || len(arr.items) != len(want) {
+			return false
+		}
+		for i, f := range want {
+			if !same(arr.items[i].value, f.value) {
+				return false
+			}
+		}
+		return true
+	case string:
+		return v.Value.Kind() == '"' && v.Value.(hujson.Literal).String() == want
+	case raw:
+		lit, ok := v.Value.(hujson.Literal)
+		return ok && string(lit) == string(want)
+	}
+	return false
+}

@@ -1,0 +1,49 @@
+// Calls the hooks of a plugin as its agent would: a line of JSON in, a line out.
+import { createInterface } from "node:readline"
+import { pathToFileURL } from "node:url"
+
+const [agent, file] = process.argv.slice(2)
+const module = await import(pathToFileURL(file))
+const hooks = {}
+const toasts = []
+if (agent === "openclaw") {
+  const api = { config: { agents: { defaults: { workspace: "/configured" } } }, on: (name, handler, opts) => (hooks[name] = { handler, opts }) }
+  for (let times = 0; times < 3; times++) if (module.default.register(api) !== undefined) throw new Error("register gave something back")
+} else {
+  if (Object.keys(module).join() !== "Grapnel") throw new Error("not exactly one export")
+  const client = { tui: { showToast: async ({ body }) => toasts.push(body.message) } }
+  const made = await module.Grapnel({ directory: "/project", worktree: "/", client, $: () => {} })
+  for (const [name, handler] of Object.entries(made)) hooks[name] = { handler }
+}
+
+// What no JSON can say, in the places where agents have it.
+function odd(value) {
+  value.self = value
+  value.list = [value, () => {}, Symbol("x")]
+  value.big = 2n ** 70n
+  value.abortSignal = new AbortController().signal
+  value.getCron = () => {}
+  value.config = { token: "sk-secret" }
+  value.provider = { options: { apiKey: "sk-secret" } }
+  value.bytes = new Uint8Array(10)
+  return value
+}
+
+const many = async (call, times) => (await Promise.all(Array.from({ length: times }, call))).length
+for await (const line of createInterface({ input: process.stdin })) {
+  const { hook, args, strange, times } = JSON.parse(line)
+  const answer = { registered: Object.keys(hooks), opts: hooks[hook]?.opts }
+  if (strange) odd(args[strange === "ctx" ? 1 : 0])
+  const kept = args.map((arg) => arg?.args ?? arg?.parts ?? arg) // the agent has its own references
+  try {
+    const result = times ? await many(() => hooks[hook].handler(...structuredClone(args)), times) : await hooks[hook]?.handler(...args)
+    answer.undefined = result === undefined
+    answer.result = result
+  } catch (err) {
+    answer.threw = err.message
+  }
+  answer.kept = strange ? undefined : kept
+  answer.args = strange ? undefined : args
+  answer.toasts = toasts
+  process.stdout.write(JSON.stringify(answer) + "\n")
+}
