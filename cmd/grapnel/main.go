@@ -133,7 +133,7 @@ func newRoot(c *console) *cobra.Command {
 		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
 	for _, cmd := range []func(*console) *cobra.Command{
-		newInit, newInstall, newUninstall, newCheck, newExplain, newLog, newStatus, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver,
+		newInit, newInstall, newUninstall, newVerify, newCheck, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver,
 	} {
 		root.AddCommand(cmd(c))
 	}

@@ -1,13 +1,11 @@
 // Package e2e shows that Grapnel does what it promises inside real agents: its
-// tests, behind the build tag e2e, install Claude Code and Gemini CLI from npm,
-// put Grapnel into them with "grapnel install", run them against a fake model on
-// loopback, and look at what really happened: which files were written, and what
-// the model was told.
+// tests, behind the build tag e2e, install the agents from npm, put Grapnel into
+// them with "grapnel install", run them against a fake model on loopback, and look
+// at what really happened: which files were written, and what the model was told.
 //
 //	go test -tags e2e -count=1 ./test/e2e     # "make e2e"
 //
-// The packages below are usable on their own: model is the fake model, agents
-// installs and runs the agents, offline takes the network away. The dialects'
-// details are not tested here; that is what the recordings in package dialect
-// are for.
+// The agents are driven by package verify. Of the packages below, agents installs
+// them, and offline takes the network away. The dialects' details are not tested
+// here; that is what the recordings in package dialect are for.
 package e2e

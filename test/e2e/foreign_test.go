@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // One bundle of IronClaw and one file of Flyto hooks, the same bytes for every agent.

@@ -38,6 +38,11 @@ func testMain(m *testing.M) int {
 		return exit
 	}
 	fmt.Println("e2e: the network is kept away by:", level)
+	for _, a := range agents.All {
+		if why := a.NotRun(); why != "" {
+			fmt.Printf("e2e: NOT RUN: %s: %s\n", a, why)
+		}
+	}
 	return m.Run()
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // The events around a call of the model. Gemini CLI has them; Claude Code has one,

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // Where Claude Code would show its permission prompt, a hook answers it. Nobody is

@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
-// eachAgent runs f for every agent, side by side as far as the harness allows.
+// eachAgent runs f for the agents that Grapnel's hooks act in by what they print, side
+// by side as far as the harness allows.
 func eachAgent(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
 	t.Helper()
-	for _, a := range agents.All {
+	for _, a := range []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI} {
 		t.Run(a.ID, func(t *testing.T) {
 			t.Parallel()
 			f(t, a)
@@ -439,7 +441,7 @@ func TestToolCalls(t *testing.T) {
 }
 
 // wantFile checks a file of the project; empty content means it must not exist.
-func wantFile(t *testing.T, res agents.Result, name, content string) {
+func wantFile(t *testing.T, res verify.Result, name, content string) {
 	t.Helper()
 	got, exists := res.Files[name]
 	switch {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // helperTask begins the prompt of every sub-agent here, and of nothing else.
@@ -18,19 +18,13 @@ const helperTask = "You help."
 
 // helper is the call by which the model has a sub-agent do these steps.
 func helper(g guarded, steps ...model.Step) model.Call {
-	prompt := model.Prompt(helperTask, steps...)
-	if g.Agent == agents.GeminiCLI {
-		return model.Call{Tool: "invoke_agent", Input: map[string]any{"agent_name": "generalist", "prompt": prompt}}
-	}
-	return model.Call{Tool: "Agent", Input: map[string]any{
-		"description": "help", "prompt": prompt, "subagent_type": "general-purpose", "run_in_background": false,
-	}}
+	return g.Agent.Tools.Task(model.Prompt(helperTask, steps...))
 }
 
 // helped is the step that ends a sub-agent's work.
 func helped(g guarded) model.Step {
-	if g.Agent == agents.GeminiCLI {
-		return model.Do(model.Call{Tool: "complete_task", Input: map[string]any{"result": map[string]any{"response": "helped"}}})
+	if done := g.Agent.Tools.Done; done != nil {
+		return done("helped")
 	}
 	return model.Say("helped")
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // A hook that never agrees and a model that never learns do not keep each other
@@ -117,7 +118,7 @@ hooks:
 
 // wantStopped checks that the person was told that a hook ended the turn, and why.
 // Claude Code keeps the reason for its screen; headless it says only that.
-func wantStopped(t *testing.T, a *agents.Agent, res agents.Result, why string) {
+func wantStopped(t *testing.T, a *agents.Agent, res verify.Result, why string) {
 	t.Helper()
 	if a == agents.ClaudeCode {
 		why = `"terminal_reason":"hook_stopped"`

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
 // A worker guards an agent: it blocks with its own reason, it lets pass, and once it dies

@@ -1,6 +1,5 @@
-// Package agents runs real coding agents in tests: it installs pinned versions
-// from npm, and drives each of them headless in a world of its own against the
-// fake model of package model.
+// Package agents has the real agents of the end-to-end tests: it installs pinned
+// versions of them, and hands each test a world of package verify to run one in.
 //
 //	err := agents.Install(ctx, agents.All...)   // once, while there is a network
 //	w := agents.NewWorld(t, agents.ClaudeCode)  // fresh home, project and model
@@ -9,198 +8,161 @@
 //		model.Say("all done"))
 //	// res.Files has "a.txt", res.Requests has what the model was told
 //
-// It does not judge: what an agent should have done is for the test to say. It
-// does not isolate either beyond a private home and an environment built from
-// nothing; package offline takes the network away.
+// It does not judge: what an agent should have done is for the test to say.
 package agents
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify"
 )
 
-// An Agent is one coding agent in one version, with everything a test needs to
-// know about starting it and reading it.
+// An Agent is one agent in one version, and where to get it.
 type Agent struct {
-	ID      string // Grapnel's name for it
-	Package string // on npm
-	Version string // exactly this one; another version may be another protocol
+	*verify.Agent
 
-	// Settings is the user's settings file, relative to the home directory.
-	Settings string
-	// Quiet is the least that Settings must hold for a run without questions
-	// and without traffic; "" when the agent needs no such file.
-	Quiet string
+	Version string // exactly this one; another version may be another protocol
+	Package string // on npm; "" when it is not there: then it must be on this machine
 
 	npmFlags []string
-	program  string // glob below the npm prefix that matches exactly what is executed
-	needs    string // the interpreter of program; "" when it is native
-
-	env   func(w *World) []string
-	args  func(w *World, prompt string) []string
-	shell func(command string) model.Call
-	write func(path, content string) model.Call
-	read  func(path string) model.Call
-	// answer finds the agent's final words in its standard output.
-	answer func(stdout string) string
-	// shown leaves out of its standard output what no person gets to see; nil means
-	// that all of it is for people.
-	shown func(stdout string) string
+	program  string // glob below the npm prefix that matches exactly what is executed; @ stands for the platform, as npm names it
+	node     string // the Node.js that runs program: a version, or "any" for that on PATH; "" when it is native
+	binVar   string // names the variable that says where it is on this machine
 }
 
-// ClaudeCode is Anthropic's agent, a native binary that npm fetches for the
-// platform at hand. The package's own "bin" is a stub that only works after an
-// install script.
-var ClaudeCode = &Agent{
-	ID:       "claude-code",
-	Package:  "@anthropic-ai/claude-code",
-	Version:  "2.1.329",
-	Settings: ".claude/settings.json",
-	program:  "node_modules/@anthropic-ai/claude-code-*/claude",
-	env: func(w *World) []string {
-		return []string{
-			"ANTHROPIC_BASE_URL=" + w.Model.URL,
-			"ANTHROPIC_API_KEY=dummy",
-			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-			"DISABLE_TELEMETRY=1",
-			"DISABLE_ERROR_REPORTING=1",
-			"DISABLE_AUTOUPDATER=1",
-			"SHELL=/bin/bash",
-		}
-	},
-	args: func(w *World, prompt string) []string {
-		args := []string{"-p", "--output-format", "stream-json", "--verbose", "--include-hook-events"}
-		if !w.Cautious {
-			args = append(args, "--allowedTools=Bash,Write,Read,Agent")
-		}
-		return append(append(args, w.Flags...), "--", prompt)
-	},
-	shell: func(command string) model.Call {
-		return model.Call{Tool: "Bash", Input: map[string]any{"command": command, "description": "as planned"}}
-	},
-	write: func(path, content string) model.Call {
-		return model.Call{Tool: "Write", Input: map[string]any{"file_path": path, "content": content}}
-	},
-	read: func(path string) model.Call {
-		return model.Call{Tool: "Read", Input: map[string]any{"file_path": path}}
-	},
-	answer: func(stdout string) string {
-		result := ""
-		for text := range strings.Lines(stdout) {
-			if line := readClaudeLine(text); line.Type == "result" {
-				result = line.Result
-			}
-		}
-		return result
-	},
-	// The stream tells a test what each hook said, word for word.
-	shown: func(stdout string) string {
-		var b strings.Builder
-		for text := range strings.Lines(stdout) {
-			if line := readClaudeLine(text); !strings.HasPrefix(line.Subtype, "hook_") {
-				b.WriteString(text)
-			}
-		}
-		return b.String()
-	},
-}
-
-// A claudeLine is a line of Claude Code's output, as far as anybody here looks.
-type claudeLine struct {
-	Type    string `json:"type"`
-	Subtype string `json:"subtype"`
-	Result  string `json:"result"`
-}
-
-// readClaudeLine returns the zero line for one that is no JSON.
-func readClaudeLine(text string) (line claudeLine) {
-	if json.Unmarshal([]byte(text), &line) != nil {
-		return claudeLine{}
+// The agents. What npm would run of a package is often a stub that only works after
+// an install script, so each says what to run instead.
+var (
+	ClaudeCode = &Agent{
+		Agent: verify.ClaudeCode, Version: "2.1.329", Package: "@anthropic-ai/claude-code",
+		program: "node_modules/@anthropic-ai/claude-code-*/claude",
 	}
-	return line
+	GeminiCLI = &Agent{
+		Agent: verify.GeminiCLI, Version: "0.61.0", Package: "@google/gemini-cli",
+		npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do without
+		program:  "node_modules/@google/gemini-cli/bundle/gemini.js", node: "any",
+	}
+	Codex = &Agent{
+		Agent: verify.Codex, Version: "0.169.0", Package: "@openai/codex",
+		program: "node_modules/@openai/codex-@/vendor/*/bin/codex",
+	}
+	CodexCode = &Agent{
+		Agent: verify.CodexCode, Version: Codex.Version, Package: Codex.Package, program: Codex.program,
+	}
+	QwenCode = &Agent{
+		Agent: verify.QwenCode, Version: "0.24.4", Package: "@qwen-code/qwen-code",
+		npmFlags: []string{"--omit=optional", "--force"}, // the npm of an older Node.js would refuse
+		program:  "node_modules/@qwen-code/qwen-code/cli.js", node: "22.23.3",
+	}
+	CopilotCLI = &Agent{
+		Agent: verify.CopilotCLI, Version: "1.0.102", Package: "@github/copilot",
+		program: "node_modules/@github/copilot-@/copilot",
+	}
+	OpenCode = &Agent{
+		Agent: verify.OpenCode, Version: "1.18.33", Package: "opencode-ai",
+		program: "node_modules/opencode-@/bin/opencode",
+	}
+	OpenClaw = &Agent{
+		Agent: verify.OpenClaw, Version: "2026.9.6", Package: "openclaw",
+		npmFlags: []string{"--omit=dev"},
+		program:  "node_modules/openclaw/openclaw.mjs", node: "26.10.0",
+	}
+	Cline = &Agent{
+		Agent: verify.Cline, Version: "3.0.65", Package: "cline",
+		program: "node_modules/@cline/cli-@/bin/cline",
+	}
+	Crush = &Agent{Agent: verify.Crush, binVar: "CRUSH_BIN"} // its package only downloads a release
+)
+
+// All lists the agents this package knows, those first that start fast.
+var All = []*Agent{ClaudeCode, Codex, CodexCode, Crush, CopilotCLI, GeminiCLI, Cline, OpenCode, QwenCode, OpenClaw}
+
+// ChoiceVar names the environment variable that lists the agents to test, by ID and
+// separated by commas; unset means all. Those left out are neither installed nor run.
+const ChoiceVar = "GRAPNEL_E2E_AGENTS"
+
+// NotRun says why no test runs this agent; "" when they do.
+func (a *Agent) NotRun() string {
+	if choice := os.Getenv(ChoiceVar); choice != "" && !slices.Contains(strings.Split(choice, ","), a.ID) {
+		return "not among " + ChoiceVar + "=" + choice
+	}
+	if a.Package == "" {
+		if _, err := a.Program(""); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
-// GeminiCLI is Google's agent, a JavaScript bundle.
-var GeminiCLI = &Agent{
-	ID:       "gemini-cli",
-	Package:  "@google/gemini-cli",
-	Version:  "0.61.0",
-	Settings: ".gemini/settings.json",
-	Quiet: `{
-  "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
-  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
-  "privacy": {"usageStatisticsEnabled": false},
-  "telemetry": {"enabled": false}
-}
-`,
-	npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do without
-	program:  "node_modules/@google/gemini-cli/bundle/gemini.js",
-	needs:    "node",
-	env: func(w *World) []string {
-		return []string{
-			"GEMINI_API_KEY=dummy",
-			"GOOGLE_GEMINI_BASE_URL=" + w.Model.URL,
-			"GEMINI_CLI_HOME=" + w.Home,
-			"GEMINI_CLI_NO_RELAUNCH=true", // otherwise it starts itself once more
-			"GEMINI_CLI_SYSTEM_SETTINGS_PATH=" + filepath.Join(w.Root, "no-system-settings.json"),
+// Program returns the agent as it is installed below cache, or on this machine when
+// it comes from elsewhere.
+func (a *Agent) Program(cache string) (verify.Program, error) {
+	if a.Package == "" {
+		if path := os.Getenv(a.binVar); path != "" {
+			path, err := filepath.Abs(path)
+			return verify.Program{Agent: a.Agent, Command: []string{path}}, err
 		}
-	},
-	args: func(w *World, prompt string) []string {
-		mode := "yolo"
-		if w.Cautious {
-			mode = "default"
+		p, err := verify.Find(a.Agent)
+		if err != nil {
+			err = fmt.Errorf("%w (set %s to its program)", err, a.binVar)
 		}
-		// Naming the model keeps its router from asking which one to take.
-		args := []string{"-m", "gemini-2.5-flash", "--approval-mode", mode, "-o", "json"}
-		return append(append(args, w.Flags...), "-p", prompt)
-	},
-	shell: func(command string) model.Call {
-		return model.Call{Tool: "run_shell_command", Input: map[string]any{"command": command, "description": "as planned"}}
-	},
-	write: func(path, content string) model.Call {
-		return model.Call{Tool: "write_file", Input: map[string]any{"file_path": path, "content": content}}
-	},
-	read: func(path string) model.Call {
-		return model.Call{Tool: "read_file", Input: map[string]any{"file_path": path}}
-	},
-	answer: func(stdout string) string {
-		var out struct {
-			Response string `json:"response"`
-		}
-		if json.Unmarshal([]byte(stdout), &out) != nil {
-			return ""
-		}
-		return out.Response
-	},
+		return p, err
+	}
+	return a.below(cache, a.prefix(cache))
 }
 
-// All lists the agents this package knows.
-var All = []*Agent{ClaudeCode, GeminiCLI}
-
-// String returns the ID, so that subtests are named after agents.
-func (a *Agent) String() string { return a.ID }
-
-// command returns the program and the arguments that start the agent installed
-// below prefix.
-func (a *Agent) command(prefix string, args ...string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(prefix, filepath.FromSlash(a.program)))
+// below returns the agent that npm installed with this prefix.
+func (a *Agent) below(cache, prefix string) (verify.Program, error) {
+	program, err := one(prefix, strings.ReplaceAll(a.program, "-@", "-"+platform()))
 	if err != nil {
-		return nil, err
+		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
+	}
+	p := verify.Program{Agent: a.Agent, Command: []string{program}, Version: a.Version, Cache: prefix + ".unpacked"}
+	switch a.node {
+	case "":
+		return p, nil
+	case "any":
+		program, err = lookPath("node")
+	default:
+		program, err = one(nodePrefix(cache, a.node), nodeProgram)
+	}
+	if err != nil {
+		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
+	}
+	p.Command = slices.Insert(p.Command, 0, program)
+	return p, nil
+}
+
+// one returns the only file below prefix that matches glob.
+func one(prefix, glob string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(prefix, filepath.FromSlash(glob)))
+	if err != nil {
+		return "", err
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%s: want one file %s below %s, found %d", a.ID, a.program, prefix, len(found))
+		return "", fmt.Errorf("want one file %s below %s, found %d", glob, prefix, len(found))
 	}
-	argv := append([]string{found[0]}, args...)
-	if a.needs != "" {
-		interpreter, err := lookPath(a.needs)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.ID, err)
-		}
-		argv = append([]string{interpreter}, argv...)
+	return found[0], nil
+}
+
+// platform is this system and machine in npm's words.
+func platform() string {
+	words := map[string]string{"windows": "win32", "amd64": "x64"}
+	return cmp.Or(words[runtime.GOOS], runtime.GOOS) + "-" + cmp.Or(words[runtime.GOARCH], runtime.GOARCH)
+}
+
+// lookPath finds a program that people install together with Node.js.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w (the agents come from npm and Gemini CLI runs on Node.js 20 or newer: install Node.js)", err)
 	}
-	return argv, nil
+	return filepath.Abs(path)
 }

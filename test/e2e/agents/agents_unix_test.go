@@ -7,39 +7,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify"
 )
 
 // scripted is an agent that is a shell script.
 func scripted() *Agent {
 	return &Agent{
-		ID: "scripted", Package: "@example/scripted", Version: "1.2.3",
-		Settings: ".scripted/settings.json", Quiet: "{}\n",
+		Agent:   &verify.Agent{ID: "scripted", Binary: "no-such-scripted", Deadline: time.Minute},
+		Package: "@example/scripted", Version: "1.2.3",
 		npmFlags: []string{"--omit=optional"},
 		program:  "node_modules/@example/scripted-*/agent",
-		env:      func(w *World) []string { return []string{"SCRIPTED_MODEL=" + w.Model.URL} },
-		args:     func(w *World, prompt string) []string { return []string{"-p", prompt} },
-		shell:    func(command string) model.Call { return model.Call{Tool: "sh", Input: map[string]any{"c": command}} },
-		write: func(path, content string) model.Call {
-			return model.Call{Tool: "write", Input: map[string]any{"f": path}}
-		},
-		answer: strings.TrimSpace,
 	}
-}
-
-// put installs script as the agent a, in a cache of its own.
-func put(t *testing.T, a *Agent, script string) (cache string) {
-	t.Helper()
-	cache = t.TempDir()
-	writeProgram(t, filepath.Join(a.prefix(cache), "node_modules/@example/scripted-x64/agent"), script)
-	return cache
 }
 
 func writeProgram(t *testing.T, path, script string) {
@@ -57,16 +41,18 @@ func writeProgram(t *testing.T, path, script string) {
 	}
 }
 
-// npm is a stand-in for npm that installs a scripted agent of some version, and
-// keeps its arguments.
+// npm is a stand-in for npm that installs a scripted agent of some version and a
+// Node.js that runs scripts, and keeps its arguments.
 func npm(t *testing.T, version string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
 	path, log = filepath.Join(dir, "npm"), filepath.Join(dir, "log")
 	writeProgram(t, path, fmt.Sprintf(`echo "$@" >>%s
-mkdir -p "$3/node_modules/@example/scripted-x64"
-printf '#!/bin/sh\necho %s "(Scripted)"\n' >"$3/node_modules/@example/scripted-x64/agent"
-chmod +x "$3/node_modules/@example/scripted-x64/agent"
+put() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\n%%s\n' "$2" >"$1"; chmod +x "$1"; }
+case "$*" in
+*@example*) put "$3/node_modules/@example/scripted-x64/agent" 'echo %s "(Scripted)"' ;;
+*) put "$3/node_modules/node-some/bin/node" 'exec sh "$@"' ;;
+esac
 `, log, version))
 	return path, log
 }
@@ -74,6 +60,7 @@ chmod +x "$3/node_modules/@example/scripted-x64/agent"
 func TestInstallOnce(t *testing.T) {
 	t.Parallel()
 	a, cache := scripted(), filepath.Join(t.TempDir(), "new", "cache")
+	a.node = "99.1.2"
 	npm, log := npm(t, "1.2.3")
 	var wg sync.WaitGroup
 	for range 4 { // as several test processes would
@@ -88,12 +75,15 @@ func TestInstallOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("install --prefix %s.partial --ignore-scripts --no-audit --no-fund --omit=optional @example/scripted@1.2.3\n", a.prefix(cache))
+	want := fmt.Sprintf("install --prefix %s.partial --ignore-scripts --no-audit --no-fund node-%s@99.1.2\n"+
+		"install --prefix %s.partial --ignore-scripts --no-audit --no-fund --omit=optional @example/scripted@1.2.3\n",
+		nodePrefix(cache, "99.1.2"), platform(), a.prefix(cache))
 	if string(calls) != want {
 		t.Errorf("npm was called with\n%swant once with\n%s", calls, want)
 	}
-	if _, err := a.command(a.prefix(cache)); err != nil {
-		t.Error(err)
+	p, err := a.Program(cache)
+	if err != nil || len(p.Command) != 2 || !strings.HasSuffix(p.Command[0], "/node") || !strings.HasSuffix(p.Command[1], "/agent") || p.Version != "1.2.3" {
+		t.Errorf("program %+v, %v", p, err)
 	}
 }
 
@@ -140,124 +130,33 @@ func TestInstallFails(t *testing.T) {
 
 func TestInstalledButBroken(t *testing.T) {
 	t.Parallel()
-	a := scripted()
-	cache := put(t, a, "echo 9.9.9\n")
+	a, cache := scripted(), t.TempDir()
+	writeProgram(t, filepath.Join(a.prefix(cache), "node_modules/@example/scripted-x64/agent"), "echo 9.9.9\n")
 	err := a.install(t.Context(), cache, "no-such-npm")
 	if err == nil || !strings.Contains(err.Error(), "9.9.9") || !strings.Contains(err.Error(), "remove "+a.prefix(cache)) {
 		t.Errorf("error %v, want one that names the version found and the way out", err)
 	}
 }
 
-// world makes a world and the command line of its scripted agent.
-func world(t *testing.T, script string) (*World, []string) {
-	t.Helper()
+// An agent that npm does not have is where a variable says, or on PATH; and when it is
+// neither, or was not chosen, that is said.
+func TestNotRun(t *testing.T) {
 	a := scripted()
-	w := NewWorld(t, a)
-	argv, err := a.command(a.prefix(put(t, a, script)), a.args(w, "the prompt")...)
-	if err != nil {
-		t.Fatal(err)
+	a.Package, a.binVar = "", "GRAPNEL_TEST_SCRIPTED"
+	if why := a.NotRun(); !strings.Contains(why, "not installed") || !strings.Contains(why, a.binVar) {
+		t.Errorf("not run because %q, want that it is not installed and the way out", why)
 	}
-	return w, argv
-}
-
-func TestEnvironmentIsBuiltFromNothing(t *testing.T) {
-	t.Setenv("ANTHROPIC_AUTH_TOKEN", "of the developer")
-	t.Setenv("XDG_CONFIG_HOME", "/of/the/developer")
-	w, argv := world(t, "env; pwd\n")
-	r := w.run(t.Context(), Deadline, argv)
-	if r.err != nil {
-		t.Fatal(r.err)
+	t.Setenv(a.binVar, "/some/where")
+	if why := a.NotRun(); why != "" {
+		t.Errorf("not run because %q", why)
 	}
-	lines := strings.Split(r.output.Stdout, "\n")
-	for _, want := range []string{
-		"HOME=" + w.Home, "TMPDIR=" + w.Tmp, "PATH=" + os.Getenv("PATH"),
-		"HTTPS_PROXY=" + w.Model.URL, "SCRIPTED_MODEL=" + w.Model.URL, w.Project,
-	} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("%q is missing in\n%s", want, r.output.Stdout)
+	if p, err := a.Program(""); err != nil || !slices.Equal(p.Command, []string{"/some/where"}) {
+		t.Errorf("program %+v, %v", p, err)
+	}
+	for choice, want := range map[string]bool{"codex": false, "codex,scripted": true, "": true} {
+		t.Setenv(ChoiceVar, choice)
+		if why := a.NotRun(); (why == "") != want || why != "" && !strings.Contains(why, choice) {
+			t.Errorf("%s=%s: not run because %q", ChoiceVar, choice, why)
 		}
-	}
-	if strings.Contains(r.output.Stdout, "of the developer") || strings.Contains(r.output.Stdout, "/of/the/developer") {
-		t.Errorf("the developer's environment came through:\n%s", r.output.Stdout)
-	}
-}
-
-func TestRunReportsWhatHappened(t *testing.T) {
-	t.Parallel()
-	w, argv := world(t, "cat; echo out; echo err >&2; mkdir sub; echo made >sub/file; exit 3\n")
-	w.WriteFile(t, "before.txt", "was here\n")
-	r := w.run(t.Context(), Deadline, argv)
-	if r.err != nil || r.output != (Output{Exit: 3, Stdout: "out\n", Stderr: "err\n"}) {
-		t.Errorf("ran %+v", r)
-	}
-	files, err := w.files()
-	if err != nil || len(files) != 2 || files["sub/file"] != "made\n" || files["before.txt"] != "was here\n" {
-		t.Errorf("files %q, %v", files, err)
-	}
-	w.runs = append(w.runs, r)
-	for _, want := range []string{"-p", "the prompt", "exit 3", "out", "err"} {
-		if !strings.Contains(w.report(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, w.report())
-		}
-	}
-}
-
-func TestRunThatCannotStart(t *testing.T) {
-	t.Parallel()
-	w, _ := world(t, "")
-	if r := w.run(t.Context(), Deadline, []string{filepath.Join(w.Root, "absent")}); r.err == nil {
-		t.Errorf("ran %+v, want an error", r)
-	}
-}
-
-// A hanging agent is ended with everything it started, also when it ignores the
-// request to end and its children hold its output.
-func TestDeadlineEndsTheWholeGroup(t *testing.T) {
-	t.Parallel()
-	w, argv := world(t, `trap '' TERM
-sh -c 'trap "" TERM; echo $$ >child; while :; do sleep 1; done' &
-while :; do sleep 1; done
-`)
-	r := w.run(t.Context(), 300*time.Millisecond, argv)
-	if r.err == nil || !strings.Contains(r.err.Error(), "still running after 300ms") {
-		t.Errorf("error %v, want the deadline", r.err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(w.ReadFile(t, "child")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(10 * time.Second)
-	for running(pid) {
-		if time.Now().After(deadline) {
-			t.Fatalf("child %d outlives the run", pid)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// running reports whether a process is there and not just waiting to be reaped
-// by an init that takes its time.
-func running(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || !strings.Contains(string(stat), ") Z ")
-}
-
-func TestWorldIsRemoved(t *testing.T) {
-	var root string
-	t.Run("inner", func(t *testing.T) {
-		w := NewWorld(t, scripted())
-		root = w.Root
-		if got := w.ReadFile(t, w.SettingsFile()); got != "{}\n" {
-			t.Errorf("settings %q", got)
-		}
-		if len(root) > 40 {
-			t.Errorf("the path %s is too long for sockets below it", root)
-		}
-	})
-	if _, err := os.Stat(root); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", root, err)
 	}
 }

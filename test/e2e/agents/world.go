@@ -1,118 +1,99 @@
 package agents
 
 import (
-	"fmt"
-	"io/fs"
+	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/test/e2e/model"
+	"github.com/grapnel-dev/grapnel/verify"
+	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
-// A World is where one test's agent lives: directories that nothing else uses, a
-// model of its own, and the environment to start programs with.
-type World struct {
-	Agent *Agent
-	Model *model.Server
+// slots bounds how many agents run at once in this process: each of them keeps
+// more than one core busy, and with too many of them deadlines mean nothing.
+var slots = make(chan struct{}, 2)
 
-	// Root is the parent of the other directories. Its path is short, because
-	// agents put Unix sockets below their temporary directory and a socket's
-	// path ends at about 100 bytes.
-	Root    string
-	Home    string // of the user
-	Project string // working directory of everything that runs here
-	Tmp     string
-
-	// Cautious leaves the agent's own permission prompts on. Headless there is
-	// nobody to ask: Claude Code then refuses a tool unless a hook allows it,
-	// and Gemini CLI does not offer it to the model in the first place.
-	Cautious bool
-	// Flags are further arguments of the agent.
-	Flags []string
-
-	runs []ran // for the report of a failed test
+// Slot waits until one more agent may run, for tests that do not run it by World.Run,
+// and returns what to call when it has ended.
+func Slot() (done func()) {
+	slots <- struct{}{}
+	return func() { <-slots }
 }
 
-// NewWorld makes a world for a and removes it when t ends. If t failed, it stays,
-// and the log of the test tells where it is and what ran in it.
+// A World is a verify.World for the duration of a test. What cannot be done fails
+// the test at once.
+type World struct {
+	*verify.World
+	Agent *Agent
+}
+
+// NewWorld makes a world for a and ends it when t ends, with every process that
+// started in there. It is removed unless t failed: then the log of the test tells
+// where it is and what ran in it. If a does not run here, t is skipped.
 func NewWorld(t testing.TB, a *Agent) *World {
 	t.Helper()
-	w, err := newWorld(a)
+	return newWorld(t, a, Program(t, a))
+}
+
+// Program returns the agent as the tests have it. If a does not run here, t is skipped.
+func Program(t testing.TB, a *Agent) verify.Program {
+	t.Helper()
+	if why := a.NotRun(); why != "" {
+		t.Skipf("%s is NOT RUN: %s", a, why)
+	}
+	cache, err := CacheDir()
 	if err != nil {
-		t.Fatalf("make a world for %s: %v", a.ID, err)
+		t.Fatal(err)
+	}
+	p, err := a.Program(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newWorld(t testing.TB, a *Agent, p verify.Program) *World {
+	t.Helper()
+	w, err := verify.NewWorld(p, "")
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Model.Close(); err != nil {
-			t.Errorf("close the model server: %v", err)
-		}
+		end := w.Remove
 		if t.Failed() {
-			t.Logf("%s\nkept %s", w.report(), w.Root)
-			return
+			t.Logf("%s\nkept %s", w.Report(), w.Root)
+			end = w.Close
 		}
-		if err := w.remove(); err != nil {
-			t.Errorf("remove the world of %s: %v", a.ID, err)
+		if err := end(); err != nil {
+			t.Errorf("end the world of %s: %v", a, err)
 		}
 	})
-	return w
+	return &World{w, a}
 }
 
-func newWorld(a *Agent) (*World, error) {
-	parent := os.TempDir()
-	if runtime.GOOS != "windows" {
-		parent = "/tmp" // on macOS the default is too long, see World.Root
-	}
-	root, err := os.MkdirTemp(parent, "e2e")
+// Run starts the agent with this prompt, lets the model play the steps, and waits
+// until the agent ends.
+func (w *World) Run(t testing.TB, prompt string, steps ...model.Step) verify.Result {
+	t.Helper()
+	defer Slot()()
+	res, err := w.World.Run(t.Context(), prompt, steps...)
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	if root, err = filepath.EvalSymlinks(root); err != nil {
-		return nil, err
-	}
-	w := &World{
-		Agent:   a,
-		Root:    root,
-		Home:    filepath.Join(root, "home"),
-		Project: filepath.Join(root, "project"),
-		Tmp:     filepath.Join(root, "tmp"),
-	}
-	for _, dir := range []string{w.Home, w.Project, w.Tmp} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	if a.Quiet != "" {
-		path := w.SettingsFile()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(path, []byte(a.Quiet), 0o644); err != nil {
-			return nil, err
-		}
-	}
-	w.Model, err = model.Start()
-	return w, err
+	return res
 }
 
-// remove deletes the world. Programs that an agent left behind may still be
-// writing for a moment, so it tries again.
-func (w *World) remove() error {
-	var err error
-	for range 20 {
-		if err = os.RemoveAll(w.Root); err == nil {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
+// Exec runs another program in the project, in the agent's environment.
+func (w *World) Exec(t testing.TB, program string, args ...string) verify.Output {
+	t.Helper()
+	out, err := w.World.Exec(context.WithoutCancel(t.Context()), append([]string{program}, args...)...) // also while t cleans up
+	if err != nil {
+		t.Fatal(err)
 	}
-	return err
-}
-
-// SettingsFile returns the path of the user's settings of the agent.
-func (w *World) SettingsFile() string {
-	return filepath.Join(w.Home, filepath.FromSlash(w.Agent.Settings))
+	return out
 }
 
 // WriteFile writes a file, making the directories above it. A relative name is
@@ -164,67 +145,5 @@ func (w *World) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(w.Project, filepath.FromSlash(name))
-}
-
-// Shell is the call by which the agent runs a shell command.
-func (w *World) Shell(command string) model.Call { return w.Agent.shell(command) }
-
-// Write is the call by which the agent writes a file of the project. A name with
-// detours in it, such as "a/../b", reaches the agent as it is.
-func (w *World) Write(name, content string) model.Call {
-	return w.Agent.write(w.Project+string(filepath.Separator)+filepath.FromSlash(name), content)
-}
-
-// Read is the call by which the agent reads a file of the project.
-func (w *World) Read(name string) model.Call {
-	return w.Agent.read(w.Project + string(filepath.Separator) + filepath.FromSlash(name))
-}
-
-// Env returns the environment of every program in this world. It is built from
-// nothing but PATH: keys, proxies and settings of whoever runs the tests would
-// change how an agent behaves, and hooks would see them.
-func (w *World) Env() []string {
-	env := []string{
-		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + w.Home,
-		"TMPDIR=" + w.Tmp,
-		"LANG=C.UTF-8",
-		"TERM=dumb",
-		"NO_COLOR=1",
-		"DO_NOT_TRACK=1",
-		// Whatever is not loopback goes to a proxy that refuses everything and
-		// says so in the log of requests.
-		"HTTP_PROXY=" + w.Model.URL,
-		"HTTPS_PROXY=" + w.Model.URL,
-		"http_proxy=" + w.Model.URL,
-		"https_proxy=" + w.Model.URL,
-		"NO_PROXY=127.0.0.1,localhost",
-		"no_proxy=127.0.0.1,localhost",
-	}
-	if runtime.GOOS == "windows" {
-		env = append(env, "USERPROFILE="+w.Home, "TEMP="+w.Tmp, "TMP="+w.Tmp, "SystemRoot="+os.Getenv("SystemRoot"))
-	}
-	return append(env, w.Agent.env(w)...)
-}
-
-// files returns the regular files of the project by their slash-separated names.
-func (w *World) files() (map[string]string, error) {
-	files := map[string]string{}
-	err := filepath.WalkDir(w.Project, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(w.Project, path)
-		files[filepath.ToSlash(name)] = string(b)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the project: %w", err)
-	}
-	return files, nil
+	return w.Path(name)
 }

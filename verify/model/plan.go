@@ -19,6 +19,9 @@ type Step struct {
 type Call struct {
 	Tool  string         `json:"tool"`
 	Input map[string]any `json:"input,omitempty"`
+	// Raw is the input of a tool that takes text in a language of its own instead
+	// of an object. Only OpenAI Responses has such tools.
+	Raw string `json:"raw,omitempty"`
 }
 
 // input is Input as the wire wants it: an object, even when empty.

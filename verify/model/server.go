@@ -1,6 +1,7 @@
-// Package model stands in for the model of a real coding agent: an HTTP server
-// on loopback that speaks the wire protocols of Claude Code (Anthropic Messages)
-// and Gemini CLI (Gemini generateContent) and plays a plan instead of thinking.
+// Package model stands in for the model of a real agent: an HTTP server on
+// loopback that plays a plan instead of thinking. It speaks the wire protocols of
+// Anthropic Messages (Claude Code), Gemini generateContent (Gemini CLI), OpenAI
+// Responses (Codex) and OpenAI chat completions (everybody else).
 //
 //	srv, err := model.Start()            // srv.URL goes into the agent's environment
 //	prompt := model.Prompt("Go on.",     // what the agent is asked to do
@@ -31,6 +32,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A Server is a running fake model. Its methods may be called at any time, from
@@ -54,8 +56,9 @@ func Start() (*Server, error) {
 	}
 	s := &Server{URL: "http://" + ln.Addr().String(), done: make(chan struct{})}
 	s.http = &http.Server{
-		Handler:  http.HandlerFunc(s.serve),
-		ErrorLog: log.New(io.Discard, "", 0), // killed agents leave broken connections behind
+		Handler:           http.HandlerFunc(s.serve),
+		ErrorLog:          log.New(io.Discard, "", 0), // killed agents leave broken connections behind
+		ReadHeaderTimeout: time.Minute,
 	}
 	go func() {
 		defer close(s.done)
@@ -122,7 +125,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(ans.body) // a client that went away is no concern of ours
 }
 
-// refuse answers with an error that both agents understand and do not retry.
+// refuse answers with an error that every agent understands and none retries.
 func refuse(w http.ResponseWriter, problem string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("x-should-retry", "false")
@@ -141,10 +144,11 @@ type answer struct {
 
 func plainJSON(v any) answer { return answer{"application/json", encode(v)} }
 
-// A conversation is what both wire protocols have in common: the history a
+// A conversation is what all wire protocols have in common: the history a
 // request brings along, as far as the choice of the next step needs it.
 type conversation struct {
-	tools   bool   // some were offered
+	tools   bool   // some were offered, so this is a turn of an agent's loop
+	side    *Step  // what to say when it is not; nil means what the protocol usually says
 	stream  bool   // the answer is wanted as server-sent events
 	model   string // as named in the request
 	roles   []string
@@ -202,6 +206,8 @@ func (s *Server) answer(req *Request) (answer, error) {
 	switch {
 	case req.Method == http.MethodHead && req.Path == "/":
 		return answer{contentType: "text/plain"}, nil
+	case req.Method == http.MethodGet && req.Path == "/v1/models":
+		return plainJSON(map[string]any{"object": "list", "data": []any{map[string]any{"id": "fake-1", "object": "model"}}}), nil
 	case req.Method != http.MethodPost:
 		return answer{}, errors.New("unknown request")
 	case req.Path == "/v1/messages/count_tokens":
@@ -214,6 +220,12 @@ func (s *Server) answer(req *Request) (answer, error) {
 	case verb == "generateContent" || verb == "streamGenerateContent":
 		read, say = readGemini, sayGemini
 		side = Say(`{"reasoning":"side call","model_choice":"flash"}`) // also satisfies Gemini CLI's model router
+	case req.Path == "/v1/responses":
+		read, say = readResponses, sayResponses
+		side = Say("side call")
+	case req.Path == "/v1/chat/completions":
+		read, say = readChat, sayChat
+		side = Say(`{"ok":true}`) // also satisfies Qwen Code's prompt hooks
 	default:
 		return answer{}, errors.New("unknown request")
 	}
@@ -227,15 +239,19 @@ func (s *Server) answer(req *Request) (answer, error) {
 	}
 	req.Main, req.Roles, req.Texts, req.Results = conv.tools, conv.roles, conv.texts, conv.results
 	step := side
-	if conv.tools {
+	switch {
+	case conv.tools:
 		step, req.Step = conv.next()
+	case conv.side != nil:
+		step = *conv.side
 	}
 	return say(s, conv, step), nil
 }
 
 // newID returns an identifier that no other call or message of this server has.
+// It has no punctuation: OpenClaw takes that out before it sends a call back.
 func (s *Server) newID(kind string) string {
-	return kind + "_" + strconv.FormatInt(s.ids.Add(1), 10)
+	return kind + strconv.FormatInt(s.ids.Add(1), 10)
 }
 
 // encode is JSON without HTML escapes. It panics on values that are no JSON:

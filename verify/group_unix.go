@@ -1,6 +1,6 @@
 //go:build unix
 
-package agents
+package verify
 
 import (
 	"os/exec"

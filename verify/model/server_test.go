@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,16 @@ func (s said) answers(text string) map[string]string {
 var protocols = map[string]func() agent{
 	"anthropic": func() agent { return &anthropicAgent{} },
 	"gemini":    func() agent { return &geminiAgent{} },
+	"responses": func() agent { return &responsesAgent{} },
+	"chat":      func() agent { return &chatAgent{} },
+}
+
+// marksErrors lists the protocols in which a tool result can be one.
+var marksErrors = []string{"anthropic", "gemini"}
+
+// protocolOf returns the protocol that a speaks.
+func protocolOf(a agent) string {
+	return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", a), "*model."), "Agent")
 }
 
 // eachProtocol runs f against every protocol, streaming and not.
@@ -103,6 +114,7 @@ func TestPlaysThePlan(t *testing.T) {
 			t.Fatalf("third turn: %+v, want the answer", third)
 		}
 
+		marked := slices.Contains(marksErrors, protocolOf(a))
 		l := s.Log()
 		if n := len(l.MainRequests()); n != 3 {
 			t.Errorf("%d main requests, want 3", n)
@@ -114,8 +126,8 @@ func TestPlaysThePlan(t *testing.T) {
 		}
 		want := []ToolResult{
 			{ID: first.Calls[0].ID, Tool: "shell", Input: first.Calls[0].Input, Text: "hi"},
-			{ID: second.Calls[0].ID, Tool: "write", Input: `{"path":"b"}`, Text: "no such thing", IsError: true},
-			{ID: second.Calls[1].ID, Tool: "read", Input: `{}`, Text: "no such thing", IsError: true},
+			{ID: second.Calls[0].ID, Tool: "write", Input: `{"path":"b"}`, Text: "no such thing", IsError: marked},
+			{ID: second.Calls[1].ID, Tool: "read", Input: `{}`, Text: "no such thing", IsError: marked},
 		}
 		byID := cmp.Transformer("byID", func(in []ToolResult) map[string]ToolResult {
 			m := map[string]ToolResult{}
@@ -170,10 +182,10 @@ func TestTranscript(t *testing.T) {
 		a.results(turn().answers("no files"), false)
 		turn()
 		l := s.Log()
-		own := l[1].Roles[1]
+		own, tool := l[1].Roles[1], l[1].Roles[2]
 		want := []string{
 			l[0].String(), "\tuser: " + prompt,
-			l[1].String(), "\t" + own + `: call of shell {"command":"ls"}`, "\tuser: result of shell no files",
+			l[1].String(), "\t" + own + `: call of shell {"command":"ls"}`, "\t" + tool + ": result of shell no files",
 		}
 		if diff := cmp.Diff(strings.Join(want, "\n"), l.Transcript()); diff != "" {
 			t.Errorf("transcript (-want +got):\n%s", diff)
@@ -282,6 +294,8 @@ func TestSideCalls(t *testing.T) {
 	for path, body := range map[string]any{
 		"/v1/messages?beta=true":                    map[string]any{"messages": []any{map[string]any{"role": "user", "content": prompt}}},
 		"/v1beta/models/m:generateContent":          map[string]any{"contents": []any{map[string]any{"role": "user", "parts": []any{map[string]any{"text": prompt}}}}},
+		"/v1/responses":                             map[string]any{"input": []any{map[string]any{"type": "message", "role": "user", "content": prompt}}},
+		"/v1/chat/completions":                      map[string]any{"messages": []any{map[string]any{"role": "user", "content": prompt}}},
 		"/v1/messages/count_tokens?beta=true":       map[string]any{"messages": []any{}},
 		"/v1beta/models/gemini-2.5-pro:countTokens": map[string]any{"contents": []any{}},
 	} {
@@ -294,31 +308,37 @@ func TestSideCalls(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("HEAD /: %v %v", resp, err)
 	}
+	resp, err = http.Get(s.URL + "/v1/models")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /v1/models: %v %v", resp, err)
+	}
 	l := s.Log()
-	if len(l) != 5 || len(l.MainRequests()) != 0 || len(l.Unknown()) != 0 {
-		t.Errorf("log:\n%s\nwant five side calls", l)
+	if len(l) != 8 || len(l.MainRequests()) != 0 || len(l.Unknown()) != 0 {
+		t.Errorf("log:\n%s\nwant eight side calls", l)
 	}
 }
 
 func TestUnknownRequests(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	for _, path := range []string{"/v1/responses", "/v1beta/models/m:embedContent", "/v1/messages/batches"} {
+	for _, path := range []string{"/v1/embeddings", "/v1beta/models/m:embedContent", "/v1/messages/batches"} {
 		if status, _ := post(t, s.URL+path, map[string]any{}); status != http.StatusNotFound {
 			t.Errorf("POST %s: status %d, want 404", path, status)
 		}
 	}
-	if resp, err := http.Get(s.URL + "/v1/models"); err != nil || resp.StatusCode != http.StatusNotFound {
+	if resp, err := http.Get(s.URL + "/v1/files"); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("GET: %v %v", resp, err)
 	}
-	for _, body := range []string{"", "{", `{"messages": 5}`, `[]`} {
-		resp, err := http.Post(s.URL+"/v1/messages", "application/json", strings.NewReader(body))
-		if err != nil || resp.StatusCode != http.StatusNotFound {
-			t.Errorf("body %q: %v %v", body, resp, err)
+	for _, path := range []string{"/v1/messages", "/v1/responses", "/v1/chat/completions"} {
+		for _, body := range []string{"", "{", `{"messages": 5, "input": "text"}`, `[]`} {
+			resp, err := http.Post(s.URL+path, "application/json", strings.NewReader(body))
+			if err != nil || resp.StatusCode != http.StatusNotFound {
+				t.Errorf("POST %s, body %q: %v %v", path, body, resp, err)
+			}
 		}
 	}
-	if got := len(s.Log().Unknown()); got != 8 {
-		t.Errorf("%d unknown requests, want 8:\n%s", got, s.Log())
+	if got := len(s.Log().Unknown()); got != 16 {
+		t.Errorf("%d unknown requests, want 16:\n%s", got, s.Log())
 	}
 }
 
@@ -374,7 +394,7 @@ func TestParallelConversations(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			a := protocols[[]string{"anthropic", "gemini"}[i%2]]()
+			a := protocols[[]string{"anthropic", "gemini", "responses", "chat"}[i%4]]()
 			tool := fmt.Sprintf("tool%d", i)
 			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Do(Call{Tool: tool}), Say(tool)))
 			for step := range 3 {
@@ -420,6 +440,9 @@ func events(t *testing.T, body string) (out []json.RawMessage) {
 		case "event":
 			name = value
 		case "data":
+			if value == "[DONE]" { // what ends a stream of chat completions
+				continue
+			}
 			var typed struct{ Type string }
 			if err := json.Unmarshal([]byte(value), &typed); err != nil {
 				t.Errorf("event data %s: %v", value, err)
@@ -600,4 +623,216 @@ func (a *geminiAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 	}
 	a.add("model", content...)
 	return out
+}
+
+type chatAgent struct{ messages []any }
+
+func (a *chatAgent) user(text string) {
+	// Agents send text both ways.
+	content := any(text)
+	if len(a.messages)%2 == 0 {
+		content = []any{map[string]any{"type": "text", "text": text}}
+	}
+	a.messages = append(a.messages, map[string]any{"role": "user", "content": content})
+}
+
+func (a *chatAgent) results(texts map[string]string, _ bool) {
+	for id, text := range texts {
+		a.messages = append(a.messages, map[string]any{"role": "tool", "tool_call_id": id, "content": text})
+	}
+}
+
+type chatMessage struct {
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content"`
+	ToolCalls []chatCall `json:"tool_calls,omitempty"`
+}
+
+func (a *chatAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+	_, body := post(t, s.URL+"/v1/chat/completions", map[string]any{
+		"model": "fake", "stream": stream, "messages": a.messages,
+		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "any"}}},
+	})
+	type object struct {
+		Object  string
+		Choices []struct {
+			Delta, Message chatMessage
+			FinishReason   string `json:"finish_reason"`
+		}
+		Usage *struct {
+			Total int `json:"total_tokens"`
+		}
+	}
+	whole := chatMessage{Role: "assistant", Content: new(string)}
+	finish, used := "", 0
+	if stream {
+		if !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("the stream does not end as one:\n%s", body)
+		}
+		for _, data := range events(t, body) {
+			chunk := decode[object](t, data)
+			if chunk.Usage != nil {
+				used = chunk.Usage.Total
+			}
+			for _, choice := range chunk.Choices {
+				if finish != "" {
+					t.Errorf("a choice follows the finish reason: %s", data)
+				}
+				finish = choice.FinishReason
+				if text := choice.Delta.Content; text != nil && *text != "" {
+					*whole.Content += *text
+					out.Chunks++
+				}
+				whole.ToolCalls = append(whole.ToolCalls, choice.Delta.ToolCalls...)
+			}
+		}
+	} else {
+		got := decode[object](t, []byte(body))
+		if len(got.Choices) != 1 || got.Usage == nil || got.Object != "chat.completion" {
+			t.Fatalf("answer %s, want one choice and the usage", body)
+		}
+		whole, finish, used = got.Choices[0].Message, got.Choices[0].FinishReason, got.Usage.Total
+	}
+	for _, call := range whole.ToolCalls {
+		out.Calls = append(out.Calls, calledTool{call.ID, call.Function.Name, call.Function.Arguments})
+	}
+	out.Text = *whole.Content
+	if want := map[bool]string{true: "tool_calls", false: "stop"}[len(out.Calls) > 0]; finish != want || used == 0 {
+		t.Errorf("finish reason %q and %d tokens, want %q and some", finish, used, want)
+	}
+	a.messages = append(a.messages, whole)
+	return out
+}
+
+// A request that offers nothing but Qwen Code's schema tool is a side call, and gets
+// what fits the schema.
+func TestAnswerInSchema(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var schema any
+	if err := json.Unmarshal([]byte(`{"type": "object", "required": ["block", "why", "level", "n", "list", "more"], "properties": {
+  "block": {"type": "boolean"}, "why": {"type": "string"}, "level": {"type": "string", "enum": ["low", "high"]},
+  "n": {"type": "integer"}, "list": {"type": "array"}, "free": {"type": "string"},
+  "more": {"type": "object", "required": ["x"], "properties": {"x": {"type": "number"}}}}}`), &schema); err != nil {
+		t.Fatal(err)
+	}
+	_, body := post(t, s.URL+"/v1/chat/completions", map[string]any{
+		"messages": []any{map[string]any{"role": "user", "content": Prompt("Go on.", Do(Call{Tool: "shell"}))}},
+		"tools":    []any{map[string]any{"type": "function", "function": map[string]any{"name": "respond_in_schema", "parameters": schema}}},
+	})
+	got := decode[struct {
+		Choices []struct{ Message chatMessage }
+	}](t, []byte(body))
+	if len(got.Choices) != 1 || len(got.Choices[0].Message.ToolCalls) != 1 {
+		t.Fatalf("answer %s, want one call", body)
+	}
+	call := got.Choices[0].Message.ToolCalls[0].Function
+	want := `{"block":false,"level":"low","list":[],"more":{"x":0},"n":0,"why":"side call"}`
+	if call.Name != "respond_in_schema" || call.Arguments != want {
+		t.Errorf("call %+v, want %s", call, want)
+	}
+	if l := s.Log(); len(l.MainRequests()) != 0 || len(l.Unknown()) != 0 {
+		t.Errorf("log %v, want one side call", l)
+	}
+}
+
+type responsesAgent struct{ input []any }
+
+func (a *responsesAgent) user(text string) {
+	a.input = append(a.input, map[string]any{"type": "message", "role": "user", "content": []any{map[string]any{"type": "input_text", "text": text}}})
+}
+
+func (a *responsesAgent) results(texts map[string]string, failed bool) {
+	for id, text := range texts {
+		kind, output := "function_call_output", any(text)
+		if failed { // both forms of an output occur
+			kind, output = "custom_tool_call_output", []any{map[string]any{"type": "input_text", "text": text}}
+		}
+		a.input = append(a.input, map[string]any{"type": kind, "call_id": id, "output": output})
+	}
+}
+
+func (a *responsesAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+	req := map[string]any{"model": "fake", "stream": stream, "input": a.input}
+	if tools := []any{map[string]any{"type": "function", "name": "any"}}; stream { // both places occur
+		req["tools"] = tools
+	} else {
+		req["input"] = append([]any{map[string]any{"type": "additional_tools", "role": "developer", "tools": tools}}, a.input...)
+	}
+	_, body := post(t, s.URL+"/v1/responses", req)
+	type response struct {
+		Status string
+		Output []json.RawMessage
+		Usage  struct {
+			Total int `json:"total_tokens"`
+		}
+	}
+	var (
+		last  response
+		items []json.RawMessage
+		text  string
+	)
+	if stream {
+		for _, data := range events(t, body) {
+			ev := decode[struct {
+				Type, Delta string
+				Item        json.RawMessage
+				Response    response
+			}](t, data)
+			switch ev.Type {
+			case "response.output_text.delta":
+				text += ev.Delta
+				out.Chunks++
+			case "response.output_item.done":
+				items = append(items, ev.Item)
+			case "response.completed":
+				last = ev.Response
+			}
+		}
+		if len(items) != len(last.Output) {
+			t.Errorf("%d items came and %d stand at the end", len(items), len(last.Output))
+		}
+	} else {
+		last = decode[response](t, []byte(body))
+		items = last.Output
+	}
+	if last.Status != "completed" || last.Usage.Total == 0 {
+		t.Errorf("ended with %+v", last)
+	}
+	for _, raw := range items {
+		a.input = append(a.input, raw)
+		item := decode[struct {
+			Type, Name, Arguments, Input string
+			CallID                       string `json:"call_id"`
+			Content                      []struct{ Text string }
+		}](t, raw)
+		if item.Type == "message" {
+			out.Text += item.Content[0].Text
+		} else {
+			out.Calls = append(out.Calls, calledTool{item.CallID, item.Name, item.Arguments + item.Input})
+		}
+	}
+	if stream && text != out.Text {
+		t.Errorf("streamed %q, and the item says %q", text, out.Text)
+	}
+	return out
+}
+
+// A tool that takes text gets it as it is.
+func TestRawInput(t *testing.T) {
+	t.Parallel()
+	const patch = "*** Begin Patch\n*** Add File: b.txt\n+\"two\"\n*** End Patch\n"
+	for _, stream := range []bool{false, true} {
+		s, a := start(t), &responsesAgent{}
+		a.user(Prompt("Go on.", Do(Call{Tool: "apply_patch", Raw: patch}), Say("done")))
+		got := a.turn(t, s, stream)
+		if len(got.Calls) != 1 || got.Calls[0].Input != patch {
+			t.Fatalf("said %+v, want one call with the patch", got)
+		}
+		a.results(got.answers("ok"), true)
+		a.turn(t, s, stream)
+		if results := s.Log().ToolResults(); len(results) != 1 || results[0].Input != patch || results[0].Text != "ok" {
+			t.Errorf("tool results %+v", results)
+		}
+	}
 }

@@ -30,7 +30,7 @@ type ToolResult struct {
 	Tool    string // the agent's name of the tool
 	Input   string // JSON, as it stands in the history: an agent may show a rewrite here
 	Text    string
-	IsError bool
+	IsError bool // as marked by the agent; the protocols of OpenAI have no such mark
 }
 
 // String describes the request on one line, for the report of a failed test.

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func newDoctor(c *console) *cobra.Command {
+	var noRun bool
+	cmd := &cobra.Command{
+		Use:   "doctor [AGENT...]",
+		Short: "Find out why a guard might not run",
+		Long: "Looks whether the agents of this machine really ask Grapnel: what is installed where\n" +
+			"and whether it is current, what in their own settings switches it off, which hooks of\n" +
+			"others stand beside it and what has changed of them since the last time, what no hook\n" +
+			"sees, which guards did not answer in the last days, and what an answer costs.\n\n" +
+			"It mends nothing, and writes nothing but the fingerprints of others' hooks. It starts\n" +
+			"the agents to ask for their versions, and grapnel-hook to measure it.\n\n" +
+			"Exit code 0: nothing is to be done; 1: there is a warning or worse.",
+		Example: "  grapnel doctor\n  grapnel doctor codex --json",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return agentNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, agents []string) error {
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			// Without its program, what is installed is compared with itself.
+			program, _ := hookProgram()
+			report, err := doctor.Look(cmd.Context(), doctor.Request{
+				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun,
+				Set: policy.Load(lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))), Events: policyEvents(place),
+			})
+			if err != nil {
+				return installError(err)
+			}
+			if c.json {
+				err = c.printJSON(report)
+			} else {
+				c.printFindings(report)
+			}
+			if err == nil && report.Worst() >= doctor.Warn {
+				err = errFailed
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no program: neither the agents nor grapnel-hook")
+	return c.jsonFlag(cmd)
+}
+
+func agentNames() []string {
+	var names []string
+	for _, a := range install.Agents() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+func (c *console) printFindings(r *doctor.Report) {
+	colors := map[doctor.Level]string{doctor.OK: green, doctor.Info: dim, doctor.Warn: yellow, doctor.Bad: red}
+	counts := map[doctor.Level]int{}
+	agent := "\x00"
+	var absent []string
+	for _, f := range r.Findings {
+		counts[f.Level]++
+		if f.ID == "agent.absent" && f.Level < doctor.Warn {
+			absent = append(absent, f.Agent)
+			continue
+		}
+		if f.Agent != agent {
+			agent = f.Agent
+			title := "Grapnel"
+			if d, ok := dialect.Find(agent); ok {
+				title = d.Title
+			}
+			fmt.Fprintln(c.out, c.paint(bold, title))
+		}
+		fmt.Fprintf(c.out, "  %s %-18s %s\n", c.paint(colors[f.Level], fmt.Sprintf("%-4s", f.Level)), f.ID, inLine(f.What))
+		if f.Why != "" {
+			fmt.Fprintf(c.out, "       %s\n", inLine(f.Why))
+		}
+		if f.Hint != "" {
+			fmt.Fprintf(c.out, "       hint: %s\n", inLine(f.Hint))
+		}
+		if f.Fingerprint != "" {
+			fmt.Fprintf(c.out, "       %s\n", c.paint(dim, "fingerprint "+f.Fingerprint[:16]))
+		}
+	}
+	for i, name := range absent {
+		if i == 0 {
+			fmt.Fprint(c.out, c.paint(dim, "not here: "))
+		} else {
+			fmt.Fprint(c.out, ", ")
+		}
+		fmt.Fprint(c.out, name)
+	}
+	if len(absent) > 0 {
+		fmt.Fprintln(c.out)
+	}
+	fmt.Fprintf(c.out, "%d bad, %d to look at\n", counts[doctor.Bad], counts[doctor.Warn])
+}

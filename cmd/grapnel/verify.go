@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/verify"
+)
+
+func newVerify(c *console) *cobra.Command {
+	var program string
+	cmd := &cobra.Command{
+		Use:   "verify [AGENT...]",
+		Short: "Run agents headless and see what they honour",
+		Long: "Installs Grapnel into private copies of an agent's world, lets a scripted model\n" +
+			"work there under a policy that blocks, rewrites, adds, fails and hangs, and\n" +
+			"reports per event and verdict what this very installation of the agent made of\n" +
+			"it. Nothing of yours is read or changed, no account is needed and nothing is\n" +
+			"sent anywhere: the model answers on loopback. Without names it takes the agents\n" +
+			"that are on PATH. A run takes from ten seconds to two minutes.\n\n" +
+			"Exit 0: all agents do what the tables of Grapnel promise; 1: one does not.",
+		Example: "  grapnel verify claude-code\n  grapnel verify codex --program ~/bin/codex-next --json",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return verifiable(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, names []string) error {
+			programs, err := programsOf(names, program)
+			if err != nil {
+				return err
+			}
+			hook, err := hookProgram()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			var reports []*verify.Report
+			good := true
+			for _, p := range programs {
+				report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
+					if terminal(c.err) {
+						fmt.Fprintf(c.err, "%s: %s\n", p.Agent, what)
+					}
+				}})
+				if err != nil {
+					return fmt.Errorf("verify %s: %w", p.Agent, err)
+				}
+				good = good && report.OK()
+				reports = append(reports, report)
+				if !c.json {
+					c.printReport(report)
+				}
+			}
+			if c.json {
+				if err := c.printJSON(reports); err != nil {
+					return err
+				}
+			}
+			if !good {
+				return errFailed
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&program, "program", "", "the agent's program, instead of the one on PATH; for one AGENT")
+	return c.jsonFlag(cmd)
+}
+
+// verifiable lists the agents that can be run.
+func verifiable() []string {
+	var names []string
+	for _, a := range verify.All {
+		if a.Variant == "" {
+			names = append(names, a.ID)
+		}
+	}
+	return names
+}
+
+// programsOf finds the agents that are named, or all that are there.
+func programsOf(names []string, program string) ([]verify.Program, error) {
+	if program != "" && len(names) != 1 {
+		return nil, usageError{withHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE")}
+	}
+	var found []verify.Program
+	if len(names) == 0 {
+		for _, name := range verifiable() {
+			if a, err := verify.Lookup(name); err == nil {
+				if p, err := verify.Find(a); err == nil {
+					found = append(found, p)
+				}
+			}
+		}
+		if len(found) == 0 {
+			return nil, withHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
+		}
+		return found, nil
+	}
+	for _, name := range names {
+		if d, ok := dialect.FindAgent(name); ok {
+			name = d.Name // an alias will do
+		}
+		a, err := verify.Lookup(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		p, err := verify.Find(a)
+		if program != "" {
+			var abs string
+			abs, err = filepath.Abs(program)
+			p = verify.Program{Agent: a, Command: []string{abs}}
+		}
+		if err != nil {
+			return nil, withHint(err, "give its program with --program FILE")
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+func (c *console) printReport(r *verify.Report) {
+	fmt.Fprintf(c.out, "%s %s on %s\n", c.paint(bold, r.Agent), plain(r.Version), r.System)
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	var quiet []string
+	for _, row := range r.Rows {
+		switch {
+		case row.What == "fires" && row.Seen != "yes":
+			quiet = append(quiet, row.Event)
+		case row.What == "fires":
+		case row.OK:
+			fmt.Fprintf(table, "  ok\t%s\t%s\t%s\n", row.Event, row.What, row.Seen)
+		default:
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s, promised: %s\n", "NOT", row.Event, row.What, row.Seen, row.Claim)
+		}
+	}
+	_ = table.Flush()
+	if len(quiet) > 0 {
+		slices.Sort(quiet)
+		fmt.Fprintf(c.out, "  %s\n", c.paint(dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(c.out, "  %s %s\n", c.paint(red, "problem:"), indent(problem, "  ")[2:])
+	}
+}

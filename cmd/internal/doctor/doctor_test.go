@@ -1,0 +1,584 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden report")
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// well is a world in which nothing is wrong: one agent, installed for the user.
+func well(d *dialect.Dialect) *facts {
+	file := "/home/ann/" + d.Setup.User
+	rec := record.Record{
+		ID: strings.Repeat("a", 26), Agent: d.Name, Scope: "user", Settings: file, Program: "/usr/bin/grapnel-hook", Path: "/usr/bin",
+		Events: []string{nativeOf(d, grapnel.ToolBefore)}, TimeoutMS: 60_000, Version: "1", Time: now.AddDate(0, 0, -1),
+	}
+	return &facts{
+		now: now, version: "1", program: "/usr/bin/grapnel-hook", dir: "/home/ann/project", records: []record.Record{rec}, since: now.AddDate(0, 0, -7),
+		policies: []policy.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: policy.Valid}},
+		specs:    []grapnel.Spec{{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}}},
+		agents: []agent{{
+			Dialect: d, program: "/usr/bin/" + d.Setup.Program, dir: filepath.Dir(file), version: "9.9.9", last: now, lastUsed: now,
+			installs: []installed{{Record: rec, program: program{version: "1"}}},
+			layers:   []layer{{scope: "user", file: file, is: true, tree: map[string]any{"version": 1.0}, hooks: []install.Found{ours(d)}}},
+			latency:  &latency{event: "X", runs: 20, median: 3 * time.Millisecond, most: 4 * time.Millisecond, floor: time.Millisecond, wait: time.Minute},
+		}},
+		before: &memory{Version: 1, Time: now.AddDate(0, 0, -1), Looked: []string{d.Name + " " + file}},
+	}
+}
+
+func nativeOf(d *dialect.Dialect, kind grapnel.Kind) string {
+	i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == kind && r.Install })
+	return d.Events[i].Native
+}
+
+func ours(d *dialect.Dialect) install.Found {
+	return install.Found{Event: nativeOf(d, grapnel.ToolBefore), Command: "grapnel-hook", Entry: json.RawMessage(`{"command":"grapnel-hook"}`), Ours: true, ID: strings.Repeat("a", 26)}
+}
+
+func other(event, command string) install.Found {
+	return install.Found{Event: event, Command: command, Entry: json.RawMessage(`{"command":` + raw(command) + `}`), Group: 1}
+}
+
+func tree(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func find(t *testing.T, name string) *dialect.Dialect {
+	t.Helper()
+	d, ok := dialect.Find(name)
+	if !ok {
+		t.Fatalf("there is no dialect %s", name)
+	}
+	return d
+}
+
+// Nothing is to be done where all is well, in every agent.
+func TestWell(t *testing.T) {
+	t.Parallel()
+	for _, a := range install.Agents() {
+		if a.Setup.Shape == dialect.ShapeFiles {
+			continue
+		}
+		f := well(a.Dialect)
+		switch a.Name {
+		case "codex":
+			f.agents[0].layers = append(f.agents[0].layers, layer{scope: "user", rel: ".codex/config.toml", tree: map[string]any{"hooks": map[string]any{"state": map[string]any{
+				f.records[0].Settings + ":pre_tool_use:0:0": map[string]any{"trusted_hash": codexHash(ours(a.Dialect))},
+			}}}})
+		case "openclaw":
+			f.agents[0].layers[0].tree = tree(t, `{"plugins":{"allow":["grapnel"],"entries":{"grapnel":{"enabled":true,"hooks":{"allowConversationAccess":true}}}}}`)
+		}
+		found, _ := judge(f)
+		for _, finding := range found {
+			if finding.Level >= Warn {
+				t.Errorf("%s: %+v", a.Name, finding)
+			}
+		}
+		if !slices.ContainsFunc(found, func(f Finding) bool { return f.ID == "install.good" && f.Level == OK }) {
+			t.Errorf("%s: nothing says that it is installed well: %+v", a.Name, found)
+		}
+	}
+}
+
+// Each thing that can be wrong is found, at its level, with a way out where there is one.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	claude := dialect.ClaudeCode
+	for name, tt := range map[string]struct {
+		agent   *dialect.Dialect
+		spoil   func(t *testing.T, f *facts, a *agent)
+		id      string
+		level   Level
+		says    string // in What
+		hint    string // in Hint
+		nothing bool   // there must be no such finding
+	}{
+		"no policy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State, f.specs = policy.Absent, nil }, "policy.absent", Warn, "grapnel.yaml", "grapnel init", false},
+		"no policy of one's own, but a managed one": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State = policy.Absent }, "policy.absent", Warn, "", "", true},
+		"broken policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.policies[0].State, f.policies[0].Notice = policy.Broken, "tools are blocked"
+		}, "policy.broken", Bad, "tools are blocked", "grapnel check", false},
+		"pause":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
+		"unreadable record": {claude, func(_ *testing.T, f *facts, _ *agent) { f.broken = []string{"x: EOF"} }, "install.unreadable", Bad, "x: EOF", "", false},
+		"installed nowhere": {claude, func(_ *testing.T, f *facts, a *agent) { f.records, a.installs = nil, nil }, "install.nowhere", Warn, "", "grapnel install", false},
+		"unreadable log":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.logError = "no" }, "log.unreadable", Warn, "no", "", false},
+		"silent guard": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.failing = []failing{{name: "g", errors: 3, timeouts: 1, opened: 2, last: now, why: "exit code 3"}}
+		}, "guard.failed", Warn, "g did not answer 3 times since 2026-11-13, last ", "grapnel log --hook g", false},
+		"not installed":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs = nil }, "install.none", Info, "", "grapnel install claude-code", false},
+		"named, not there":   {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude, named: true} }, "agent.absent", Warn, "", "", false},
+		"not there":          {claude, func(_ *testing.T, _ *facts, a *agent) { *a = agent{Dialect: claude} }, "agent.absent", Info, "", "", false},
+		"a project's agent":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.inside = true }, "agent.inside", Warn, "/usr/bin/claude", "PATH", false},
+		"mute agent":         {claude, func(_ *testing.T, _ *facts, a *agent) { a.mute = "took too long" }, "agent.mute", Info, "took too long", "", false},
+		"settings gone":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].void = "settings.json is gone" }, "install.void", Bad, "is gone", "grapnel install claude-code --scope user", false},
+		"entries missing":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].missing = []string{"Stop", "PreToolUse"} }, "install.missing", Bad, "for Stop, PreToolUse", "--scope user", false},
+		"older entries":      {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].stale = "2 lines" }, "install.stale", Warn, "settings.json", "--scope user", false},
+		"who knows":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].cannot = "no plan" }, "install.unsure", Warn, "no plan", "", false},
+		"moved settings":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].now = "/elsewhere" }, "install.moved", Warn, "/elsewhere", "", false},
+		"program gone":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.gone = true }, "program.gone", Bad, "/usr/bin/grapnel-hook is gone", "grapnel install", false},
+		"program dead":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.cannot = "its mode is 0600" }, "program.dead", Bad, "0600", "", false},
+		"another version":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version = "0" }, "program.version", Warn, "version 0, this is 1", "", false},
+		"of another version": {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version, a.installs[0].Version = "", "0" }, "install.version", Warn, "version 0, this is 1", "", false},
+		"program open":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.open = "/usr/bin" }, "program.open", Bad, "/usr/bin can be written", "chmod go-w /usr/bin", false},
+		"no PATH":            {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].Path = "" }, "install.path", Warn, "no PATH", "", false},
+		"relative PATH": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.installs[0].Path = "/bin" + string(filepath.ListSeparator) + "bin"
+		}, "install.path", Warn, `"bin"`, "", false},
+		"a copy": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "project", file: "/p/settings.json", is: true, hooks: []install.Found{ours(claude)}})
+		}, "install.copy", Bad, "/p/settings.json repeats", "remove", false},
+		"a stray": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			h := ours(claude)
+			h.ID = strings.Repeat("b", 26)
+			a.layers = append(a.layers, layer{scope: "project", file: "/p/settings.json", is: true, hooks: []install.Found{h}})
+		}, "install.stray", Warn, "/p/settings.json", "", false},
+		"two that meet": {claude, func(_ *testing.T, f *facts, a *agent) {
+			a.installs = append(a.installs, installed{Record: record.Record{Scope: "project", Project: "/home/ann", Settings: "/x", Path: "/bin"}})
+		}, "install.twice", Warn, "from /home/ann/.claude/settings.json and from /x", "uninstall claude-code --scope project", false},
+		"two that do not meet": {claude, func(_ *testing.T, f *facts, a *agent) {
+			a.installs = append(a.installs, installed{Record: record.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
+		}, "install.twice", Warn, "", "", true},
+		"switched off": {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": true}`) }, "settings.off", Bad, "disableAllHooks is true", "set it to false", false},
+		"switched on":  {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": false}`) }, "settings.off", Bad, "", "", true},
+		"code for the hook": {claude, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "project", rel: ".claude/settings.local.json", tree: tree(t, `{"env": {"BASH_ENV": "x"}}`)})
+		}, "settings.off", Bad, `env.BASH_ENV is "x"`, "remove it", false},
+		"named in a list": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"hooksConfig": {"disabled": ["x", "grapnel"]}}`)
+		}, "settings.off", Bad, "hooksConfig.disabled", "take it off", false},
+		"others in a list": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"hooksConfig": {"disabled": ["x"]}}`)
+		}, "settings.off", Bad, "", "", true},
+		"features off": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: tree(t, `{"features": {"hooks": false}}`)})
+		}, "settings.off", Bad, "features.hooks is false", "", false},
+		"unreadable settings": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "project", file: "/p", is: true, err: "/p: EOF"})
+		}, "settings.unreadable", Warn, "/p: EOF", "", false},
+		"not trusted by Codex": {dialect.Codex, func(*testing.T, *facts, *agent) {}, "trust.hooks", Bad, "PreToolUse", "/hooks", false},
+		"switched off in Codex": {dialect.Codex, func(_ *testing.T, f *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: map[string]any{"hooks": map[string]any{"state": map[string]any{
+				f.records[0].Settings + ":pre_tool_use:0:0": map[string]any{"enabled": false},
+			}}}})
+		}, "trust.hooks", Bad, "switched off", "/hooks", false},
+		"folder not trusted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), file: "/t", tree: tree(t, `{"/home/ann": "TRUST_FOLDER", "/home/ann/project/": "DO_NOT_TRUST"}`)})
+		}, "trust.folder", Bad, "/home/ann/project", "/t", false},
+		"folder unknown": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/bob": "TRUST_FOLDER"}`)})
+		}, "trust.folder", Info, "does not know yet", "", false},
+		"parent trusted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/ann/other": "TRUST_PARENT"}`)})
+		}, "trust.folder", Info, "", "", true},
+		"no trust wanted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"security": {"folderTrust": {"enabled": false}}}`)
+			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini")})
+		}, "trust.folder", Info, "", "", true},
+		"no grant": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"plugins":{"entries":{"grapnel":{}}}}`)
+		}, "settings.grant", Bad, "allowConversationAccess", "grapnel install openclaw", false},
+		"not allowed": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"plugins":{"allow":["x"],"entries":{"grapnel":{"hooks":{"allowConversationAccess":true}}}}}`)
+		}, "settings.grant", Bad, "plugins.allow", "", false},
+		"an event too many": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, other("beforeLunch", "x"))
+		}, "settings.void", Bad, `"beforeLunch"`, "remove it", false},
+		"no version": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) { a.layers[0].tree = map[string]any{} }, "settings.void", Bad, "its version", "", false},
+		"a bad timeout": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Command: "x", Entry: json.RawMessage(`{"command":"x","timeout":0}`)})
+		}, "settings.void", Bad, "an entry for stop has a timeout", "", false},
+		"a bad matcher": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Command: "x", Entry: json.RawMessage(`{"command":"x","matcher":"["}`)})
+		}, "settings.void", Bad, "no regular expression", "", false},
+		"Claude's form": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Entry: json.RawMessage(`{"hooks":[]}`)})
+		}, "settings.void", Bad, "has no command", "", false},
+		"event missing": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+			f.specs = append(f.specs, grapnel.Spec{Name: "no-keys", On: []grapnel.Kind{grapnel.ModelBefore}})
+		}, "events.missing", Warn, "is not asked for BeforeModel, which hooks listen to: no-keys", "grapnel install gemini-cli", false},
+		"event absent": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{grapnel.SubagentStart}})
+		}, "events.absent", Info, "has no subagent.start, which hooks listen to: x", "", false},
+		"event never": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.WorktreeCreate"}})
+		}, "events.never", Info, "WorktreeCreate", "", false},
+		"an event of another agent": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.Setup"}})
+		}, "events.absent", Info, "", "", true},
+		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
+		"unknown tools":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
+		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last Record is of", "grapnel log --agent claude-code", false},
+		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "there is no Record since 2026-11-13", "", false},
+		"used before it was installed": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.last, a.lastUsed, a.installs[0].Time = time.Time{}, now.Add(-2*time.Hour), now.Add(-time.Hour)
+		}, "records.stopped", Warn, "", "", true},
+		"too late":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.most = 2 * time.Minute }, "latency.late", Bad, "at worst 120000.0 ms", "", false},
+		"very slow": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median = time.Second }, "latency.slow", Warn, "1000.0 times", "", false},
+		"no answer": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency = &latency{failed: "exit status 64"} }, "latency.failed", Bad, "exit status 64", "", false},
+		"not asked": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.without = []string{"lint"} }, "latency", OK, "without your policy", "", false},
+		"first look": {claude, func(_ *testing.T, f *facts, a *agent) {
+			f.before = nil
+			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x"))
+		}, "hooks.remembered", Info, "from now on: 1", "", false},
+		"forgotten": {claude, func(_ *testing.T, f *facts, _ *agent) { f.before, f.beforeTo = nil, "EOF" }, "hooks.forgotten", Warn, "EOF", "", false},
+		"undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, other("PreToolUse", "x"), other("Stop", "y"))
+		}, "hooks.undo", Warn, "decides: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
+		"cannot be undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "y"), other("Notification", "y"))
+		}, "hooks.undo", Warn, "", "", true},
+		"an impostor": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			h := ours(claude)
+			h.Program, h.Command = "/tmp/grapnel-hook", "/tmp/grapnel-hook --id x"
+			a.layers[0].hooks = append(a.layers[0].hooks, h)
+		}, "hooks.new", Warn, "PreToolUse: /tmp/grapnel-hook --id x", "read it", false},
+		"a secret is not shown": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x sk-ant-api03-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
+		}, "hooks.new", Warn, "Stop: x sk-ant-***", "read it", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := well(tt.agent)
+			tt.spoil(t, f, &f.agents[0])
+			found, _ := judge(f)
+			i := slices.IndexFunc(found, func(f Finding) bool { return f.ID == tt.id })
+			if tt.nothing {
+				if i >= 0 {
+					t.Errorf("found %+v", found[i])
+				}
+				return
+			}
+			if i < 0 {
+				t.Fatalf("no %s among %+v", tt.id, found)
+			}
+			if got := found[i]; got.Level != tt.level || !strings.Contains(got.What, tt.says) || !strings.Contains(got.Hint, tt.hint) {
+				t.Errorf("%+v, want %s, %q, hint %q", got, tt.level, tt.says, tt.hint)
+			}
+		})
+	}
+}
+
+// What is remembered of others' hooks tells what is new, changed and gone, and what was
+// not looked at stays.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	look := func(before *memory, hooks ...install.Found) ([]string, *memory) {
+		f := well(dialect.ClaudeCode)
+		f.before = before
+		a := &f.agents[0]
+		a.layers[0].hooks = append(a.layers[0].hooks, hooks...)
+		a.layers[0].script = map[int]string{1: "one"}
+		found, kept := judge(f)
+		var drifts []string
+		for _, x := range found {
+			if slices.Contains([]string{"hooks.new", "hooks.changed", "hooks.gone", "hooks.other", "hooks.remembered"}, x.ID) {
+				drifts = append(drifts, x.ID+" "+x.What[strings.LastIndex(x.What, ": ")+1:])
+			}
+		}
+		return drifts, kept
+	}
+	ids := func(drifts []string) (ids []string) {
+		for _, d := range drifts {
+			id, _, _ := strings.Cut(d, " ")
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	got, kept := look(nil, other("Stop", "a"), other("Stop", "b"))
+	if diff := cmp.Diff([]string{"hooks.other", "hooks.other", "hooks.remembered"}, ids(got)); diff != "" {
+		t.Errorf("the first time (-want +got)\n%s", diff)
+	}
+	got, _ = look(&memory{}, other("Stop", "a"))
+	if diff := cmp.Diff([]string{"hooks.other", "hooks.remembered"}, ids(got)); diff != "" {
+		t.Errorf("a file that nobody has looked at (-want +got)\n%s", diff)
+	}
+	elsewhere := remembered{Agent: "claude-code", File: "/other/project/.claude/settings.json", Event: "Stop", Command: "z"}
+	kept.Hooks = append(kept.Hooks, elsewhere)
+	got, kept = look(kept, other("Stop", "a"), other("Stop", "b"))
+	if diff := cmp.Diff([]string{"hooks.other", "hooks.other"}, ids(got)); diff != "" {
+		t.Errorf("the same (-want +got)\n%s", diff)
+	}
+	slower := other("Stop", "b")
+	slower.Entry = json.RawMessage(`{"command":"b","timeout":9}`)
+	got, kept = look(kept, slower, other("Stop", "c"))
+	if diff := cmp.Diff([]string{"hooks.changed", "hooks.new", "hooks.gone"}, ids(got)); diff != "" {
+		t.Errorf("new, changed and gone (-want +got)\n%s", diff)
+	}
+	if !slices.Contains(kept.Hooks, elsewhere) || len(kept.Hooks) != 3 {
+		t.Errorf("remembered: %+v, want two and what was not looked at", kept.Hooks)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	file := memoryFile(filepath.Join(t.TempDir(), "state"))
+	if m, err := readMemory(file); m != nil || err != nil {
+		t.Errorf("nothing was kept, and is read as %v, %v", m, err)
+	}
+	want := &memory{Version: 1, Time: now, Hooks: []remembered{{Agent: "a", Command: "<c>"}}}
+	for range 2 {
+		if err := want.write(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := readMemory(file)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want mode 0600", info, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".doctor-*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := readMemory(file); m != nil || err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a broken one is read as %v, %v", m, err)
+	}
+	if err := (&memory{}).write(filepath.Join(file, "x")); err == nil {
+		t.Error("it is kept below a file")
+	}
+}
+
+// The hashes are those of Codex 0.169.0 itself, as its app-server lists them.
+func TestCodexHash(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[string]install.Found{
+		"a095ef8e645bcbf135ba19a4d342f8126d661f9a4c5fdd913375493469840cf1": {
+			Event: "PreToolUse", Entry: json.RawMessage(`{"type":"command","command":"/usr/local/bin/grapnel-hook codex PreToolUse --id aaaaaaaaaaaaaaaaaaaaaaaaaa","timeout":60}`),
+			Command: "/usr/local/bin/grapnel-hook codex PreToolUse --id aaaaaaaaaaaaaaaaaaaaaaaaaa",
+		},
+		"e21697009592ef78a74d40f5e0c11e23bbdd13ef0141c16043608b920c3634b0": {
+			Event: "PreToolUse", Matcher: "Bash", Command: "a <b> & c", Entry: json.RawMessage(`{"type":"command","command":"a <b> & c","statusMessage":"s"}`),
+		},
+		"25cc952a2e454982d340335737f93c8280b22f8f5123b2481a572ba03016cfc4": {
+			Event: "PreToolUse", Matcher: "Bash", Command: "x", Entry: json.RawMessage(`{"type":"command","command":"x","async":true,"timeout":0}`),
+		},
+		"f3041eae9d0be5faed5367060d633bb905ed83825e2f4d9c7bc7f5ef19fe4bc7": {Event: "SessionEnd", Command: "x", Entry: json.RawMessage(`{"type":"command","command":"x"}`)},
+		"a5c004c961226f9446832ffd4713c9a952b1b2be25a24b433950f2394329255b": {Event: "Interrupt", Command: "x", Entry: json.RawMessage(`{"type":"command","command":"x","timeout":9}`)},
+	} {
+		if got := codexHash(h); got != "sha256:"+want {
+			t.Errorf("%s %s: %s, want sha256:%s", h.Event, h.Entry, got, want)
+		}
+	}
+}
+
+// The report as "grapnel doctor --json" prints it is what scripts read.
+func TestReportJSON(t *testing.T) {
+	t.Parallel()
+	f := well(dialect.GeminiCLI)
+	f.agents = append(f.agents, well(dialect.Codex).agents...)
+	f.agents[0].layers[0].hooks = append(f.agents[0].layers[0].hooks, other("BeforeTool", "./vet.sh"))
+	f.agents[0].tools = map[string]int{"teleport": 2}
+	f.agents[1].installs[0].stale = "installing again would change 2 lines"
+	f.failing = []failing{{name: "lint", source: "/home/ann/.config/grapnel/grapnel.yaml", errors: 1, timeouts: 1, opened: 1, last: now.Local(), why: "timed out"}}
+	found, _ := judge(f)
+	for i := range found { // times are those of the person's zone
+		for _, at := range []time.Time{f.before.Time, now} {
+			found[i].What = strings.ReplaceAll(found[i].What, minute(at), "TIME")
+		}
+		found[i].What = strings.ReplaceAll(found[i].What, day(f.since), "DAY")
+	}
+	arrange(found)
+	got, err := json.MarshalIndent(&Report{Version: "1", Time: now, Dir: f.dir, Findings: found}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	golden := filepath.Join("testdata", "report.json")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("(-want +got); if it is meant: go test ./cmd/internal/doctor -update\n%s", diff)
+	}
+	var back Report
+	if err := json.Unmarshal(got, &back); err != nil || back.Worst() != Bad {
+		t.Errorf("read back: %v, worst %s", err, back.Worst())
+	}
+	if err := json.Unmarshal([]byte(`"dire"`), new(Level)); err == nil {
+		t.Error("an unknown level is read")
+	}
+}
+
+// The agent's own files tell that it was used.
+func TestYoungest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if file, when := youngest(filepath.Join(dir, "nowhere")); file != "" || !when.IsZero() {
+		t.Errorf("nothing: %s, %v", file, when)
+	}
+	for i, name := range []string{"a/b/old", "a/young", "older"} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		when := now.Add([]time.Duration{-time.Hour, 0, -2 * time.Hour}[i])
+		if err := os.Chtimes(file, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if file, when := youngest(dir); filepath.Base(file) != "young" || !when.Equal(now) {
+		t.Errorf("%s, %v", file, when)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := readFile(dir, 10); err == nil {
+		t.Error("a directory is read")
+	}
+	if _, err := readFile(filepath.Join(dir, "x"), 10); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	file := filepath.Join(dir, "big")
+	if err := os.WriteFile(file, make([]byte, 11), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readFile(file, 10); err == nil {
+		t.Error("more is read than was asked for")
+	}
+	if data, err := readFile(file, 11); len(data) != 11 || err != nil {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+// Every agent has a harmless event to be asked with, and what is asked reads as what was
+// meant: a shell that does nothing.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	for _, a := range install.Agents() {
+		var events []string
+		for _, row := range a.Events {
+			if row.Install {
+				events = append(events, row.Native)
+			}
+		}
+		native, payload, err := probe(a.Dialect, events, "/tmp/x")
+		if err != nil || len(payload) == 0 {
+			t.Errorf("%s: %q, %v", a.Name, payload, err)
+			continue
+		}
+		ev, err := a.Read(dialect.Input{Payload: payload, Event: native})
+		if err != nil {
+			t.Errorf("%s: %s is read as %v", a.Name, payload, err)
+			continue
+		}
+		if slices.ContainsFunc(a.Events, func(r dialect.EventRow) bool { return r.Kind == grapnel.ToolBefore && r.Install }) && (ev.Kind != grapnel.ToolBefore || ev.Tool == nil) {
+			t.Errorf("%s is asked about %s with %s, want a call of a tool", a.Name, ev.Kind, payload)
+		}
+	}
+}
+
+// A measurement starts no program of the policy, and without one that would, the policy
+// is part of what is measured.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	in := dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"}}`)}
+	for text, want := range map[string][]string{
+		"  - {name: a, on: tool.before, match: {command: rm}, block: No.}":   nil,
+		"  - {name: a, on: tool.before, run: touch x}":                       {"a"},
+		"  - {name: a, on: tool.before, match: {command: rm}, run: touch x}": nil,
+		"  - {name: a, on: tool.before, run: touch x, async: true}":          {"a"},
+		"  - {name: a, builtin: audit}":                                      {"a"},
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "grapnel.yaml")
+		if err := os.WriteFile(file, []byte("version: 1\nhooks:\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g := gatherer{Request: &Request{Place: answer.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
+		got, err := g.leaving(t.Context(), dialect.ClaudeCode, file, filepath.Join(dir, "root"), in)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got)\n%s", text, err, diff)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
+			t.Errorf("%s: looking has left something in the state", text)
+		}
+		if _, err := os.Stat("x"); err == nil {
+			t.Errorf("%s: it was run", text)
+		}
+	}
+}
+
+var findingID = regexp.MustCompile("[\"`]((?:agent|install|program|settings|trust|hooks|events|tools|records|guard|log|latency|policy)\\.[a-z]+|unseen|latency)[\"`]")
+
+// Whoever looks a finding up in the documentation finds it.
+func TestEachFindingIsExplained(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "doctor.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Each finding")
+	explained := map[string]bool{}
+	for _, id := range findingID.FindAllStringSubmatch(table, -1) {
+		explained[id[1]] = true
+	}
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range findingID.FindAllStringSubmatch(string(text), -1) {
+			if id[1] == "hooks.state" { // a setting of Codex
+				continue
+			}
+			if made[id[1]] = true; !explained[id[1]] {
+				t.Errorf("%s makes the finding %s, which docs/doctor.md does not explain", source, id[1])
+			}
+		}
+	}
+	for id := range explained {
+		if !made[id] && !strings.HasPrefix(id, "policy.") { // those have the names of states
+			t.Errorf("docs/doctor.md explains %s, which is never found", id)
+		}
+	}
+}

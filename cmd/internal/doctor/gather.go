@@ -1,0 +1,560 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// days is how far back the log is read.
+const days = 7
+
+// gather collects the facts.
+func gather(ctx context.Context, req *Request) (*facts, error) {
+	f := &facts{
+		now: req.Now, version: answer.Version, program: req.Program, dir: req.Dir,
+		policies: req.Set.Files, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days),
+	}
+	wanted, err := agentsOf(req.Agents)
+	if err != nil {
+		return nil, err
+	}
+	if pause, ok := policy.ReadPause(req.Place.Pause(), req.Now); ok {
+		f.paused = pause.Until
+	}
+	for _, dir := range []string{req.Place.Installs(), filepath.Join(req.Place.Managed, "installs")} {
+		records, err := record.List(dir)
+		f.records = append(f.records, records...)
+		if err != nil {
+			f.broken = append(f.broken, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
+		f.beforeTo = err.Error()
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the settings of agents: %w", err)
+	}
+	g := gatherer{Request: req, home: home, system: "/", facts: f, project: req.Dir}
+	if req.Root != "" {
+		if g.system, err = filepath.Abs(req.Root); err != nil {
+			return nil, err
+		}
+	}
+	if dirs := answer.DirsOf(req.Dir); len(dirs) > 0 {
+		g.project = dirs[0]
+	}
+	for _, a := range wanted {
+		f.agents = append(f.agents, g.agent(ctx, a, len(req.Agents) > 0))
+	}
+	g.log()
+	return f, nil
+}
+
+func agentsOf(names []string) ([]install.Agent, error) {
+	if len(names) == 0 {
+		return install.Agents(), nil
+	}
+	var agents []install.Agent
+	for _, name := range names {
+		a, err := install.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(agents, func(b install.Agent) bool { return a.Name == b.Name }) {
+			agents = append(agents, a)
+		}
+	}
+	return agents, nil
+}
+
+// gatherer is a Request on its way.
+type gatherer struct {
+	*Request
+	home, system, project string // project is its root
+	facts                 *facts
+}
+
+// agent looks at one agent.
+func (g *gatherer) agent(ctx context.Context, ia install.Agent, named bool) agent {
+	a := agent{Dialect: ia.Dialect, named: named, tools: map[string]int{}}
+	if found, err := exec.LookPath(a.Setup.Program); err == nil && filepath.IsAbs(found) {
+		a.program = found
+		// Who keeps a whole home directory under version control lives in no project.
+		a.inside = within(policy.RealPath(found), g.project) && !within(policy.RealPath(g.home), g.project)
+	}
+	if ia.Detected(g.home, func(name string) string {
+		if name == "PATH" {
+			return "" // the directory alone
+		}
+		return os.Getenv(name)
+	}) {
+		a.dir = filepath.Dir(filepath.Join(g.home, filepath.FromSlash(a.Setup.User)))
+		if file, err := ia.Settings(install.User, g.home, os.Getenv); err == nil {
+			a.dir = filepath.Dir(file)
+		}
+	}
+	if a.program != "" && !a.inside && !g.NoRun {
+		a.version, a.mute = versionOf(ctx, a.program)
+	}
+	g.layers(&a, ia)
+	for _, rec := range g.facts.records {
+		if rec.Agent == a.Name {
+			a.installs = append(a.installs, g.installed(ctx, ia, &a, rec))
+		}
+	}
+	if dir := ownFiles[a.Name]; dir != "" && len(a.installs) > 0 {
+		a.lastFile, a.lastUsed = youngest(filepath.Join(g.home, filepath.FromSlash(dir)))
+	}
+	if len(a.installs) > 0 && !g.NoRun {
+		a.latency = g.latency(ctx, &a)
+	}
+	return a
+}
+
+var number = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
+
+// versionOf asks a program for its version, where no project could have put anything.
+func versionOf(ctx context.Context, program string) (version, mute string) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "--version")
+	cmd.Dir = filepath.Dir(program)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	switch v := number.FindString(string(out)); {
+	case ctx.Err() != nil:
+		return "", program + " --version took more than 10 seconds"
+	case err != nil:
+		return "", fmt.Sprintf("%s --version: %v", program, err)
+	case v == "":
+		return "", program + " --version names none"
+	default:
+		return v, ""
+	}
+}
+
+// beside are further files in which agents look for hooks or keep what they think of
+// them: as Switch.File.
+var beside = map[string][]string{
+	"claude-code":   {".claude/settings.local.json"},
+	"codex":         {".codex/config.toml"},
+	"crush":         {".crush.json", ".local/share/crush/crush.json"},
+	"gemini-cli":    {"/etc/gemini-cli/system-defaults.json", trustedFolders("gemini")},
+	"qwen-code":     {"/etc/qwen-code/system-defaults.json", trustedFolders("qwen")},
+	"copilot-cli":   {".copilot/settings.json", ".github/copilot/settings.json", ".github/copilot/settings.local.json"},
+	"factory-droid": {".factory/settings.json", ".factory/hooks.json"},
+	"opencode":      {".config/opencode/opencode.json", ".config/opencode/opencode.jsonc", "opencode.json", "opencode.jsonc"},
+}
+
+func trustedFolders(agent string) string { return "." + agent + "/trustedFolders.json" }
+
+// ownFiles are directories, below the home directory, in which agents write of each
+// session.
+var ownFiles = map[string]string{
+	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini-cli": ".gemini/tmp",
+	"copilot-cli": ".copilot/session-state", "qwen-code": ".qwen/projects",
+}
+
+// layers reads the files that the agent takes hooks and switches from.
+func (g *gatherer) layers(a *agent, ia install.Agent) {
+	project := g.Dir
+	if policy.RealPath(project) == policy.RealPath(g.home) {
+		project = "" // its settings are those of the user
+	}
+	list := ia.Layers(g.home, project, g.system, os.Getenv)
+	for _, rel := range beside[a.Name] {
+		if strings.HasPrefix(rel, "/") {
+			list = append(list, install.Layer{Scope: install.Managed, Rel: rel, File: filepath.Join(g.system, rel)})
+			continue
+		}
+		for _, of := range []struct {
+			scope install.Scope
+			base  string
+		}{{install.User, g.home}, {install.Project, project}} {
+			if of.base != "" {
+				list = append(list, install.Layer{Scope: of.scope, Rel: rel, File: filepath.Join(of.base, filepath.FromSlash(rel))})
+			}
+		}
+	}
+	for _, l := range list {
+		if slices.ContainsFunc(a.layers, func(old layer) bool { return old.file == l.File && (old.rel == l.Rel || l.Rel == "") }) {
+			continue
+		}
+		switch {
+		case l.Rel == "" && a.Setup.Shape == dialect.ShapeFiles:
+			g.programs(a, l, l.File, func(name string) bool { return true })
+		case l.Rel == "" && a.Setup.Shape == dialect.ShapePlugin && a.Setup.Own:
+			g.programs(a, l, filepath.Dir(l.File), func(name string) bool { return slices.Contains([]string{".js", ".ts"}, filepath.Ext(name)) })
+		case l.Rel == "" && a.Setup.Own:
+			g.siblings(a, l)
+		default:
+			g.settings(a, l)
+		}
+	}
+}
+
+// besideOurs is the Rel of documents that lie beside one that is ours alone.
+const besideOurs = "*"
+
+// siblings reads all documents in the directory of one of ours.
+func (g *gatherer) siblings(a *agent, l install.Layer) {
+	g.settings(a, l)
+	entries, err := os.ReadDir(filepath.Dir(l.File))
+	if err != nil {
+		return // it is not there
+	}
+	for _, e := range entries {
+		file := filepath.Join(filepath.Dir(l.File), e.Name())
+		if file != l.File && filepath.Ext(file) == ".json" {
+			l.File, l.Rel = file, besideOurs
+			g.settings(a, l)
+		}
+	}
+}
+
+// settings reads one document.
+func (g *gatherer) settings(a *agent, l install.Layer) {
+	this := layer{scope: string(l.Scope), rel: l.Rel, file: l.File, script: map[int]string{}}
+	data, err := readFile(l.File, maxSettings)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		this.is, this.err = true, err.Error()
+	default:
+		this.is = true
+		if this.tree, err = install.Settings(l.File, data, a.Setup.Cuts && l.Rel == ""); err != nil {
+			this.err = err.Error()
+			break
+		}
+		this.hooks = install.Hooks(a.Setup, this.tree)
+		if !mayHoldHooks(l.Rel) {
+			this.hooks = nil
+		}
+		for i, h := range this.hooks {
+			if g.facts.mine(h) {
+				continue
+			}
+			dir := g.Dir
+			if l.Scope == install.User {
+				dir = filepath.Dir(l.File)
+			}
+			expand := func(name string) string {
+				if strings.HasSuffix(name, "_PROJECT_DIR") {
+					return g.project
+				}
+				return os.Getenv(name)
+			}
+			if file := scriptOf(&h, dir, expand); file != "" {
+				this.script[i], _ = digestOf(file) // one that cannot be read has none
+			}
+		}
+	}
+	a.layers = append(a.layers, this)
+}
+
+// mayHoldHooks is false for files that only say what an agent trusts.
+func mayHoldHooks(rel string) bool { return path.Base(rel) != "trustedFolders.json" }
+
+// programs takes the files of a directory for hooks.
+func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name string) bool) {
+	entries, err := os.ReadDir(dir)
+	this := layer{scope: string(l.Scope), file: l.File, is: err == nil, script: map[int]string{}}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		this.is, this.err = true, err.Error()
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
+		row := slices.IndexFunc(a.Events, func(r dialect.EventRow) bool { return strings.EqualFold(r.Native, name) })
+		if e.IsDir() || !is(e.Name()) || a.Setup.Shape == dialect.ShapeFiles && row < 0 {
+			continue
+		}
+		file := filepath.Join(dir, e.Name())
+		h := install.Found{Command: file, Group: len(this.hooks), Ours: g.recorded(file)}
+		if row >= 0 {
+			h.Event = a.Events[row].Native
+		}
+		data, err := readFile(file, maxScript)
+		if err == nil {
+			this.script[len(this.hooks)] = digest(data)
+		}
+		if h.Ours {
+			h.Event = "" // whose it is, the record knows
+		}
+		this.hooks = append(this.hooks, h)
+	}
+	a.layers = append(a.layers, this)
+}
+
+// recorded reports whether an installation has made a file.
+func (g *gatherer) recorded(file string) bool {
+	return slices.ContainsFunc(g.facts.records, func(r record.Record) bool {
+		return r.Settings == file || slices.ContainsFunc(r.Files, func(f record.File) bool { return f.Path == file })
+	})
+}
+
+// installed looks at one installation.
+func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec record.Record) installed {
+	in := installed{Record: rec, program: g.programOf(ctx, a, rec)}
+	if a.layerOf(rec.Settings) == nil {
+		g.settings(a, install.Layer{Scope: install.Scope(rec.Scope), Rel: "", File: rec.Settings}) // of another project, or moved
+	}
+	found, err := ia.Installed(rec)
+	switch {
+	case err != nil:
+		if file, ok := errors.AsType[*install.FileError](err); ok { // the hint is about installing
+			bare := *file
+			bare.Hint = ""
+			err = &bare
+		}
+		in.void = err.Error()
+		return in
+	case in.program.gone || in.program.cannot != "":
+		return in
+	}
+	for _, event := range rec.Events {
+		if !slices.ContainsFunc(found.Entries, func(e install.Entry) bool { return e.Event == event }) {
+			in.missing = append(in.missing, event)
+		}
+	}
+	program := cmp.Or(g.Program, rec.Program)
+	res, err := install.Install(ctx, install.Request{
+		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
+		Home: g.home, Events: g.Events, Versions: map[string]string{a.Name: a.version}, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
+		FailClosed: rec.FailClosed, DryRun: true, Version: answer.Version,
+	})
+	if err != nil {
+		in.cannot = err.Error()
+		return in
+	}
+	for _, file := range res.Files {
+		switch {
+		case !file.Changed:
+		case file.ID != rec.ID && file.File != rec.Settings:
+			in.now = file.File
+		default:
+			in.stale = fmt.Sprintf("installing again would change %d lines of %s", changes(file.Diff), file.File)
+		}
+	}
+	return in
+}
+
+// changes counts the lines of a unified diff that say something.
+func changes(diff string) int {
+	n := 0
+	for line := range strings.Lines(diff) {
+		if strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+++ ") || strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "--- ") {
+			n++
+		}
+	}
+	return n
+}
+
+// programOf looks at the hook program of an installation.
+func (g *gatherer) programOf(ctx context.Context, a *agent, rec record.Record) program {
+	var p program
+	info, err := os.Stat(rec.Program)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.gone = true
+		return p
+	case err != nil:
+		p.cannot = err.Error()
+	case !info.Mode().IsRegular():
+		p.cannot = "it is no file"
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
+		p.cannot = fmt.Sprintf("its mode is %04o", info.Mode().Perm())
+	}
+	p.open = openTo(rec.Program)
+	if p.cannot == "" && p.open == "" && !g.NoRun {
+		p.version, _ = versionOf(ctx, rec.Program)
+	}
+	return p
+}
+
+// openTo is the file, or the directory above it, that other users can write. Windows
+// keeps no such bits.
+func openTo(file string) string {
+	if runtime.GOOS == "windows" {
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return ""
+	}
+	for at := real; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return ""
+		}
+		// In a directory with the sticky bit others cannot replace what is not theirs.
+		if info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+			return at
+		}
+		if at == real && info.Mode().Perm()&0o020 != 0 {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
+}
+
+// log reads what happened of late.
+func (g *gatherer) log() {
+	f := g.facts
+	guards := map[[2]string]*failing{}
+	byName := map[string]*agent{}
+	for i := range f.agents {
+		byName[f.agents[i].Name] = &f.agents[i]
+	}
+	unknown := map[[2]string]bool{}
+	for e, err := range spool.Read(g.Place.Spool(), spool.Filter{Since: f.since}) {
+		if err != nil {
+			if !errors.Is(err, spool.ErrTorn) {
+				f.logError = err.Error()
+			}
+			continue
+		}
+		for _, run := range e.Hooks {
+			if run.Error == "" || run.Async && !e.Late {
+				continue
+			}
+			key := [2]string{run.Source, run.Name}
+			if guards[key] == nil {
+				guards[key] = &failing{name: run.Name, source: run.Source}
+			}
+			w := guards[key]
+			w.errors++
+			w.last, w.why = e.Time, cut(run.Error, 200)
+			if run.Cause == grapnel.CauseTimeout {
+				w.timeouts++
+			}
+			if run.FailOpen {
+				w.opened++
+			}
+		}
+		a := byName[e.Agent]
+		if a == nil || e.Late {
+			continue
+		}
+		if e.Time.After(a.last) {
+			a.last = e.Time
+		}
+		if e.Tool == "" || e.Event != grapnel.ToolBefore {
+			continue
+		}
+		key := [2]string{a.Name, e.Tool}
+		if _, asked := unknown[key]; !asked {
+			unknown[key] = unknownTool(a.Dialect, &e)
+		}
+		if unknown[key] {
+			a.tools[e.Tool]++
+		}
+	}
+	for _, w := range guards {
+		f.failing = append(f.failing, *w)
+	}
+	slices.SortFunc(f.failing, func(a, b failing) int {
+		return cmp.Or(cmp.Compare(b.opened, a.opened), cmp.Compare(b.errors, a.errors), cmp.Compare(a.source, b.source), cmp.Compare(a.name, b.name))
+	})
+}
+
+// unknownTool reports whether a call was one of a tool that the dialect does not know, and
+// that is no server's. Without its event nobody can tell.
+func unknownTool(d *dialect.Dialect, e *spool.Entry) bool {
+	if e.Input == nil || e.Input.Native == nil || slices.ContainsFunc(d.Tools, func(t dialect.ToolRow) bool { return t.Native == e.Tool }) {
+		return false
+	}
+	in := dialect.Input{Payload: e.Input.Native}
+	for _, row := range d.Events {
+		if row.Kind == e.Event && in.Event == "" {
+			in.Event = row.Native
+		}
+	}
+	ev, err := d.Read(in)
+	return err == nil && ev.Tool != nil && (ev.Tool.Class == grapnel.ClassOther || ev.Tool.Class == "")
+}
+
+const (
+	maxSettings = 8 << 20
+	maxScript   = 16 << 20
+)
+
+// readFile reads a regular file up to a size.
+func readFile(name string, most int64) ([]byte, error) {
+	info, err := os.Stat(name) // opening a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d MiB", name, most>>20)
+	}
+	return data, err
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func digestOf(file string) (string, error) {
+	data, err := readFile(file, maxScript)
+	if err != nil {
+		return "", err
+	}
+	return digest(data), nil
+}
+
+// mostFiles bounds the search for the youngest file.
+const mostFiles = 20_000
+
+// youngest finds the file below a directory that was written last.
+func youngest(dir string) (file string, when time.Time) {
+	n := 0
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if n++; n > mostFiles {
+			return filepath.SkipAll
+		}
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // what cannot be read is passed over
+		}
+		if info, err := d.Info(); err == nil && info.ModTime().After(when) {
+			file, when = path, info.ModTime()
+		}
+		return nil
+	})
+	return file, when
+}

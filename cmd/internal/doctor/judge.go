@@ -1,0 +1,469 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// judge says what the facts mean, and what is to be remembered for the next time.
+func judge(f *facts) ([]Finding, *memory) {
+	found := judgePolicy(f)
+	for i := range f.agents {
+		a := &f.agents[i]
+		for _, part := range [][]Finding{
+			judgePresence(f, a), judgeInstalls(f, a), judgeStrays(f, a), judgeLayers(a), judgeEvents(f, a),
+			judgeUnseen(f, a), judgeLatency(a),
+		} {
+			for _, finding := range part {
+				finding.Agent = a.Name
+				found = append(found, finding)
+			}
+		}
+		if own := peculiar[a.Name]; own != nil && len(a.installs) > 0 {
+			for _, finding := range own(f, a) {
+				finding.Agent = a.Name
+				found = append(found, finding)
+			}
+		}
+	}
+	others, kept := judgeOthers(f)
+	var once []Finding // two switches may name one setting
+	for _, finding := range append(found, others...) {
+		if !slices.Contains(once, finding) {
+			once = append(once, finding)
+		}
+	}
+	return once, kept
+}
+
+// judgePolicy is about what concerns all agents.
+func judgePolicy(f *facts) []Finding {
+	var found []Finding
+	for _, p := range f.policies {
+		switch {
+		case p.State == policy.Absent && len(f.specs) == 0:
+			found = append(found, Finding{
+				ID: "policy.absent", Level: Warn, Subject: p.File, What: "there is no policy " + p.File, Why: "so nothing is guarded", Hint: "grapnel init",
+			})
+		case p.Notice != "":
+			level := Warn
+			if p.State == policy.Broken {
+				level = Bad
+			}
+			found = append(found, Finding{ID: "policy." + strings.ToLower(fmt.Sprint(p.State)), Level: level, Subject: p.File, What: p.Notice, Hint: "grapnel check"})
+		}
+	}
+	if !f.paused.IsZero() {
+		found = append(found, Finding{
+			ID: "policy.paused", Level: Warn, What: "hooks only observe until " + f.paused.Local().Format(time.TimeOnly),
+			Why: "only managed hooks decide", Hint: "grapnel pause --off",
+		})
+	}
+	for _, why := range f.broken {
+		found = append(found, Finding{
+			ID: "install.unreadable", Level: Bad, What: "the record of an installation cannot be read: " + why,
+			Why: "the hook does not find its policy by it, and its guards fail closed",
+		})
+	}
+	if len(f.records) == 0 && !slices.ContainsFunc(f.agents, func(a agent) bool { return a.named }) {
+		found = append(found, Finding{ID: "install.nowhere", Level: Warn, What: "Grapnel is installed into no agent", Hint: "grapnel install"})
+	}
+	if f.logError != "" {
+		found = append(found, Finding{ID: "log.unreadable", Level: Warn, What: "the log cannot be read: " + f.logError, Why: "which guards did not answer is not known"})
+	}
+	for _, g := range f.failing {
+		what := fmt.Sprintf("%s did not answer %s since %s, last %s: %s", g.name, times(g.errors), day(f.since), minute(g.last), g.why)
+		if g.timeouts > 0 {
+			what += fmt.Sprintf(" (%s it was too slow)", times(g.timeouts))
+		}
+		why := "each time the action was held back"
+		if g.opened > 0 {
+			why = times(g.opened) + " the action went on unguarded"
+		}
+		found = append(found, Finding{
+			ID: "guard.failed", Level: Warn, Subject: g.source + "::" + g.name, What: what, Why: why,
+			Hint: fmt.Sprintf("grapnel log --hook %s", g.name),
+		})
+	}
+	return found
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func day(t time.Time) string    { return t.Local().Format(time.DateOnly) }
+func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
+// judgePresence is about the agent itself.
+func judgePresence(f *facts, a *agent) []Finding {
+	var found []Finding
+	setup := a.Setup
+	unasked := Info // whoever names an agent wants it guarded
+	if a.named {
+		unasked = Warn
+	}
+	switch {
+	case !a.present() && len(a.installs) == 0:
+		return []Finding{{ID: "agent.absent", Level: unasked, What: a.Title + " is not here", Why: setup.Program + " is not on PATH, and its settings have no directory"}}
+	case a.inside:
+		found = append(found, Finding{
+			ID: "agent.inside", Level: Warn, Subject: a.program, What: fmt.Sprintf("the first %s on PATH is part of this project: %s", setup.Program, a.program),
+			Why: "whoever wrote the project decides what it does; it was not started to ask for its version", Hint: "take that directory from PATH",
+		})
+	case a.program == "":
+		found = append(found, Finding{ID: "agent.settings", Level: OK, Subject: a.dir, What: fmt.Sprintf("%s has settings in %s; %s is not on PATH", a.Title, a.dir, setup.Program)})
+	default:
+		found = append(found, Finding{ID: "agent.found", Level: OK, Subject: a.program, What: strings.TrimSpace(a.Title+" "+a.version) + ", " + a.program})
+	}
+	if a.mute != "" {
+		found = append(found, Finding{ID: "agent.mute", Level: Info, Subject: a.program, What: "its version is not known: " + a.mute})
+	}
+	if len(a.installs) == 0 {
+		found = append(found, Finding{ID: "install.none", Level: unasked, What: "Grapnel is not installed into " + a.Title, Why: "so nothing it does is guarded", Hint: "grapnel install " + a.Name})
+	}
+	return found
+}
+
+// judgeInstalls is about the entries that were recorded.
+func judgeInstalls(f *facts, a *agent) []Finding {
+	var found []Finding
+	for i := range a.installs {
+		in := &a.installs[i]
+		again := fmt.Sprintf("grapnel install %s --scope %s", a.Name, cmp.Or(in.Scope, string(install.User)))
+		add := func(id string, level Level, what, why, hint string) {
+			found = append(found, Finding{ID: id, Level: level, Subject: in.Settings, What: what, Why: why, Hint: hint})
+		}
+		before := len(found)
+		switch {
+		case in.void != "":
+			add("install.void", Bad, in.void, "the agent asks nobody", "repair it, or: "+again)
+			continue
+		case in.cannot != "":
+			add("install.unsure", Warn, "whether the entries are current cannot be told: "+in.cannot, "", again)
+		case in.now != "":
+			add("install.moved", Warn, fmt.Sprintf("%s looks for its settings in %s now, and Grapnel is in %s", a.Title, in.now, in.Settings), "a variable has moved them, here and now", again)
+		case in.stale != "":
+			add("install.stale", Warn, fmt.Sprintf("the entries in %s are not what this Grapnel writes", in.Settings), in.stale, again)
+		}
+		if len(in.missing) > 0 {
+			add("install.missing", Bad, fmt.Sprintf("%s does not name grapnel-hook any more for %s", in.Settings, strings.Join(in.missing, ", ")), "these events are not judged", again)
+		}
+		p := in.program
+		switch {
+		case p.gone:
+			add("program.gone", Bad, in.Program+" is gone", "the agent starts nothing", again)
+		case p.cannot != "":
+			add("program.dead", Bad, fmt.Sprintf("%s cannot be run: %s", in.Program, p.cannot), "the agent starts nothing", again)
+		case p.version != "" && p.version != f.version:
+			add("program.version", Warn, fmt.Sprintf("%s is of version %s, this is %s", in.Program, p.version, f.version), "", again)
+		case p.version == "" && in.Version != "" && in.Version != f.version:
+			add("install.version", Warn, fmt.Sprintf("it was installed by version %s, this is %s", in.Version, f.version), "", again)
+		}
+		if p.open != "" {
+			add("program.open", Bad, p.open+" can be written by other users", "who writes there decides what "+a.Title+" is told", "chmod go-w "+p.open)
+		}
+		for _, dir := range filepath.SplitList(in.Path) {
+			if !filepath.IsAbs(dir) {
+				add("install.path", Warn, fmt.Sprintf("the PATH of the installation has %q in it", dir), "programs of hooks are looked for in the project, too", "take it from PATH, then "+again)
+				break
+			}
+		}
+		if in.Path == "" && in.Root == "" {
+			add("install.path", Warn, "the installation knows no PATH", "programs of hooks are looked for where the agent's project settings say", again)
+		}
+		if len(found) == before {
+			add("install.good", OK, fmt.Sprintf("installed for the %s, %d events, %s", cmp.Or(in.Scope, "user"), len(in.Events), in.Settings), "", "")
+		}
+	}
+	return found
+}
+
+func (a *agent) layerOf(file string) *layer {
+	for i := range a.layers {
+		if a.layers[i].file == file {
+			return &a.layers[i]
+		}
+	}
+	return nil
+}
+
+// judgeStrays is about entries of ours where none were installed, and about
+// installations that meet.
+func judgeStrays(f *facts, a *agent) []Finding {
+	var found []Finding
+	told := map[string]bool{}
+	for _, l := range a.layers {
+		for _, h := range l.hooks {
+			if !h.Ours || h.Event == "" || told[l.file] || slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
+				continue
+			}
+			told[l.file] = true
+			known := slices.ContainsFunc(a.installs, func(in installed) bool { return h.ID != "" && in.ID == h.ID })
+			if known {
+				found = append(found, Finding{
+					ID: "install.copy", Level: Bad, Subject: l.file, What: l.file + " repeats the entries of another installation",
+					Why: "of two equal ones the agent may take this one, with its timeout and its other settings", Hint: "remove it there",
+				})
+				continue
+			}
+			found = append(found, Finding{
+				ID: "install.stray", Level: Warn, Subject: l.file, What: l.file + " holds entries of an installation that nobody here knows",
+				Why: "their guards find no policy and fail closed", Hint: "remove them, or install there",
+			})
+		}
+	}
+	var scopes []string
+	for _, in := range a.installs {
+		if in.Scope != string(install.Project) || within(f.dir, in.Project) {
+			scopes = append(scopes, in.Settings)
+		}
+	}
+	if len(scopes) > 1 {
+		found = append(found, Finding{
+			ID: "install.twice", Level: Warn, Subject: scopes[1], What: "Grapnel is asked twice about everything here: from " + strings.Join(scopes, " and from "),
+			Hint: fmt.Sprintf("grapnel uninstall %s --scope project", a.Name),
+		})
+	}
+	return found
+}
+
+// within reports whether a file is a directory or below it.
+func within(file, dir string) bool {
+	rel, err := filepath.Rel(dir, file)
+	return dir != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// judgeLayers is about what in the agent's files keeps our entries from running.
+func judgeLayers(a *agent) []Finding {
+	if len(a.installs) == 0 {
+		return nil
+	}
+	var found []Finding
+	for _, l := range a.layers {
+		if l.err != "" && !slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
+			level := Warn
+			if a.Setup.JSON5 {
+				level = Info // it may be well with the agent
+			}
+			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known"})
+		}
+		for _, sw := range a.Setup.Off {
+			if sw.File != l.rel {
+				continue
+			}
+			value, ok := at(l.tree, sw.Path)
+			if !ok || !holds(sw, value, a.Setup) {
+				continue
+			}
+			why, hint, _ := strings.Cut(sw.Says, "; ")
+			found = append(found, Finding{
+				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "that " + why, Hint: hint,
+			})
+		}
+		found = append(found, judgeStrict(a, &l)...)
+	}
+	return found
+}
+
+// at returns what a tree has at a path with dots.
+func at(tree map[string]any, path string) (any, bool) {
+	var value any = tree
+	for name := range strings.SplitSeq(path, ".") {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if value, ok = object[name]; !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// holds reports whether a setting has the value that switches something.
+func holds(sw dialect.Switch, value any, setup *dialect.Setup) bool {
+	if sw.Names {
+		list, _ := value.([]any)
+		return slices.ContainsFunc(list, func(v any) bool {
+			name, _ := v.(string)
+			return name == cmp.Or(setup.Label, "grapnel") || strings.Contains(name, "grapnel-hook")
+		})
+	}
+	return sw.Is == "" || bytes.Equal([]byte(raw(value)), canonical(sw.Is))
+}
+
+func canonical(text string) []byte {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return []byte(text)
+	}
+	return []byte(raw(v))
+}
+
+func cut(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n]) + "..."
+	}
+	return text
+}
+
+// judgeStrict is about agents for which one event that they do not know voids the whole
+// file, whosever it is.
+func judgeStrict(a *agent, l *layer) []Finding {
+	if !a.Setup.Strict || l.rel != "" {
+		return nil
+	}
+	var found []Finding
+	told := map[string]bool{}
+	for _, h := range l.hooks {
+		if h.Event == "" || told[h.Event] || a.row(h.Event) != nil || a.Setup.Fold {
+			continue
+		}
+		told[h.Event] = true
+		found = append(found, Finding{
+			ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s names the event %q, which is not known of %s", l.file, h.Event, a.Title),
+			Why: "one event that it does not know voids the whole file, ours included", Hint: "remove it, unless this version of " + a.Title + " has it",
+		})
+	}
+	return found
+}
+
+// judgeEvents is about what the policy listens to.
+func judgeEvents(f *facts, a *agent) []Finding {
+	if len(a.installs) == 0 {
+		return nil
+	}
+	asked := map[string]bool{}
+	for _, in := range a.installs {
+		for _, event := range in.Events {
+			asked[event] = true
+		}
+	}
+	kinds := map[grapnel.Kind]bool{}
+	for _, s := range f.specs {
+		for _, kind := range s.On {
+			kinds[kind] = true
+		}
+	}
+	var found []Finding
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		var rows []dialect.EventRow
+		for _, row := range a.Events {
+			if row.Kind == kind || row.Failed == kind {
+				rows = append(rows, row)
+			}
+		}
+		hooks := strings.Join(hooksOf(f.specs, kind), ", ")
+		foreign := strings.HasPrefix(string(kind), grapnel.NativePrefix) && !strings.HasPrefix(string(kind), grapnel.NativePrefix+a.Name+".")
+		switch {
+		case foreign || slices.ContainsFunc(rows, func(r dialect.EventRow) bool { return asked[r.Native] }):
+		case len(rows) == 0:
+			found = append(found, Finding{
+				ID: "events.absent", Level: Info, Subject: string(kind), What: fmt.Sprintf("%s has no %s, which hooks listen to: %s", a.Title, kind, hooks),
+				Why: "they never run there",
+			})
+		case rows[0].Never:
+			found = append(found, Finding{
+				ID: "events.never", Level: Info, Subject: string(kind), What: fmt.Sprintf("%s is never asked for %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
+				Why: rows[0].Why,
+			})
+		default:
+			found = append(found, Finding{
+				ID: "events.missing", Level: Warn, Subject: string(kind), What: fmt.Sprintf("%s is not asked for %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
+				Why: "they never run there", Hint: "grapnel install " + a.Name,
+			})
+		}
+	}
+	return found
+}
+
+// quiet is how much younger an agent's own files may be than its last Record.
+const quiet = time.Hour
+
+// judgeUnseen is about what no hook sees.
+func judgeUnseen(f *facts, a *agent) []Finding {
+	if len(a.installs) == 0 {
+		return nil
+	}
+	var found []Finding
+	for _, what := range a.Setup.Unseen {
+		found = append(found, Finding{ID: "unseen", Level: Info, What: "no hook sees: " + what})
+	}
+	if len(a.tools) > 0 {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(a.tools)) {
+			names = append(names, fmt.Sprintf("%s (%d)", name, a.tools[name]))
+		}
+		found = append(found, Finding{
+			ID: "tools.unknown", Level: Info, What: "tools that nobody here knows were called: " + strings.Join(names, ", "),
+			Why: "a rule for a class, a path or a command does not see what they do", Hint: "match them by name: {tool: NAME}",
+		})
+	}
+	since := a.last
+	for _, in := range a.installs {
+		if in.Time.After(since) {
+			since = in.Time
+		}
+	}
+	if a.lastUsed.Sub(since) > quiet {
+		last := "there is no Record since " + day(f.since)
+		if !a.last.IsZero() {
+			last = "the last Record is of " + minute(a.last)
+		}
+		found = append(found, Finding{
+			ID: "records.stopped", Level: Warn, Subject: a.lastFile, What: fmt.Sprintf("%s was used at %s, and %s", a.Title, minute(a.lastUsed), last),
+			Why: "a session has gone by without asking Grapnel", Hint: "start it once, do anything, and look: grapnel log --agent " + a.Name,
+		})
+	}
+	return found
+}
+
+// absurd is how many times as long as a program that does nothing an answer may take.
+const absurd = 60
+
+// judgeLatency is about what an answer costs.
+func judgeLatency(a *agent) []Finding {
+	l := a.latency
+	if l == nil {
+		return nil
+	}
+	if l.failed != "" {
+		return []Finding{{ID: "latency.failed", Level: Bad, Subject: l.event, What: "the installed command does not answer: " + l.failed, Why: "the agent gets no answer either", Hint: "grapnel install " + a.Name}}
+	}
+	ratio := 0.0
+	what := fmt.Sprintf("%s is answered in %s, at worst %s (%d runs", l.event, ms(l.median), ms(l.most), l.runs)
+	if l.floor > 0 {
+		ratio = float64(l.median) / float64(l.floor)
+		what += fmt.Sprintf(", %.1f times a program that does nothing", ratio)
+	}
+	f := Finding{ID: "latency", Level: OK, Subject: l.event, What: what + ")"}
+	if len(l.without) > 0 {
+		f.What += ", without your policy"
+		f.Why = "with it, programs of yours would have run: " + strings.Join(l.without, ", ")
+	}
+	switch {
+	case l.wait > 0 && l.most > l.wait:
+		f.ID, f.Level, f.Why, f.Hint = "latency.late", Bad, fmt.Sprintf("%s waits %s, and goes on without an answer", a.Title, l.wait), "grapnel status names the slow hooks"
+	case ratio > absurd:
+		f.ID, f.Level, f.Why, f.Hint = "latency.slow", Warn, "this is waited for at every event", "grapnel status names the slow hooks"
+	}
+	return []Finding{f}
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond)) }

@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// runs is how often the hook is asked; some more come before that, and do not count.
+const (
+	runs     = 20
+	warmUps  = 2
+	mostTime = 10 * time.Second // of all runs of one agent
+)
+
+// latency asks the installed program as the agent would: the same words, but with a
+// root of its own in place of the installation, so that no Record, no count and no
+// snapshot is left behind. The policy is given by name. Where the event would start
+// one of the person's programs, or write one of their files, it is left out.
+func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
+	in := a.installs[0]
+	if in.program.gone || in.program.cannot != "" || in.program.open != "" {
+		return nil
+	}
+	root, err := os.MkdirTemp("", "grapnel-doctor-")
+	if err != nil {
+		return &latency{failed: err.Error()}
+	}
+	defer func() { _ = os.RemoveAll(root) }()
+	native, payload, err := probe(a.Dialect, in.Events, root)
+	if err != nil || payload == nil {
+		return nil // the agent sends nothing that could be made up here
+	}
+	l := &latency{event: native, wait: in.Timeout(native)}
+	args := []string{a.Name, native, "--root", root}
+	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation is everybody's
+	if _, err := os.Stat(file); err == nil {
+		if l.without, err = g.leaving(ctx, a.Dialect, file, root, dialect.Input{Payload: payload, Event: native}); err != nil {
+			l.failed = err.Error()
+			return l
+		}
+		if len(l.without) == 0 {
+			args = append(args, "--policy", file)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	var times, floor []time.Duration
+	nothing := doesNothing()
+	for i := range warmUps + runs {
+		t, err := run(ctx, root, payload, in.Program, args...)
+		if err != nil {
+			if l.runs = len(times); l.runs == 0 || ctx.Err() == nil {
+				l.failed = err.Error()
+				return l
+			}
+			break
+		}
+		if i >= warmUps {
+			times = append(times, t)
+			if nothing != "" {
+				if t, err := run(ctx, root, nil, nothing); err == nil {
+					floor = append(floor, t)
+				}
+			}
+		}
+	}
+	slices.Sort(times)
+	slices.Sort(floor)
+	l.runs, l.median, l.most = len(times), times[len(times)/2], times[len(times)-1]
+	if len(floor) > 0 {
+		l.floor = floor[len(floor)/2]
+	}
+	return l
+}
+
+// doesNothing is the program that all are compared with; empty where there is none. PATH is
+// not asked, since a project may have a say in it.
+func doesNothing() string {
+	for _, file := range []string{"/bin/true", "/usr/bin/true"} {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// run starts a program and waits for it.
+func run(ctx context.Context, dir string, stdin []byte, program string, args ...string) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Stdin = bytes.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	if _, ended := errors.AsType[*exec.ExitError](err); ended && ctx.Err() == nil {
+		// 2 and more may be an answer of the agent's language.
+		if code := cmd.ProcessState.ExitCode(); code != 1 && code != 64 && code > 0 {
+			return took, nil
+		}
+	}
+	if err != nil {
+		return took, fmt.Errorf("%s: %w: %s", program, err, cut(string(bytes.TrimSpace(stderr.Bytes())), 300))
+	}
+	return took, nil
+}
+
+// probe makes up a harmless event that the agent is installed for: a shell that does
+// nothing, or else whatever comes first.
+func probe(d *dialect.Dialect, installed []string, dir string) (native string, payload []byte, err error) {
+	if d.WriteEvent == nil {
+		return "", nil, nil
+	}
+	rows := slices.Clone(d.Events)
+	slices.SortStableFunc(rows, func(a, b dialect.EventRow) int {
+		return cmp.Compare(rank(a.Kind), rank(b.Kind))
+	})
+	for _, row := range rows {
+		if !slices.Contains(installed, row.Native) {
+			continue
+		}
+		ev := &grapnel.Event{
+			Kind: row.Kind, Agent: grapnel.Agent{Name: d.Name}, Session: grapnel.Session{ID: "grapnel-doctor", CWD: dir, Root: dir},
+		}
+		if row.Kind == grapnel.ToolBefore {
+			if ev, err = call(dir); err != nil {
+				return "", nil, err
+			}
+		}
+		payload, err = d.WriteEvent(ev)
+		if err != nil || len(payload) == 0 {
+			continue
+		}
+		// Where each kind of tool has an event of its own, the payload tells which this is.
+		var top map[string]json.RawMessage
+		var name string
+		if json.Unmarshal(payload, &top) == nil && json.Unmarshal(top[cmp.Or(d.NamedAt, "hook_event_name")], &name) == nil && d.Row(name) != nil {
+			row = *d.Row(name)
+		}
+		return row.Native, payload, nil
+	}
+	return "", nil, err
+}
+
+// call is a call of a shell that does nothing, in the words from which the others
+// translate.
+func call(dir string) (*grapnel.Event, error) {
+	payload, err := json.Marshal(map[string]any{
+		"session_id": "grapnel-doctor", "cwd": dir, "hook_event_name": "PreToolUse",
+		"tool_name": "Bash", "tool_use_id": "grapnel-doctor", "tool_input": map[string]string{"command": "true"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dialect.ClaudeCode.Read(dialect.Input{Payload: payload})
+}
+
+func rank(kind grapnel.Kind) int {
+	if i := slices.Index([]grapnel.Kind{grapnel.ToolBefore, grapnel.SessionStart, grapnel.ToolAfter}, kind); i >= 0 {
+		return i
+	}
+	return 9
+}
+
+// leaving names the hooks that would leave the process for an event, or write into
+// files of their own: those are not to be run for a measurement.
+func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root string, in dialect.Input) ([]string, error) {
+	var names []string
+	place := g.Place
+	place.Policy, place.State, place.Managed = file, filepath.Join(root, "look"), ""
+	note := func(name string) grapnel.Hook {
+		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			names = append(names, name)
+			return grapnel.Outcome{}, nil
+		})
+	}
+	engine, _, err := answer.Open(place, place.Files(nil, nil), &answer.Options{
+		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
+		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
+		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	_ = dialect.Answer(ctx, engine, d, in)
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// background is told of what would run after the answer.
+type background func(grapnel.Spec)
+
+// Run calls b for each hook.
+func (b background) Run(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
+	for _, h := range hooks {
+		b(h)
+	}
+	return nil
+}

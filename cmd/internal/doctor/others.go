@@ -1,0 +1,249 @@
+package doctor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// memory is what is kept from one look to the next: the hooks of others.
+type memory struct {
+	Version int          `json:"version"`
+	Time    time.Time    `json:"time"`
+	Looked  []string     `json:"looked"` // AGENT FILE of what has been looked at, there or not
+	Hooks   []remembered `json:"hooks"`
+}
+
+type remembered struct {
+	Agent   string `json:"agent"`
+	Scope   string `json:"scope"`
+	File    string `json:"file"`
+	Event   string `json:"event"`
+	Command string `json:"command"` // without what looks like a secret
+	Digest  string `json:"digest"`
+}
+
+// same reports whether two are one hook, at two times.
+func (r remembered) same(other remembered) bool {
+	return r.Agent == other.Agent && r.File == other.File && r.Event == other.Event && r.Command == other.Command
+}
+
+func memoryFile(state string) string { return filepath.Join(state, "doctor.json") }
+
+// maxMemory bounds the file in bytes. A larger one is begun anew, and the report says so.
+const maxMemory = 4 << 20
+
+// readMemory returns nil where nothing was kept.
+func readMemory(file string) (*memory, error) {
+	data, err := readFile(file, maxMemory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var m memory
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &m, nil
+}
+
+// write replaces the file as a whole, for its owner alone: who could change it could
+// hide a change of the hooks.
+func (m *memory) write(file string) (err error) {
+	data, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".doctor-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+// judgeOthers is about the hooks that are not ours, and what has become of them.
+func judgeOthers(f *facts) ([]Finding, *memory) {
+	kept := &memory{Version: 1, Time: f.now.UTC().Truncate(time.Second), Looked: []string{}, Hooks: []remembered{}}
+	var found []Finding
+	var before []remembered
+	known := map[string]bool{} // files that were looked at before
+	if f.before != nil {
+		before = slices.Clone(f.before.Hooks)
+		for _, file := range f.before.Looked {
+			known[file] = true
+		}
+	}
+	looked, fresh := map[string]bool{}, 0
+	for i := range f.agents {
+		a := &f.agents[i]
+		for _, l := range a.layers {
+			key := a.Name + " " + l.file
+			if l.err != "" || looked[key] {
+				continue
+			}
+			looked[key] = true
+			for n, h := range l.hooks {
+				if f.mine(h) {
+					continue
+				}
+				sum := sha256.Sum256([]byte(h.Digest() + l.script[n]))
+				now := remembered{Agent: a.Name, Scope: l.scope, File: l.file, Event: h.Event, Command: told(h.Command), Digest: hex.EncodeToString(sum[:])}
+				kept.Hooks = append(kept.Hooks, now)
+				found = append(found, drift(f, now, &before, known[key]))
+				if !known[key] {
+					fresh++
+				}
+			}
+		}
+		found = append(found, undone(f, a)...)
+	}
+	// What was not looked at stays remembered; what was, and is left over, is gone.
+	for _, r := range before {
+		if !looked[r.Agent+" "+r.File] {
+			kept.Hooks = append(kept.Hooks, r)
+			continue
+		}
+		found = append(found, Finding{
+			ID: "hooks.gone", Level: Info, Agent: r.Agent, Subject: r.File, What: "gone since " + minute(f.before.Time) + ": " + r.said(), Fingerprint: r.Digest,
+		})
+	}
+	maps.Copy(known, looked)
+	kept.Looked = slices.Sorted(maps.Keys(known))
+	if f.beforeTo != "" {
+		found = append(found, Finding{ID: "hooks.forgotten", Level: Warn, What: "what was remembered of others' hooks cannot be read: " + f.beforeTo, Why: "what has changed since is not known; it is remembered anew"})
+	}
+	if fresh > 0 {
+		found = append(found, Finding{ID: "hooks.remembered", Level: Info, What: fmt.Sprintf("hooks of others in files seen for the first time, remembered from now on: %d", fresh), Why: "the next look says which are new, changed or gone"})
+	}
+	return found, kept
+}
+
+// mine reports whether an entry is one of ours: what has our form and runs another program
+// is a hook of others that does not want to be seen.
+func (f *facts) mine(h install.Found) bool {
+	return h.Ours && (h.Program == "" || h.Program == filepath.ToSlash(f.program) ||
+		slices.ContainsFunc(f.records, func(r record.Record) bool { return h.Program == filepath.ToSlash(r.Program) }))
+}
+
+// said is one hook in a line.
+func (r remembered) said() string {
+	what, in := r.Command, r.Scope+", "+r.File
+	if r.Event != "" {
+		what = r.Event + ": " + what
+	}
+	if filepath.IsAbs(r.Command) && strings.HasPrefix(r.Command, filepath.Dir(r.File)) { // the file is the hook
+		in = r.Scope
+	}
+	return fmt.Sprintf("%s (%s)", what, in)
+}
+
+// drift compares a hook with what was remembered of it, and takes it from there. known
+// says that its file was looked at before.
+func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
+	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "a hook of others: " + now.said(), Fingerprint: now.Digest}
+	equal := slices.IndexFunc(*before, func(r remembered) bool { return r.same(now) && r.Digest == now.Digest })
+	if equal < 0 {
+		equal = slices.IndexFunc(*before, now.same)
+	}
+	switch {
+	case equal >= 0:
+		was := (*before)[equal]
+		*before = slices.Delete(*before, equal, equal+1)
+		if was.Digest != now.Digest {
+			found.ID, found.Level, found.What = "hooks.changed", Warn, "changed since "+minute(f.before.Time)+": "+now.said()
+			found.Why, found.Hint = "the entry or the file that it runs is another than at the last look", "read it, unless it was you"
+		}
+	case known:
+		found.ID, found.Level, found.What = "hooks.new", Warn, "new since "+minute(f.before.Time)+": "+now.said()
+		found.Why, found.Hint = "it runs with your rights at each of these events", "read it, unless it was you"
+	}
+	return found
+}
+
+// undone names the hooks of others at events where ours decide and another answer can
+// undo that.
+func undone(f *facts, a *agent) []Finding {
+	if a.Setup.Undone == "" || len(a.installs) == 0 {
+		return nil
+	}
+	var names []string
+	for _, l := range a.layers {
+		for _, h := range l.hooks {
+			if row := a.row(h.Event); f.mine(h) || h.Event != "" && (row == nil || !decides(row.Kind)) {
+				continue
+			}
+			name := remembered{Scope: l.scope, File: l.file, Event: h.Event, Command: told(h.Command)}.said()
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []Finding{{
+		ID: "hooks.undo", Level: Warn, Agent: a.Name, What: "could undo what Grapnel decides: " + strings.Join(names, "; "),
+		Why: a.Setup.Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never answer there",
+	}}
+}
+
+// row is that of an event as the agent's files may spell it.
+func (a *agent) row(event string) *dialect.EventRow {
+	for i := range a.Events {
+		if event == a.Events[i].Native || a.Setup.Fold && strings.EqualFold(strings.ReplaceAll(event, "_", ""), a.Events[i].Native) {
+			return &a.Events[i]
+		}
+	}
+	return nil
+}
+
+// told is a command as it is shown and kept.
+func told(command string) string { return cut(spool.Mask(command), 300) }
+
+// decides reports whether a hook can hold an action back there, or change something.
+func decides(kind grapnel.Kind) bool {
+	c := grapnel.ContractOf(kind)
+	return c != nil && c.Blocks != grapnel.BlockStop && (c.Blocks == grapnel.BlockAction || len(c.Changes) > 0)
+}
+
+// scriptOf is the file that a hook runs, as an absolute path; empty = there is none
+// that can be told. dir is where relative ones count from.
+func scriptOf(h *install.Found, dir string, expand func(string) string) string {
+	file := install.Script(h.Command, expand)
+	if file == "" || strings.ContainsRune(file, 0) {
+		return ""
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return filepath.Clean(file)
+}

@@ -1,0 +1,259 @@
+package doctor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/install"
+)
+
+// peculiar has what only one agent knows: kinds of trust, and files that keep it from
+// starting. It is asked where Grapnel is installed.
+var peculiar = map[string]func(*facts, *agent) []Finding{
+	"codex":      codexTrust,
+	"gemini-cli": func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) },
+	"qwen-code":  func(f *facts, a *agent) []Finding { return folderTrust(f, a, false) },
+	"openclaw":   openclawGrants,
+	"crush":      crushEntries,
+	"cursor":     cursorEntries,
+}
+
+// layer returns the file that Switch.File would name, of a scope.
+func (a *agent) layer(scope install.Scope, rel string) *layer {
+	for i := range a.layers {
+		if l := &a.layers[i]; l.scope == string(scope) && l.rel == rel {
+			return l
+		}
+	}
+	return nil
+}
+
+// codexTrust compares what Codex has been told to trust with what our entries are. A
+// hook that is not trusted is passed over without a word (seen live, 0.169.0).
+func codexTrust(_ *facts, a *agent) []Finding {
+	var found []Finding
+	state := map[string]any{}
+	if l := a.layer(install.User, ".codex/config.toml"); l != nil {
+		if v, ok := at(l.tree, "hooks.state"); ok {
+			state, _ = v.(map[string]any)
+		}
+	}
+	for _, in := range a.installs {
+		l := a.layerOf(in.Settings)
+		if l == nil || in.Scope == string(install.Managed) { // managed hooks are trusted
+			continue
+		}
+		var not, off []string
+		for _, h := range l.hooks {
+			if !h.Ours {
+				continue
+			}
+			entry, _ := state[fmt.Sprintf("%s:%s:%d:%d", l.file, snake(h.Event), h.Group, h.Index)].(map[string]any)
+			switch hash, _ := entry["trusted_hash"].(string); {
+			case entry["enabled"] == false:
+				off = append(off, h.Event)
+			case hash != codexHash(h):
+				not = append(not, h.Event)
+			}
+		}
+		if len(not) > 0 {
+			found = append(found, Finding{
+				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("Codex does not trust our entries for %s", strings.Join(not, ", ")),
+				Why: "it passes over a hook that is not trusted, without a word", Hint: "open codex, enter /hooks, and trust the entries of grapnel",
+			})
+		}
+		if len(off) > 0 {
+			found = append(found, Finding{
+				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("our entries for %s are switched off in Codex", strings.Join(off, ", ")), Hint: "open codex, enter /hooks, and switch them on",
+			})
+		}
+	}
+	return found
+}
+
+var upper = regexp.MustCompile(`(.)([A-Z])`)
+
+func snake(name string) string { return strings.ToLower(upper.ReplaceAllString(name, "${1}_$2")) }
+
+// codexHash is what Codex pins of an entry: SHA-256 over compact JSON with sorted
+// members, in which what was left out has its default (reproduced live, 0.169.0).
+func codexHash(h install.Found) string {
+	var entry map[string]any
+	if json.Unmarshal(h.Entry, &entry) != nil {
+		return ""
+	}
+	timeout, given := entry["timeout"].(float64)
+	if ends := h.Event == "SessionEnd" || h.Event == "Interrupt"; ends && !given {
+		timeout = 1
+	} else if ends {
+		timeout = min(timeout, 3)
+	} else if !given {
+		timeout = 600
+	}
+	async, _ := entry["async"].(bool)
+	handler := map[string]any{"type": "command", "command": h.Command, "timeout": int64(max(timeout, 1)), "async": async}
+	if message, ok := entry["statusMessage"]; ok {
+		handler["statusMessage"] = message
+	}
+	pinned := map[string]any{"event_name": snake(h.Event), "hooks": []any{handler}}
+	if h.Matcher != "" {
+		pinned["matcher"] = h.Matcher
+	}
+	var text strings.Builder
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(pinned) != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSuffix(text.String(), "\n")))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// folderTrust is for agents that run no hooks in a folder that is not trusted. asks
+// says whether they ask for trust when their settings do not say.
+func folderTrust(f *facts, a *agent, asks bool) []Finding {
+	dir := strings.TrimSuffix(a.Setup.User, "/settings.json")
+	for _, l := range a.layers {
+		if on, ok := at(l.tree, "security.folderTrust.enabled"); ok && l.scope != string(install.Project) {
+			asks = on == true
+		}
+	}
+	l := a.layer(install.User, dir+"/trustedFolders.json")
+	if !asks || l == nil || f.dir == "" {
+		return nil
+	}
+	best, says := "", ""
+	for folder, v := range l.tree {
+		word, _ := v.(string)
+		if word == "TRUST_PARENT" {
+			folder = filepath.Dir(folder)
+		}
+		if within(f.dir, folder) && len(folder) > len(best) {
+			best, says = folder, word
+		}
+	}
+	switch {
+	case says == "DO_NOT_TRUST":
+		return []Finding{{ID: "trust.folder", Level: Bad, Subject: best, What: a.Title + " was told not to trust " + best, Why: "in a folder that is not trusted it leaves hooks out", Hint: "trust it in " + l.file + ", or with /permissions in the agent"}}
+	case says == "":
+		return []Finding{{ID: "trust.folder", Level: Info, Subject: f.dir, What: a.Title + " does not know yet whether to trust " + f.dir, Why: "in a folder that is not trusted it leaves hooks out", Hint: "start it here once, and answer"}}
+	}
+	return nil
+}
+
+// openclawGrants is about what OpenClaw wants said of a plugin before it may hear of
+// conversations. Without it their hooks are dropped without a word (seen live).
+func openclawGrants(_ *facts, a *agent) []Finding {
+	var found []Finding
+	for _, in := range a.installs {
+		l := a.layerOf(in.Settings)
+		if l == nil || l.tree == nil {
+			continue
+		}
+		if granted, ok := at(l.tree, "plugins.entries.grapnel.hooks.allowConversationAccess"); !ok || granted != true && granted != false {
+			found = append(found, Finding{
+				ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.entries.grapnel.hooks.allowConversationAccess is not true in " + l.file,
+				Why: "that keeps Grapnel from prompts, answers and turns, without a word", Hint: "grapnel install " + a.Name,
+			})
+		}
+		if list, ok := at(l.tree, "plugins.allow"); ok {
+			names, _ := list.([]any)
+			if !slices.Contains(names, any("grapnel")) {
+				found = append(found, Finding{
+					ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.allow in " + l.file + " does not name grapnel", Why: "OpenClaw loads only the plugins that it names", Hint: "grapnel install " + a.Name,
+				})
+			}
+		}
+	}
+	return found
+}
+
+// cursorEntries is about what voids a whole file of Cursor, ours included, without a
+// word (seen in its engine, 1.0.32).
+func cursorEntries(_ *facts, a *agent) []Finding {
+	var found []Finding
+	for _, l := range a.layers {
+		if l.rel != "" || !l.is || l.err != "" {
+			continue
+		}
+		var wrong []string
+		if v, _ := l.tree["version"].(float64); v < 1 || v != math.Trunc(v) {
+			wrong = append(wrong, "its version is no whole number from 1 on")
+		}
+		for _, h := range l.hooks {
+			var entry map[string]any
+			_ = json.Unmarshal(h.Entry, &entry) // it was written by us
+			say := func(what string) {
+				wrong = append(wrong, fmt.Sprintf("an entry for %s %s", h.Event, what))
+			}
+			if timeout, ok := entry["timeout"]; ok {
+				if n, _ := timeout.(float64); n <= 0 {
+					say("has a timeout that is no number above 0")
+				}
+			}
+			if limit, ok := entry["loop_limit"]; ok && limit != nil {
+				if n, _ := limit.(float64); n <= 0 {
+					say("has a loop_limit that is no number above 0")
+				}
+			}
+			if matcher, ok := entry["matcher"]; ok {
+				if text, is := matcher.(string); !is || text != "*" && !validRegexp(text) {
+					say("has a matcher that is no regular expression")
+				}
+			}
+			switch kind, given := entry["type"]; {
+			case given && kind != "command" && kind != "prompt":
+				say("is neither a command nor a prompt")
+			case kind != "prompt" && h.Command == "":
+				say("has no command")
+			}
+			if _, nested := entry["hooks"]; nested {
+				say("has a list of hooks, as only Claude Code has it")
+			}
+		}
+		for _, what := range wrong {
+			found = append(found, Finding{
+				ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("Cursor does not read %s: %s", l.file, what), Why: "one entry that is wrong voids the whole file", Hint: "repair or remove it",
+			})
+		}
+	}
+	return found
+}
+
+// validRegexp is about expressions of JavaScript: what Go reads is one, and what only
+// JavaScript has, lookarounds, is not called wrong.
+func validRegexp(text string) bool {
+	_, err := regexp.Compile(text)
+	return err == nil || strings.Contains(text, "(?")
+}
+
+// crushEntries is about entries that keep Crush from starting: its validation is fatal
+// (seen live, 0.86.0).
+func crushEntries(_ *facts, a *agent) []Finding {
+	var found []Finding
+	for _, l := range a.layers {
+		for _, h := range l.hooks {
+			var entry map[string]any
+			_ = json.Unmarshal(h.Entry, &entry)
+			why := ""
+			if _, err := regexp.Compile(h.Matcher); err != nil {
+				why = fmt.Sprintf("the matcher %q is no regular expression", h.Matcher)
+			} else if command, _ := entry["command"].(string); command == "" {
+				why = "it has no command"
+			}
+			if why != "" {
+				found = append(found, Finding{
+					ID: "settings.fatal", Level: Bad, Subject: l.file, What: fmt.Sprintf("an entry for %s in %s: %s", h.Event, l.file, why), Why: "Crush refuses to start with it", Hint: "repair or remove it",
+				})
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,40 @@
+//go:build unix
+
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// write makes a program. No other test may fork while it is open: the child would hold
+// it, and then it cannot be run.
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program that says nothing of use has no version, and the report says why.
+func TestVersionOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, tt := range map[string]struct{ script, version, mute string }{
+		"good":   {"echo 'codex-cli 0.169.0'", "0.169.0", ""},
+		"silent": {"true", "", "names none"},
+		"broken": {"exit 3", "", "exit status 3"},
+	} {
+		file := filepath.Join(dir, name)
+		write(t, file, "#!/bin/sh\n"+tt.script+"\n")
+		version, mute := versionOf(t.Context(), file)
+		if version != tt.version || !strings.Contains(mute, tt.mute) || (mute == "") != (tt.mute == "") {
+			t.Errorf("%s: %q, %q, want %q, %q", name, version, mute, tt.version, tt.mute)
+		}
+	}
+}

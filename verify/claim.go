@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// How an agent honours a word of a verdict.
+const (
+	Native  = "native"     // the agent has a word for it
+	AsBlock = "as a block" // it has not, and is told the stricter thing
+	AsHalt  = "as a halt"  // the same, where only ending the turn is stricter
+	Not     = "not"        // it cannot be told
+)
+
+// Words are what a verdict can say, in the order of tables.
+var Words = []string{"block", "ask", "allow", "rewrite", "replace", "answer", "context", "message", "halt"}
+
+// changed is the field that a word changes, per event.
+func changed(kind grapnel.Kind, word string) grapnel.Field {
+	switch {
+	case word == "rewrite" && (kind == grapnel.ToolBefore || kind == grapnel.PermissionBefore):
+		return grapnel.FieldInput
+	case word == "rewrite" && kind == grapnel.PromptBefore:
+		return grapnel.FieldPrompt
+	case word == "rewrite" && kind == grapnel.ModelBefore:
+		return grapnel.FieldRequest
+	case word == "rewrite" && kind == grapnel.MessageBefore:
+		return grapnel.FieldText
+	case word == "replace" && (kind == grapnel.ToolAfter || kind == grapnel.ToolFailed):
+		return grapnel.FieldOutput
+	case word == "replace" && (kind == grapnel.ModelAfter || kind == grapnel.ResponseBefore):
+		return grapnel.FieldResponse
+	case word == "answer" && kind == grapnel.ModelBefore:
+		return grapnel.FieldResponse
+	case word == "answer" && kind == grapnel.ToolBefore:
+		return grapnel.FieldOutput
+	}
+	return ""
+}
+
+// Claim returns what the tables promise of one word at one event of an agent: Native,
+// AsBlock, AsHalt or Not, and "" for a word that the event has no use for. It asks the
+// engine itself.
+func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
+	contract := row.Contract
+	if contract == nil {
+		contract = grapnel.ContractOf(row.Kind)
+	}
+	if contract == nil {
+		return ""
+	}
+	field := changed(row.Kind, word)
+	var out grapnel.Outcome
+	applies := true
+	switch word {
+	case "block":
+		out.Decision, applies = grapnel.Block, contract.Blocks != grapnel.BlockNothing
+	case "ask":
+		out.Decision, applies = grapnel.Ask, contract.Permit
+	case "allow":
+		out.Decision, applies = grapnel.Allow, contract.Permit
+	case "context":
+		out.Context, applies = []string{"x"}, contract.Context
+	case "message":
+		out.Message = "x"
+	case "halt":
+		out.Halt, applies = "x", contract.Blocks != grapnel.BlockNothing
+	default:
+		applies = field != "" && contract.Permits(field)
+		out.Set = map[grapnel.Field]json.RawMessage{field: json.RawMessage(`{"command":"x"}`)}
+		if field == grapnel.FieldPrompt || field == grapnel.FieldText {
+			out.Set[field] = json.RawMessage(`"x"`)
+		}
+	}
+	if !applies {
+		return ""
+	}
+	can := row.Permits()
+	can.Members = nil // of single tools
+	ev := &grapnel.Event{
+		Kind: row.Kind, Agent: grapnel.Agent{Name: d.Name}, Contract: row.Contract, Can: &can,
+		Prompt: &grapnel.Prompt{Text: "y"}, Message: &grapnel.Message{Content: "y"}, Model: &grapnel.Model{Request: json.RawMessage(`{}`), Response: json.RawMessage(`{}`)},
+	}
+	if strings.HasPrefix(string(row.Kind), "tool.") || row.Kind == grapnel.PermissionBefore {
+		ev.Tool = &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"command":"y"}`), Output: json.RawMessage(`{}`)}
+	}
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: word, On: []grapnel.Kind{row.Kind}, Source: grapnel.Source{Scope: grapnel.ScopeUser},
+		Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }),
+	}}, nil)
+	if err != nil {
+		return ""
+	}
+	v := engine.Fire(context.Background(), ev)
+	switch {
+	case slices.ContainsFunc(v.Lost, func(l string) bool { return strings.HasSuffix(l, "told as block") }):
+		return AsBlock
+	case slices.ContainsFunc(v.Lost, func(l string) bool { return strings.HasSuffix(l, "told as halt") }):
+		return AsHalt
+	case len(v.Lost) > 0:
+		return Not
+	}
+	return Native
+}
