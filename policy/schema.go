@@ -1,9 +1,60 @@
 package policy
 
-import _ "embed" // of the schema
+import (
+	_ "embed" // of the schema
+	"encoding/json"
+	"slices"
+	"strings"
 
-// Schema is the JSON Schema of policy files, for editors and other tools. What it
-// refuses Parse refuses too; Parse looks closer.
-//
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
 //go:embed policy.schema.json
-var Schema string
+var schema string
+
+// Schema returns the JSON Schema of policy files, for editors and other tools, with the
+// names of events and agents that this version knows. What it refuses Parse refuses too;
+// Parse looks closer.
+func Schema() string {
+	names := map[string][]string{}
+	add := func(list string, words ...string) {
+		for _, word := range words {
+			if !slices.Contains(names[list], word) {
+				names[list] = append(names[list], word)
+			}
+		}
+	}
+	for _, c := range grapnel.Contracts {
+		add("kind", string(c.Kind))
+		for _, change := range c.Changes {
+			add("field", string(change.Field))
+		}
+	}
+	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
+		add("field", string(f))
+	}
+	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		called := append([]string{d.Name}, d.Aliases...)
+		if _, ok := dialect.FindAgent(d.Name); ok {
+			add("agentName", called...)
+		}
+		if d.WriteEvent != nil {
+			add("language", called...)
+		}
+		for _, row := range d.Events {
+			if !slices.Contains(names["kind"], row.Native) {
+				add("agentEvent", row.Native)
+			}
+		}
+	}
+	for _, f := range ForeignFormats() {
+		add("format", f.Name)
+	}
+	filled := schema
+	for list, words := range names {
+		enum, _ := json.Marshal(words) // texts can always be written
+		filled = strings.ReplaceAll(filled, `["$`+list+`"]`, string(enum))
+	}
+	return filled
+}

@@ -35,7 +35,7 @@ func newCheck(c *console) *cobra.Command {
 		Long:  "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\nExit code 0: no errors.",
 		RunE: func(_ *cobra.Command, files []string) error {
 			if schema {
-				_, err := fmt.Fprint(c.out, policy.Schema)
+				_, err := fmt.Fprint(c.out, policy.Schema())
 				return err
 			}
 			place, err := c.place()
