@@ -122,7 +122,9 @@ var qwenEvents = []EventRow{
 		In: "notification_type=notification.type title=notification.title message=notification.message",
 	},
 	{
-		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays + qwenMore, // documented
+		// Context is documented, but counts only in a sub-agent whose own prompt has a place
+		// for it (seen in the source): the one for any work has none (seen live).
+		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays,
 	},
 	{
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,

@@ -230,8 +230,8 @@ func judgeTools(c *check, res Result) {
 	// Nobody can be asked in these runs, so an agent that asks refuses.
 	ask := stopped(res, "between.txt", "asked.txt", "unasked.txt", "CANARY-ASK")
 	c.askEnds = ask == AsHalt
-	if c.claim(grapnel.ToolBefore, "ask") == Native && (ask == AsBlock || ask == AsHalt) {
-		ask = Native
+	if c.claim(grapnel.ToolBefore, "ask") == Native && has(res, "between.txt") && ask != Not {
+		ask = Native // in whose words it refuses is its own affair
 	}
 	c.note(grapnel.ToolBefore, "ask", ask)
 	if !c.askEnds {

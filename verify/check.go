@@ -61,7 +61,7 @@ type canary struct {
 	judge    func(c *check, res Result)
 }
 
-// use is a word that is said at a kind of event.
+// use is a word that is said at a kind of event, or the agent's name of such an event.
 type use struct {
 	kind grapnel.Kind
 	word string
@@ -72,7 +72,7 @@ type check struct {
 	dialect *dialect.Dialect
 	program Program
 	report  *Report
-	fired   map[string]bool // native events that arrived
+	fired   map[use]bool    // native events that arrived, as what
 	added   map[string]bool // native events that are installed beside the default set
 	askEnds bool            // a run ends where a person would be asked
 	world   *World
@@ -92,7 +92,7 @@ func Check(ctx context.Context, p Program, opts Options) (*Report, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
 	}
-	c := &check{dialect: d, program: p, fired: map[string]bool{}, added: map[string]bool{}, report: &Report{
+	c := &check{dialect: d, program: p, fired: map[use]bool{}, added: map[string]bool{}, report: &Report{
 		Agent: d.Name, Version: p.Version, System: runtime.GOOS + "/" + runtime.GOARCH, Time: time.Now().UTC().Truncate(time.Second), Rows: []Row{},
 	}}
 	if c.report.Version == "" {
@@ -188,7 +188,7 @@ func (c *check) listen(root string) (fired int, err error) {
 		}
 		fired++
 		if native := c.native(entry.Input, entry.Event); native != "" {
-			c.fired[native] = true
+			c.fired[use{entry.Event, native}] = true
 		}
 	}
 	return fired, nil
@@ -224,7 +224,7 @@ func (c *check) events() {
 	var rows []Row
 	for _, row := range c.dialect.Events {
 		r := Row{Event: row.Native, Kind: row.Kind, What: "fires", Seen: "not in these runs", OK: true}
-		if c.fired[row.Native] {
+		if c.fired[use{row.Kind, row.Native}] || c.fired[use{row.Failed, row.Native}] {
 			r.Seen = "yes"
 		} else if !row.Install {
 			continue
@@ -252,7 +252,7 @@ func (c *check) note(kind grapnel.Kind, word, seen string) {
 	if claim == "" {
 		return
 	}
-	if c.fired[c.row(kind).Native] || kind == grapnel.ToolBefore {
+	if c.fired[use{kind, c.row(kind).Native}] || kind == grapnel.ToolBefore {
 		c.report.Rows = append(c.report.Rows, Row{Event: c.row(kind).Native, Kind: kind, What: word, Claim: claim, Seen: seen, OK: seen == claim})
 	}
 }
