@@ -202,6 +202,7 @@ func init() { // the functions of a dialect look others up here
 		Crush,
 		Cline,
 		Windsurf,
+		KiroCLI, Kiro,
 		Plain,
 	}
 	for _, d := range Dialects {

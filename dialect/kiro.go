@@ -1,0 +1,122 @@
+package dialect
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// KiroCLI is the language of the Kiro CLI up to version 2, whose hooks stand in the file of
+// an agent. The Kiro IDE since 1.0 and the CLI since 3 read .kiro/hooks and speak Kiro.
+// Nobody saw any of them run here: all that follows is documented.
+//
+// Both read one JSON object from stdin, and no answer but the exit code: 2 blocks, and
+// stderr is the reason for the model; all others open. An older version ended the session
+// where a hook failed (reported), so that no other code than 0 and 2 is ever given. What
+// asks or rewrites becomes a block.
+var KiroCLI = &Dialect{
+	Name:       "kiro-cli",
+	Title:      "Kiro CLI",
+	Events:     kiroCLIEvents,
+	Tools:      kiroTools,
+	MCP:        "@{server}/{tool}",
+	In:         kiroAll,
+	Blind:      kiroBlock,
+	ExitBlocks: true, // see above: a failure of ours is no exit code 1
+	Adapt:      adaptKiro,
+	Speaks: func(top map[string]json.RawMessage) bool {
+		// Cursor has events with these names, and its version in every payload.
+		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && top["cursor_version"] == nil && text(top["cwd"]) != ""
+	},
+	Setup: &Setup{
+		// Hooks act only while their agent does, and no file is for all agents: ours is an
+		// agent of its own. Without tools it would have none.
+		Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
+		Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
+		Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
+		Unseen: []string{"every other agent of Kiro: hooks act only while the agent does in whose file they stand"},
+		Todo: []string{
+			"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the one that starts by itself with kiro-cli settings chat.defaultAgent grapnel",
+			"copy the hooks of $file into the files of your other agents in .kiro/agents",
+		},
+	},
+}
+
+// Kiro is the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see KiroCLI.
+var Kiro = &Dialect{
+	Name:       "kiro",
+	Title:      "Kiro",
+	Events:     kiroEvents,
+	Tools:      kiroTools,
+	MCP:        "@{server}/{tool}",
+	In:         kiroAll,
+	Blind:      kiroBlock,
+	ExitBlocks: true,
+	Adapt:      adaptKiro,
+	Setup: &Setup{
+		// That the user has such a directory too is reported, not documented.
+		Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
+		Shape: ShapeList, Own: true, Top: `"version": "v1"`, Unit: time.Second,
+		Entry:  `{"name": $event, "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
+		Unseen: []string{"Kiro IDE before 1.0: its hooks get neither the tool nor its input"},
+	},
+}
+
+const (
+	kiroAll   = "session_id=session.id cwd=session.cwd "
+	kiroTool  = "tool_name=tool.name tool_input=tool.input "
+	kiroBlock = "exit=block:2 stderr=reason"
+)
+
+// kiroCLIEvents has all events, in the order of a session.
+var kiroCLIEvents = []EventRow{
+	{Native: "agentSpawn", Kind: grapnel.SessionStart, Install: true, Out: "stdout=context"},
+	{Native: "userPromptSubmit", Kind: grapnel.PromptBefore, Install: true, In: "prompt=prompt.text", Out: "stdout=context"},
+	{Native: "preToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, In: kiroTool, Out: kiroBlock},
+	{Native: "postToolUse", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true, In: kiroTool + "tool_response=tool.output"},
+	{Native: "stop", Kind: grapnel.AgentAfter, Install: true},
+}
+
+// kiroEvents has all triggers, in the order of a session.
+var kiroEvents = []EventRow{
+	{Native: "SessionStart", Kind: grapnel.SessionStart, Install: true},
+	{Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true, In: "prompt=prompt.text", Out: kiroBlock},
+	{Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, In: kiroTool, Out: kiroBlock},
+	{Native: "PostToolUse", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true, In: kiroTool + "tool_response=tool.output"},
+	{Native: "PreTaskExec", Kind: grapnel.TaskBefore, Install: true, Closed: true, Out: kiroBlock},
+	{Native: "PostTaskExec", Kind: grapnel.TaskAfter, Install: true},
+	{Native: "PostFileCreate", Kind: grapnel.NativePrefix + "kiro.PostFileCreate", Why: kiroFiles},
+	{Native: "PostFileSave", Kind: grapnel.NativePrefix + "kiro.PostFileSave", Why: kiroFiles},
+	{Native: "PostFileDelete", Kind: grapnel.NativePrefix + "kiro.PostFileDelete", Why: kiroFiles},
+	{Native: "Stop", Kind: grapnel.AgentAfter, Install: true},
+	{Native: "SessionEnd", Kind: grapnel.SessionEnd, Why: "is not in all lists of triggers, and nobody knows what one too many does"},
+}
+
+const kiroFiles = "is told of the person's edits too; PostToolUse tells of the agent's"
+
+// kiroTools has the built-in tools by their names, and by the short ones that the files of
+// agents use.
+var kiroTools = []ToolRow{
+	{Native: "execute_bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "fs_write", Class: grapnel.ClassWrite, Facts: kiroWrites, Like: "Write"},
+	{Native: "write", Class: grapnel.ClassWrite, Facts: kiroWrites, Like: "Write"},
+	{Native: "fs_read", Class: grapnel.ClassRead, Facts: kiroReads, Like: "Read"},
+	{Native: "read", Class: grapnel.ClassRead, Facts: kiroReads, Like: "Read"},
+	{Native: "use_aws", Class: grapnel.ClassOther},
+	{Native: "aws", Class: grapnel.ClassOther},
+}
+
+var (
+	kiroWrites = []grapnel.Fact{writesAt("/path"), contentAt("/file_text"), contentAt("/new_str")}
+	kiroReads  = []grapnel.Fact{readsAt("/path"), readsAt("/operations/*/path"), readsAt("/operations/*/image_paths/*")}
+)
+
+// adaptKiro tells a call that failed from one that did not.
+func adaptKiro(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
+	if row.Kind == grapnel.ToolAfter {
+		ev.Tool.Failed = string(at(top, "tool_response.success")) == "false"
+	}
+	return nil
+}
