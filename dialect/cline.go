@@ -79,7 +79,7 @@ var clineEvents = []EventRow{
 	{
 		// The tool has run: what is blocked is told to the model.
 		Native: "PostToolUse", Wire: "tool_result", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true, Wait: 120 * time.Second,
-		Can: grapnel.Can{Keeps: true}, In: clineResult, Out: "contextModification=feedback " + clineEnds,
+		In: clineResult, Out: "contextModification=feedback " + clineEnds,
 	},
 	{
 		Native: "TaskComplete", Wire: "agent_end", Kind: grapnel.AgentAfter, Install: true,

@@ -98,7 +98,7 @@ func (r *EventRow) can() *grapnel.Can {
 		case "halt":
 			can.Halt = true
 		case "feedback":
-			can.Block, can.Context = true, true
+			can.Block, can.Context, can.Keeps = true, true, true
 		case "context":
 			can.Context = true
 		case "message":
