@@ -134,9 +134,10 @@ func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	if err := os.Chmod(filepath.Join(root, "grapnel.yaml"), 0o600); err != nil {
 		return err
 	}
+	extra := c.extra(can) //nolint:contextcheck // it asks what tables say: nobody waits
 	if _, err := install.Install(ctx, install.Request{
 		Agents: []string{c.dialect.Name}, Root: root, Program: hook, Home: w.Home, ProjectDir: w.Project, Env: w.getenv,
-		Versions: map[string]string{c.dialect.Name: c.report.Version}, Events: map[string][]string{c.dialect.Name: c.extra(can)},
+		Versions: map[string]string{c.dialect.Name: c.report.Version}, Events: map[string][]string{c.dialect.Name: extra},
 	}); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}

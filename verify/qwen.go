@@ -32,6 +32,7 @@ var QwenCode = &Agent{
 	},
 	files: func(w *World) map[string]string {
 		return map[string]string{w.SettingsFile(): encode(object{
+			"$version":  4, // otherwise it writes the file anew
 			"security":  object{"auth": object{"selectedType": "openai"}, "folderTrust": object{"enabled": false}},
 			"general":   object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
 			"privacy":   object{"usageStatisticsEnabled": false},

@@ -237,8 +237,7 @@ func TestOpenClaw(t *testing.T) {
 // does.
 func TestOpenClawForwards(t *testing.T) {
 	t.Parallel()
-	p := run(t, "openclaw", shim.Options{}, `tee "$1".seen | "$0" "$@" | tee "$1".said`)
-	p.root, _ = filepath.EvalSymlinks(p.root)
+	p := run(t, "openclaw", shim.Options{}, `tee "$3/seen" | "$0" "$@"`)
 	for _, line := range []string{
 		`{"hook":"before_tool_call","strange":"ctx","args":[{"toolName":"exec","params":{"command":"rm -rf x","big":1e400}},{"sessionId":"s0"}]}`,
 		`{"hook":"before_prompt_build","args":[{"prompt":"hi"},{"sessionId":"s1","sessionKey":"k1","workspaceDir":"/home/dev/project"}]}`,
@@ -250,6 +249,13 @@ func TestOpenClawForwards(t *testing.T) {
 		}
 	}
 	p.end()
+	seen, err := os.ReadFile(filepath.Join(p.root, "seen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, _, _ := bytes.Cut(seen, []byte("\n")); !strings.Contains(string(first), `"same":{"a":1}`) || strings.Contains(string(first), "token") {
+		t.Errorf("it was told %s", first)
+	}
 	var where []string
 	for entry, err := range spool.Read(filepath.Join(p.root, "state", "spool"), spool.Filter{}) {
 		if err != nil {
@@ -408,9 +414,12 @@ func TestChildNever(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := run(t, "openclaw", shim.Options{Closed: true, Deadline: 500 * time.Millisecond}, hook)
-			for range 20 {
+			for i := range 20 {
 				if h := p.call(fmt.Sprintf(tool, "ls")); !strings.Contains(text(h.Result), "could not judge") {
 					t.Errorf("%+v, want a block", h)
+				}
+				if n := len(p.pids()); i == 0 && name == "hangs" && n != 1 {
+					t.Errorf("%d children are asked before the first answer: OpenClaw waits no longer than one hangs", n)
 				}
 			}
 			if n := len(p.pids()); n > 10 {
@@ -421,6 +430,135 @@ func TestChildNever(t *testing.T) {
 				if err := syscall.Kill(pid, 0); err == nil && name == "hangs" {
 					t.Errorf("%d is still there", pid)
 				}
+			}
+		})
+	}
+}
+
+const openCodeTool = `{"hook":"tool.execute.before","args":[{"tool":"bash","sessionID":"s","callID":"c"},{"args":{"command":"%s"}}]}`
+
+// What cannot be written down is no way past a guard, open or not: a model can make it.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	for agent, line := range map[string]string{"openclaw": tool, "opencode": openCodeTool} {
+		p := run(t, agent, shim.Options{}, "")
+		h := p.call(strings.Replace(fmt.Sprintf(line, "rm -rf x"), "{", `{"strange":"deep",`, 1))
+		if !strings.Contains(h.Threw+text(h.Result), "could not judge") {
+			t.Errorf("%s: %+v, want a block", agent, h)
+		}
+		if h := p.call(fmt.Sprintf(line, "rm -rf x")); !strings.Contains(h.Threw+text(h.Result), "Use trash.") {
+			t.Errorf("%s: the next: %+v, want a block", agent, h)
+		}
+	}
+}
+
+// A conversation that is longer than an event may be keeps nobody from going on with it.
+func TestLongConversation(t *testing.T) {
+	t.Parallel()
+	p := run(t, "openclaw", shim.Options{}, "")
+	line := `{"hook":"before_agent_run","strange":"ctx","args":[{"prompt":"forbidden","messages":[{"role":"user","content":"` + strings.Repeat("x", dialect.MaxPayload+1) + `"}]},{"sessionId":"s1"}]}`
+	if h := p.call(line); text(h.Result) != `{"message":"Not that.","outcome":"block","reason":"Not that."}` || h.Threw != "" {
+		t.Errorf("%s %s, want a block for what it says", text(h.Result), h.Threw)
+	}
+}
+
+// Whatever a child says: what is an answer counts once, and what is none is a guard that
+// failed.
+func TestChildOdd(t *testing.T) {
+	t.Parallel()
+	odd, err := filepath.Abs(filepath.Join("testdata", "child.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for way, want := range map[string]string{
+		"fails": "internal error", "text": "could not judge", "none": "could not judge", "broken": "could not judge",
+		"endless": "could not judge", "late": "within 750 ms", "twice": "Use trash.", "others": "Use trash.", "bytes": "Üse trash.",
+	} {
+		for _, closed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s closed %v", way, closed), func(t *testing.T) {
+				t.Parallel()
+				o := shim.Options{Closed: closed}
+				if way == "late" || way == "endless" {
+					o.Deadline = 750 * time.Millisecond
+				}
+				p := run(t, "openclaw", o, `exec node '`+odd+`' `+way)
+				want := want
+				if !closed && !strings.Contains(want, "trash") {
+					want = ""
+				}
+				for range 2 {
+					h := p.call(fmt.Sprintf(tool, "rm -rf x"))
+					if h.Undefined != (want == "") || !strings.Contains(text(h.Result), want) || h.Threw != "" {
+						t.Errorf("%+v, want %q", h, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A child that stands still is killed, and the one after it judges.
+func TestChildStopped(t *testing.T) {
+	t.Parallel()
+	p := run(t, "openclaw", shim.Options{Closed: true, Deadline: time.Second}, "")
+	for range 2 {
+		if h := p.call(fmt.Sprintf(tool, "rm -rf x")); !strings.Contains(text(h.Result), "Use trash.") {
+			t.Fatalf("%+v, want a block", h)
+		}
+		pids := p.pids()
+		if err := syscall.Kill(pids[len(pids)-1], syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for state := ""; !strings.HasPrefix(state, "T"); { // it takes a moment
+			out, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pids[len(pids)-1])).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = strings.TrimSpace(string(out))
+		}
+		if h := p.call(fmt.Sprintf(tool, "ls")); !strings.Contains(text(h.Result), "did not answer within") {
+			t.Errorf("%+v, want a block", h)
+		}
+	}
+}
+
+// The agent waits for the second child no longer than for one.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	p := run(t, "openclaw", shim.Options{Closed: true, Deadline: 4 * time.Second}, "sleep 3.5; exit 1")
+	began := time.Now()
+	if h := p.call(fmt.Sprintf(tool, "ls")); !strings.Contains(text(h.Result), "could not judge") || time.Since(began) > 6500*time.Millisecond {
+		t.Errorf("%+v after %v, want a block after 4s", h, time.Since(began))
+	}
+}
+
+// A plugin that is loaded again in the same process leaves no child behind.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	for agent, line := range map[string]string{"openclaw": tool, "opencode": openCodeTool} {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			p := run(t, agent, shim.Options{}, "")
+			for reload := range 3 {
+				line := strings.Replace(fmt.Sprintf(line, "rm -rf x"), "{", fmt.Sprintf(`{"reload":%d,`, reload), 1)
+				if h := p.call(line); !strings.Contains(h.Threw+text(h.Result), "Use trash.") {
+					t.Errorf("%+v, want a block", h)
+				}
+			}
+			pids := p.pids()
+			if len(pids) != 3 {
+				t.Fatalf("%d children were started, want one for each time", len(pids))
+			}
+			for _, pid := range pids[:2] {
+				for began := time.Now(); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+					if time.Since(began) > 10*time.Second {
+						t.Fatalf("%d is still there", pid)
+					}
+				}
+			}
+			p.end()
+			if said := p.stderr.String(); said != "" {
+				t.Errorf("the person is told %q", said)
 			}
 		})
 	}

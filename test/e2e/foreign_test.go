@@ -39,7 +39,7 @@ load:
 // there is named and nothing else.
 func TestHooksOfOtherSystems(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := unguarded(t, a, loadsBoth)
 		plugin := filepath.Join(g.Root, "plugin")
 		g.WriteFile(t, filepath.Join(plugin, "seen.txt"), "")
@@ -88,7 +88,7 @@ func TestHooksOfOtherSystems(t *testing.T) {
 // second time in their own.
 func TestClaudeSettingsInGemini(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := unguarded(t, a, "version: 1\nload: [claude-code]\n")
 		seen := filepath.Join(g.Root, "seen.txt")
 		g.WriteFile(t, seen, "")

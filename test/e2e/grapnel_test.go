@@ -16,6 +16,7 @@ import (
 type guarded struct {
 	*agents.World
 	kit string // what --root names: policy and state
+	bin string // where the programs are
 }
 
 // guard makes a world for a, with this policy, and installs Grapnel as a user
@@ -31,7 +32,7 @@ func guard(t *testing.T, a *agents.Agent, policy string) guarded {
 func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 	t.Helper()
 	w := agents.NewWorld(t, a)
-	g := guarded{w, filepath.Join(w.Root, "kit")}
+	g := guarded{w, filepath.Join(w.Root, "kit"), filepath.Dir(program(t, "grapnel"))}
 	g.WriteFile(t, filepath.Join(g.kit, "grapnel.yaml"), policy)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -46,7 +47,7 @@ func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 func (g guarded) grapnel(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append(args, "--root", g.kit)
-	out := g.Exec(t, program(t, "grapnel"), args...)
+	out := g.Exec(t, filepath.Join(g.bin, "grapnel"), args...)
 	if out.Exit != 0 {
 		t.Fatalf("grapnel %s: exit %d\n%s%s", strings.Join(args, " "), out.Exit, out.Stdout, out.Stderr)
 	}

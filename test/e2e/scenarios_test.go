@@ -4,38 +4,38 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/verify"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
-// eachAgent runs f for the agents that Grapnel's hooks act in by what they print, side
-// by side as far as the harness allows.
+// eachAgent runs f for every agent, side by side as far as the harness allows.
 func eachAgent(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
 	t.Helper()
-	for _, a := range []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI} {
-		t.Run(a.ID, func(t *testing.T) {
+	among(t, agents.All, f)
+}
+
+// inTwo runs f for the two agents that have a word for nearly everything, and tell most
+// of what became of it.
+func inTwo(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
+	t.Helper()
+	among(t, []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI}, f)
+}
+
+func among(t *testing.T, list []*agents.Agent, f func(t *testing.T, a *agents.Agent)) {
+	t.Helper()
+	for _, a := range list {
+		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			f(t, a)
 		})
 	}
-}
-
-// shell and write make a call when the agent is known.
-func shell(command string) func(*agents.World) model.Call {
-	return func(w *agents.World) model.Call { return w.Shell(command) }
-}
-
-func write(name, content string) func(*agents.World) model.Call {
-	return func(w *agents.World) model.Call { return w.Write(name, content) }
 }
 
 // Policies of more than one scenario.
@@ -48,397 +48,7 @@ hooks:
     match: {command: touch forbidden.txt}
     block: that file belongs to somebody else
 `
-	notInProd = `
-version: 1
-hooks:
-  - name: not-in-prod
-    on: tool.before
-    match: {tool: [write, edit], path: "deploy/prod/**"}
-    block: production is changed by hand
-`
 )
-
-// toolScenarios are about one tool call each. In every run the model makes a
-// harmless call, then the one in question, then another harmless one, and ends.
-var toolScenarios = []struct {
-	name   string
-	policy string
-	call   func(*agents.World) model.Call
-
-	// What must have become of the call: file has this content afterwards, or,
-	// when content is empty, it does not exist and the model was told of an error.
-	file, content string
-	told          []string // what else the model must have been told of the call
-	untold        string   // what must not have reached the model in any way
-
-	failing string        // the hook whose failure must be in the log
-	atMost  time.Duration // that the agent may take; 0 means no matter
-	endsRun *agents.Agent // this one does not go on after the call
-	asError *agents.Agent // this one can say it to the model only as an error
-}{
-	{
-		name: "no opinion",
-		policy: `
-version: 1
-hooks:
-  - name: something-else
-    on: tool.before
-    match: {command: git push --force}
-    block: not here
-`,
-		call: shell("echo ran > asked.txt"),
-		file: "asked.txt", content: "ran\n",
-		untold: "rapnel", // the model does not notice that it is there
-	},
-	{
-		name:   "block a command",
-		policy: noTouching,
-		call:   shell("touch forbidden.txt"),
-		file:   "forbidden.txt", told: []string{"that file belongs to somebody else"},
-	},
-	{
-		name:   "block a command behind another shell",
-		policy: noTouching,
-		call:   shell(`cd . && sh -c 'true; \touch "forbidden.txt"'`),
-		file:   "forbidden.txt", told: []string{"that file belongs to somebody else"},
-	},
-	{
-		name:   "do not block a mention of a command",
-		policy: noTouching,
-		call:   shell(`echo "touch forbidden.txt" > note.txt`),
-		file:   "note.txt", content: "touch forbidden.txt\n",
-	},
-	{
-		name:   "block writing a path",
-		policy: notInProd,
-		call:   write("deploy/prod/app.yaml", "replicas: 0\n"),
-		file:   "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
-	},
-	{
-		name:   "block writing a path that leads there in a roundabout way",
-		policy: notInProd,
-		call:   write("docs/../deploy/./prod/app.yaml", "replicas: 0\n"),
-		file:   "deploy/prod/app.yaml", told: []string{"production is changed by hand"},
-	},
-	{
-		name: "rewrite a command",
-		policy: `
-version: 1
-hooks:
-  - name: safer
-    on: tool.before
-    match: {command: touch asked.txt}
-    set: {tool.command: "echo rewritten > asked.txt"}
-`,
-		call: shell("touch asked.txt"),
-		file: "asked.txt", content: "rewritten\n",
-	},
-	{
-		name: "replace in what is written",
-		policy: `
-version: 1
-hooks:
-  - name: hide-keys
-    on: tool.before
-    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
-`,
-		call: write("config.txt", "key=sk-abcdefghijklmnopqrstuvwx\nname=\"a\\b\"\n"),
-		file: "config.txt", content: "key=sk-***\nname=\"a\\b\"\n",
-	},
-	{
-		name: "a program blocks",
-		policy: `
-version: 1
-hooks:
-  - name: by-script
-    on: tool.before
-    match: {tool: shell}
-    run: 'case "$(cat)" in *forbidden.txt*) echo "the script says no" >&2; exit 2;; esac'
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"the script says no"},
-	},
-	{
-		name: "a program written for Claude Code blocks",
-		policy: `
-version: 1
-hooks:
-  - name: old-claude-hook
-    on: tool.before
-    run: 'case "$(cat)" in *Bash*forbidden.txt*) echo "the Claude hook says no" >&2; exit 2;; esac'
-    speaks: claude
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"the Claude hook says no"},
-	},
-	{
-		name: "a program written for Gemini CLI blocks",
-		policy: `
-version: 1
-hooks:
-  - name: old-gemini-hook
-    on: tool.before
-    run: 'case "$(cat)" in *run_shell_command*forbidden.txt*) printf "{\"decision\":\"deny\",\"reason\":\"the Gemini hook says no\"}";; esac'
-    speaks: gemini
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"the Gemini hook says no"},
-	},
-	{
-		name: "a program fails, open",
-		policy: `
-version: 1
-hooks:
-  - name: broken-guard
-    on: tool.before
-    match: {command: echo ran}
-    run: echo oops >&2; exit 1
-    on_error: open
-`,
-		call: shell("echo ran > asked.txt"),
-		file: "asked.txt", content: "ran\n",
-		failing: "broken-guard",
-	},
-	{
-		name: "a program fails, closed",
-		policy: `
-version: 1
-hooks:
-  - name: broken-guard
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    run: echo oops >&2; exit 1
-    on_error: closed
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"broken-guard"},
-		failing: "broken-guard",
-	},
-	{
-		name: "a program is killed, open",
-		policy: `
-version: 1
-hooks:
-  - name: broken-guard
-    on: tool.before
-    match: {command: echo ran}
-    run: kill -9 $$
-    on_error: open
-`,
-		call: shell("echo ran > asked.txt"),
-		file: "asked.txt", content: "ran\n",
-		failing: "broken-guard",
-	},
-	{
-		name: "a program is killed, closed",
-		policy: `
-version: 1
-hooks:
-  - name: broken-guard
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    run: kill -9 $$
-    on_error: closed
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"broken-guard"},
-		failing: "broken-guard",
-	},
-	{
-		name: "a program hangs, open",
-		policy: `
-version: 1
-hooks:
-  - name: slow-guard
-    on: tool.before
-    match: {command: echo ran}
-    run: sleep 60
-    timeout: 1s
-    on_error: open
-`,
-		call: shell("echo ran > asked.txt"),
-		file: "asked.txt", content: "ran\n",
-		failing: "slow-guard", atMost: 30 * time.Second,
-	},
-	{
-		name: "a program hangs, closed",
-		policy: `
-version: 1
-hooks:
-  - name: slow-guard
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    run: sleep 60
-    timeout: 1s
-    on_error: closed
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"slow-guard"},
-		failing: "slow-guard", atMost: 30 * time.Second,
-	},
-	{
-		name: "a program leaves a child that holds its output, closed",
-		policy: `
-version: 1
-hooks:
-  - name: slow-guard
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    run: trap '' TERM INT; sleep 60 & wait
-    timeout: 1s
-    on_error: closed
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"slow-guard"},
-		failing: "slow-guard", atMost: 30 * time.Second,
-	},
-	{
-		name: "a program is gone, open",
-		policy: `
-version: 1
-hooks:
-  - name: absent-guard
-    on: tool.before
-    match: {command: echo ran}
-    run: /nonexistent/program
-    on_error: open
-`,
-		call: shell("echo ran > asked.txt"),
-		file: "asked.txt", content: "ran\n",
-		failing: "absent-guard",
-	},
-	{
-		name: "a program is gone, closed",
-		policy: `
-version: 1
-hooks:
-  - name: absent-guard
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    run: /nonexistent/program
-    on_error: closed
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"absent-guard"},
-		failing: "absent-guard",
-	},
-	{
-		name: "format after a write",
-		policy: `
-version: 1
-hooks:
-  - name: formatter
-    on: tool.after
-    match: {tool: [write, edit], path: "**/*.txt"}
-    run: sed -i 's/ugly/pretty/' "$GRAPNEL_PATH"
-`,
-		call: write("text.txt", "ugly\n"),
-		file: "text.txt", content: "pretty\n",
-	},
-	{
-		name: "hide a key in what a tool printed",
-		policy: `
-version: 1
-hooks:
-  - name: hide-keys
-    on: tool.after
-    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
-`,
-		// The key is put together by the command: the prompt holds the plan.
-		call: shell("printf 'the key is sk-%s\\n' abcdefghijklmnopqrstuvwx | tee key.txt"),
-		file: "key.txt", content: "the key is sk-abcdefghijklmnopqrstuvwx\n",
-		told: []string{"the key is sk-***"}, untold: "sk-abcdefghijklmnopqrstuvwx",
-		asError: agents.GeminiCLI, // its hooks cannot replace an output, but refuse it and say why
-	},
-	{
-		// Nobody is there to be asked. Claude Code refuses and tells the model
-		// why; Gemini CLI ends the run without a word.
-		name: "ask",
-		policy: `
-version: 1
-hooks:
-  - name: ask-first
-    on: tool.before
-    match: {command: touch forbidden.txt}
-    ask: is that meant
-`,
-		call: shell("touch forbidden.txt"),
-		file: "forbidden.txt", told: []string{"is that meant"},
-		endsRun: agents.GeminiCLI,
-	},
-}
-
-// Each scenario runs in every agent; GC-04 and GC-12 are among them.
-func TestToolCalls(t *testing.T) {
-	t.Parallel()
-	for _, s := range toolScenarios {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			eachAgent(t, func(t *testing.T, a *agents.Agent) {
-				g := guard(t, a, s.policy)
-				res := g.Run(t, "Do as planned.",
-					model.Do(g.Shell("echo free > before.txt")),
-					model.Do(s.call(g.World)),
-					model.Do(g.Write("after.txt", "free\n")),
-					model.Say("all done"),
-				)
-				ended := s.endsRun == a
-				blocked := s.content == ""
-				results := res.Requests.ToolResults()
-				told := func(i int) model.ToolResult {
-					if i >= len(results) {
-						t.Fatalf("the model was told %d tool results, want one at index %d: %+v", len(results), i, results)
-					}
-					return results[i]
-				}
-
-				wantFile(t, res, "before.txt", "free\n")
-				if first := told(0); first.IsError {
-					t.Errorf("of the harmless first call the model was told %+v", first)
-				}
-				wantFile(t, res, s.file, s.content)
-				if ended {
-					if len(results) != 1 || res.Answer == "all done" {
-						t.Errorf("the run went on: answer %q, tool results %+v", res.Answer, results)
-					}
-				} else {
-					call := told(1)
-					if want := blocked || s.asError == a; call.IsError != want {
-						t.Errorf("of the call the model was told %+v, want an error: %v", call, want)
-					}
-					for _, want := range s.told {
-						if !strings.Contains(call.Text, want) {
-							t.Errorf("of the call the model was told %q, want %q in it", call.Text, want)
-						}
-					}
-					wantFile(t, res, "after.txt", "free\n")
-					if last := told(2); last.IsError {
-						t.Errorf("of the harmless last call the model was told %+v", last)
-					}
-					if res.Answer != "all done" {
-						t.Errorf("answer %q, want %q", res.Answer, "all done")
-					}
-				}
-				if s.atMost > 0 && res.Took > s.atMost {
-					t.Errorf("the agent took %v, want at most %v", res.Took, s.atMost)
-				}
-				if s.untold != "" {
-					if found := withoutCache(t, res.Requests).Around(s.untold); found != "" {
-						t.Errorf("the model was told %q: %s", s.untold, found)
-					}
-				}
-				log, judged := g.records(t), 3
-				if ended {
-					judged = 2
-				}
-				wantJudged(t, log, judged)
-				if s.failing != "" && !failed(log, s.failing) {
-					t.Errorf("the log does not say that %s failed: %+v", s.failing, log)
-				}
-			})
-		})
-	}
-}
 
 // wantFile checks a file of the project; empty content means it must not exist.
 func wantFile(t *testing.T, res verify.Result, name, content string) {
@@ -500,7 +110,7 @@ func failed(log records, hook string) bool {
 // Of two calls in one answer of the model only the one that is meant is blocked.
 func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, noTouching)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("touch forbidden.txt"), g.Write("free.txt", "free\n")),
@@ -518,7 +128,7 @@ func TestOneOfTwoCallsAtOnce(t *testing.T) {
 // Context of a session start and of a prompt is what the model reads: GC-02, GC-07.
 func TestContextReachesTheModel(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:
@@ -543,7 +153,8 @@ hooks:
 // was the block and nothing else.
 func TestBlockedPrompt(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	able := slices.DeleteFunc(slices.Clone(agents.All), func(a *agents.Agent) bool { return claim(t, a, grapnel.PromptBefore, "block") != verify.Native })
+	among(t, able, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:
@@ -557,8 +168,10 @@ hooks:
 		if n := len(res.Requests.MainRequests()); n != 0 {
 			t.Errorf("%d main requests after a blocked prompt, want none", n)
 		}
-		if !strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts") {
-			t.Errorf("the person was not told the reason:\n%s%s", res.Stdout, res.Stderr)
+		// Codex and Qwen Code end such a turn without a word where nobody sits at it.
+		silent := a.ID == agents.Codex.ID || a == agents.QwenCode
+		if told := strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts"); told == silent {
+			t.Errorf("the person was told the reason: %v, want %v:\n%s%s", told, !silent, res.Stdout, res.Stderr)
 		}
 		wantFile(t, res, "free.txt", "")
 
@@ -571,7 +184,7 @@ hooks:
 // reason, until the hook is content.
 func TestBlockedStopMakesItGoOn(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:
@@ -602,7 +215,7 @@ hooks:
 // The hook ends only after the agent is gone, so the agent cannot have waited.
 func TestAsyncHookIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:
@@ -626,7 +239,7 @@ hooks:
 
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, noTouching)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("echo free > free.txt")),
@@ -664,78 +277,6 @@ func TestRecords(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Logf("log: %+v", log)
-		}
-	})
-}
-
-// oddSettings are settings as people have them, with a hook of their own before
-// every tool (%s is its command) and a layout that no program would choose.
-var oddSettings = map[string]string{
-	agents.ClaudeCode.ID: "{\r\n" + `      "cleanupPeriodDays":30   ,
-"hooks" :{ "PreToolUse":[
-        {"matcher":"Bash" , "hooks":[{"type":"command","command":"%s"}]} ],
-   "Stop": []  },
-
-
-	"env": { "ODD_NUMBER": "1e400", "ODD_TEXT": "caf\u00e9 <&> é" },
-"includeCoAuthoredBy":false}`, // no newline at the end
-	agents.GeminiCLI.ID: `// my settings
-{ "security": {"auth":{"selectedType":"gemini-api-key"},   "folderTrust":{"enabled":false}},
-   /* quiet */ "general": {"enableAutoUpdate":false,"enableAutoUpdateNotification":false} ,
-	"privacy":{"usageStatisticsEnabled":false}, // as agreed
-    "telemetry"  : {"enabled":false},
-"hooks":{
- "BeforeTool":[ {"matcher":"run_shell_command","hooks":[{"type":"command","name":"mine","command":"%s","timeout":5000}]} // mine
- ]} }
-
-`,
-}
-
-// Installing leaves what is there alone, twice is once, and uninstalling gives
-// every byte back.
-func TestInstallAndUninstall(t *testing.T) {
-	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
-		g := unguarded(t, a, noTouching)
-		settings := g.SettingsFile()
-		original := fmt.Sprintf(oddSettings[a.ID], "touch "+filepath.Join(g.Project, "foreign.txt"))
-		g.WriteFile(t, settings, original)
-		plan := []model.Step{
-			model.Do(g.Shell("touch forbidden.txt")),
-			model.Do(g.Shell("echo free > free.txt")),
-			model.Say("all done"),
-		}
-
-		g.grapnel(t, "install", a.ID, "--yes")
-		installed := g.ReadFile(t, settings)
-		if installed == original {
-			t.Fatal("install did not change the settings")
-		}
-		g.grapnel(t, "install", a.ID, "--yes")
-		if again := g.ReadFile(t, settings); again != installed {
-			t.Errorf("a second install changed the settings from\n%s\nto\n%s", installed, again)
-		}
-		res := g.Run(t, "Do as planned.", plan...)
-		wantFile(t, res, "forbidden.txt", "")
-		wantFile(t, res, "free.txt", "free\n")
-		if _, ran := res.Files["foreign.txt"]; !ran {
-			t.Error("the user's own hook did not run beside Grapnel")
-		}
-
-		g.grapnel(t, "uninstall", a.ID, "--yes")
-		if restored := g.ReadFile(t, settings); restored != original {
-			t.Errorf("after uninstall the settings are\n%q\nwant\n%q", restored, original)
-		}
-		for _, name := range []string{"free.txt", "foreign.txt"} {
-			if err := os.Remove(filepath.Join(g.Project, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		res = g.Run(t, "Do as planned.", plan...)
-		for _, name := range []string{"forbidden.txt", "free.txt", "foreign.txt"} {
-			if _, there := res.Files[name]; !there {
-				t.Errorf("without Grapnel %s is not written", name)
-			}
 		}
 	})
 }

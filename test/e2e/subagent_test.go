@@ -45,7 +45,7 @@ func byHelper(l model.Log) (sub, main model.Log) {
 // agents, and in Gemini CLI what it sends to the model.
 func TestSubagent(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, noTouching+`
   - name: no-names
     on: model.before

@@ -16,7 +16,7 @@ import (
 // busy for ever. Each stop is judged by another process, so the count is on disk.
 func TestStopIsBlockedEightTimesInARow(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:
@@ -74,7 +74,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 	} {
 		t.Run(s.on, func(t *testing.T) {
 			t.Parallel()
-			eachAgent(t, func(t *testing.T, a *agents.Agent) {
+			inTwo(t, func(t *testing.T, a *agents.Agent) {
 				g := guard(t, a, `
 version: 1
 hooks:
@@ -131,7 +131,7 @@ func wantStopped(t *testing.T, a *agents.Agent, res verify.Result, why string) {
 // What is blocked after a tool has run is told to the model, which goes on.
 func TestFeedback(t *testing.T) {
 	t.Parallel()
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := guard(t, a, `
 version: 1
 hooks:

@@ -20,7 +20,7 @@ func TestWorkerGuards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eachAgent(t, func(t *testing.T, a *agents.Agent) {
+	inTwo(t, func(t *testing.T, a *agents.Agent) {
 		g := unguarded(t, a, `
 version: 1
 hooks:

@@ -15,7 +15,8 @@ const workspaces = new Map() // where a session works: calls of tools do not say
 const openings = new Map() // what a session shall be told with its first prompt
 
 function payloadOf(hook, api, event, ctx) {
-  const { config, ...about } = ctx ?? {} // all secrets of the gateway
+  const about = members(ctx)
+  for (const config of [about.config, api.config]) hide(config) // all secrets of the gateway
   const sessions = [about.sessionId, about.sessionKey, event?.sessionId, event?.sessionKey].filter(Boolean)
   for (const session of sessions) if (about.workspaceDir) keep(workspaces, session, about.workspaceDir)
   const known = sessions.map((session) => workspaces.get(session)).find(Boolean)
@@ -31,7 +32,9 @@ async function told(hook, api, event, ctx) {
   if (event?.toolName === "tool_call") return undefined
   const payload = payloadOf(hook, api, event, ctx)
   const session = payload.ctx.sessionId ?? event?.sessionId
-  const answer = consult(payload, BLOCK[hook])
+  // Of a long conversation with pictures nothing could be judged; no rule is about it.
+  const short = event?.messages && { ...payload, event: { ...members(event), messages: undefined } }
+  const answer = consult(payload, BLOCK[hook], short)
   if (hook === "session_start") keep(openings, session, answer)
   if (hook !== "before_prompt_build" || !openings.has(session)) return (await answer) ?? undefined
   const opening = await openings.get(session)
@@ -44,13 +47,9 @@ async function told(hook, api, event, ctx) {
 function toldNow(hook, api, event, ctx) {
   try {
     const input = JSON.stringify(plain(payloadOf(hook, api, event, ctx)))
-    const done = spawnSync(COMMAND[0], COMMAND.slice(1), { input, encoding: "utf8", timeout: DEADLINE, maxBuffer: MAX_QUEUE, windowsHide: true })
-    if (done.status === 2) return BLOCK[hook]?.(done.stderr)
-    if (done.status !== null) {
-      say(done.stderr)
-      return done.stdout.trim() ? JSON.parse(done.stdout) : undefined
-    }
-    throw done.error ?? new Error(`it was ended by ${done.signal}`)
+    const done = spawnSync(COMMAND[0], COMMAND.slice(1), { input, encoding: "utf8", timeout: DEADLINE, killSignal: "SIGKILL", maxBuffer: MAX_QUEUE, windowsHide: true })
+    if (done.status === null) throw done.error ?? new Error(`it was ended by ${done.signal}`)
+    return heed({ ...done, exit: done.status }, BLOCK[hook])
   } catch (err) {
     say(`grapnel: error: grapnel-hook did not answer: ${err.message}`)
     return CLOSED ? BLOCK[hook]?.(err.message) : undefined

@@ -65,13 +65,15 @@ const HEED = {
 }
 
 async function tell(ctx, hook, input, output) {
-  const { provider, ...about } = input ?? {} // with the keys of its models
+  const about = members(input)
+  hide(about.provider) // with the keys of its models
   const answer = await consult({ hook, directory: ctx.directory, input: about, output }, BLOCK[hook])
   // Why a prompt fails OpenCode tells nobody.
   const message = [answer?.message, hook === "chat.message" && answer?.block && answer.reason].filter(Boolean).join("\n")
   if (message) {
     const toast = { message, variant: "warning" }
-    Promise.resolve(ctx.client?.tui?.showToast?.({ body: toast })).catch(() => {}) // nobody sits there
+    const show = async () => ctx.client?.tui?.showToast?.({ body: toast })
+    show().catch(() => {}) // nobody sits there
   }
   if (hook === "chat.message" && answer?.block) say("grapnel: " + answer.reason)
   return answer
@@ -79,7 +81,8 @@ async function tell(ctx, hook, input, output) {
 
 async function told(ctx, hook, input, output) {
   // The model is asked for a title by the same hooks, beside the person's turn.
-  if (input?.agent === "title" || /^You are a title generator/.test(output?.system?.[0])) return
+  // What can be blocked is none of that, whatever its agent is called.
+  if (!BLOCK[hook] && (input?.agent === "title" || /^You are a title generator/.test(output?.system?.[0]))) return
   const answer = (await tell(ctx, hook, input, output)) ?? {}
   if (answer.block) throw new Error(answer.reason)
   if (hook === "tool.execute.before") keep(calls, input.callID, true)

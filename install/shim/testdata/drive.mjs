@@ -6,15 +6,21 @@ const [agent, file] = process.argv.slice(2)
 const module = await import(pathToFileURL(file))
 const hooks = {}
 const toasts = []
-if (agent === "openclaw") {
-  const api = { config: { agents: { defaults: { workspace: "/configured" } } }, on: (name, handler, opts) => (hooks[name] = { handler, opts }) }
-  for (let times = 0; times < 3; times++) if (module.default.register(api) !== undefined) throw new Error("register gave something back")
-} else {
+async function load(module) {
+  if (agent === "openclaw") {
+    const on = (name, handler, opts) => (hooks[name] = { handler, opts })
+    for (const registrationMode of ["full", "discovery", "tool-discovery"]) {
+      const api = { registrationMode, config: { agents: { defaults: { workspace: "/configured" } } }, on }
+      if (module.default.register(api) !== undefined) throw new Error("register gave something back")
+    }
+    return
+  }
   if (Object.keys(module).join() !== "Grapnel") throw new Error("not exactly one export")
   const client = { tui: { showToast: async ({ body }) => toasts.push(body.message) } }
   const made = await module.Grapnel({ directory: "/project", worktree: "/", client, $: () => {} })
   for (const [name, handler] of Object.entries(made)) hooks[name] = { handler }
 }
+await load(module)
 
 // What no JSON can say, in the places where agents have it.
 function odd(value) {
@@ -26,14 +32,29 @@ function odd(value) {
   value.config = { token: "sk-secret" }
   value.provider = { options: { apiKey: "sk-secret" } }
   value.bytes = new Uint8Array(10)
+  value.map = new Map([[value, value]])
+  value.never = new Date(NaN)
+  value[Symbol("name")] = 1
+  value.same = { a: 1, toJSON: function () { return this } }
+  const thrower = () => { throw new Error("not now") }
+  Object.defineProperty(value, "refused", { enumerable: true, get: thrower })
   return value
+}
+
+// What takes more stack to copy than there is, as a model can make it.
+function deep(value) {
+  let list = []
+  for (let depth = 0; depth < 200_000; depth++) list = [list]
+  value.deep = list
 }
 
 const many = async (call, times) => (await Promise.all(Array.from({ length: times }, call))).length
 for await (const line of createInterface({ input: process.stdin })) {
-  const { hook, args, strange, times } = JSON.parse(line)
+  const { hook, args, strange, times, reload } = JSON.parse(line)
+  if (reload) await load(await import(`${pathToFileURL(file)}?${reload}`))
   const answer = { registered: Object.keys(hooks), opts: hooks[hook]?.opts }
-  if (strange) odd(args[strange === "ctx" ? 1 : 0])
+  if (strange === "deep") deep(args[0].params ?? args[1].args)
+  else if (strange) odd(args[strange === "ctx" ? 1 : 0])
   const kept = args.map((arg) => arg?.args ?? arg?.parts ?? arg) // the agent has its own references
   try {
     const result = times ? await many(() => hooks[hook].handler(...structuredClone(args)), times) : await hooks[hook]?.handler(...args)
