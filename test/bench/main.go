@@ -1,6 +1,6 @@
 // Bench prints what a hook costs, beside the budget for it:
 //
-//	go run ./test/bench
+//	go run ./test/bench              # -dialects shows every agent, not the worst alone
 //	BENCH_JSON=rows.json go run ./test/bench -gate
 //
 // It builds grapnel-hook and a minimal Go program, starts them in turn with
@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	gate := flags.Bool("gate", false, "exit 1 when a row is more than 15 % above its budget")
+	everyone := flags.Bool("dialects", false, "show the rows of all agents, not of the worst alone")
 	n := flags.Int("n", 200, "interleaved `runs` of each program")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -68,7 +69,11 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
 	}
-	if err := printTable(stdout, rows); err != nil {
+	table := rows
+	if !*everyone {
+		table = worst(rows)
+	}
+	if err := printTable(stdout, table); err != nil {
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
 	}
@@ -124,9 +129,14 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if failed != nil {
 		return nil, nil, fmt.Errorf("set up the worker: %w", failed)
 	}
+	served, hangUp, failed := servedContests(ctx, dir, bin)
+	defer func() { err = errors.Join(err, hangUp()) }()
+	if failed != nil {
+		return nil, nil, fmt.Errorf("set up the served hook: %w", failed)
+	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, g := range append(spawned, inside, agents, warm) {
+	for _, g := range append(spawned, inside, agents, warm, served) {
 		more, err := measure(ctx, p, g)
 		if err != nil {
 			return nil, nil, err
@@ -143,16 +153,17 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	return rows, beside, nil
 }
 
-// build compiles what is measured, as it is shipped, and returns where it lies. It is
-// copied there, as it is installed: what a linker has just written lies scattered in
-// the memory of the file system and starts up to a tenth slower.
+// build compiles what is measured, as it is shipped: the Makefile alone says how. It
+// returns where it lies, and copies it there, as it is installed: what a linker has just
+// written lies scattered in the memory of the file system and starts up to a tenth slower.
 func build(ctx context.Context, dir string) (bin string, err error) {
-	built := filepath.Join(dir, "build") + string(filepath.Separator)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -funcalign=16", "-o", built,
-		"github.com/grapnel-dev/grapnel/cmd/grapnel-hook",
-		"github.com/grapnel-dev/grapnel/test/bench/static",
-		"github.com/grapnel-dev/grapnel/test/bench/echo")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/grapnel-dev/grapnel").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the Makefile: %w", err)
+	}
+	built := filepath.Join(dir, "build")
+	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "-C", strings.TrimSpace(string(root)), "build",
+		"BIN="+built+string(filepath.Separator), "PROGRAMS=./cmd/grapnel-hook ./test/bench/static ./test/bench/echo")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

@@ -63,6 +63,10 @@ func (c *contest) row() (row, error) {
 type group struct {
 	contests []*contest
 	beside   []*contest
+
+	// screening is how often each side runs at first, where the contests are many and only
+	// the worst is shown; 0 = as often as planned, and all are shown.
+	screening int
 }
 
 // A plan says how much is measured.
@@ -118,7 +122,15 @@ func measure(ctx context.Context, p plan, g group) ([]row, error) {
 	for _, c := range slices.Concat(g.contests, g.beside) {
 		sides = append(sides, c.subject, c.reference)
 	}
-	if err := interleave(ctx, p, sides...); err != nil {
+	first := p
+	if g.screening > 0 {
+		first.runs = min(p.runs, g.screening)
+	}
+	if err := interleave(ctx, first, sides...); err != nil {
+		return nil, err
+	}
+	worst, err := refine(ctx, p, g)
+	if err != nil {
 		return nil, err
 	}
 	rows := make([]row, 0, len(g.contests))
@@ -135,7 +147,45 @@ func measure(ctx context.Context, p plan, g group) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
+		switch {
+		case c == worst:
+			r.worstOf = len(g.contests)
+		case worst != nil:
+			r.beneath = true
+		}
 		rows = append(rows, r)
 	}
 	return rows, nil
+}
+
+// refinements is how many of a screening run as often as planned.
+const refinements = 3
+
+// refine runs the worst of a screening as often as planned, and then what is the worst now,
+// until that is one that has. More runs only make a minimum smaller, so a row that had
+// fewer is not too good. It returns the worst; nil = nothing was screened.
+func refine(ctx context.Context, p plan, g group) (worst *contest, err error) {
+	if g.screening == 0 {
+		return nil, nil
+	}
+	for done := 0; ; done++ {
+		highest := 0.0
+		for _, c := range g.contests {
+			ratio, err := c.ratio()
+			if err != nil {
+				return nil, err
+			}
+			if share := ratio / c.budget; share > highest {
+				worst, highest = c, share
+			}
+		}
+		if worst == nil || worst.subject.runs >= p.runs || done == refinements || p.late() {
+			return worst, nil
+		}
+		more := p
+		more.runs -= worst.subject.runs
+		if err := interleave(ctx, more, worst.subject, worst.reference); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -83,6 +83,35 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// Of many rows each is measured a few times, and the worst as often as planned: the first
+// that looks worst here was disturbed, and is not.
+func TestMeasureScreening(t *testing.T) {
+	t.Parallel()
+	reference := script("r", nil, 1)
+	row := func(name string, costs ...float64) *contest {
+		return &contest{name: name, subject: script(name, nil, costs...), reference: reference, budget: 10, show: milliseconds}
+	}
+	g := group{screening: 2, contests: []*contest{row("fast", 1), row("disturbed", 9, 9, 9, 2), row("slow", 5), row("middle", 4)}}
+	rows, err := measure(t.Context(), plan{runs: 6, retries: 3}, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		ratio         float64
+		runs, worstOf int
+		beneath       bool
+	}{{1, 2, 0, true}, {2, 6, 0, true}, {5, 6, 4, false}, {4, 2, 0, true}} {
+		r, runs := rows[i], g.contests[i].subject.runs
+		if r.Ratio != want.ratio || runs != want.runs || r.worstOf != want.worstOf || r.beneath != want.beneath {
+			t.Errorf("row %+v after %d runs, want %+v", r, runs, want)
+		}
+	}
+	short := worst(rows)
+	if len(short) != 1 || short[0].Name != "slow, the worst of 4" || rows[2].Name != "slow" {
+		t.Errorf("the short table is %+v, want the slow row alone", short)
+	}
+}
+
 func TestMeasureBeside(t *testing.T) {
 	t.Parallel()
 	reference := script("r", nil, 2)

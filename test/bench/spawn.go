@@ -109,7 +109,7 @@ const pipeSize = 4 << 10
 // own, as every call of a tool has one: whoever counts calls by ID counts them all.
 type payload struct {
 	data []byte
-	id   int // where in data the ID's digits begin
+	id   int // where in data the ID's digits begin; -1 = nowhere
 	next int
 	file string // where a payload lies that a pipe cannot hold
 }
@@ -117,12 +117,15 @@ type payload struct {
 const idDigits = 8
 
 // newPayload makes a payload of an event in which mark stands where the ID's
-// digits go. What a pipe cannot hold is kept in dir.
+// digits go; without a mark it has no ID. What a pipe cannot hold is kept in dir.
 func newPayload(data []byte, mark, dir string) (*payload, error) {
-	if len(mark) != idDigits || bytes.Count(data, []byte(mark)) != 1 {
-		return nil, fmt.Errorf("payload: want %d digits %q exactly once", idDigits, mark)
+	p := &payload{data: bytes.Clone(data), id: -1}
+	if mark != "" {
+		if len(mark) != idDigits || bytes.Count(data, []byte(mark)) != 1 {
+			return nil, fmt.Errorf("payload: want %d digits %q exactly once", idDigits, mark)
+		}
+		p.id = bytes.Index(data, []byte(mark))
 	}
-	p := &payload{data: bytes.Clone(data), id: bytes.Index(data, []byte(mark))}
 	if len(data) <= pipeSize {
 		return p, nil
 	}
@@ -144,7 +147,9 @@ func (p *payload) open() (*os.File, error) {
 	p.next++
 	digits := fmt.Appendf(nil, "%0*d", idDigits, p.next)
 	if p.file == "" {
-		copy(p.data[p.id:], digits)
+		if p.id >= 0 {
+			copy(p.data[p.id:], digits)
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			return nil, err
@@ -159,8 +164,10 @@ func (p *payload) open() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteAt(digits, int64(p.id)); err != nil {
-		return nil, errors.Join(err, f.Close())
+	if p.id >= 0 {
+		if _, err := f.WriteAt(digits, int64(p.id)); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	return f, nil
 }

@@ -65,6 +65,13 @@ func TestPayload(t *testing.T) {
 			}
 		})
 	}
+	unnumbered, err := newPayload([]byte(`{"id":"`+idMark+`"}`), "", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := child(t, "cat", unnumbered).output(t.Context()); err != nil || got != string(unnumbered.data) {
+		t.Errorf("a payload without an ID was read as %q, %v", got, err)
+	}
 	if _, err := newPayload(bytes.Repeat([]byte(idMark), 2), idMark, t.TempDir()); err == nil {
 		t.Error("two places for one ID were accepted")
 	}

@@ -24,6 +24,8 @@ type row struct {
 
 	measured string // with its unit
 	unit     string // the reference
+	worstOf  int    // rows of one kind for which it stands in the table; 0 = for itself
+	beneath  bool   // it is one of those
 }
 
 // newRow judges a ratio. Figures are rounded to what a measurement can mean, and
@@ -45,6 +47,20 @@ func failed(rows []row) []string {
 		}
 	}
 	return names
+}
+
+// worst returns the rows for a short table: of those of one kind the worst.
+func worst(rows []row) []row {
+	var some []row
+	for _, r := range rows {
+		if r.worstOf > 0 {
+			r.Name += fmt.Sprintf(", the worst of %d", r.worstOf)
+		}
+		if !r.beneath {
+			some = append(some, r)
+		}
+	}
+	return some
 }
 
 // printTable writes the rows as an aligned table: text to the left, figures to

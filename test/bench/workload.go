@@ -13,6 +13,9 @@ const shellLine = `cd web && npm ci --no-audit && (npm test 2>&1 | tee test.log 
 // canaryCommand is what the last rule of a policyFile blocks.
 const canaryCommand = "grapnel-bench-canary"
 
+// canaryReason is why.
+const canaryReason = "This is the canary."
+
 // policyFile writes a policy of n rules as people write them: mostly commands,
 // paths and lists of tools, some expressions about one tool, a few that look at
 // content. One in ten watches some tools, without a say. The last rule blocks the
@@ -23,7 +26,7 @@ func policyFile(n int, watched string) string {
 	for i := range n - 1 {
 		b.WriteString(policyRule(i, watched))
 	}
-	fmt.Fprintf(&b, rule, n-1, "match: {command: "+canaryCommand+"}", "block: This is the canary.")
+	fmt.Fprintf(&b, rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 	return b.String()
 }
 
