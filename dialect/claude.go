@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,12 +42,16 @@ var ClaudeCode = &Dialect{
 		Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second,
 		Anonymous:   true, // Cursor runs the hooks it finds here, too
 		ClosedSince: "2.1.295", StrictBefore: "2.1.101",
-		Off: slices.Concat([]Switch{
+		Off: []Switch{
 			{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
 			{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
 			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
 			{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
-		}, loads("", "Claude Code"), loads(".claude/settings.local.json", "Claude Code")),
+			loads("", "env.LD_PRELOAD"), loads("", "env.LD_AUDIT"), loads("", "env.LD_LIBRARY_PATH"), loads("", "env.DYLD_INSERT_LIBRARIES"),
+			loads("", "env.DYLD_LIBRARY_PATH"), loads("", "env.BASH_ENV"), loads("", "env.ENV"),
+			loads(".claude/settings.local.json", "env.LD_PRELOAD"), loads(".claude/settings.local.json", "env.LD_AUDIT"), loads(".claude/settings.local.json", "env.LD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.DYLD_INSERT_LIBRARIES"),
+			loads(".claude/settings.local.json", "env.DYLD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.BASH_ENV"), loads(".claude/settings.local.json", "env.ENV"),
+		},
 		// Seen live, but for what @ names, which is documented.
 		Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
 		Unseen: []string{
@@ -59,18 +62,11 @@ var ClaudeCode = &Dialect{
 	},
 }
 
-// loaders are variables that make the hook program, or a shell that starts it, load
-// code of whoever sets them.
-var loaders = []string{"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "BASH_ENV", "ENV"}
-
-// loads are the switches of an agent that gives a hook what the member env of its
+// loads is the switch of a variable that makes the hook program, or a shell that starts
+// it, load code of whoever sets it: Claude Code gives a hook what the member env of its
 // settings sets, those of a project included.
-func loads(file, title string) []Switch {
-	var all []Switch
-	for _, name := range loaders {
-		all = append(all, Switch{File: file, Path: "env." + name, Says: "reaches the hook of " + title + " and can change what it does; remove it"})
-	}
-	return all
+func loads(file, at string) Switch {
+	return Switch{File: file, Path: at, Says: "reaches the hook of Claude Code and can change what it does; remove it"}
 }
 
 // claudeEvents has all events of 2.1.329, in the order of a session.
@@ -325,7 +321,7 @@ func speaksClaude(top map[string]json.RawMessage) bool {
 
 // foreign reports marks that neither Claude Code nor Gemini CLI ever leaves.
 func foreign(top map[string]json.RawMessage) bool {
-	for _, mark := range []string{"cursor_version", "hookName", "hookEventName", "sessionId"} {
+	for _, mark := range []string{"cursor_version", "generation_id", "hookName", "hookEventName", "sessionId"} {
 		if top[mark] != nil {
 			return true
 		}
@@ -552,13 +548,13 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	case "MessageDisplay":
 		s.DisplayContent = claudeDisplay(&t)
 	case "PreToolUse", "PreModelSwitch":
-		writeClaudeDecision(s, row, ev, v, &t)
+		writeClaudeDecision(s, row, v, &t)
 		if more := member[string](v, claudeName, "additionalContext"); more != nil && s.AdditionalContext == "" && row.Native == "PreToolUse" {
 			s.AdditionalContext = *more // of a hook in this language; other agents add nothing before a call
 		}
 	case "PermissionRequest":
 		out.Continue, out.StopReason = nil, "" // interrupt says it
-		s.Decision = claudePermissionOf(ev, v, &t)
+		s.Decision = claudePermissionOf(v, &t)
 	case "PermissionDenied":
 		s.Retry = member[bool](v, claudeName, "retry")
 	case "PostToolUse":
@@ -601,7 +597,7 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 
 // writeClaudeDecision answers with permissionDecision. continue:false alone would
 // let the tool run and end the turn afterwards (seen live), so a halt is also a deny.
-func writeClaudeDecision(s *claudeSpecific, row *EventRow, ev *grapnel.Event, v *grapnel.Verdict, t *told) {
+func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t *told) {
 	switch deferred := member[string](v, claudeName, "permissionDecision"); {
 	case t.block:
 		s.PermissionDecision = "deny"
@@ -616,11 +612,11 @@ func writeClaudeDecision(s *claudeSpecific, row *EventRow, ev *grapnel.Event, v 
 		s.PermissionDecisionReason = t.reason
 	}
 	if input := t.change(grapnel.FieldInput); input != nil && !t.block {
-		s.UpdatedInput = inputAs(ev, input) // replaces all of it, and needs no decision
+		s.UpdatedInput = input // replaces all of it, and needs no decision; as a string it would void the answer (seen live)
 	}
 }
 
-func claudePermissionOf(ev *grapnel.Event, v *grapnel.Verdict, t *told) *claudePermission {
+func claudePermissionOf(v *grapnel.Verdict, t *told) *claudePermission {
 	input := t.change(grapnel.FieldInput)
 	switch {
 	case t.block:
@@ -628,7 +624,7 @@ func claudePermissionOf(ev *grapnel.Event, v *grapnel.Verdict, t *told) *claudeP
 	case t.allow:
 		p := &claudePermission{Behavior: "allow", UpdatedPermissions: member[[]json.RawMessage](v, claudeName, "updatedPermissions")}
 		if input != nil {
-			p.UpdatedInput = inputAs(ev, input)
+			p.UpdatedInput = input
 		}
 		return p
 	case t.ask && t.reason != "":

@@ -175,15 +175,36 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// claudeSubjects names the member of an event that Claude Code compares matchers with.
-// What is not here has nothing to compare with, and matchers mean nothing.
-var claudeSubjects = map[string]string{
-	"SessionStart": "source", "SessionEnd": "reason", "Setup": "trigger", "InstructionsLoaded": "load_reason",
-	"UserPromptExpansion": "command_name", "Notification": "notification_type", "StopFailure": "error",
-	"PreToolUse": "tool_name", "PermissionRequest": "tool_name", "PermissionDenied": "tool_name", "PostToolUse": "tool_name", "PostToolUseFailure": "tool_name",
-	"SubagentStart": "agent_type", "SubagentStop": "agent_type", "PreCompact": "trigger", "PostCompact": "trigger",
-	"PreModelSwitch": "to_model", "PostModelSwitch": "to_model", "ConfigChange": "source", "DirectoryAdded": "source",
-	"FileChanged": "file_path", "Elicitation": "mcp_server_name", "ElicitationResult": "mcp_server_name",
+// claudeSubject names the member of an event that Claude Code compares matchers with;
+// empty = there is nothing to compare with, and matchers mean nothing.
+func claudeSubject(event string) string {
+	switch event {
+	case "PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "PostToolUseFailure":
+		return "tool_name"
+	case "SubagentStart", "SubagentStop":
+		return "agent_type"
+	case "SessionStart", "ConfigChange", "DirectoryAdded":
+		return "source"
+	case "SessionEnd":
+		return "reason"
+	case "Setup", "PreCompact", "PostCompact":
+		return "trigger"
+	case "InstructionsLoaded":
+		return "load_reason"
+	case "UserPromptExpansion":
+		return "command_name"
+	case "Notification":
+		return "notification_type"
+	case "StopFailure":
+		return "error"
+	case "PreModelSwitch", "PostModelSwitch":
+		return "to_model"
+	case "FileChanged":
+		return "file_path"
+	case "Elicitation", "ElicitationResult":
+		return "mcp_server_name"
+	}
+	return ""
 }
 
 // ClaudeSubject returns what Claude Code calls an event of any agent, and what it
@@ -196,7 +217,7 @@ func ClaudeSubject(ev *grapnel.Event) (event, subject string) {
 	if err != nil {
 		return "", ""
 	}
-	switch member := claudeSubjects[row.Native]; {
+	switch member := claudeSubject(row.Native); {
 	case member == "tool_name":
 		return row.Native, toolSubject(ev, claudeName, claudeTools)
 	case member == "agent_type":
@@ -278,23 +299,16 @@ func claudeHookEnv(ev *grapnel.Event) []string {
 	)
 }
 
-// claudeTypes is what the members of an answer must be. An answer in which one is
-// not is void as a whole (seen live).
-var claudeTypes = map[string]string{
-	"continue": "a boolean", "stopReason": "a string", "suppressOutput": "a boolean", "systemMessage": "a string",
-	"terminalSequence": "a string", "decision": "a string", "reason": "a string", "hookSpecificOutput": "an object",
-}
-
-var claudeSpecificTypes = map[string]string{
-	"hookEventName": "a string", "permissionDecision": "a string", "permissionDecisionReason": "a string", "decision": "an object",
-	"updatedInput": "an object", "displayContent": "a string", "action": "a string", "content": "an object", "additionalContext": "a string",
-	"initialUserMessage": "a string", "sessionTitle": "a string", "watchPaths": "an array", "reloadSkills": "a boolean",
-	"suppressOriginalPrompt": "a boolean", "classifierContext": "a string", "retry": "a boolean",
-}
-
-var claudePermissionTypes = map[string]string{
-	"behavior": "a string", "message": "a string", "interrupt": "a boolean", "updatedInput": "an object", "updatedPermissions": "an array",
-}
+// What the members of an answer must be, in the words of typeNamed. An answer in which
+// one is not is void as a whole (seen live).
+const (
+	claudeTypes = "continue=bool stopReason=string suppressOutput=bool systemMessage=string terminalSequence=string decision=string reason=string " +
+		"hookSpecificOutput=object"
+	claudeSpecificTypes = "hookEventName=string permissionDecision=string permissionDecisionReason=string decision=object updatedInput=object " +
+		"displayContent=string action=string content=object additionalContext=string initialUserMessage=string sessionTitle=string " +
+		"watchPaths=list reloadSkills=bool suppressOriginalPrompt=bool classifierContext=string retry=bool"
+	claudePermissionTypes = "behavior=string message=string interrupt=bool updatedInput=object updatedPermissions=list"
+)
 
 // claudeAnswered is an answer of the right types.
 type claudeAnswered struct {
@@ -342,11 +356,11 @@ func readClaudeAnswer(native string, stdout []byte) (*claudeAnswered, error) {
 	return a, oneOf("behavior", a.permission["behavior"], "allow", "deny")
 }
 
-func fits(at string, about map[string]json.RawMessage, types map[string]string) error {
+func fits(at string, about map[string]json.RawMessage, types string) error {
 	var wrong []string
-	for name, want := range types {
-		if raw := about[name]; raw != nil && kindOf(raw) != want {
-			wrong = append(wrong, fmt.Sprintf("%s%s is %s and must be %s", at, name, kindOf(raw), want))
+	for _, p := range each(types) {
+		if raw, want := about[p.member], typeNamed(p.word); raw != nil && kindOf(raw) != want {
+			wrong = append(wrong, fmt.Sprintf("%s%s is %s and must be %s", at, p.member, kindOf(raw), want))
 		}
 	}
 	if wrong == nil {

@@ -101,7 +101,7 @@ var clineTools = []ToolRow{
 		Native: "editor", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/new_text")},
 		Members: [][2]string{{"old_text", "old_string"}},
 	},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/input")},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/input"), contentAt("/input")}},
 	{Native: "read_files", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/files/*/path")}},
 	{Native: "search_codebase", Like: "Grep", Class: grapnel.ClassSearch},
 	{Native: "fetch_web_content", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/requests/*/url")}},
@@ -111,20 +111,34 @@ var clineTools = []ToolRow{
 	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask, Members: [][2]string{{"task", "prompt"}}},
 }
 
-// clineInert has for each tool the input with which it does nothing, not even start a
-// shell: an empty list, a path that no system call takes, half a patch (seen live, but for
-// the patch). A tool that can only be told what it refuses has none of its members; after
-// a few refusals in a row Cline ends the run (seen live).
-var clineInert = map[string]string{
-	"run_commands": `{"commands":[]}`, "read_files": `{"files":[]}`, "search_codebase": `{"queries":[]}`, "fetch_web_content": `{"requests":[]}`,
-	"editor": `{"path":"/\u0000","new_text":""}`, "apply_patch": `{"input":"*** Begin Patch"}`,
-	"skills": "{}", "ask_question": "{}", "submit_and_exit": "{}",
+// clineInert is the input with which a tool does nothing, not even start a shell: an
+// empty list, a path that no system call takes, half a patch (seen live, but for the
+// patch). A tool that can only be told what it refuses has none of its members; after
+// a few refusals in a row Cline ends the run (seen live). Empty = none is known.
+func clineInert(tool string) string {
+	switch tool {
+	case "run_commands":
+		return `{"commands":[]}`
+	case "read_files":
+		return `{"files":[]}`
+	case "search_codebase":
+		return `{"queries":[]}`
+	case "fetch_web_content":
+		return `{"requests":[]}`
+	case "editor":
+		return `{"path":"/\u0000","new_text":""}`
+	case "apply_patch":
+		return `{"input":"*** Begin Patch"}`
+	case "skills", "ask_question", "submit_and_exit":
+		return "{}"
+	}
+	return ""
 }
 
 // clineBlocked is the input of a call that is blocked. Members that a tool does not know
 // mean nothing to it (seen live); this one says that the call was ours.
 func clineBlocked(tool, reason string) json.RawMessage {
-	m := membersOf(json.RawMessage(clineInert[tool]))
+	m := membersOf(json.RawMessage(clineInert(tool)))
 	m.set("blocked", quote(reason))
 	return m.raw()
 }
@@ -141,14 +155,15 @@ func clineReason(tool string, input json.RawMessage) string {
 // clineSpells has what else the tools take for their input, and the one way that they
 // offer to the model: a list with a name. A list, or one element of it, also counts alone
 // (seen in the source). Rules look at that one way.
-var clineSpells = map[string]struct {
+var clineSpells = []struct {
+	tool  string
 	list  string   // the member of the offered way
 	also  []string // other names of it
 	inner []string // names of the text in an element that is an object, the offered one first
 }{
-	"run_commands":    {list: "commands", also: []string{"command", "cmd"}},
-	"read_files":      {list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
-	"search_codebase": {list: "queries"},
+	{tool: "run_commands", list: "commands", also: []string{"command", "cmd"}},
+	{tool: "read_files", list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
+	{tool: "search_codebase", list: "queries"},
 }
 
 // readCline reads an event by the tables, after the input of a call was put into the one
@@ -193,10 +208,14 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	if tool == "apply_patch" && len(input) > 0 && input[0] == '"' {
 		return members{{"input", input}}.raw(), nil
 	}
-	spells, ok := clineSpells[tool]
-	if s, isText := unquote(input); !ok || input == nil || isText && isObject(trim([]byte(s))) {
+	i := 0
+	for i < len(clineSpells) && clineSpells[i].tool != tool {
+		i++
+	}
+	if s, isText := unquote(input); i == len(clineSpells) || input == nil || isText && isObject(trim([]byte(s))) {
 		return input, nil // Cline, too, takes the text of an object for the object
 	}
+	spells := &clineSpells[i]
 	elements := input
 	if isObject(input) {
 		m := membersOf(input)
@@ -252,7 +271,7 @@ func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
 		if ev.Tool != nil {
 			name = ev.Tool.Name
 		}
-		if clineInert[name] == "" {
+		if clineInert(name) == "" {
 			out.set("cancel", json.RawMessage("true"))
 			out.set("errorMessage", quote(t.reason))
 		} else {

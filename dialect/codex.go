@@ -28,6 +28,7 @@ var Codex = &Dialect{
 		Program: "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
 		Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
 		Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Keep: true,
+		Tops: []string{"description", "hooks"}, // seen live
 		Off: []Switch{
 			{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"},
 			{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Says: "switches all hooks off"},
@@ -129,7 +130,7 @@ var codexEvents = []EventRow{
 // runs already fires no event (seen live).
 var codexTools = []ToolRow{
 	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/command")},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/command"), contentAt("/command")}},
 	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask},
 	{Native: "update_plan", Like: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "view_image", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path")}},

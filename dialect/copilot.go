@@ -51,7 +51,8 @@ var Copilot = &Dialect{
 			{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
 		},
 		Undone:      "a hook that runs later can change the arguments of a call once more, after ours has judged them; what ours denies stays denied",
-		TodoProject: []string{"Copilot CLI runs the hooks of a project only in a folder you trust: open copilot there and trust it, or, with -p, add --trust-folder"},
+		Todo:        []string{"Copilot CLI runs the hooks of your own files everywhere, and those of a project only in a folder you trust"},
+		TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
 	},
 }
 

@@ -20,7 +20,9 @@ import (
 // a look at Claude Code's answers (seen): in all files it is asked in its own words.
 //
 // A call of the shell or of an MCP server fires two events that can stop it. Only
-// beforeShellExecution can ask, and only beforeMCPExecution names the server.
+// beforeShellExecution can ask, and only beforeMCPExecution names the server. preToolUse,
+// the first, does not leave a question to the second: nothing tells it that that one will
+// fire, or will ask, and a command that nobody stops runs.
 var Cursor = &Dialect{
 	Name:   "cursor",
 	Title:  "Cursor",
@@ -30,11 +32,12 @@ var Cursor = &Dialect{
 	Void:   "{}",
 	In: "conversation_id=session.id session_id=session.id workspace_roots=session.root:list cwd=session.cwd transcript_path=session.transcript " +
 		"model=session.model generation_id=session.turn cursor_version=agent.version",
-	Blind:  "permission=block:deny user_message=reason agent_message=reason",
+	Blind:  "permission=block:deny continue=block:false user_message=reason agent_message=reason",
 	Adapt:  adaptCursor,
 	Finish: finishCursor,
-	Speaks: func(top map[string]json.RawMessage) bool {
-		return text(top["cursor_version"]) != "" && text(top["hook_event_name"]) != ""
+	Speaks: func(top map[string]json.RawMessage) bool { // of what is too long or cut off only the beginning is known
+		return text(top["cursor_version"]) != "" && text(top["hook_event_name"]) != "" ||
+			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
 	Twice: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
 	Setup: &Setup{
@@ -166,14 +169,15 @@ var cursorEvents = []EventRow{
 }
 
 // cursorTools has the tools that take part in rules, and what of their input can be
-// changed; all else of a new input is dropped without a word (seen).
+// changed; all else of a new input is dropped without a word (seen). Each edit that is yet
+// to come is told as a Write (seen); the two for edits are those of its notices.
 var cursorTools = []ToolRow{
 	{Native: "Shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}, Takes: []string{"command", "cwd", "timeout"}},
 	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
 	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
 	{Native: "TabRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}},
-	{Native: "TabWrite", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
-	{Native: "FileEdit", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
+	{Native: "TabWrite", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
+	{Native: "FileEdit", Like: "MultiEdit", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
 	{Native: "Delete", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path")}, Takes: []string{"file_path"}},
 	{Native: "ReadLints", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
 	{Native: "List", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
@@ -186,23 +190,28 @@ var cursorTools = []ToolRow{
 
 // cursorCalls are the events that tell of a tool by its name alone, and the members that
 // are its input.
-var cursorCalls = map[string]struct {
+var cursorCalls = []struct {
+	event string
 	tool  string
 	input []string
 }{
-	"beforeShellExecution": {"Shell", []string{"command", "cwd"}},
-	"afterShellExecution":  {"Shell", []string{"command"}},
-	"beforeReadFile":       {"Read", []string{"file_path", "content"}},
-	"beforeTabFileRead":    {"TabRead", []string{"file_path", "content"}},
-	"afterFileEdit":        {"FileEdit", []string{"file_path", "edits"}},
-	"afterTabFileEdit":     {"TabWrite", []string{"file_path", "edits"}},
+	{"beforeShellExecution", "Shell", []string{"command", "cwd"}},
+	{"afterShellExecution", "Shell", []string{"command"}},
+	{"beforeReadFile", "Read", []string{"file_path", "content"}},
+	{"beforeTabFileRead", "TabRead", []string{"file_path", "content"}},
+	{"afterFileEdit", "FileEdit", []string{"file_path", "edits"}},
+	{"afterTabFileEdit", "TabWrite", []string{"file_path", "edits"}},
 }
 
 func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
 	if ev.Session.CWD == "" {
 		ev.Session.CWD = ev.Session.Root
 	}
-	if call, ok := cursorCalls[row.Native]; ok {
+	for i := range cursorCalls {
+		call := &cursorCalls[i]
+		if call.event != row.Native {
+			continue
+		}
 		var input members
 		for _, name := range call.input {
 			raw := present(top[name])

@@ -130,6 +130,28 @@ func TestCursorInClaudesFile(t *testing.T) {
 	}
 }
 
+// What is longer than anybody reads, or was cut off, is still Cursor's: the name of the
+// event and the version stand behind a tool's input.
+func TestCursorCutOff(t *testing.T) {
+	t.Parallel()
+	for _, r := range recordings(t, dialect.Cursor) {
+		ids := bytes.Index(r.in.Payload, []byte(`"model"`))
+		if ids < 0 || !bytes.Contains(r.in.Payload[:ids], []byte("generation_id")) {
+			continue // an event that is no part of a turn
+		}
+		for end := ids; end < len(r.in.Payload); end++ {
+			in := dialect.Input{Payload: r.in.Payload[:end]}
+			if got := dialect.Detect(in.Payload); got != dialect.Cursor {
+				t.Fatalf("%s is taken for one of %v", in.Payload, got)
+			}
+		}
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Cursor, dialect.Input{Payload: r.in.Payload[:ids]})
+		if !bytes.Contains(reply.Stdout, []byte(`"permission":"deny","continue":false,`)) {
+			t.Errorf("%s, cut off, is told %s", r.name, reply.Stdout)
+		}
+	}
+}
+
 // A loop that our own block began is known as one.
 func TestCursorLoops(t *testing.T) {
 	t.Parallel()

@@ -157,6 +157,10 @@ type ToolRow struct {
 	// this one is like; Facts pair the others.
 	Members [][2]string
 
+	// As is the tool by which the agent's hooks are told of such a call of another agent;
+	// empty = this one.
+	As string
+
 	// Takes are those members that the agent lets a hook change; nil = as Can of the event
 	// says.
 	Takes []string
@@ -327,6 +331,9 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	var ev *grapnel.Event
 	if err == nil {
 		ev, err = d.ReadEvent(row, top, in)
+	}
+	if err == nil && row != nil && (row.Kind == grapnel.ToolBefore || row.Kind == grapnel.PermissionBefore) {
+		err = judgeable(ev.Tool)
 	}
 	if err != nil && d.Events == nil {
 		ev = salvagePlain(top, in)

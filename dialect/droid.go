@@ -3,7 +3,6 @@ package dialect
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -111,7 +110,9 @@ var droidTools = []ToolRow{
 	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
 	{Native: "Create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
 	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_str"), contentAt("/new_string")}, Members: [][2]string{{"old_str", "old_string"}, {"change_all", "replace_all"}}},
-	{Native: "ApplyPatch", Like: "apply_patch", Class: grapnel.ClassEdit, Facts: slices.Concat(patchAt("/input"), patchAt("/patch"), patchAt("/command"))},
+	{Native: "ApplyPatch", Like: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{
+		patchAt("/input"), contentAt("/input"), patchAt("/patch"), contentAt("/patch"), patchAt("/command"), contentAt("/command"),
+	}},
 	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/directory_path"), readsAt("/path")}},
 	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/folder"), readsAt("/path")}},
 	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},

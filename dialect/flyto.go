@@ -52,33 +52,30 @@ var flytoEvents = []EventRow{
 	{Native: "notification", Kind: grapnel.NotificationSent},
 }
 
-// A flytoVar is a variable and the argument that it holds.
-type flytoVar struct{ name, arg string }
-
-var (
-	flytoTool       = []flytoVar{{"TOOL_NAME", "tool_name"}, {"TOOL_INPUT", "input"}}
-	flytoToolDone   = slices.Concat(flytoTool, []flytoVar{{"TOOL_OUTPUT", "output"}, {"TOOL_IS_ERROR", "is_error"}})
-	flytoSession    = []flytoVar{{"SESSION_ID", "session_id"}}
-	flytoPermission = []flytoVar{{"TOOL_NAME", "tool_name"}, {"PERMISSION_REASON", "reason"}}
-	flytoTask       = []flytoVar{{"TASK_ID", "task_id"}, {"TASK_DESCRIPTION", "description"}}
-
-	// flytoVars lists the variables of each event beside those of all. The names of a
-	// notification's and a task's are ours: Flyto's are not documented.
-	flytoVars = map[string][]flytoVar{
-		"session_start":         flytoSession,
-		"session_end":           flytoSession,
-		"pre_sampling":          {{"MODEL", "model"}, {"TURN", "turn"}, {"MESSAGE_COUNT", "message_count"}},
-		"post_sampling":         {{"MODEL", "model"}, {"TURN", "turn"}, {"INPUT_TOKENS", "input_tokens"}, {"OUTPUT_TOKENS", "output_tokens"}, {"STOP_REASON", "stop_reason"}, {"RESPONSE_PREVIEW", "response"}},
-		"pre_tool_use":          flytoTool,
-		"permission_request":    flytoPermission,
-		"permission_denied":     flytoPermission,
-		"post_tool_use":         flytoToolDone,
-		"post_tool_use_failure": flytoToolDone,
-		"task_created":          flytoTask,
-		"task_completed":        flytoTask,
-		"notification":          {{"NOTIFICATION_MESSAGE", "message"}, {"NOTIFICATION_LEVEL", "level"}},
+// flytoVars lists the variables of an event beside those of all, each with the argument
+// that it holds. The names of a notification's and a task's are ours: Flyto's are not
+// documented.
+func flytoVars(hookType string) string {
+	switch hookType {
+	case "session_start", "session_end":
+		return "SESSION_ID=session_id"
+	case "pre_sampling":
+		return "MODEL=model TURN=turn MESSAGE_COUNT=message_count"
+	case "post_sampling":
+		return "MODEL=model TURN=turn INPUT_TOKENS=input_tokens OUTPUT_TOKENS=output_tokens STOP_REASON=stop_reason RESPONSE_PREVIEW=response"
+	case "pre_tool_use":
+		return "TOOL_NAME=tool_name TOOL_INPUT=input"
+	case "permission_request", "permission_denied":
+		return "TOOL_NAME=tool_name PERMISSION_REASON=reason"
+	case "post_tool_use", "post_tool_use_failure":
+		return "TOOL_NAME=tool_name TOOL_INPUT=input TOOL_OUTPUT=output TOOL_IS_ERROR=is_error"
+	case "task_created", "task_completed":
+		return "TASK_ID=task_id TASK_DESCRIPTION=description"
+	case "notification":
+		return "NOTIFICATION_MESSAGE=message NOTIFICATION_LEVEL=level"
 	}
-)
+	return ""
+}
 
 // maxFlytoPreview is how many bytes of the model's answer RESPONSE_PREVIEW holds.
 const maxFlytoPreview = 500
@@ -102,15 +99,15 @@ func FlytoEnv(hookType string, args map[string]json.RawMessage) []string {
 		"CWD=" + flytoText(args["cwd"]),
 	}
 	env = append(env, variables([2]string{"FLYTO_PLUGIN_ROOT", flytoText(args["plugin_dir"])})...)
-	for _, v := range flytoVars[hookType] {
-		value := flytoText(args[v.arg])
-		switch v.name {
+	for _, v := range each(flytoVars(hookType)) {
+		value := flytoText(args[v.word])
+		switch v.member {
 		case "TOOL_INPUT":
-			value = compactText(args[v.arg])
+			value = compactText(args[v.word])
 		case "RESPONSE_PREVIEW":
 			value = firstBytes(value, maxFlytoPreview)
 		}
-		env = append(env, v.name+"="+value)
+		env = append(env, v.member+"="+value)
 	}
 	return env
 }

@@ -307,7 +307,7 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		}
 	case "BeforeTool":
 		if input := t.change(grapnel.FieldInput); input != nil && !t.block {
-			s.ToolInput = inputAs(ev, input)
+			s.ToolInput = input
 		}
 		if t.ask {
 			out.Decision, out.Reason = "ask", t.reason

@@ -241,6 +241,40 @@ func TestWriteEventForOthers(t *testing.T) {
 	}
 }
 
+// Hooks of agents that are told by tables are given another agent's call as their own
+// agent would tell it: an object, and a tool that they may look for.
+func TestWriteCallForTables(t *testing.T) {
+	t.Parallel()
+	const (
+		claude = `{"hook_event_name":"PreToolUse","tool_name":%s}`
+		cursor = `{"hook_event_name":"beforeMCPExecution","cursor_version":"1","tool_name":%s}`
+	)
+	for _, tt := range []struct {
+		from    *dialect.Dialect
+		payload string
+		to      *dialect.Dialect
+		want    string // in what a hook is given
+	}{
+		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Codex, `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
+		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.QwenCode, `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
+		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Cursor, `"tool_input":"{\"who\":\"bob\"}"`},
+		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Edit","tool_input":{"file_path":"a","old_string":"x","new_string":"y"}`), dialect.Cursor, `"tool_name":"Write","tool_input":{"file_path":"a","old_string":"x","content":"y"}`},
+		{dialect.ClaudeCode, fmt.Sprintf(claude, `"MultiEdit","tool_input":{"file_path":"a","edits":[{"old_string":"x","new_string":"y"}]}`), dialect.Cursor, `"tool_name":"Write"`},
+		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Write","tool_input":{"file_path":"a","content":"y"}`), dialect.Copilot, `"toolName":"create","toolArgs":{"path":"a","file_text":"y"}`},
+		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Bash","tool_input":{"command":"ls"}`), dialect.FactoryDroid, `"tool_name":"Execute","tool_input":{"command":"ls"}`},
+		{dialect.Copilot, `{"sessionId":"s","toolName":"bash","toolArgs":{"command":"ls"},"toolResult":{"resultType":"success","textResultForLlm":"a.go"}}`, dialect.ClaudeCode, `"tool_response":{"stdout":"a.go",`},
+		{dialect.Cursor, `{"hook_event_name":"postToolUse","cursor_version":"1","tool_name":"Shell","tool_input":{"command":"ls"},"tool_output":"{\"output\":\"a.go\",\"exitCode\":0}"}`, dialect.ClaudeCode, `"tool_response":{"stdout":"a.go",`},
+	} {
+		ev, err := tt.from.Read(dialect.Input{Payload: []byte(tt.payload)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, err := tt.to.WriteEvent(ev); err != nil || !strings.Contains(string(line), tt.want) {
+			t.Errorf("%s for a hook of %s: %s, %v; want %s in it", tt.payload, tt.to.Name, line, err, tt.want)
+		}
+	}
+}
+
 func sameCall(t *testing.T, name string, want, got *grapnel.Tool) {
 	t.Helper()
 	type call struct {

@@ -229,7 +229,8 @@ func TestOddButReadable(t *testing.T) {
 	}
 }
 
-// Guards would be blind to a prompt, a shown text or a batch of another type.
+// Guards would be blind to a prompt, a shown text or a batch of another type, and to a
+// command or a written file that is no text. After a call that is no error any more.
 func TestBlindFields(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -244,6 +245,11 @@ func TestBlindFields(t *testing.T) {
 		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":3}]}`, "tool_calls[0]: tool_input is a number"},
 		{dialect.GeminiCLI, `{"hook_event_name":"BeforeAgent","prompt":false}`, "prompt is a boolean"},
 		{dialect.GeminiCLI, `{"hook_event_name":"AfterTool","tool_name":{}}`, "tool_name is not a string"},
+		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":["rm","-rf","x"]}}`, "command in the input of Bash is an array"},
+		{dialect.ClaudeCode, `{"hook_event_name":"PermissionRequest","tool_name":"Write","tool_input":{"file_path":7}}`, "file_path in the input of Write is a number"},
+		{dialect.GeminiCLI, `{"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":{"c":"ls"}}}`, "command in the input of run_shell_command is an object"},
+		{dialect.Codex, `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":["*** Begin Patch"]}}`, "command in the input of apply_patch is an array"},
+		{dialect.Copilot, `{"sessionId":"s","toolName":"create","toolArgs":{"path":true}}`, "path in the input of create is a boolean"},
 	} {
 		if _, err := tt.d.Read(dialect.Input{Payload: []byte(tt.payload)}); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("Read(%s): error %v, want one that says %q", tt.payload, err, tt.says)
@@ -256,6 +262,10 @@ func TestBlindFields(t *testing.T) {
 		{dialect.ClaudeCode, `{"hook_event_name":"UserPromptSubmit","prompt":null}`},
 		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":null}`},
 		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":null}`},
+		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":null}}`},
+		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Other","tool_input":{"command":["ls"]}}`},
+		{dialect.ClaudeCode, `{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":["ls"]}}`},
+		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash","tool_input":{"command":["ls"]}}]}`},
 		{dialect.GeminiCLI, `{"hook_event_name":"BeforeModel"}`},
 		{dialect.GeminiCLI, `{"hook_event_name":"AfterModel","llm_request":7,"timestamp":"yesterday"}`},
 	} {

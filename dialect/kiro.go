@@ -27,7 +27,7 @@ var KiroCLI = &Dialect{
 	Adapt:      adaptKiro,
 	Speaks: func(top map[string]json.RawMessage) bool {
 		// Cursor has events with these names, and its version in every payload.
-		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && top["cursor_version"] == nil && text(top["cwd"]) != ""
+		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && !foreign(top) && text(top["cwd"]) != ""
 	},
 	Setup: &Setup{
 		// Hooks act only while their agent does, and no file is for all agents: ours is an

@@ -217,7 +217,7 @@ var openclawTools = []ToolRow{
 	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path"), readsAt("/file_path")}},
 	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/content")}},
 	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/newText"), contentAt("/edits/*/newText")}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/input")},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/input"), contentAt("/input")}},
 	{Native: "ls", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
 	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
 	{Native: "find", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},

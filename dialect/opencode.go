@@ -137,7 +137,7 @@ var opencodeTools = []ToolRow{
 		Members: [][2]string{{"oldString", "old_string"}, {"replaceAll", "replace_all"}},
 	},
 	{Native: "multiedit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/filePath"), contentAt("/edits/*/newString")}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: patchAt("/patchText")},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/patchText"), contentAt("/patchText")}},
 	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
 	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
 	{Native: "list", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},

@@ -1,13 +1,11 @@
 package dialect
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -51,7 +49,7 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 			return nil, err
 		}
 	}
-	if err := json.Unmarshal(exact(trim(in.Payload), reflect.TypeFor[grapnel.Event]()), ev); err != nil {
+	if err := exactly(trim(in.Payload), reflect.ValueOf(ev).Elem()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -71,35 +69,42 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 	return ev, nil
 }
 
-// exact leaves of valid JSON only the members that a type names, letter by letter, and
-// of equal ones the last. encoding/json would take them in any letter case, and merge
-// an object that comes twice.
-func exact(raw json.RawMessage, t reflect.Type) json.RawMessage {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	var parts [][]byte
+// exactly reads valid JSON into v: of objects the members that a type names, letter by
+// letter, and of equal ones the last. encoding/json would take them in any letter case, and
+// merge an object that comes twice. It reads what is no struct; before a struct it would
+// prepare all types that this could hold, which takes longer than all else about an event.
+func exactly(raw json.RawMessage, v reflect.Value) error {
+	t := v.Type()
 	switch {
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // a time, or what stays raw
-		return raw
-	case t.Kind() == reflect.Slice && len(raw) > 0 && raw[0] == '[':
+	case t.Kind() == reflect.Pointer && string(raw) != "null":
+		v.Set(reflect.New(t.Elem()))
+		return exactly(raw, v.Elem())
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && len(raw) > 0 && raw[0] == '[':
 		var items []json.RawMessage
 		_ = json.Unmarshal(raw, &items) // it is valid
-		for _, item := range items {
-			parts = append(parts, exact(item, t.Elem()))
-		}
-		return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]"))
-	case t.Kind() == reflect.Struct && isObject(raw):
-		members := split(raw)
-		for field := range t.Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if value, ok := members[name]; ok {
-				parts = append(parts, slices.Concat(quote(name), []byte(":"), exact(value, field.Type)))
+		v.Set(reflect.MakeSlice(t, len(items), len(items)))
+		for i, item := range items {
+			if err := exactly(item, v.Index(i)); err != nil {
+				return err
 			}
 		}
-		return slices.Concat([]byte("{"), bytes.Join(parts, []byte(",")), []byte("}"))
+		return nil
+	case t.Kind() == reflect.Struct && isObject(raw):
+		members := split(raw)
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			value, ok := members[name]
+			if !ok || name == "" || name == "-" {
+				continue
+			}
+			if err := exactly(value, v.Field(i)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
 	}
-	return raw
+	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
 // salvagePlain makes out what it can of an event that cannot be read: its kind, so
@@ -131,10 +136,11 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var bad error
 	if strings.HasPrefix(stdout, "{") {
 		raw := json.RawMessage(stdout)
-		if json.Valid(raw) {
-			raw = exact(raw, reflect.TypeFor[grapnel.Outcome]())
+		err := json.Unmarshal(raw, new(json.RawMessage))
+		if err == nil {
+			err = exactly(raw, reflect.ValueOf(&o).Elem())
 		}
-		if err := json.Unmarshal(raw, &o); err != nil {
+		if err != nil {
 			o, bad = grapnel.Outcome{}, fmt.Errorf("cannot read its answer: %w", err)
 		}
 	}

@@ -43,6 +43,7 @@ type Setup struct {
 	// Of ShapePlugin it is empty: see package install, directory shim.
 	Entry string
 
+	Tops []string      // members that the top may have; one more voids the file. Empty = any
 	Top  string        // members, as JSON without braces, that the object at the top of a new file has beside the hooks
 	Unit time.Duration // of a timeout in an entry; 0 = entries have none
 
@@ -60,7 +61,7 @@ type Setup struct {
 	Over []string
 
 	Comments  bool // the agent's own parser takes comments
-	JSON5     bool // it reads more than comments: what cannot be edited is refused with what to write by hand
+	JSON5     bool // it reads more than comments, and what is more is not edited
 	Cuts      bool // it cuts out // and /* */ wherever they stand, in strings too: they void the file
 	Vars      bool // it replaces $NAME in the strings of the file
 	Fold      bool // it knows its events in any case, with underscores or without

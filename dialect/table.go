@@ -414,7 +414,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 				said = t.context
 			}
 		case "native":
-			if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == nativeKinds[p.arg] {
+			if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == typeNamed(p.arg) {
 				value = raw
 			}
 		case "message":
@@ -422,7 +422,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 		case "event":
 		case string(grapnel.FieldInput):
 			if changed {
-				value = asSent(at(split(ev.Native), inputMember(d, row)), t.change(grapnel.FieldInput))
+				value = t.change(grapnel.FieldInput)
 			}
 		default:
 			if f := grapnel.Field(p.word); !t.block {
@@ -447,8 +447,21 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 	return d.say(out)
 }
 
-// nativeKinds are the types of what only one agent understands.
-var nativeKinds = map[string]string{"string": "a string", "object": "an object", "list": "an array", "bool": "a boolean"}
+// typeNamed is what a type is called in a table, as kindOf says it; empty = there is none
+// of this name.
+func typeNamed(name string) string {
+	switch name {
+	case "string":
+		return "a string"
+	case "object":
+		return "an object"
+	case "list":
+		return "an array"
+	case "bool":
+		return "a boolean"
+	}
+	return ""
+}
 
 // say makes the reply of an answer: some of its members are not JSON.
 func (d *Dialect) say(out members) Reply {
@@ -486,18 +499,6 @@ func literal(is bool, word string) json.RawMessage {
 		return json.RawMessage(word)
 	}
 	return quote(word)
-}
-
-// inputMember is where the payload of an event has the input of its tool.
-func inputMember(d *Dialect, row *EventRow) string {
-	for _, table := range []string{row.In, d.In} {
-		for _, p := range each(table) {
-			if p.word == string(grapnel.FieldInput) {
-				return p.member
-			}
-		}
-	}
-	return "tool_input"
 }
 
 // asSent writes a changed input in the way in which the agent sent the original.
@@ -568,7 +569,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 				value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
 			case p.arg == "ms":
 				value = strconv.AppendInt(nil, now.Time.UnixMilli(), 10)
-			case p.arg == "text" || p.word == "tool.input" && asSent(at(split(ev.Native), p.member), value)[0] == '"':
+			case p.arg == "text" || own && p.word == "tool.input" && asSent(at(split(ev.Native), p.member), value)[0] == '"':
 				value = quote(string(value))
 			}
 			m.put(p.member, value)

@@ -112,7 +112,7 @@ func checkOut(table string, contract *grapnel.Contract, finished bool) (errs []s
 				bad("has a member and nothing to write there, or the reverse")
 			}
 		case "native":
-			if p.member == "" || nativeKinds[p.arg] == "" {
+			if p.member == "" || typeNamed(p.arg) == "" {
 				bad("has no member, or no type")
 			}
 		case "change":

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Facts of tools, in the words of the tables.
+// Facts of tools, in the words of the tables. Each is one literal: the compiler then lays
+// the tables out as data, and a hook that starts has nothing to make. For the same reason
+// no table of this package is a map, or calls what is more than a literal.
 
 func commandAt(at string) grapnel.Fact {
 	return grapnel.Fact{Field: grapnel.FieldCommand, At: at}
@@ -22,11 +25,10 @@ func writesAt(at string) grapnel.Fact {
 	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite}
 }
 
-// patchAt is a patch: its text is content, and the files that it names are written.
-func patchAt(at string) []grapnel.Fact {
-	paths := writesAt(at)
-	paths.Form = grapnel.FormPatch
-	return []grapnel.Fact{paths, contentAt(at)}
+// patchAt is a patch: the files that it names are written. Its text is content, which is
+// another fact.
+func patchAt(at string) grapnel.Fact {
+	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite, Form: grapnel.FormPatch}
 }
 
 func urlAt(at string) grapnel.Fact {
@@ -126,6 +128,28 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 		}
 	}
 	return class, facts
+}
+
+// judgeable reports what no guard of a call that is yet to come could see: a command, or
+// a file to be written, that is no text.
+func judgeable(t *grapnel.Tool) error {
+	switch {
+	case t == nil:
+		return nil
+	case t.Class == grapnel.ClassShell && len(t.Commands) == 0:
+	case (t.Class == grapnel.ClassWrite || t.Class == grapnel.ClassEdit) && len(t.Paths) == 0:
+	default: // there is something to see, and the input may be long
+		return nil
+	}
+	input := split(t.Input)
+	for _, fact := range t.Facts {
+		name := strings.TrimPrefix(fact.At, "/")
+		raw := present(input[name])
+		if _, isText := unquote(raw); raw != nil && !isText && (fact.Field == grapnel.FieldCommand || fact.Use == grapnel.UseWrite) {
+			return fmt.Errorf("%s in the input of %s is %s, not a string", name, t.Name, kindOf(raw))
+		}
+	}
+	return nil
 }
 
 // readInput returns a tool's input as an object. Some agents send it as a string

@@ -203,6 +203,14 @@ func (r *ToolRow) like() string { return cmp.Or(r.Like, r.Native) }
 // not nil when the tables name both as doing the same; otherwise the class and what
 // is known of the input decide, and there may be no counterpart at all.
 func counterpart(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
+	row, own = nearest(t, from, to)
+	if row != nil && row.As != "" {
+		row = toolNamed(to, row.As)
+	}
+	return row, own
+}
+
+func nearest(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
 	name := t.Name
 	if own = toolNamed(from, t.Name); own != nil {
 		name = own.like()
@@ -552,7 +560,7 @@ func said(output json.RawMessage) string {
 		return strings.Join(texts, "\n")
 	}
 	about := split(output)
-	for _, name := range []string{"llmContent", "stdout", "content", "text", "message"} {
+	for _, name := range []string{"llmContent", "stdout", "content", "text", "message", "output", "textResultForLlm"} {
 		if raw := about[name]; raw != nil && raw[0] != '{' {
 			if s := said(raw); s != "" {
 				return s

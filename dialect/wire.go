@@ -79,7 +79,7 @@ func ReadMessage(line []byte) (*Message, error) {
 	}
 	if raw := top["reply"]; isObject(raw) && json.Valid(raw) {
 		m.Reply = &WireReply{}
-		if err := json.Unmarshal(exact(raw, reflect.TypeFor[WireReply]()), m.Reply); err != nil {
+		if err := exactly(raw, reflect.ValueOf(m.Reply).Elem()); err != nil {
 			return m, fmt.Errorf("cannot read its reply: %w", err)
 		}
 	}
@@ -99,7 +99,7 @@ func ReadMessage(line []byte) (*Message, error) {
 	case m.Type != TypeHello:
 		return m, nil
 	}
-	err := json.Unmarshal(exact(line, reflect.TypeFor[Message]()), m)
+	err := exactly(line, reflect.ValueOf(m).Elem())
 	if err == nil && (m.Version < 1 || m.Version > PlainVersion) {
 		err = fmt.Errorf("version %d of the plain dialect, want %d", m.Version, PlainVersion)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/shim"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -243,25 +245,60 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	}
 	const command = "/path/to/grapnel-hook"
 	installed := install.Hook{Program: command, ID: "TOKEN"}.Command(*a, "EVENT")
+	setup := a.Setup
+	plugin := setup.Shape == dialect.ShapePlugin
+	place := "settings"
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		place = "directory of hooks"
+	case plugin && len(setup.Edits) == 0:
+		place = "plugin"
+	case setup.Own:
+		place = "file of hooks"
+	}
 	rows := [][]string{
 		{"name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", "))},
-		{"settings, `--scope user`", file(install.User, nil)},
-		{"settings, `--scope project`", file(install.Project, nil)},
-		{"settings, `--scope managed`", file(install.Managed, nil)},
-		{"comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[a.Setup.Comments]},
-		{"the command in them", code(installed)},
-		{"how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout)},
+		{place + ", `--scope user`", file(install.User, nil)},
+		{place + ", `--scope project`", file(install.Project, nil)},
+		{place + ", `--scope managed`", file(install.Managed, nil)},
+	}
+	add := func(what, is string) { rows = append(rows, []string{what, is}) }
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		add("the files in it", "one program per event, under the first name that is free: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
+	case plugin && len(setup.Edits) == 0 || setup.Own:
+		add("what else is in it", "nothing: it is written and removed as a whole")
+	default:
+		add("comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[setup.Comments])
+	}
+	if plugin {
+		if len(setup.Edits) > 0 {
+			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
+		}
+		add("what the plugin starts", code(command+" "+a.Name+" --id TOKEN --serve"))
+		add("how long the plugin waits", deadline(t, a.Name))
+	} else {
+		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
+		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
+			add("how long the agent waits", "it cannot be told; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
+		} else if setup.Unit != 0 {
+			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
+		}
 	}
 	if moved := a.Setup.MovedBy; moved != "" {
 		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
 	}
 	for _, ev := range a.Events {
 		if ev.Wait > 0 {
-			rows = append(rows, []string{"the same at `" + ev.Native + "`", fmt.Sprintf("%v", ev.Wait)})
+			what := "the same at " + code(ev.Native)
+			if plugin || setup.Unit == 0 {
+				what = "how long the agent waits at " + code(ev.Native)
+			}
+			add(what, fmt.Sprintf("%v", ev.Wait))
 		}
 	}
 	failClosed := "cannot be told: it goes on without an answer"
-	if strings.Contains(a.Setup.Entry, "$closed") {
+	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
 		var names []string
 		for _, ev := range a.Events {
 			if ev.Closed {
@@ -274,6 +311,23 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		}
 	}
 	return table([]string{"what", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
+}
+
+// deadline is how long the plugin of an agent waits for grapnel-hook, as the plugin says.
+func deadline(t *testing.T, agent string) string {
+	t.Helper()
+	files, _ := shim.Files(agent, shim.Options{})
+	for _, text := range files {
+		if found := regexp.MustCompile(`const DEADLINE = (\d+)`).FindSubmatch(text); found != nil {
+			wait, err := time.ParseDuration(string(found[1]) + "ms")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return wait.String()
+		}
+	}
+	t.Fatalf("the plugin of %s has no deadline", agent)
+	return ""
 }
 
 func codes(words []string) []string {

@@ -33,8 +33,13 @@ const (
 	summaryBuiltin = "session-summary"
 )
 
-// defaultFiles is where the lines of a hook go that names no file.
-var defaultFiles = map[string]string{auditBuiltin: "audit.jsonl", loggingBuiltin: "logging.log"}
+// defaultFile is where the lines of a hook go that names no file.
+func defaultFile(builtin string) string {
+	if builtin == auditBuiltin {
+		return "audit.jsonl"
+	}
+	return "logging.log"
+}
 
 // builtin reads a `builtin:` into a hook.
 func (p *fileParser) builtin(n *yaml.Node, h *Hook) {
@@ -130,7 +135,7 @@ func logLine(ev *grapnel.Event, tag string) []byte {
 
 // linesOf is where the lines of an audit or a log go.
 func (p *Policy) linesOf(b *Builtin, source grapnel.Source) (func([]byte) error, error) {
-	dir, name := p.State, defaultFiles[b.Name]
+	dir, name := p.State, defaultFile(b.Name)
 	switch {
 	case b.File != "":
 		var err error

@@ -328,36 +328,37 @@ var (
 	object   = shape{"an object", func(n *yaml.Node) bool { return n.Kind == yaml.Map }}
 )
 
-// shapes has every field that hooks can change. Those that are objects, or may be, have
-// places inside of them.
-var shapes = map[grapnel.Field]shape{
-	grapnel.FieldPrompt:   text,
-	grapnel.FieldSystem:   text,
-	grapnel.FieldModel:    text,
-	grapnel.FieldRequest:  object,
-	grapnel.FieldResponse: anything,
-	grapnel.FieldTools: {"a list of names of tools", func(n *yaml.Node) bool {
-		return n.Kind == yaml.List && !slices.ContainsFunc(n.Items, func(item *yaml.Node) bool { return item.Kind != yaml.String })
-	}},
-	grapnel.FieldMode:   {"auto, any or none", func(n *yaml.Node) bool { return slices.Contains([]string{"auto", "any", "none"}, n.Text) }},
-	grapnel.FieldInput:  object,
-	grapnel.FieldOutput: anything,
-	grapnel.FieldNext: {"a call, {name: ..., input: {...}}", func(n *yaml.Node) bool {
-		name, input := n.Get("name"), n.Get("input")
-		return name != nil && text.fits(name) && (input == nil || object.fits(input))
-	}},
-	grapnel.FieldMessage: anything,
-	grapnel.FieldText:    text,
-	grapnel.FieldSummary: text,
-	grapnel.FieldClear:   {"true or false", func(n *yaml.Node) bool { return n.Kind == yaml.Bool }},
-	grapnel.FieldAnswer: {"an answer, {action: accept, content: {...}}", func(n *yaml.Node) bool {
-		action := n.Get("action")
-		return action != nil && slices.Contains([]string{"accept", "decline", "cancel"}, action.Text)
-	}},
-	grapnel.FieldCommand: text,
-	grapnel.FieldPath:    text,
-	grapnel.FieldURL:     text,
-	grapnel.FieldContent: text,
+// shapeOf is what a field that hooks can change has to be. Those that are objects, or may
+// be, have places inside of them.
+func shapeOf(field grapnel.Field) (s shape, known bool) {
+	switch field {
+	case grapnel.FieldPrompt, grapnel.FieldSystem, grapnel.FieldModel, grapnel.FieldText, grapnel.FieldSummary,
+		grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent:
+		return text, true
+	case grapnel.FieldRequest, grapnel.FieldInput:
+		return object, true
+	case grapnel.FieldResponse, grapnel.FieldOutput, grapnel.FieldMessage:
+		return anything, true
+	case grapnel.FieldTools:
+		return shape{"a list of names of tools", func(n *yaml.Node) bool {
+			return n.Kind == yaml.List && !slices.ContainsFunc(n.Items, func(item *yaml.Node) bool { return item.Kind != yaml.String })
+		}}, true
+	case grapnel.FieldMode:
+		return shape{"auto, any or none", func(n *yaml.Node) bool { return slices.Contains([]string{"auto", "any", "none"}, n.Text) }}, true
+	case grapnel.FieldNext:
+		return shape{"a call, {name: ..., input: {...}}", func(n *yaml.Node) bool {
+			name, input := n.Get("name"), n.Get("input")
+			return name != nil && text.fits(name) && (input == nil || object.fits(input))
+		}}, true
+	case grapnel.FieldClear:
+		return shape{"true or false", func(n *yaml.Node) bool { return n.Kind == yaml.Bool }}, true
+	case grapnel.FieldAnswer:
+		return shape{"an answer, {action: accept, content: {...}}", func(n *yaml.Node) bool {
+			action := n.Get("action")
+			return action != nil && slices.Contains([]string{"accept", "decline", "cancel"}, action.Text)
+		}}, true
+	}
+	return shape{}, false
 }
 
 // hasPlaces lists the fields that hold objects.
@@ -384,7 +385,7 @@ func (p *fileParser) set(h *Hook, n *yaml.Node) {
 			h.Places = append(h.Places, Place{field, path, pair.Value.JSON()})
 			continue
 		}
-		if s, known := shapes[field]; known && !s.fits(pair.Value) {
+		if s, known := shapeOf(field); known && !s.fits(pair.Value) {
 			hint := ""
 			if s.what == text.what && (pair.Value.Kind == yaml.Number || pair.Value.Kind == yaml.Bool) {
 				hint = "write it in quotes"
@@ -437,7 +438,8 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 		if i := slices.IndexFunc(known, func(f grapnel.Field) bool {
 			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)
 		}); i >= 0 {
-			hint = fmt.Sprintf("%s is %s, and nothing lies inside of it", known[i], shapes[known[i]].what)
+			s, _ := shapeOf(known[i])
+			hint = fmt.Sprintf("%s is %s, and nothing lies inside of it", known[i], s.what)
 		}
 		p.fail(n, hint, "unknown field %q", n.Text)
 	}

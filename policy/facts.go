@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -196,8 +197,8 @@ func (f *facts) find(p command, least shell.Answer) (*shell.Command, bool) {
 	return nil, false
 }
 
-// findPaths are the paths that a call names, and those that its shell lines
-// redirect from and to.
+// findPaths are the paths that a call names, and those that its shell lines redirect
+// from and to or patch.
 func (f *facts) findPaths() []string {
 	if f.ev.Tool == nil {
 		return nil
@@ -212,17 +213,44 @@ func (f *facts) findPaths() []string {
 		}
 	}
 	for i, line := range f.ev.Tool.Commands {
-		if strings.ContainsAny(line, "<>") {
-			names = append(names, redirected(f.scripts()[i])...)
+		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // the last two are in patches
+			script := f.scripts()[i]
+			names = append(names, redirected(script, patched(script, line))...)
 		}
 	}
 	return names
 }
 
-// redirected lists the files that a script redirects from and to, also as seen from
-// the directories that it changes into.
-func redirected(script *shell.Script) []string {
-	files := slices.Concat(script.Reads, script.Writes)
+// patched lists the files that the patches in a line name, if one of its commands applies
+// patches: Codex takes apply_patch, with a here-document, for a call of its tool. Which
+// text is whose input is not asked; in lines of other programs a patch is a mention.
+func patched(script *shell.Script, line string) []string {
+	applies := func(c shell.Command) bool {
+		return c.Name == "apply_patch" || c.Name == "applypatch" || c.Name == "patch" ||
+			c.Name == "git" && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "apply" || w.Text == "am" })
+	}
+	if !slices.ContainsFunc(script.Commands, applies) {
+		return nil
+	}
+	for i := range script.Commands {
+		for _, w := range script.Commands[i].Args {
+			line += "\n" + w.Text // quotes are folded in it
+		}
+	}
+	text, _ := json.Marshal(line) // a string is always JSON
+	patch := grapnel.Tool{Input: text, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, Form: grapnel.FormPatch, Use: grapnel.UseWrite}}}
+	patch.Derive()
+	var names []string
+	for _, p := range patch.Paths {
+		names = append(names, p.Path)
+	}
+	return names
+}
+
+// redirected lists the files that a script redirects from and to, and others that it
+// names, also as seen from the directories that it changes into.
+func redirected(script *shell.Script, others []string) []string {
+	files := slices.Concat(script.Reads, script.Writes, others)
 	names := slices.Clone(files)
 	for _, dir := range entered(script) {
 		for _, name := range files {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path"
 	"path/filepath"
@@ -187,12 +186,23 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *jsonNode) 
 	}
 }
 
-// claudeElsewhere says what becomes of handlers that are no commands.
-var claudeElsewhere = map[string]string{
-	"http":     "waits for the answer of a server",
-	"mcp_tool": "calls a tool of an MCP server that Claude Code is connected to",
-	"prompt":   "asks a model",
-	"agent":    "asks an agent",
+// claudeKinds are the kinds of handlers.
+var claudeKinds = []string{"agent", "http", "mcp_tool", "prompt", "command"}
+
+// claudeElsewhere says what becomes of a handler that is no command; empty = there is no
+// such kind.
+func claudeElsewhere(kind string) string {
+	switch kind {
+	case "http":
+		return "waits for the answer of a server"
+	case "mcp_tool":
+		return "calls a tool of an MCP server that Claude Code is connected to"
+	case "prompt":
+		return "asks a model"
+	case "agent":
+		return "asks an agent"
+	}
+	return ""
 }
 
 func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, group *claudeMatcher) {
@@ -204,11 +214,11 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, gr
 	case !kind.is(jsonText):
 		r.fail(n, at, `write "type": "command"`, "has no type")
 		return
-	case claudeElsewhere[kind.text] != "":
-		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.text, claudeElsewhere[kind.text])
+	case claudeElsewhere(kind.text) != "":
+		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.text, claudeElsewhere(kind.text))
 		return
 	case kind.text != "command":
-		r.fail(kind, at+".type", didYouMean(kind.text, append(slices.Sorted(maps.Keys(claudeElsewhere)), "command")), "%q is no type of hook", kind.text)
+		r.fail(kind, at+".type", didYouMean(kind.text, claudeKinds), "%q is no type of hook", kind.text)
 		return
 	case !line.is(jsonText) || strings.TrimSpace(line.text) == "":
 		r.fail(n, at, "", "has no command")
@@ -360,18 +370,21 @@ func quoteArgs(words []string, variable string) string {
 	return "exec " + strings.Join(quoted, " ")
 }
 
-// claudeTimeouts are the events whose hooks have less time than others.
-var claudeTimeouts = map[string]time.Duration{
-	"UserPromptSubmit": 30 * time.Second, "MessageDisplay": 10 * time.Second, "SessionEnd": 1500 * time.Millisecond,
+// claudeTimeout is how long the hooks of an event have that name no time.
+func claudeTimeout(event string) time.Duration {
+	switch event {
+	case "UserPromptSubmit":
+		return 30 * time.Second
+	case "MessageDisplay":
+		return 10 * time.Second
+	case "SessionEnd":
+		return 1500 * time.Millisecond
+	}
+	return 600 * time.Second
 }
 
-const claudeTimeout = 600 * time.Second
-
 func (r *claudeReader) seconds(row *dialect.EventRow, n *jsonNode, at string) Duration {
-	usual := claudeTimeout
-	if less := claudeTimeouts[row.Native]; less > 0 {
-		usual = less
-	}
+	usual := claudeTimeout(row.Native)
 	t := n.get("timeout")
 	if t == nil {
 		return Duration(usual)
@@ -602,11 +615,15 @@ type claudeRule struct {
 	line   *regexp.Regexp // of a shell's commands; nil = any
 }
 
-// claudeFamilies are the tools that a rule on paths is about.
-var claudeFamilies = map[string][]string{
-	"Edit":  {"Edit", "MultiEdit", "NotebookEdit", "Write"},
-	"Write": {"Edit", "MultiEdit", "NotebookEdit", "Write"},
-	"Read":  {"Read", "NotebookRead", "Glob", "Grep", "LS"},
+// claudeFamily lists the tools that a rule on paths is about; nil = it is no such rule.
+func claudeFamily(name string) []string {
+	switch name {
+	case "Edit", "Write":
+		return []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
+	case "Read":
+		return []string{"Read", "NotebookRead", "Glob", "Grep", "LS"}
+	}
+	return nil
 }
 
 // newClaudeRule reads Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
@@ -628,8 +645,8 @@ func newClaudeRule(n *jsonNode) (*claudeRule, error) {
 		rule.line = claudeLine(about)
 	case name == "WebFetch" && isDomain && domain != "":
 		rule.domain = strings.ToLower(domain)
-	case claudeFamilies[name] != nil && claudePaths(about) != nil:
-		rule.family, rule.paths = claudeFamilies[name], claudePaths(about)
+	case claudeFamily(name) != nil && claudePaths(about) != nil:
+		rule.family, rule.paths = claudeFamily(name), claudePaths(about)
 	default:
 		return nil, fmt.Errorf("%q is a rule that Grapnel cannot follow: it knows those of tools, shell commands, paths and domains", n.text)
 	}

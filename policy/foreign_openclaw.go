@@ -183,7 +183,7 @@ func (r *openclawReader) entry(at, event string, n *jsonNode) {
 	}
 	h := foreignHook{
 		Hook: Hook{
-			On: slices.Clone(ev.on), Timeout: Duration(openclawTimeouts[ev.answers]), Priority: r.priority(n, at), Run: &Command{Async: !ev.answers},
+			On: slices.Clone(ev.on), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &Command{Async: !ev.answers},
 		},
 		at: at, sequential: ev.answers,
 	}
@@ -227,8 +227,13 @@ func (r *openclawReader) entry(at, event string, n *jsonNode) {
 	r.add(n, h)
 }
 
-// openclawTimeouts are for handlers that name none, by whether what they say counts.
-var openclawTimeouts = map[bool]time.Duration{true: 15 * time.Second, false: 30 * time.Second}
+// openclawTimeout is for a handler that names none, by whether what it says counts.
+func openclawTimeout(answers bool) Duration {
+	if answers {
+		return Duration(15 * time.Second)
+	}
+	return Duration(30 * time.Second)
+}
 
 const openclawMaxTimeout = 600_000
 
@@ -268,10 +273,23 @@ func (r *openclawReader) priority(n *jsonNode, at string) *int {
 	return &ours
 }
 
-// openclawTools are OpenClaw's tools, by what others have of the kind.
-var openclawTools = map[string]grapnel.Class{
-	"exec": grapnel.ClassShell, "read": grapnel.ClassRead, "write": grapnel.ClassWrite, "edit": grapnel.ClassEdit, "apply_patch": grapnel.ClassEdit,
-	"web_fetch": grapnel.ClassFetch, "web_search": grapnel.ClassFetch, "sessions_spawn": grapnel.ClassTask,
+// openclawTool is what others have of the kind of OpenClaw's tool; empty = nothing.
+func openclawTool(name string) grapnel.Class {
+	switch name {
+	case "exec":
+		return grapnel.ClassShell
+	case "read":
+		return grapnel.ClassRead
+	case "write":
+		return grapnel.ClassWrite
+	case "edit", "apply_patch":
+		return grapnel.ClassEdit
+	case "web_fetch", "web_search":
+		return grapnel.ClassFetch
+	case "sessions_spawn":
+		return grapnel.ClassTask
+	}
+	return ""
 }
 
 // match reads the list of tools that a handler is meant for, nil for all. Without ok it
@@ -297,7 +315,7 @@ func (r *openclawReader) match(n *jsonNode, at string, ev *openclawEvent) (m *Ma
 		}
 		if server, of, isMCP := strings.Cut(name, "__"); isMCP {
 			m.Tool = append(m.Tool, "mcp__"+server+"__"+of)
-		} else if class := openclawTools[name]; class != "" && string(class) != name {
+		} else if class := openclawTool(name); class != "" && string(class) != name {
 			m.Tool = append(m.Tool, string(class))
 		}
 		m.Tool = append(m.Tool, name)

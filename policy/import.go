@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -274,15 +275,18 @@ func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
 	return hooks, lost
 }
 
-// plain are texts that mean themselves in YAML, wherever they stand.
-var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*$`)
+// plain are texts that mean themselves in YAML, wherever they stand. It is made when it is
+// asked for, since each start of a hook would pay for it.
+var plain = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*$`)
+})
 
 func scalar(text string) string {
 	switch strings.ToLower(text) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
 		return quoted(text)
 	}
-	if plain.MatchString(text) {
+	if plain().MatchString(text) {
 		return text
 	}
 	return quoted(text)

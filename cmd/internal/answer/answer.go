@@ -246,6 +246,9 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	}
 	defer func() { _ = sp.Close() }() // others follow where events are served
 	got := dialect.Receive(d, input)
+	if got.Event.Time.IsZero() { // few agents say when; hooks of Gemini CLI, for one, are always told
+		got.Event.Time = time.Now()
+	}
 	dirs := place.Dirs(got.Event, true)
 	once := hold(sp, got, inv)
 	defer once.close()

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,6 +196,37 @@ func TestServedPolicyChanges(t *testing.T) {
 		}
 	}
 	s.end()
+}
+
+// Two agents at once, each with one that serves, share a root: what they are asked counts
+// for one limit, and each event leaves one Record.
+func TestServedTwo(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, "version: 1\nhooks:\n  - {name: few, on: tool.before, limit: {count: 10, per: 1h, by: session}}\n")
+	var wg sync.WaitGroup
+	var blocked atomic.Int32
+	for name := range 2 {
+		s := startServe(t, "claude-code", "--root", root)
+		wg.Go(func() {
+			for i := range 15 {
+				s.write(`{"type":"event","id":"%d","event":{"hook_event_name":"PreToolUse","session_id":"s","tool_use_id":"%d-%d","tool_name":"Bash","tool_input":{"command":"ls"}}}`, i, name, i)
+				text, err := s.lines.ReadString('\n')
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if strings.Contains(text, "is reached") {
+					blocked.Add(1)
+				}
+			}
+			_ = s.in.Close()
+			<-s.exit
+		})
+	}
+	wg.Wait()
+	if n, records := blocked.Load(), len(recorded(t, root)); n != 20 || records != 30 {
+		t.Errorf("%d of 30 were blocked, with %d Records; want 20 and 30", n, records)
+	}
 }
 
 // Lines that are no question are passed over, and one that cannot be read is answered as
