@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -148,6 +149,11 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	} else {
 		perm = old.Mode().Perm()
 	}
+	defer func() {
+		if err != nil && old == nil {
+			removeDirs(c.Made.Dirs)
+		}
+	}()
 	// Not os.CreateTemp: a new file shall get what the umask leaves of perm.
 	name := filepath.Join(dir, ".grapnel-"+rand.Text()[:12]+".tmp")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -195,12 +201,33 @@ func remove(c *Change, target string) error {
 	if err := os.Remove(target); err != nil {
 		return err
 	}
-	for _, dir := range slices.Backward(c.Made.Dirs) {
-		if os.Remove(dir) != nil { // not empty, or gone
-			break
+	removeDirs(c.Made.Dirs)
+	return nil
+}
+
+// removeDirs removes directories that were made, as far as they hold nothing.
+func removeDirs(made []string) {
+	for _, dir := range slices.Backward(made) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return // it holds something
 		}
 	}
-	return nil
+}
+
+var leftBehind = regexp.MustCompile(`^\.grapnel-[A-Z2-7]{12}\.tmp$`)
+
+// sweep removes what an installation that was killed has left of replace in a
+// directory. Another that is at work there, under another lock, fails and says so.
+func sweep(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // it is not there
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && leftBehind.MatchString(e.Name()) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // missingDirs lists the directories above a file that do not exist, outermost

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -152,7 +153,11 @@ func (c *container) texts(key string) []string {
 // and what could not be edited without a guess.
 func parse(a Agent, file string, data []byte) (*document, error) {
 	d := &document{agent: a, file: file, data: data, seen: map[string]*container{}}
-	repair := "repair the file, then run the command again"
+	repair, comma := "repair the file, then run the command again", a.Title+" does not read the file"
+	if a.Setup.JSON5 {
+		comma = "Grapnel cannot edit what JSON does not have"
+		repair = fmt.Sprintf("%s may read this, and Grapnel edits JSON with comments only: write it so, then run the command again", a.Title)
+	}
 	if len(data) > maxSize {
 		return nil, &FileError{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxSize>>20), Hint: "this is hardly a settings file; move it away"}
 	}
@@ -184,7 +189,7 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 			continue
 		}
 		if last := c.items[len(c.items)-1]; last.value.AfterExtra != nil {
-			return nil, d.errorAt(last.end()+len(last.value.AfterExtra), fmt.Sprintf("a comma behind the last item: %s does not read the file", a.Title), "remove the comma, then run the command again")
+			return nil, d.errorAt(last.end()+len(last.value.AfterExtra), "a comma behind the last item: "+comma, "remove the comma, then run the command again")
 		}
 	}
 	if d.root = newObject(&root); d.root == nil {
@@ -537,14 +542,28 @@ func (a Agent) edits(e *dialect.Edit, it item) bool {
 	}
 	text := it.value.Value.(hujson.Literal).String()
 	if e.Value == "$dir" {
-		return strings.HasSuffix(strings.ReplaceAll(text, `\`, "/"), "/"+pluginDir(a))
+		rest, ok := a.inPlugin(text)
+		return ok && rest == ""
 	}
 	want, err := expand(e.Value, nil, false)
 	return err == nil && want == any(text)
 }
 
-// pluginDir is where a plugin lies, below the state directory.
-func pluginDir(a Agent) string { return "plugins/" + a.Name + "/grapnel" }
+// pluginDir is where a plugin lies, below the state directory: that of an installation
+// beside another of the same agent, whose settings a variable has moved, in a directory
+// by its token. The plugin holds the token.
+func pluginDir(a Agent, id string) string { return path.Join("plugins", a.Name, id, "grapnel") }
+
+// inPlugin reports whether a file lies in such a directory, or is one, and what of its
+// path is below it.
+func (a Agent) inPlugin(file string) (rest string, ok bool) {
+	_, after, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/")+"/", "/plugins/"+a.Name+"/")
+	first, rest, _ := strings.Cut(after, "/")
+	if first != "grapnel" {
+		first, rest, _ = strings.Cut(rest, "/")
+	}
+	return strings.TrimSuffix(rest, "/"), first == "grapnel"
+}
 
 // ours lists our own handlers in the order of the file.
 func ours(spots []spot) []handler {

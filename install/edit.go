@@ -95,9 +95,14 @@ func (d *document) indentAt(offset int) string {
 // ownLine reports whether only white space stands before the offset on its
 // line, and which.
 func (d *document) ownLine(offset int) (indent string, ok bool) {
-	start := bytes.LastIndexByte(d.data[:offset], '\n') + 1
-	before := d.data[start:offset]
-	return string(before), start > 0 && len(bytes.Trim(before, " \t")) == 0
+	start := offset // not back to the line's start: a file may be one long line
+	for start > 0 && (d.data[start-1] == ' ' || d.data[start-1] == '\t') {
+		start--
+	}
+	if start == 0 || d.data[start-1] != '\n' {
+		return "", false
+	}
+	return string(d.data[start:offset]), true
 }
 
 // A layout says how new items of a container are written.

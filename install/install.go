@@ -118,7 +118,7 @@ type Request struct {
 type Result struct {
 	Applied bool         `json:"applied"` // false after a dry run, a refusal, or if nothing had to be done
 	Files   []FileResult `json:"files"`
-	Notes   []string     `json:"notes,omitempty"`
+	Notes   []string     `json:"notes"`
 }
 
 // Changed reports whether any file changes.
@@ -132,13 +132,13 @@ type FileResult struct {
 	Scope   Scope    `json:"scope"`
 	File    string   `json:"file"`
 	Changed bool     `json:"changed"`
-	Created bool     `json:"created,omitempty"` // there was no file
-	Removed bool     `json:"removed,omitempty"` // there is none any more
-	ID      string   `json:"id,omitempty"`      // token of the installation
-	Events  []string `json:"events"`            // installed, or taken out
-	Diff    string   `json:"diff,omitempty"`
-	Backup  string   `json:"backup,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // what the person has to know or do
+	Created bool     `json:"created"` // there was no file
+	Removed bool     `json:"removed"` // there is none any more
+	ID      string   `json:"id"`      // token of the installation
+	Events  []string `json:"events"`  // installed, or taken out
+	Diff    string   `json:"diff"`
+	Backup  string   `json:"backup"`
+	Notes   []string `json:"notes"` // what the person has to know or do
 }
 
 // A job is one agent, of one scope, on its way through Install or Uninstall.
@@ -155,6 +155,20 @@ type job struct {
 }
 
 func (j *job) changed() bool { return slices.ContainsFunc(j.changes, (*Change).Changed) }
+
+// files are those of the job, and those that are recorded.
+func (j *job) files() []string {
+	var files []string
+	for _, c := range j.changes {
+		files = append(files, c.File)
+	}
+	if j.old != nil {
+		for _, f := range j.old.Files {
+			files = append(files, f.Path)
+		}
+	}
+	return files
+}
 
 func (j *job) installs() string { return filepath.Join(j.state, "installs") }
 
@@ -202,6 +216,7 @@ type session struct {
 	Request
 	recs []record.Record
 	res  Result
+	left []error // of Uninstall with All: why something is still installed
 }
 
 // Install puts entries into the settings of the agents and records what it did.
@@ -217,6 +232,13 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 	agents, err := s.agents()
 	if err != nil {
 		return nil, err
+	}
+	if len(s.Agents) > 0 { // before anything is written, the lock included
+		for _, a := range agents {
+			if _, err := a.Settings(s.Scope, s.base(s.Scope), s.Env); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := checkProgram(s.Program); err != nil {
 		return nil, err
@@ -242,7 +264,8 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 			}
 		}
 		if len(jobs) == 0 {
-			return nil, errors.Join(errs...)
+			// What is wrong with the request is wrong for all of them.
+			return nil, errors.Join(slices.CompactFunc(errs, func(a, b error) bool { return a.Error() == b.Error() })...)
 		}
 		return jobs, nil
 	}, s.writeInstall)
@@ -251,7 +274,9 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 // Uninstall takes the entries out again, with what was created for them, and
 // forgets the installations. Where nothing is installed nothing changes.
 //
-// The Result is valid also with an error that comes after planning.
+// The Result is valid also with an error that comes after planning. With All a file that
+// cannot be edited keeps nobody from taking Grapnel out of the others: what is left is in
+// the error, which comes last.
 func Uninstall(ctx context.Context, req Request) (*Result, error) {
 	s, err := begin(req)
 	if err != nil {
@@ -260,12 +285,16 @@ func Uninstall(ctx context.Context, req Request) (*Result, error) {
 	if len(s.Agents) == 0 && !s.All {
 		return nil, usagef("name the agents to uninstall from, or all of them with --all")
 	}
-	return s.run(ctx, s.planUninstall, s.writeUninstall)
+	res, err := s.run(ctx, s.planUninstall, s.writeUninstall)
+	if err == nil {
+		err = errors.Join(s.left...)
+	}
+	return res, err
 }
 
 // begin checks the request and fills in what was left empty.
 func begin(req Request) (*session, error) {
-	s := &session{Request: req}
+	s := &session{Request: req, res: Result{Files: []FileResult{}, Notes: []string{}}}
 	if s.Scope == "" {
 		s.Scope = User
 	}
@@ -437,7 +466,6 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 	if err != nil {
 		return nil, err
 	}
-	s.res.Files = []FileResult{}
 	pending := false
 	rows := make([]int, len(jobs)) // of the first file of each job
 	for i, j := range jobs {
@@ -450,7 +478,7 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 				Removed: c.Changed() && c.After == nil,
 				Events:  append([]string{}, c.Events...),
 				Diff:    c.Diff,
-				Notes:   c.Notes,
+				Notes:   append([]string{}, c.Notes...),
 			}
 			if k == len(j.changes)-1 {
 				f.Notes = append(f.Notes, j.notes...)
@@ -468,11 +496,17 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		}
 	}
 	for i, j := range jobs {
+		for _, file := range j.files() {
+			if target, _, err := resolve(file); err == nil {
+				sweep(filepath.Dir(target))
+			}
+		}
 		backups, err := write(j)
 		for k, backup := range backups {
 			s.res.Files[rows[i]+k].Backup = backup
 		}
 		if err != nil {
+			s.res.Files = s.res.Files[:rows[i]] // what was done
 			return &s.res, err
 		}
 		s.res.Applied = s.res.Applied || j.changed()
@@ -570,7 +604,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	}
 
 	w := Wanted{
-		Agent: a, File: file, Dir: filepath.Join(j.state, filepath.FromSlash(pluginDir(a))),
+		Agent: a, File: file, Dir: s.pluginDir(j, id),
 		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root},
 		Events: events, Timeout: s.Timeout, FailClosed: s.FailClosed,
 	}
@@ -594,6 +628,10 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		if s.Scope != User {
 			c.Perm, c.Exact = 0o644, s.Scope == Managed
 		}
+		if a.Setup.Shape == dialect.ShapeFiles { // programs
+			perm := cmp.Or(c.Perm, 0o600)
+			c.Perm = perm | perm&0o444>>2
+		}
 		if c.Before == nil {
 			dirs := append(missingDirs(c.File), c.Made.Dirs...)
 			slices.Sort(dirs) // puts a directory before what is in it
@@ -603,6 +641,29 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	j.notes = append(j.notes, s.surroundings(j)...)
 	j.rec = s.record(j, id, events)
 	return j, nil
+}
+
+// pluginDir is the directory of the plugin of an installation.
+func (s *session) pluginDir(j *job, id string) string {
+	if j.old != nil {
+		for _, f := range j.old.Files {
+			if _, ok := j.agent.inPlugin(f.Path); ok {
+				return filepath.Dir(f.Path)
+			}
+		}
+	}
+	dir := filepath.Join(j.state, filepath.FromSlash(pluginDir(j.agent, "")))
+	if s.owned(j, dir) {
+		dir = filepath.Join(j.state, filepath.FromSlash(pluginDir(j.agent, id)))
+	}
+	return dir
+}
+
+// owned reports whether another installation than that of the job has files in dir.
+func (s *session) owned(j *job, dir string) bool {
+	return slices.ContainsFunc(s.recs, func(r record.Record) bool {
+		return (j.old == nil || r.ID != j.old.ID) && slices.ContainsFunc(r.Files, func(f record.File) bool { return filepath.Dir(f.Path) == dir })
+	})
 }
 
 // made is what is recorded as made around a file; nil if nothing is recorded.
@@ -727,9 +788,12 @@ func (s *session) candidates(j *job) []string {
 			files = append(files, a.names(j.file, ev.Native)...)
 		}
 	case a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) > 0:
+		dir := filepath.Join(j.state, filepath.FromSlash(pluginDir(a, "")))
 		plugin, _ := shim.Files(a.Name, shim.Options{})
 		for name := range plugin {
-			files = append(files, filepath.Join(j.state, filepath.FromSlash(pluginDir(a)), filepath.FromSlash(name)))
+			if !s.owned(j, dir) { // else the settings of that one name it still
+				files = append(files, filepath.Join(dir, filepath.FromSlash(name)))
+			}
 		}
 	case a.Setup.Shape == dialect.ShapePlugin:
 		files = append(files, j.file)
@@ -850,14 +914,19 @@ func (s *session) planUninstall() ([]*job, error) {
 	if s.All && s.Scope != Managed {
 		s.noteManaged()
 	}
-	for _, j := range jobs {
-		if err := s.planRemove(j); err != nil {
-			return nil, err
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool {
+		err := s.planRemove(j)
+		if err != nil {
+			s.left = append(s.left, fmt.Errorf("%s is left as it is: %w", j.agent.Title, err))
 		}
+		return err != nil
+	})
+	if len(s.left) > 0 && !s.All {
+		return nil, errors.Join(s.left...)
 	}
 	if s.All { // nobody asked for those that have nothing
 		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.old == nil && !j.changed() })
-		if len(jobs) == 0 {
+		if len(jobs) == 0 && len(s.left) == 0 {
 			s.res.Notes = append(s.res.Notes, "nothing of Grapnel is installed here")
 		}
 	}
@@ -959,6 +1028,12 @@ func (s *session) writeUninstall(j *job) (backups []string, err error) {
 	}
 	if j.old != nil {
 		j.stale = append(j.stale, j.old.ID)
+		// One that was killed has removed a file, but not what was made around it.
+		for _, file := range append(j.files(), j.file) {
+			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && j.made(file) != nil {
+				removeDirs(j.made(file).Dirs)
+			}
+		}
 	}
 	err = s.forget(j, j.stale...)
 	// What is empty now was made for installations. It is no harm if it stays.

@@ -282,7 +282,8 @@ func TestResultIsJSON(t *testing.T) {
 	}
 	file, _ := json.Marshal(filepath.Join(m.home, ".claude", "settings.json"))
 	want := `{"applied":false,"files":[{"agent":"claude-code","scope":"user","file":` + string(file) +
-		`,"changed":false,"events":[],"notes":["nothing of Grapnel is in ` + strings.Trim(string(file), `"`) + `"]}]}`
+		`,"changed":false,"created":false,"removed":false,"id":"","events":[],"diff":"","backup":"","notes":["nothing of Grapnel is in ` +
+		strings.Trim(string(file), `"`) + `"]}],"notes":[]}`
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -798,5 +799,14 @@ func TestUninstallAllPassesBrokenFiles(t *testing.T) {
 	m.write(filepath.Join(m.home, ".claude", "settings.json"), "{ grapnel-hook")
 	if _, err := Uninstall(t.Context(), req); err == nil || !strings.Contains(err.Error(), "not valid JSON") {
 		t.Errorf("Uninstall: %v", err)
+	}
+	// One such file keeps nobody from taking Grapnel out of the others.
+	codex := m.install(m.request("codex")).Files[0].File
+	res, err := Uninstall(t.Context(), req)
+	if err == nil || !strings.Contains(err.Error(), "Claude Code is left as it is") || res == nil || !res.Applied {
+		t.Errorf("Uninstall: %+v, %v", res, err)
+	}
+	if _, err := os.Stat(codex); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", codex, err)
 	}
 }

@@ -48,6 +48,21 @@ func (d *document) notes(rel string) []string {
 	}
 	if rel == "" {
 		notes = append(notes, d.strictNotes()...)
+		notes = append(notes, d.topNotes()...)
+	}
+	return notes
+}
+
+// topNotes names what stands at the top of the file and voids it.
+func (d *document) topNotes() []string {
+	if d.root == nil || len(d.agent.Setup.Tops) == 0 {
+		return nil
+	}
+	var notes []string
+	for _, it := range d.root.items {
+		if !slices.Contains(d.agent.Setup.Tops, it.key) {
+			notes = append(notes, d.note(it.start, "%q may not stand here, so %s ignores the whole file, our entries included; take it out", it.key, d.agent.Title))
+		}
 	}
 	return notes
 }

@@ -3,7 +3,6 @@ package install
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -71,16 +70,6 @@ func Plan(w Wanted) (*Change, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	c, err := w.plan()
-	if at, ok := errors.AsType[*FileError](err); ok && w.Agent.Setup.JSON5 {
-		if lines, herr := w.byHand(); herr == nil {
-			at.Hint = fmt.Sprintf("%s may read this, and Grapnel cannot edit it: add by hand %s", w.Agent.Title, lines)
-		}
-	}
-	return c, err
-}
-
-func (w Wanted) plan() (*Change, error) {
 	d, err := parse(w.Agent, w.File, w.Current)
 	if err != nil {
 		return nil, err
@@ -156,21 +145,6 @@ func (w Wanted) plan() (*Change, error) {
 
 func cannotClose(a Agent) string {
 	return fmt.Sprintf("%s cannot be told to fail closed: it goes on when %s does not answer in time", a.Title, hookProgram)
-}
-
-// byHand is what would be written into an empty file, on one line.
-func (w Wanted) byHand() (string, error) {
-	w.Current, w.Made = nil, nil
-	c, err := w.plan()
-	if err != nil {
-		return "", err
-	}
-	v, err := hujson.Parse(c.After)
-	if err != nil {
-		return "", err
-	}
-	v.Minimize()
-	return string(v.Pack()), nil
 }
 
 // PlanRemove says how to take our entries out of a settings file, and what was

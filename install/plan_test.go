@@ -41,7 +41,7 @@ func wanted(t testing.TB, agent string, events ...string) Wanted {
 	t.Helper()
 	a := agentNamed(t, agent)
 	return Wanted{
-		Agent: a, File: "settings.json", Dir: "/s/" + pluginDir(a),
+		Agent: a, File: "settings.json", Dir: "/s/" + pluginDir(a, ""),
 		Hook:   Hook{Program: "/opt/grapnel-hook", ID: tokenA},
 		Events: events, Timeout: time.Minute,
 	}

@@ -224,7 +224,7 @@ func drawWanted(w writer, label string) Wanted {
 		Events:     rapid.Permutation(names).Draw(w.T, label+" which")[:n],
 		Timeout:    time.Duration(rapid.IntRange(1, 90).Draw(w.T, label+" timeout")) * time.Second,
 		FailClosed: w.chance(label+" closed", 50),
-		Dir:        w.pick(label+" directory", "/s/", "/t/") + pluginDir(w.agent),
+		Dir:        w.pick(label+" directory", "/s/", "/t/") + pluginDir(w.agent, ""),
 	}
 }
 

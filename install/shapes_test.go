@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -394,12 +395,13 @@ func TestFold(t *testing.T) {
 func TestShapesRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ agent, text, want string }{
-		"a comment in a string":     {"flat", `{"version": 1, "a": "http://x"}`, `settings.json:1:21: a string with // or /* in it: The flat takes that for a comment`},
-		"a comment begins there":    {"flat", "{\"version\": 1,\n\"/*\": 1}", `settings.json:2:1: a string with // or /* in it`},
-		"hooks without a version":   {"flat", `{"hooks": {"PreToolUse": [{"command": "x"}]}}`, `settings.json:1:1: the file has hooks but no "version", so The flat ignores all of it; add {"version": 1}`},
-		"a list that is none":       {"listed", `{"version": "v1", "hooks": {}}`, `settings.json:1:28: "hooks" is not a list`},
-		"plugins are a list":        {"plugged", `{"plugins": []}`, `settings.json:1:13: "plugins" is not an object`},
-		"JSON5, and what is to add": {"plugged", `{plugins: {}}`, `add by hand {"plugins":{"load":{"paths":["/s/plugins/plugged/grapnel"]},"entries":{"grapnel":{"enabled":true,`},
+		"a comment in a string":   {"flat", `{"version": 1, "a": "http://x"}`, `settings.json:1:21: a string with // or /* in it: The flat takes that for a comment`},
+		"a comment begins there":  {"flat", "{\"version\": 1,\n\"/*\": 1}", `settings.json:2:1: a string with // or /* in it`},
+		"hooks without a version": {"flat", `{"hooks": {"PreToolUse": [{"command": "x"}]}}`, `settings.json:1:1: the file has hooks but no "version", so The flat ignores all of it; add {"version": 1}`},
+		"a list that is none":     {"listed", `{"version": "v1", "hooks": {}}`, `settings.json:1:28: "hooks" is not a list`},
+		"plugins are a list":      {"plugged", `{"plugins": []}`, `settings.json:1:13: "plugins" is not an object`},
+		"JSON5":                   {"plugged", `{plugins: {}}`, `settings.json:1:2: not valid JSON: invalid literal; The plugged may read this, and Grapnel edits JSON with comments only: write it so`},
+		"a comma of JSON5":        {"plugged", `{"a": 1,}`, `settings.json:1:8: a comma behind the last item: Grapnel cannot edit what JSON does not have; remove the comma`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -636,5 +638,147 @@ func TestOldRecord(t *testing.T) {
 	m.uninstall(m.request("claude"))
 	if got := m.read(file); got != `{"hooks": { }}` || len(m.records()) != 0 {
 		t.Errorf("got %s, records %v", got, m.records())
+	}
+}
+
+// Whoever installs into a file that Codex throws away is told of it.
+func TestTops(t *testing.T) {
+	t.Parallel()
+	w := wanted(t, "codex", "PreToolUse")
+	w.Current = []byte("{\n  \"description\": \"x\",\n  \"theme\": 1\n}\n")
+	c, err := Plan(w)
+	if err != nil || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], `settings.json:3: "theme" may not stand here, so Codex CLI ignores the whole file`) {
+		t.Errorf("got %v, %v", c, err)
+	}
+}
+
+// A file of one long line is edited in a time that grows with its length, and not with
+// the square of it: twice the length took a minute.
+func TestManyMembers(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&b, `"k%d":%d,`, i, i)
+	}
+	w := wanted(t, "claude-code", "PreToolUse")
+	w.Current = []byte("{" + strings.TrimSuffix(b.String(), ",") + "}")
+	start := time.Now()
+	if _, err := Plan(w); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// Two OpenClaws, of which a variable has moved one: each has a plugin with its own token,
+// and to take one out leaves the other its files. They shared them, so that the second
+// was left naming a plugin that was gone, and --all failed.
+func TestTwoPlugins(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	before := tree(t, m.home)
+	first := m.install(m.request("openclaw"))
+	m.env["OPENCLAW_CONFIG_PATH"] = filepath.Join(m.home, "moved", "claw.json")
+	second := m.install(m.request("openclaw"))
+	if !first.Applied || !second.Applied || len(m.records()) != 2 {
+		t.Fatalf("got %+v, %+v", first, second)
+	}
+	plugins := map[string]bool{}
+	for _, f := range append(first.Files, second.Files...) {
+		if plugins[f.File] {
+			t.Errorf("%s is of both", f.File)
+		}
+		plugins[f.File] = true
+	}
+	if again := m.install(m.request("openclaw")); again.Changed() {
+		t.Errorf("to install again changes %+v", again)
+	}
+	whole := tree(t, filepath.Dir(first.Files[0].File))
+	m.uninstall(m.request("openclaw"))
+	for name, was := range tree(t, filepath.Dir(first.Files[0].File)) {
+		if whole[name] != was {
+			t.Errorf("%s of the other was changed", name)
+		}
+	}
+	if recs := m.records(); len(recs) != 1 {
+		t.Fatalf("records %+v", recs)
+	}
+	m.install(m.request("openclaw"))
+	delete(m.env, "OPENCLAW_CONFIG_PATH")
+	req := m.request()
+	req.All = true
+	m.uninstall(req)
+	if diff := gocmp.Diff(before, tree(t, m.home)); diff != "" {
+		t.Errorf("after --all (-want +got):\n%s", diff)
+	}
+	for name := range tree(t, filepath.Join(m.state, "plugins")) {
+		if strings.HasSuffix(name, "js") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// What has to be a program is one.
+func TestFilesAreExecutable(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no such bits")
+	}
+	m := newMachine(t)
+	for scope, want := range map[Scope]fs.FileMode{User: 0o700, Project: 0o755} {
+		req := m.request("cline")
+		req.Scope, req.ProjectDir = scope, m.project
+		for _, f := range m.install(req).Files {
+			if info, err := os.Stat(f.File); err != nil || info.Mode().Perm() != want && info.Mode().Perm() != want&^0o022 {
+				t.Errorf("%s: %v, %v, want %v", f.File, info.Mode(), err, want)
+			}
+		}
+	}
+}
+
+// An installation that was killed leaves nothing behind, once the next has been there.
+func TestKilledInstallation(t *testing.T) {
+	t.Parallel()
+	for name, uninstall := range map[string]bool{"installed again": false, "uninstalled": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			before := tree(t, m.home)
+			file := m.install(m.request("copilot-cli")).Files[0].File
+			// As if it had been killed between writing the new file and its renaming.
+			left := filepath.Join(filepath.Dir(file), ".grapnel-ABCDEFGH2345.tmp")
+			theirs := m.write(filepath.Join(m.home, ".grapnel-notes.tmp"), "mine")
+			if err := os.Rename(file, left); err != nil {
+				t.Fatal(err)
+			}
+			if !uninstall {
+				m.install(m.request("copilot-cli"))
+				if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is left: %v", left, err)
+				}
+			}
+			m.uninstall(m.request("copilot-cli"))
+			if err := os.Remove(theirs); err != nil {
+				t.Error(err)
+			}
+			if diff := gocmp.Diff(before, tree(t, m.home)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A request that cannot be meant writes nothing, not even the lock.
+func TestUsageComesBeforeTheLock(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	req := m.request("openclaw")
+	req.Scope, req.ProjectDir = Project, m.project
+	if _, err := Install(t.Context(), req); !errors.Is(err, ErrUsage) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(m.state); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a state: %v", err)
 	}
 }

@@ -23,7 +23,8 @@ func (a Agent) isText(file string) bool {
 	if a.Setup.Shape != dialect.ShapePlugin {
 		return a.Setup.Shape == dialect.ShapeFiles
 	}
-	return len(a.Setup.Edits) == 0 || strings.Contains(filepath.ToSlash(file), "/"+pluginDir(a)+"/")
+	rest, inside := a.inPlugin(file)
+	return len(a.Setup.Edits) == 0 || inside && rest != ""
 }
 
 // look says what is there by a name.

@@ -23,13 +23,17 @@ func (c *console) printLine(v any) error {
 	return enc.Encode(v)
 }
 
-// ask puts a question to the person. Without a terminal nobody is asked and the
-// answer is no.
+// ask puts a question to the person: on stderr where stdout goes elsewhere, or is for
+// JSON. Without a terminal nobody is asked and the answer is no.
 func (c *console) ask(question string) bool {
-	if !terminal(c.in) || !terminal(c.out) {
+	out := c.out
+	if c.json || !terminal(out) {
+		out = c.err
+	}
+	if !terminal(c.in) || !terminal(out) {
 		return false
 	}
-	fmt.Fprintf(c.out, "%s [y/N] ", question)
+	fmt.Fprintf(out, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(c.in).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"

@@ -25,10 +25,8 @@ func newDoctor(c *console) *cobra.Command {
 			"It mends nothing, and writes nothing but the fingerprints of others' hooks. It starts\n" +
 			"the agents to ask for their versions, and grapnel-hook to measure it.\n\n" +
 			"Exit code 0: nothing is to be done; 1: there is a warning or worse.",
-		Example: "  grapnel doctor\n  grapnel doctor codex --json",
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return agentNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Example:           "  grapnel doctor\n  grapnel doctor codex --json",
+		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			place, err := c.place()
 			if err != nil {

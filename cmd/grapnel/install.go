@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,12 +24,16 @@ import (
 type installFlags struct {
 	scope       string
 	dryRun, yes bool
+	asked       bool // the person has seen the plan,
+	declined    bool // and said no
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.scope, "scope", "user", "user, project or managed: whose hooks of the agent; managed are those that nobody but root can take away")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change and write nothing")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.ValidArgsFunction = completeAgents
+	_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]cobra.Completion{string(install.User), string(install.Project), string(install.Managed)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func newInstall(c *console) *cobra.Command {
@@ -56,10 +61,7 @@ func newInstall(c *console) *cobra.Command {
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
-			if err != nil {
-				return installError(err)
-			}
-			if err := c.printInstall(res, "installed"); err != nil {
+			if err := c.reportInstall(&flags, res, "installed", err); err != nil {
 				return err
 			}
 			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.json {
@@ -94,15 +96,22 @@ func newUninstall(c *console) *cobra.Command {
 			req.All = all
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Uninstall(cmd.Context(), req)
-			if err != nil {
-				return installError(err)
-			}
-			return c.printInstall(res, "uninstalled")
+			return c.reportInstall(&flags, res, "uninstalled", err)
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "every agent")
 	return c.jsonFlag(cmd)
+}
+
+// reportInstall says what was done, also where an error came after that.
+func (c *console) reportInstall(flags *installFlags, res *install.Result, verb string, err error) error {
+	if err == nil || res != nil && len(res.Files) > 0 {
+		if err := c.printInstall(flags, res, verb); err != nil {
+			return err
+		}
+	}
+	return installError(err)
 }
 
 func installError(err error) error {
@@ -129,28 +138,38 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 		if flags.yes || len(agents) > 0 && !terminal(c.in) {
 			return true, nil
 		}
-		if !c.json {
-			c.printDiffs(res)
+		flags.asked = true
+		if c.json {
+			c.printDiffs(c.err, res) // stdout is for the result
+		} else {
+			c.printDiffs(c.out, res)
 		}
-		return c.ask("Write this?"), nil
+		flags.declined = !c.ask("Write this?")
+		return !flags.declined, nil
 	}
 }
 
-func (c *console) printDiffs(res *install.Result) {
+func (c *console) printDiffs(w io.Writer, res *install.Result) {
 	for _, f := range res.Files {
 		if f.Diff != "" {
-			fmt.Fprintln(c.out, f.Diff)
+			fmt.Fprintln(w, f.Diff)
 		}
 	}
 }
 
-func (c *console) printInstall(res *install.Result, verb string) error {
+func (c *console) printInstall(flags *installFlags, res *install.Result, verb string) error {
 	if c.json {
-		return c.printJSON(res)
+		if err := c.printJSON(res); err != nil || !flags.declined {
+			return err
+		}
+		return errFailed
 	}
-	asked := terminal(c.in) && terminal(c.out)
-	if !asked || !res.Applied {
-		c.printDiffs(res)
+	if flags.declined {
+		fmt.Fprintln(c.out, "nothing was written")
+		return errFailed
+	}
+	if !flags.asked {
+		c.printDiffs(c.out, res)
 	}
 	for _, f := range res.Files {
 		switch {
@@ -195,6 +214,10 @@ func hookProgram() (string, error) {
 		return "", withHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
 	}
 	return program, nil
+}
+
+func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return agentNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // installable reports whether an agent may be asked for an event at all.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,7 +99,12 @@ func status(place answer.Place) (*statusReport, error) {
 	if err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 	}
-	for _, rec := range append(recs, managed...) {
+	recs = append(recs, managed...)
+	order := agentNames()
+	slices.SortFunc(recs, func(a, b record.Record) int { // tokens say nothing
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Agent), slices.Index(order, b.Agent)), cmp.Compare(b.Scope, a.Scope), cmp.Compare(a.Settings, b.Settings))
+	})
+	for _, rec := range recs {
 		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		state.inspect(&rec)
 		s.Installs = append(s.Installs, state)
@@ -185,7 +191,7 @@ func (c *console) printStatus(s *statusReport) {
 		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")
 	}
 	for _, i := range s.Installs {
-		fmt.Fprintf(c.out, "  %-12s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, inLine(i.File))
+		fmt.Fprintf(c.out, "  %-13s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, inLine(i.File))
 		for _, note := range i.Notes {
 			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
 		}

@@ -42,7 +42,8 @@ func newVerify(c *console) *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			var reports []*verify.Report
+			reports := []*verify.Report{}
+			var errs []error // an agent that cannot be run keeps nobody from the others
 			good := true
 			for _, p := range programs {
 				report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
@@ -51,7 +52,15 @@ func newVerify(c *console) *cobra.Command {
 					}
 				}})
 				if err != nil {
-					return fmt.Errorf("verify %s: %w", p.Agent, err)
+					err = fmt.Errorf("verify %s: %w", p.Agent, err)
+					if ctx.Err() != nil {
+						return err
+					}
+					if program != "" {
+						err = withHint(err, "--program wants the agent's own program")
+					}
+					errs = append(errs, err)
+					continue
 				}
 				good = good && report.OK()
 				reports = append(reports, report)
@@ -64,10 +73,10 @@ func newVerify(c *console) *cobra.Command {
 					return err
 				}
 			}
-			if !good {
+			if len(errs) == 0 && !good {
 				return errFailed
 			}
-			return nil
+			return errors.Join(errs...)
 		},
 	}
 	cmd.Flags().StringVar(&program, "program", "", "the agent's program, instead of the one on PATH; for one AGENT")

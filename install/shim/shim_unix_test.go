@@ -318,6 +318,13 @@ func TestOpenCode(t *testing.T) {
 	if h := p.call(fmt.Sprintf(prompt, "forbidden")); h.Threw != "Not that." || !slices.Contains(h.Toasts, "Not that.") {
 		t.Errorf("a prompt that is blocked: %+v", h)
 	}
+	named := strings.Replace(fmt.Sprintf(prompt, "forbidden"), `"sessionID":"s2"`, `"sessionID":"s2","agent":"title"`, 1)
+	if h := p.call(named); h.Threw != "Not that." {
+		t.Errorf("a prompt for an agent that is called title: %+v, want a block", h)
+	}
+	if h := p.call(`{"hook":"tool.execute.before","strange":"frozen","args":[{"tool":"bash","sessionID":"s","callID":"f"},{"args":{"command":"echo sk-1"}}]}`); h.Threw == "" {
+		t.Error("a change that cannot be made let the call run as it was")
+	}
 	// Of the many states of tools only the failure of a call that had begun is told.
 	part := func(status, call string) {
 		p.call(`{"hook":"event","args":[{"event":{"type":"message.part.updated","properties":{"part":{"type":"tool","tool":"read","callID":"` + call + `","sessionID":"s","state":{"status":"` + status + `","input":{},"error":"gone"}}}}}]}`)

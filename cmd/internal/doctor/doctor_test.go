@@ -34,6 +34,10 @@ func well(d *dialect.Dialect) *facts {
 		ID: strings.Repeat("a", 26), Agent: d.Name, Scope: "user", Settings: file, Program: "/usr/bin/grapnel-hook", Path: "/usr/bin",
 		Events: []string{nativeOf(d, grapnel.ToolBefore)}, TimeoutMS: 60_000, Version: "1", Time: now.AddDate(0, 0, -1),
 	}
+	top := map[string]any{}
+	if strings.Contains(d.Setup.Top, "version") {
+		top["version"] = 1.0
+	}
 	return &facts{
 		now: now, version: "1", program: "/usr/bin/grapnel-hook", dir: "/home/ann/project", records: []record.Record{rec}, since: now.AddDate(0, 0, -7),
 		policies: []policy.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: policy.Valid}},
@@ -41,7 +45,7 @@ func well(d *dialect.Dialect) *facts {
 		agents: []agent{{
 			Dialect: d, program: "/usr/bin/" + d.Setup.Program, dir: filepath.Dir(file), version: "9.9.9", last: now, lastUsed: now,
 			installs: []installed{{Record: rec, program: program{version: "1"}}},
-			layers:   []layer{{scope: "user", file: file, is: true, tree: map[string]any{"version": 1.0}, hooks: []install.Found{ours(d)}}},
+			layers:   []layer{{scope: "user", file: file, is: true, tree: top, hooks: []install.Found{ours(d)}}},
 			latency:  &latency{event: "X", runs: 20, median: 3 * time.Millisecond, most: 4 * time.Millisecond, floor: time.Millisecond, wait: time.Minute},
 		}},
 		before: &memory{Version: 1, Time: now.AddDate(0, 0, -1), Looked: []string{d.Name + " " + file}},
@@ -220,6 +224,30 @@ func TestJudge(t *testing.T) {
 		"Claude's form": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Entry: json.RawMessage(`{"hooks":[]}`)})
 		}, "settings.void", Bad, "has no command", "", false},
+		"Claude's form, and its command": {find(t, "cursor"), func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"version":1,"hooks":{"stop":[{"hooks":[{"command":"x"}]}]}}`)
+		}, "settings.void", Bad, "an entry for stop has a list of hooks", "", false},
+		"an address": {find(t, "cursor"), func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"version":1,"hooks":{"stop":[{"command":"curl http://x"}]}}`)
+		}, "settings.void", Bad, `"curl http://x" has // or /* in it`, "", false},
+		"Claude's form in Crush": {find(t, "crush"), func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"hooks":{"PreToolUse":[{"hooks":[{"command":"x"}]}]}}`)
+		}, "settings.fatal", Bad, "a list of hooks", "", false},
+		"a member too many": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"theme":1,"hooks":{}}`) }, "settings.void", Bad, `"theme" at its top`, "", false},
+		"half a second": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"hooks":{"Stop":[{"hooks":[{"type":"command","timeout":1.5}]}]}}`)
+		}, "settings.void", Bad, "an entry for Stop has a timeout", "", false},
+		"a hook of another type": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree = tree(t, `{"hooks":{"Stop":[{"hooks":[{"type":"http"}]}]}}`)
+		}, "settings.void", Bad, `an entry for Stop has the type "http"`, "", false},
+		"a version to come": {find(t, "copilot-cli"), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"version":2}`) }, "settings.void", Bad, "its version is not 1", "", false},
+		"a plugin that is not named": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+			a.installs[0].Files = []record.File{{Path: "/s/plugins/openclaw/grapnel/index.mjs"}}
+			a.layers[0].tree = tree(t, `{"plugins":{"load":{"paths":["/x"]},"entries":{"grapnel":{"hooks":{"allowConversationAccess":true}}}}}`)
+		}, "settings.grant", Bad, "plugins.load.paths", "grapnel install openclaw", false},
+		"a switch whose way out is plain": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: tree(t, `{"features": {"hooks": false}}`)})
+		}, "settings.off", Bad, "features.hooks is false", "change it there", false},
 		"event missing": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "no-keys", On: []grapnel.Kind{grapnel.ModelBefore}})
 		}, "events.missing", Warn, "is not asked for BeforeModel, which hooks listen to: no-keys", "grapnel install gemini-cli", false},
@@ -250,10 +278,10 @@ func TestJudge(t *testing.T) {
 		"forgotten": {claude, func(_ *testing.T, f *facts, _ *agent) { f.before, f.beforeTo = nil, "EOF" }, "hooks.forgotten", Warn, "EOF", "", false},
 		"undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("PreToolUse", "x"), other("Stop", "y"))
-		}, "hooks.undo", Warn, "decides: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
+		}, "hooks.undo", Info, "decides: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
 		"cannot be undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "y"), other("Notification", "y"))
-		}, "hooks.undo", Warn, "", "", true},
+		}, "hooks.undo", Info, "", "", true},
 		"an impostor": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			h := ours(claude)
 			h.Program, h.Command = "/tmp/grapnel-hook", "/tmp/grapnel-hook --id x"

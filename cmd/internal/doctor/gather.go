@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -17,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -68,7 +70,13 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		g.project = dirs[0]
 	}
 	for _, a := range wanted {
-		f.agents = append(f.agents, g.agent(ctx, a, len(req.Agents) > 0))
+		f.agents = append(f.agents, g.find(a, len(req.Agents) > 0))
+	}
+	g.askVersions(ctx)
+	measuring, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
+	for i, a := range wanted {
+		g.look(measuring, a, &f.agents[i])
 	}
 	g.log()
 	return f, nil
@@ -96,10 +104,14 @@ type gatherer struct {
 	*Request
 	home, system, project string // project is its root
 	facts                 *facts
+	versions              map[string]said // of programs
 }
 
-// agent looks at one agent.
-func (g *gatherer) agent(ctx context.Context, ia install.Agent, named bool) agent {
+// said is what a program answered to --version.
+type said struct{ version, mute string }
+
+// find finds one agent.
+func (g *gatherer) find(ia install.Agent, named bool) agent {
 	a := agent{Dialect: ia.Dialect, named: named, tools: map[string]int{}}
 	if found, err := exec.LookPath(a.Setup.Program); err == nil && filepath.IsAbs(found) {
 		a.program = found
@@ -117,29 +129,65 @@ func (g *gatherer) agent(ctx context.Context, ia install.Agent, named bool) agen
 			a.dir = filepath.Dir(file)
 		}
 	}
-	if a.program != "" && !a.inside && !g.NoRun {
-		a.version, a.mute = versionOf(ctx, a.program)
+	return a
+}
+
+// askVersions asks all programs for their versions, at once: one that hangs shall not be
+// waited for after another.
+func (g *gatherer) askVersions(ctx context.Context) {
+	g.versions = map[string]said{}
+	if g.NoRun {
+		return
 	}
-	g.layers(&a, ia)
+	for i := range g.facts.agents {
+		a := &g.facts.agents[i]
+		if a.program != "" && !a.inside {
+			g.versions[a.program] = said{}
+		}
+		for _, rec := range g.facts.records {
+			if p := programOf(rec); rec.Agent == a.Name && !p.gone && p.cannot == "" && p.open == "" {
+				g.versions[rec.Program] = said{}
+			}
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, program := range slices.Collect(maps.Keys(g.versions)) {
+		wg.Go(func() {
+			version, mute := versionOf(ctx, program)
+			mu.Lock()
+			defer mu.Unlock()
+			g.versions[program] = said{version, mute}
+		})
+	}
+	wg.Wait()
+}
+
+// look looks at one agent. ctx ends the measurements.
+func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
+	a.version, a.mute = g.versions[a.program].version, g.versions[a.program].mute
+	g.layers(a, ia)
 	for _, rec := range g.facts.records {
 		if rec.Agent == a.Name {
-			a.installs = append(a.installs, g.installed(ctx, ia, &a, rec))
+			a.installs = append(a.installs, g.installed(ctx, ia, a, rec))
 		}
 	}
 	if dir := ownFiles[a.Name]; dir != "" && len(a.installs) > 0 {
 		a.lastFile, a.lastUsed = youngest(filepath.Join(g.home, filepath.FromSlash(dir)))
 	}
 	if len(a.installs) > 0 && !g.NoRun {
-		a.latency = g.latency(ctx, &a)
+		a.latency = g.latency(ctx, a)
 	}
-	return a
 }
 
 var number = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
+// patience is how long a program may take to tell its version.
+const patience = 5 * time.Second
+
 // versionOf asks a program for its version, where no project could have put anything.
 func versionOf(ctx context.Context, program string) (version, mute string) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "--version")
 	cmd.Dir = filepath.Dir(program)
@@ -147,7 +195,7 @@ func versionOf(ctx context.Context, program string) (version, mute string) {
 	out, err := cmd.Output()
 	switch v := number.FindString(string(out)); {
 	case ctx.Err() != nil:
-		return "", program + " --version took more than 10 seconds"
+		return "", fmt.Sprintf("%s --version took more than %v", program, patience)
 	case err != nil:
 		return "", fmt.Sprintf("%s --version: %v", program, err)
 	case v == "":
@@ -318,7 +366,10 @@ func (g *gatherer) recorded(file string) bool {
 
 // installed looks at one installation.
 func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec record.Record) installed {
-	in := installed{Record: rec, program: g.programOf(ctx, a, rec)}
+	in := installed{Record: rec, program: programOf(rec)}
+	if told := g.versions[rec.Program]; in.program.cannot == "" {
+		in.program.version, in.program.cannot = told.version, told.mute
+	}
 	if a.layerOf(rec.Settings) == nil {
 		g.settings(a, install.Layer{Scope: install.Scope(rec.Scope), Rel: "", File: rec.Settings}) // of another project, or moved
 	}
@@ -374,7 +425,7 @@ func changes(diff string) int {
 }
 
 // programOf looks at the hook program of an installation.
-func (g *gatherer) programOf(ctx context.Context, a *agent, rec record.Record) program {
+func programOf(rec record.Record) program {
 	var p program
 	info, err := os.Stat(rec.Program)
 	switch {
@@ -389,9 +440,6 @@ func (g *gatherer) programOf(ctx context.Context, a *agent, rec record.Record) p
 		p.cannot = fmt.Sprintf("its mode is %04o", info.Mode().Perm())
 	}
 	p.open = openTo(rec.Program)
-	if p.cannot == "" && p.open == "" && !g.NoRun {
-		p.version, _ = versionOf(ctx, rec.Program)
-	}
 	return p
 }
 

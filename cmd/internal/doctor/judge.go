@@ -261,7 +261,7 @@ func judgeLayers(a *agent) []Finding {
 			if a.Setup.JSON5 {
 				level = Info // it may be well with the agent
 			}
-			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known"})
+			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known", Hint: "repair it"})
 		}
 		for _, sw := range a.Setup.Off {
 			if sw.File != l.rel {
@@ -271,7 +271,10 @@ func judgeLayers(a *agent) []Finding {
 			if !ok || !holds(sw, value, a.Setup) {
 				continue
 			}
-			why, hint, _ := strings.Cut(sw.Says, "; ")
+			why, hint, ok := strings.Cut(sw.Says, "; ")
+			if !ok {
+				hint = "change it there, or take it out"
+			}
 			found = append(found, Finding{
 				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "that " + why, Hint: hint,
 			})

@@ -211,7 +211,7 @@ func undone(f *facts, a *agent) []Finding {
 		return nil
 	}
 	return []Finding{{
-		ID: "hooks.undo", Level: Warn, Agent: a.Name, What: "could undo what Grapnel decides: " + strings.Join(names, "; "),
+		ID: "hooks.undo", Level: Info, Agent: a.Name, What: "could undo what Grapnel decides: " + strings.Join(names, "; "),
 		Why: a.Setup.Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never answer there",
 	}}
 }

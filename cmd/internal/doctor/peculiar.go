@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -12,17 +14,19 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
 )
 
 // peculiar has what only one agent knows: kinds of trust, and files that keep it from
 // starting. It is asked where Grapnel is installed.
 var peculiar = map[string]func(*facts, *agent) []Finding{
-	"codex":      codexTrust,
-	"gemini-cli": func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) },
-	"qwen-code":  func(f *facts, a *agent) []Finding { return folderTrust(f, a, false) },
-	"openclaw":   openclawGrants,
-	"crush":      crushEntries,
-	"cursor":     cursorEntries,
+	"codex":       func(f *facts, a *agent) []Finding { return append(codexTrust(f, a), codexFile(a)...) },
+	"gemini-cli":  func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) },
+	"qwen-code":   func(f *facts, a *agent) []Finding { return folderTrust(f, a, false) },
+	"openclaw":    openclawGrants,
+	"copilot-cli": copilotFile,
+	"crush":       crushEntries,
+	"cursor":      cursorEntries,
 }
 
 // layer returns the file that Switch.File would name, of a scope.
@@ -73,6 +77,69 @@ func codexTrust(_ *facts, a *agent) []Finding {
 			found = append(found, Finding{
 				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("our entries for %s are switched off in Codex", strings.Join(off, ", ")), Hint: "open codex, enter /hooks, and switch them on",
 			})
+		}
+	}
+	return found
+}
+
+// entries calls see with all entries of a file, by its events, as they stand in the lists.
+func (l *layer) entries(see func(event string, entry map[string]any)) {
+	events, _ := l.tree["hooks"].(map[string]any)
+	for _, event := range slices.Sorted(maps.Keys(events)) {
+		list, _ := events[event].([]any)
+		for _, v := range list {
+			if entry, ok := v.(map[string]any); ok {
+				see(event, entry)
+			}
+		}
+	}
+}
+
+// void is a file that its agent throws away as a whole.
+func void(a *agent, l *layer, what string) Finding {
+	return Finding{
+		ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s does not read %s: %s", a.Title, l.file, what),
+		Why: "that voids the whole file", Hint: "repair or remove it",
+	}
+}
+
+// codexFile is about what makes Codex throw a whole file of hooks away (seen live, 0.169.0).
+func codexFile(a *agent) []Finding {
+	var found []Finding
+	for i := range a.layers {
+		l := &a.layers[i]
+		if l.rel != "" {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(l.tree)) {
+			if !slices.Contains(a.Setup.Tops, key) {
+				found = append(found, void(a, l, fmt.Sprintf("it has the member %q at its top", key)))
+			}
+		}
+		l.entries(func(event string, group map[string]any) {
+			list, _ := group["hooks"].([]any)
+			for _, v := range list {
+				handler, _ := v.(map[string]any)
+				kind, _ := handler["type"].(string)
+				if !slices.Contains([]string{"command", "mcp_tool", "prompt", "agent"}, kind) {
+					found = append(found, void(a, l, fmt.Sprintf("an entry for %s has the type %q", event, kind)))
+				}
+				if timeout, ok := handler["timeout"].(float64); ok && timeout != math.Trunc(timeout) {
+					found = append(found, void(a, l, fmt.Sprintf("an entry for %s has a timeout that is no whole number", event)))
+				}
+			}
+		})
+	}
+	return found
+}
+
+// copilotFile is about the number by which Copilot CLI rejects a file (seen live, 1.0.102).
+func copilotFile(_ *facts, a *agent) []Finding {
+	var found []Finding
+	for i := range a.layers {
+		l := &a.layers[i]
+		if version, ok := l.tree["version"]; ok && (l.rel == "" || l.rel == besideOurs) && version != 1.0 {
+			found = append(found, void(a, l, "its version is not 1"))
 		}
 	}
 	return found
@@ -163,6 +230,15 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 				Why: "that keeps Grapnel from prompts, answers and turns, without a word", Hint: "grapnel install " + a.Name,
 			})
 		}
+		if len(in.Files) > 0 && !slices.ContainsFunc(in.Files, func(f record.File) bool {
+			paths, _ := at(l.tree, "plugins.load.paths")
+			list, _ := paths.([]any)
+			return slices.Contains(list, any(filepath.ToSlash(filepath.Dir(f.Path))))
+		}) {
+			found = append(found, Finding{
+				ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.load.paths in " + l.file + " does not name the plugin of Grapnel", Why: "OpenClaw does not load it", Hint: "grapnel install " + a.Name,
+			})
+		}
 		if list, ok := at(l.tree, "plugins.allow"); ok {
 			names, _ := list.([]any)
 			if !slices.Contains(names, any("grapnel")) {
@@ -214,9 +290,14 @@ func cursorEntries(_ *facts, a *agent) []Finding {
 			case kind != "prompt" && h.Command == "":
 				say("has no command")
 			}
+		}
+		l.entries(func(event string, entry map[string]any) {
 			if _, nested := entry["hooks"]; nested {
-				say("has a list of hooks, as only Claude Code has it")
+				wrong = append(wrong, fmt.Sprintf("an entry for %s has a list of hooks, as only Claude Code has it", event))
 			}
+		})
+		if text := slash(l.tree); text != "" {
+			wrong = append(wrong, fmt.Sprintf("%q has // or /* in it, which Cursor takes for a comment", cut(text, 60)))
 		}
 		for _, what := range wrong {
 			found = append(found, Finding{
@@ -225,6 +306,29 @@ func cursorEntries(_ *facts, a *agent) []Finding {
 		}
 	}
 	return found
+}
+
+// slash finds a string with what Cursor takes for a comment.
+func slash(v any) string {
+	switch v := v.(type) {
+	case string:
+		if strings.Contains(v, "//") || strings.Contains(v, "/*") {
+			return v
+		}
+	case []any:
+		for _, item := range v {
+			if text := slash(item); text != "" {
+				return text
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if text := cmp.Or(slash(key), slash(v[key])); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // validRegexp is about expressions of JavaScript: what Go reads is one, and what only
@@ -249,11 +353,20 @@ func crushEntries(_ *facts, a *agent) []Finding {
 				why = "it has no command"
 			}
 			if why != "" {
-				found = append(found, Finding{
-					ID: "settings.fatal", Level: Bad, Subject: l.file, What: fmt.Sprintf("an entry for %s in %s: %s", h.Event, l.file, why), Why: "Crush refuses to start with it", Hint: "repair or remove it",
-				})
+				found = append(found, fatal(&l, h.Event, why))
 			}
 		}
+		l.entries(func(event string, entry map[string]any) {
+			if _, nested := entry["hooks"]; nested {
+				found = append(found, fatal(&l, event, "it has a list of hooks, as only Claude Code has it, and no command"))
+			}
+		})
 	}
 	return found
+}
+
+func fatal(l *layer, event, why string) Finding {
+	return Finding{
+		ID: "settings.fatal", Level: Bad, Subject: l.file, What: fmt.Sprintf("an entry for %s in %s: %s", event, l.file, why), Why: "Crush refuses to start with it", Hint: "repair or remove it",
+	}
 }

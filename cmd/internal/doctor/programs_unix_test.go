@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // write makes a program. No other test may fork while it is open: the child would hold
@@ -35,6 +38,30 @@ func TestVersionOf(t *testing.T) {
 		version, mute := versionOf(t.Context(), file)
 		if version != tt.version || !strings.Contains(mute, tt.mute) || (mute == "") != (tt.mute == "") {
 			t.Errorf("%s: %q, %q, want %q, %q", name, version, mute, tt.version, tt.mute)
+		}
+	}
+}
+
+// Programs that hang are asked all at once: twelve agents of which none answers are
+// waited for as long as one.
+func TestHungAgents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := &facts{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		file := filepath.Join(dir, name)
+		write(t, file, "#!/bin/sh\nexec sleep 60\n")
+		f.agents = append(f.agents, agent{Dialect: dialect.ClaudeCode, program: file})
+	}
+	g := gatherer{Request: &Request{}, facts: f}
+	start := time.Now()
+	g.askVersions(t.Context())
+	if took := time.Since(start); took > 2*patience {
+		t.Errorf("four programs that hang took %v, one may take %v", took, patience)
+	}
+	for _, a := range f.agents {
+		if said := g.versions[a.program]; said.version != "" || !strings.Contains(said.mute, "took more than 5s") {
+			t.Errorf("%s: %+v", a.program, said)
 		}
 	}
 }

@@ -54,6 +54,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (reload) await load(await import(`${pathToFileURL(file)}?${reload}`))
   const answer = { registered: Object.keys(hooks), opts: hooks[hook]?.opts }
   if (strange === "deep") deep(args[0].params ?? args[1].args)
+  else if (strange === "frozen") Object.freeze(args[1].args)
   else if (strange) odd(args[strange === "ctx" ? 1 : 0])
   const kept = args.map((arg) => arg?.args ?? arg?.parts ?? arg) // the agent has its own references
   try {
