@@ -195,6 +195,7 @@ func codexTakes(t *rapid.T, ev *grapnel.Event, reply dialect.Reply, about string
 		top = append(common, "decision", "reason")
 	case grapnel.SessionEnd, grapnel.ModelBefore, grapnel.ModelAfter:
 		top = nil
+	default: // only what is common
 	}
 	said, ok := decoded(reply.Stdout).(object)
 	s, nested := said["hookSpecificOutput"].(object)

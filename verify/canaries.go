@@ -34,7 +34,8 @@ var canaries = []canary{
 `,
 		steps: func(w *World) []model.Step {
 			return slices.Concat(
-				shells(w, "touch first.txt", "touch blocked.txt", "touch written.txt", "touch after.txt", "exit 3", "printf 'CANARY-%s\\n' LEAKED", "touch feedback.txt"),
+				// It waits: Qwen Code now and then reports an empty output of what ends at once.
+				shells(w, "touch first.txt", "touch blocked.txt", "touch written.txt", "touch after.txt", "exit 3", "printf 'CANARY-%s\\n' LEAKED; sleep 0.5", "touch feedback.txt"),
 				[]model.Step{
 					model.Do(w.Read("absent.txt")),
 					model.Do(w.Write("kept/../kept/file.txt", "kept\n")),

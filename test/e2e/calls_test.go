@@ -134,8 +134,9 @@ var scenarios = []scenario{
 		name:  "hide something in what a tool printed",
 		hooks: "- {name: hide-printed, on: tool.after, replace: [{pattern: 'code-[A-X]{20,}', with: code-HIDDEN}]}",
 		// The code is put together by the command: the prompt holds the plan. It does not
-		// look like a key, because OpenClaw itself hides those.
-		call: shell("printf 'it is code-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX | tee code.txt"),
+		// look like a key, because OpenClaw itself hides those. It waits a little: Qwen Code now
+		// and then reports an empty output of a command that ends at once.
+		call: shell("printf 'it is code-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX | tee code.txt; sleep 0.5"),
 		file: "code.txt", content: "it is code-ABCDEFGHIJKLMNOPQRSTUVWX\n",
 		told: "it is code-HIDDEN", untold: "code-ABCDEFGHIJKLMNOPQRSTUVWX",
 		on: grapnel.ToolAfter, word: "replace",
