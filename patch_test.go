@@ -100,7 +100,7 @@ func TestPatchesAreReadInTime(t *testing.T) {
 	} {
 		start := time.Now()
 		patched(patch)
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second { // quadratic time would be minutes; the race detector and other tests slow it down tenfold
 			t.Errorf("%s: %d bytes take %v", name, len(patch), took)
 		}
 	}
