@@ -115,13 +115,18 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		rows = append(rows, cells)
 	}
-	for i := len(head) - 1; i >= 0; i-- { // a column that says nothing
-		if !used[i] {
-			head = slices.Delete(head, i, i+1)
-			for r := range rows {
-				rows[r] = slices.Delete(rows[r], i, i+1)
+	said := func(cells []string) []string { // without the columns that say nothing
+		var kept []string
+		for i, cell := range cells {
+			if used[i] {
+				kept = append(kept, cell)
 			}
 		}
+		return kept
+	}
+	head = said(head)
+	for i := range rows {
+		rows[i] = said(rows[i])
 	}
 	var b strings.Builder
 	b.WriteString(table(head, rows))
