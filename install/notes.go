@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install/record"
 )
 
 // note is one sentence about a place in the file.
@@ -160,4 +162,107 @@ func (d *document) survivesCuts() error {
 		}
 	}
 	return nil
+}
+
+// surroundings says what outside the files of the job the person should know.
+func (s *session) surroundings(j *job) []string {
+	var notes []string
+	a := j.agent
+	for _, r := range s.recs {
+		if r.Agent == a.Name && r.Settings != j.file && (r.Scope == string(User)) != (j.scope == User) && s.concerns(r) {
+			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s, so %s will ask it twice about everything there; uninstall one of the two", r.Settings, a.Title))
+		}
+	}
+	if j.scope == Project {
+		notes = append(notes, fmt.Sprintf("the entries in %s are for this machine: they name a path and an installation that others do not have, so do not commit them", j.file))
+	}
+	if info, err := os.Stat(j.file); err == nil && s.Root == "" && j.scope != Managed {
+		if uid, foreign := foreignOwner(info); foreign {
+			notes = append(notes, fmt.Sprintf("%s belongs to user %d; if the agent runs as that user it does not find this installation: install as that user, or with --root", j.file, uid))
+		}
+	}
+	if j.changed() {
+		todo := a.Setup.Todo
+		if j.scope == Project {
+			todo = slices.Concat(todo, a.Setup.TodoProject)
+		}
+		for _, line := range todo {
+			notes = append(notes, strings.ReplaceAll(line, "$file", j.file))
+		}
+	}
+	for _, n := range s.neighbours(j) {
+		data, err := load(n.file)
+		if err != nil || data == nil {
+			continue
+		}
+		if strings.HasSuffix(n.file, ".toml") {
+			notes = append(notes, a.tomlNotes(n.rel, n.file, data)...)
+			continue
+		}
+		d, err := parse(a, n.file, data)
+		var spots []spot
+		if err == nil {
+			spots, err = d.spots()
+		}
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%s does not read this file: %v", a.Title, err))
+			continue
+		}
+		notes = append(notes, d.notes(n.rel)...)
+		switch {
+		case len(ours(spots)) == 0 || s.recorded(a, n.file) != nil || a.Setup.Shape == dialect.ShapePlugin:
+		case n.managed && j.scope != Managed:
+			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s for every user, so %s will ask it twice about everything; uninstall this one", n.file, a.Title))
+		case !n.managed:
+			notes = append(notes, fmt.Sprintf("%s holds a copy of our entry that no installation here has written; remove it", n.file))
+		}
+	}
+	return notes
+}
+
+// concerns reports whether an installation in another scope meets this one: a
+// project's does not meet those of other projects.
+func (s *session) concerns(r record.Record) bool {
+	return r.Scope != string(Project) || s.ProjectDir != "" && r.Project == s.ProjectDir
+}
+
+// A neighbour is another file that takes effect together with those of a job: the
+// hooks of another scope, or what Setup.Off names.
+type neighbour struct {
+	rel, file string
+	managed   bool
+}
+
+func (s *session) neighbours(j *job) []neighbour {
+	a := j.agent
+	var all []neighbour
+	add := func(scope Scope, rel, file string) {
+		base := s.base(scope)
+		if base == "" || file == "" {
+			return
+		}
+		name, err := a.below(scope, base, file, s.Env)
+		here := err != nil || slices.ContainsFunc(j.changes, func(c *Change) bool { return c.File == name })
+		if here || slices.ContainsFunc(all, func(n neighbour) bool { return n.file == name }) {
+			return
+		}
+		all = append(all, neighbour{rel, name, scope == Managed})
+	}
+	if a.Setup.Shape != dialect.ShapeFiles && (a.Setup.Shape != dialect.ShapePlugin || len(a.Setup.Edits) > 0) {
+		add(Project, "", a.Setup.Project)
+		add(User, "", a.Setup.User)
+		add(Managed, "", a.managed())
+	}
+	for _, sw := range a.Setup.Off {
+		switch {
+		case sw.File == "":
+		case strings.HasPrefix(sw.File, "/"):
+			add(Managed, sw.File, sw.File)
+		default:
+			add(Project, sw.File, sw.File)
+			add(User, sw.File, sw.File)
+		}
+	}
+	slices.SortFunc(all, func(x, y neighbour) int { return strings.Compare(x.file, y.file) })
+	return all
 }
