@@ -176,7 +176,7 @@ var payloads = map[string]struct {
 	"input is true":       {loosely(func(c *call) { c.input = "true" }), unreadable},
 	"input is a text":     {loosely(func(c *call) { c.input = rm }), unreadable},
 	"input is null":       {with(func(c *call) { c.input = "null" }), passes},
-	"command is a list":   {runs(`["ls"]`), passes},
+	"command is a list":   {loosely(func(c *call) { c.input = `{"command":["ls"]}` }), unreadable},
 	"session is a number": {loosely(func(c *call) { c.session = "7" }), blocks},
 	"directory is a list": {loosely(func(c *call) { c.cwd = "[]" }), blocks},
 	"odd tool":            {loosely(func(c *call) { c.tool = `"\u001b[31m../../x\u0000\n"` }), blocks},
