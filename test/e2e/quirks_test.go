@@ -116,7 +116,7 @@ func TestQwenLaterHookAllows(t *testing.T) {
 	if got := strings.Join(g.records(t).of("tool.before").decisions(), " "); got != "block none" {
 		t.Errorf("decided %q, want block none", got)
 	}
-	wantFinding(t, g.findings(t), "hooks.undo warn: could undo what Grapnel decides: ")
+	wantFinding(t, g.findings(t), "hooks.undo info: could undo what Grapnel decides: ")
 }
 
 // Without the grant OpenClaw tells a plugin of no prompt and no turn, without a word; of
