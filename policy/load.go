@@ -375,7 +375,7 @@ func sourceOf(file File) grapnel.Source {
 type snapshots struct{ dir string }
 
 // snapshotFormat changes whenever the meaning of a kept Policy does.
-const snapshotFormat = 2
+const snapshotFormat = 3
 
 // keepSnapshots is how many contents are kept.
 const keepSnapshots = 32

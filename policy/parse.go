@@ -156,6 +156,8 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"priority": func(n *yaml.Node) { h.Priority = p.integer(n) },
 		"timeout":  func(n *yaml.Node) { h.Timeout = p.duration(n) },
 		"message":  func(n *yaml.Node) { h.Message = p.text(n) },
+		"advice":   func(n *yaml.Node) { h.Advice = p.each(n, p.advice) },
+		"incident": func(n *yaml.Node) { h.Incident = p.text(n) },
 		"block":    decide("block"),
 		"ask":      decide("ask"),
 		"allow":    decide("allow"),
@@ -187,6 +189,9 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, worker, builtin", "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
+	}
+	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
+		p.fail(n, "", "hook %q: `advice` goes with `block` and `ask`", h.Name)
 	}
 	if h.Fields != nil && h.Replace == nil {
 		p.fail(n, "", "hook %q: `fields` goes with `replace`", h.Name)
@@ -620,6 +625,13 @@ func (p *fileParser) pathPattern(n *yaml.Node) {
 func (p *fileParser) commandPattern(n *yaml.Node) {
 	if _, err := shell.Compile(n.Text); err != nil {
 		p.fail(n, "", "%v", err)
+	}
+}
+
+// advice refuses what no shell could run.
+func (p *fileParser) advice(n *yaml.Node) {
+	if script := shell.Parse(n.Text); len(script.Commands) == 0 || len(script.Unknown) > 0 {
+		p.fail(n, "write a command that can be run as it stands", "the advice %q is no command", n.Text)
 	}
 }
 

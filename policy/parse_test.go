@@ -31,6 +31,8 @@ var parseErrors = map[string]struct{ in, want string }{
 	"native event, mistyped":          {"version: 1\nhooks:\n  - name: x\n    on: PreTolUse\n    block: a\n", `did you mean "PreToolUse"?`},
 	"no action":                       {hook(""), `hook "x" does nothing`},
 	"two actions":                     {hook("    block: a\n    run: b\n"), `hook "x" does several things: block, run`},
+	"advice without a decision":       {hook("    context: a\n    advice: ls\n"), "`advice` goes with `block` and `ask`"},
+	"advice that is no command":       {hook("    block: a\n    advice: '$x'\n"), `p.yaml:6:13: the advice "$x" is no command`},
 	"misspelt action":                 {hook("    blok: a\n"), `p.yaml:5:5: unknown key "blok" in a hook (did you mean "block"?)`},
 	"block a notice":                  {"version: 1\nhooks:\n  - name: x\n    on: session.start\n    block: a\n", "p.yaml:4:9: hook \"x\": session.start cannot be blocked"},
 	"ask too late":                    {"version: 1\nhooks:\n  - name: x\n    on: tool.after\n    ask: a\n", "nothing can be asked on tool.after"},

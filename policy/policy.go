@@ -49,10 +49,12 @@ type Hook struct {
 	OnError  string         `json:"on_error,omitempty"`
 	Priority *int           `json:"priority,omitempty"`
 	Timeout  Duration       `json:"timeout,omitempty"`
-	Message  string         `json:"message,omitempty"` // for the person, beside a decision
+	Message  string         `json:"message,omitempty"`  // for the person, beside a decision
+	Incident string         `json:"incident,omitempty"` // what happened without it, or the family of such things; for people who read the file
 
 	Decide  string                            `json:"decide,omitempty"` // block, ask, allow
 	Reason  string                            `json:"reason,omitempty"`
+	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; a part of the reason
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
 	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace; empty = all text

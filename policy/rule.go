@@ -55,7 +55,7 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 	dir := filepath.Dir(source.File)
 	switch {
 	case h.Decide != "":
-		d := decide{Reason: h.Reason, Message: h.Message}
+		d := decide{Reason: h.reason(), Message: h.Message}
 		if err := d.Decision.UnmarshalText([]byte(h.Decide)); err != nil {
 			return spec, err
 		}
@@ -99,6 +99,14 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		return spec, fmt.Errorf("it does nothing")
 	}
 	return spec, nil
+}
+
+// reason is what a decision says to the model.
+func (h *Hook) reason() string {
+	if len(h.Advice) == 0 {
+		return h.Reason
+	}
+	return strings.TrimSpace(h.Reason + "\nInstead: " + strings.Join(h.Advice, "\nor: "))
 }
 
 // spec is what a hook says of when it runs.

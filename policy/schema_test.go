@@ -109,7 +109,7 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 // knows no patterns, no expressions, and not what an event permits.
 var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
-	"unknown agent", "bad glob", "bad path pattern", "bad regexp", "bad command", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
+	"unknown agent", "bad glob", "bad path pattern", "bad regexp", "bad command", "advice that is no command", "advice without a decision", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
 	"sum no number", "sum unknown name", "limit too long", "limit too short", "limit a notice", "limit a stop", "limit asks too late",
 	"text no text", "number for text", "no mode", "no answer", "no call", "no list of tools", "no flag", "input no object",
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",

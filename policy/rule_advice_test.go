@@ -1,0 +1,19 @@
+package policy
+
+import "testing"
+
+// TestAdviceIsTold pins what the model reads of a hook that knows a better way.
+func TestAdviceIsTold(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[string]Hook{
+		"":                         {},
+		"No.":                      {Reason: "No."},
+		"No.\nInstead: ls":         {Reason: "No.", Advice: []string{"ls"}},
+		"No.\nInstead: ls\nor: ps": {Reason: "No.", Advice: []string{"ls", "ps"}},
+		"Instead: ls":              {Advice: []string{"ls"}},
+	} {
+		if got := h.reason(); got != want {
+			t.Errorf("the reason of %+v is %q, want %q", h, got, want)
+		}
+	}
+}
