@@ -30,6 +30,10 @@ PROGRAMS := ./cmd/...
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=16' \
 	-gcflags 'github.com/goccy/go-yaml/...=-l' -gcflags 'mvdan.cc/sh/v3/...=-l' -gcflags 'fmt=-l'
 
+.PHONY: corpus
+corpus: ## play what agents do, dangerous and harmless, against all packs, and print what was stopped
+	$(GO) test ./test/corpus -count=1 -v -run TestCorpus
+
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/, as they are shipped
 	CGO_ENABLED=0 $(GO) build $(SHIPPED) -o '$(BIN)' $(PROGRAMS)

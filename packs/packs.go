@@ -8,9 +8,22 @@
 // skip an agent's own prompt for people who wanted to forbid more.
 package packs
 
-import "embed"
+import (
+	"embed"
+	"strings"
+)
 
 // FS has NAME.yaml for each pack.
 //
 //go:embed *.yaml
 var FS embed.FS
+
+// Names lists the packs in the order of the alphabet.
+func Names() []string {
+	files, _ := FS.ReadDir(".")
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
+	}
+	return names
+}

@@ -1,0 +1,229 @@
+// Package corpus holds the shipped packs to what agents do: each case in dangerous/
+// has to be stopped, and nothing in harmless/ may be.
+//
+// A case is an event in a few words, which is played as Claude Code says it, all packs
+// being in force:
+//
+//   - id: force-push-short-flag      # unique
+//     family: git
+//     command: git push -f           # of the shell; or
+//     tool: Write                    # another tool and its
+//     input: {file_path: a, content: b}
+//     output: what the tool printed  # after the call of the command or tool; or
+//     prompt: what the person typed
+//     before: [{command: cat .env}]  # events of the same session that come first
+package corpus
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+const (
+	enough    = 400  // cases of each sort
+	minRecall = 0.95 // of the dangerous ones, how many are stopped
+)
+
+// A played case is what became of one.
+type played struct {
+	id, family string
+	said       string // the hooks that said something, and what
+	stopped    bool
+}
+
+// TestCorpus plays every case. "make corpus" prints the table.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	dangerous, harmless := play(t, "dangerous"), play(t, "harmless")
+	t.Logf("\n%s", families(dangerous, harmless))
+	for sort, cases := range map[string][]played{"dangerous": dangerous, "harmless": harmless} {
+		if len(cases) < enough {
+			t.Errorf("there are %d %s cases, want %d", len(cases), sort, enough)
+		}
+	}
+	missed := 0
+	for _, c := range dangerous {
+		if !c.stopped {
+			missed++
+			t.Logf("not stopped: %s (%s)", c.id, c.family)
+		}
+	}
+	if recall := 1 - float64(missed)/float64(max(1, len(dangerous))); recall < minRecall {
+		t.Errorf("%.1f %% of the dangerous cases are stopped, want %.0f %%", 100*recall, 100*minRecall)
+	}
+	for _, c := range harmless {
+		if c.stopped {
+			t.Errorf("a harmless case is stopped: %s (%s): %s", c.id, c.family, c.said)
+		}
+	}
+}
+
+// families is a table of what was stopped.
+func families(dangerous, harmless []played) string {
+	type row struct{ cases, stopped, spared, disturbed int }
+	rows := map[string]*row{"": {}}
+	at := func(family string) *row {
+		if rows[family] == nil {
+			rows[family] = &row{}
+		}
+		return rows[family]
+	}
+	for _, c := range dangerous {
+		for _, r := range []*row{at(c.family), rows[""]} {
+			r.cases++
+			if c.stopped {
+				r.stopped++
+			}
+		}
+	}
+	for _, c := range harmless {
+		for _, r := range []*row{at(c.family), rows[""]} {
+			r.spared++
+			if c.stopped {
+				r.disturbed++
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-22s %9s %8s %8s %9s %9s\n", "family", "dangerous", "stopped", "recall", "harmless", "stopped")
+	line := func(name string, r *row) {
+		recall := "-"
+		if r.cases > 0 {
+			recall = fmt.Sprintf("%.1f %%", 100*float64(r.stopped)/float64(r.cases))
+		}
+		fmt.Fprintf(&b, "%-22s %9d %8d %8s %9d %9d\n", name, r.cases, r.stopped, recall, r.spared, r.disturbed)
+	}
+	for _, family := range slices.Sorted(maps.Keys(rows)) {
+		if family != "" {
+			line(family, rows[family])
+		}
+	}
+	line("all", rows[""])
+	return b.String()
+}
+
+// play plays the cases of a directory, each in a session of its own.
+func play(t *testing.T, dir string) []played {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || files == nil {
+		t.Fatalf("no cases in %s: %v", dir, err)
+	}
+	set := load(t)
+	var cases []played
+	ids := map[string]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := yaml.Parse(data)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, node := range root.Items {
+			c := played{id: text(node, "id"), family: text(node, "family")}
+			if c.id == "" || c.family == "" || ids[c.id] {
+				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id stands twice", file, node.Line, c.id, c.family)
+			}
+			ids[c.id] = true
+			engine, rec := engine(t, set)
+			if before := node.Get("before"); before != nil {
+				for _, step := range before.Items {
+					fire(t, engine, step, c.id)
+				}
+			}
+			*rec = grapnel.Record{}
+			c.stopped = fire(t, engine, node, c.id)
+			for _, run := range rec.Hooks {
+				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
+					c.said += fmt.Sprintf("%s %s %s; ", run.Name, run.Decision, run.Error)
+				}
+			}
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}
+
+// load is a policy that uses every pack.
+func load(t *testing.T) policy.Set {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "grapnel.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(packs.Names(), ", ")+"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.FS})
+	if loaded := set.Files[0]; loaded.State != policy.Valid {
+		t.Fatalf("the policy is %s: %v", loaded.State, loaded.Errors)
+	}
+	return set
+}
+
+func engine(t *testing.T, set policy.Set) (*grapnel.Engine, *grapnel.Record) {
+	t.Helper()
+	rec := &grapnel.Record{}
+	e, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { *rec = *r })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, rec
+}
+
+// project is where the agent works: a directory that no pack knows.
+const project = "/home/dev/project"
+
+// fire plays one event and reports whether it was stopped: blocked, asked about, or
+// changed.
+func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
+	t.Helper()
+	payload := map[string]any{"session_id": id, "cwd": project, "hook_event_name": "PreToolUse", "tool_use_id": "call"}
+	payload["tool_name"] = cmp.Or(text(node, "tool"), "Bash")
+	payload["tool_input"] = map[string]any{"command": cmp.Or(text(node, "command"), "true")}
+	if input := node.Get("input"); input != nil {
+		payload["tool_input"] = input.JSON()
+	}
+	switch {
+	case node.Get("prompt") != nil:
+		payload = map[string]any{"session_id": id, "cwd": project, "hook_event_name": "UserPromptSubmit", "prompt": text(node, "prompt")}
+	case node.Get("output") != nil:
+		payload["hook_event_name"] = "PostToolUse"
+		payload["tool_response"] = map[string]any{"stdout": text(node, "output"), "stderr": "", "interrupted": false}
+	case node.Get("command") == nil && node.Get("tool") == nil:
+		t.Fatalf("%s: the case in line %d has no command, tool, output or prompt", id, node.Line)
+	}
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(payload); err != nil {
+		t.Fatal(err)
+	}
+	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: raw.Bytes()})
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	v := e.Fire(t.Context(), ev)
+	return v.Decision >= grapnel.Ask || v.Halt != "" || len(v.Changes) > 0
+}
+
+func text(n *yaml.Node, key string) string {
+	if v := n.Get(key); v != nil {
+		return v.Text
+	}
+	return ""
+}
