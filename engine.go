@@ -293,7 +293,7 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {
-		l = t.unknown
+		l = t.whatever()
 	}
 	return e.fire(ctx, t, l, ev, err, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // A Plan says who runs in which step for one event, as it stands before any hook
@@ -46,17 +47,22 @@ type table struct {
 	states    []*state // of the layers
 	observers []Observer
 	ranked    []*Spec // the hooks that are switched on
-	byKind    map[Kind]*lineup
-	other     *lineup // kinds that neither Contracts nor any Spec names
-	unknown   *lineup // an event of which not even the kind could be read
+	byKind    map[Kind]*seat
+	other     seat // kinds that neither Contracts nor any Spec names
+	unknown   seat // an event of which not even the kind could be read
+}
+
+// A seat holds the lineup of one kind from the first event of that kind on: a program
+// that answers one event and ends needs one of thirty.
+type seat struct {
+	once   sync.Once
+	lineup lineup
 }
 
 // newTable orders the hooks of all layers as if they were one.
 func newTable(states []*state, preset *Preset) *table {
-	t := &table{
-		preset: preset, states: states, byKind: make(map[Kind]*lineup), other: &lineup{},
-		unknown: &lineup{contract: &Contract{Blocks: BlockAction}},
-	}
+	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(Contracts))}
+	t.unknown.lineup.contract = &Contract{Blocks: BlockAction}
 	for _, st := range states {
 		t.observers = append(t.observers, st.observers...)
 		for i := range st.specs {
@@ -66,35 +72,48 @@ func newTable(states []*state, preset *Preset) *table {
 		}
 	}
 	slices.SortStableFunc(t.ranked, preset.compare)
+	seats := make([]seat, len(Contracts))
 	for i := range Contracts {
-		t.byKind[Contracts[i].Kind] = &lineup{contract: &Contracts[i]}
+		seats[i].lineup.contract = &Contracts[i]
+		t.byKind[Contracts[i].Kind] = &seats[i]
 	}
 	for _, s := range t.ranked {
 		for _, k := range s.On {
 			if t.byKind[k] == nil {
-				t.byKind[k] = &lineup{}
+				t.byKind[k] = &seat{}
 			}
 		}
-	}
-	for _, s := range t.ranked {
-		if len(s.On) == 0 {
-			t.other.add(s, preset)
-		}
-		if len(s.On) == 0 || slices.ContainsFunc(s.On, stoppable) {
-			t.unknown.add(s, preset)
-		}
-		for k, l := range t.byKind {
-			if len(s.On) == 0 || slices.Contains(s.On, k) {
-				l.add(s, preset)
-			}
-		}
-	}
-	t.other.lastWord()
-	t.unknown.lastWord()
-	for _, l := range t.byKind {
-		l.lastWord()
 	}
 	return t
+}
+
+// lineup is who could run for events of a kind.
+func (t *table) lineup(k Kind) *lineup {
+	s := t.byKind[k]
+	if s == nil {
+		s, k = &t.other, "" // which no On names
+	}
+	s.once.Do(func() {
+		s.lineup.fill(t, func(spec *Spec) bool { return len(spec.On) == 0 || slices.Contains(spec.On, k) })
+	})
+	return &s.lineup
+}
+
+// whatever is who could run for an event of which nobody knows the kind.
+func (t *table) whatever() *lineup {
+	t.unknown.once.Do(func() {
+		t.unknown.lineup.fill(t, func(spec *Spec) bool { return len(spec.On) == 0 || slices.ContainsFunc(spec.On, stoppable) })
+	})
+	return &t.unknown.lineup
+}
+
+func (l *lineup) fill(t *table, listens func(*Spec) bool) {
+	for _, s := range t.ranked {
+		if listens(s) {
+			l.add(s, t.preset)
+		}
+	}
+	l.lastWord()
 }
 
 // lastWord lets the rewrites of each scope run after those of the weaker ones: a
@@ -163,13 +182,6 @@ func (t *table) home(s *Spec) int {
 		}
 		return false
 	})
-}
-
-func (t *table) lineup(k Kind) *lineup {
-	if l := t.byKind[k]; l != nil {
-		return l
-	}
-	return t.other
 }
 
 // groups lists the lineup's Specs, those that see the same event together, the
