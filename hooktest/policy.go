@@ -44,7 +44,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	home, _ := os.UserHomeDir() // without one, what the user database says
 	unused := maps.Clone(opts.Programs)
 	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: file, Scope: opts.Scope, Must: true}}, Packs: packs.FS, State: t.TempDir(), Home: home,
+		Files: []policy.File{{Path: file, Scope: opts.Scope, Must: true}}, Packs: packs.All, State: t.TempDir(), Home: home,
 		Command: func(c policy.Command) grapnel.Hook {
 			if stub := opts.Programs[c.Name]; stub != nil {
 				delete(unused, c.Name)

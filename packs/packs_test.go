@@ -25,7 +25,7 @@ func using(t *testing.T, pack string) *grapnel.Engine {
 	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+pack+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.FS})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.All})
 	if loaded := set.Files[0]; loaded.State != policy.Valid {
 		t.Fatalf("a policy that uses %s is %s: %v", pack, loaded.State, loaded.Errors)
 	}
@@ -211,7 +211,7 @@ var versions = map[string]struct {
 // change; and it only ever takes away.
 func TestPacks(t *testing.T) {
 	t.Parallel()
-	files, err := fs.Glob(packs.FS, "*")
+	files, err := fs.Glob(packs.Files, "*")
 	if err != nil || len(files) != len(versions) || len(files) != len(answers) {
 		t.Fatalf("packs %v (%v): each has its line in versions and its events in answers", files, err)
 	}
@@ -224,7 +224,7 @@ func TestPacks(t *testing.T) {
 		}
 	}
 	for _, file := range files {
-		data, err := fs.ReadFile(packs.FS, file)
+		data, err := fs.ReadFile(packs.Files, file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,9 @@ const maxShellBytes = 1 << 20
 type factCache struct {
 	programs []string // that the rules are about, each once; complete before the first event
 
+	// Of a rule that is made later than that: what the others have.
+	first *factCache
+
 	// The youngest, and some before it: of events that are judged at once none should
 	// push out what another still needs a hundred times.
 	last  atomic.Pointer[facts]
@@ -100,6 +103,9 @@ type factCache struct {
 }
 
 func (c *factCache) of(ev *grapnel.Event) *facts {
+	if c.first != nil {
+		return c.first.of(ev)
+	}
 	if f := c.last.Load(); f != nil && f.ev == ev {
 		return f
 	}
@@ -118,8 +124,11 @@ func (c *factCache) older(ev *grapnel.Event) *facts {
 	return f
 }
 
-// program returns the index of a program.
+// program returns the index of a program, or a negative one if it is too late for that.
 func (c *factCache) program(name string) int {
+	if c.first != nil {
+		return -1
+	}
 	i := slices.Index(c.programs, name)
 	if i < 0 {
 		i = len(c.programs)
@@ -186,7 +195,7 @@ func allTexts(ev *grapnel.Event) []string {
 
 // find returns the first command of the call that fits a pattern.
 func (f *facts) find(p command, least shell.Answer) (*shell.Command, bool) {
-	if !f.gate()[p.program] {
+	if p.program >= 0 && !f.gate()[p.program] {
 		return nil, false
 	}
 	for _, script := range f.scripts() {

@@ -105,6 +105,10 @@ func together(specs []grapnel.Spec, counter Counter) {
 			if hook.Decision == grapnel.Block && s.Mode == grapnel.Enforce {
 				blocks = append(blocks, s)
 			}
+		case *shelved:
+			if hook.Decide == grapnel.Block && s.Mode == grapnel.Enforce {
+				blocks = append(blocks, s)
+			}
 		}
 	}
 	if len(limits) > 0 && counter == nil {

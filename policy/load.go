@@ -31,7 +31,7 @@ type File struct {
 // Request says what to load.
 type Request struct {
 	Files     []File
-	Packs     fs.FS                      // NAME.yaml of each pack that `use:` may name; nil = none
+	Packs     Shelf                      // that `use:` may name
 	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
 	Trusts    Trusts                     // what was trusted of files that want it; empty = nothing
 	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
@@ -219,7 +219,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	policy, errs := Parse(file.Path, data)
 	if len(errs) == 0 {
-		_, errs = policy.packs(file.Path, req.Packs, kept)
+		policy.shelved(file.Path, req.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs

@@ -66,7 +66,7 @@ type compiled struct {
 // command is a pattern of commands.
 type command struct {
 	*shell.Pattern
-	program int // its index in the factCache
+	program int // its index in the factCache, if it has one
 }
 
 // wordTest is a test of one word of the event, which an event of the main agent, or of a

@@ -1,9 +1,8 @@
 package policy
 
 import (
-	"embed"
+	"encoding/json"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -40,49 +39,21 @@ type Pack struct {
 	Policy *Policy // what is left of it; its hooks stand where the file names the pack
 }
 
-// Packs looks up what the `use:` of a policy file names. shipped has NAME.yaml for
-// each pack; nil has none. It returns all that is wrong.
-func (p *Policy) Packs(file string, shipped fs.FS) ([]Pack, []*Error) {
-	return p.packs(file, shipped, snapshots{})
-}
-
-func (p *Policy) packs(file string, shipped fs.FS, snaps snapshots) (packs []Pack, errs []*Error) {
-	fail := func(at Word, hint, format string, args ...any) {
-		errs = append(errs, &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
-	}
-	if shipped == nil {
-		shipped = embed.FS{}
-	}
-	for _, use := range p.Use {
-		name := use.Pack.Text
-		data, err := fs.ReadFile(shipped, name+".yaml")
-		if err != nil {
-			hint := didYouMean(name, packNames(shipped))
-			if hint == "" {
-				hint = "there are " + strings.Join(packNames(shipped), ", ")
-			}
-			fail(use.Pack, hint, "unknown pack %q", name)
+// Packs looks up what the `use:` of a policy file names. It returns all that is wrong.
+func (p *Policy) Packs(file string, shelf Shelf) (packs []Pack, errs []*Error) {
+	for i, shelved := range p.shelved(file, shelf, &errs) {
+		if shelved == nil {
 			continue
 		}
-		pack := Pack{Use: use, Digest: digestOf(data)}
-		whole := snaps.read(pack.Digest)
-		if whole == nil {
-			var wrong []*Error
-			if whole, wrong = Parse(name+".yaml", data); len(wrong) > 0 {
-				fail(use.Pack, "", "pack %q: %v", name, wrong[0])
+		use := p.Use[i]
+		pack := Pack{Use: use, Digest: shelved.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: shelved.Version}}}
+		for j := range shelved.Hooks {
+			if use.without(shelved.Hooks[j].Name) {
 				continue
 			}
-			snaps.write("pack "+name, pack.Digest, whole)
-		}
-		if whole.Pack == nil {
-			fail(use.Pack, "", "%q is no pack: its file does not say `pack:`", name)
-			continue
-		}
-		pack.Policy = &Policy{Version: whole.Version, Pack: whole.Pack}
-		var names []string
-		for _, h := range whole.Hooks {
-			names = append(names, h.Name)
-			if slices.ContainsFunc(use.Except, func(w Word) bool { return w.Text == h.Name }) {
+			var h Hook
+			if err := json.Unmarshal([]byte(shelved.Hooks[j].Hook), &h); err != nil {
+				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", shelved.Name, shelved.Hooks[j].Name, err)})
 				continue
 			}
 			h.Line = use.Pack.Line
@@ -91,56 +62,71 @@ func (p *Policy) packs(file string, shipped fs.FS, snaps snapshots) (packs []Pac
 			}
 			pack.Policy.Hooks = append(pack.Policy.Hooks, h)
 		}
-		for _, w := range use.Except {
-			if !slices.Contains(names, w.Text) {
-				fail(w, didYouMean(w.Text, names), "pack %q has no hook %q", name, w.Text)
-			}
-		}
 		packs = append(packs, pack)
 	}
 	return packs, errs
 }
 
-// buildPacks makes the Specs of the packs of a file: a source each, with the scope
-// of the file. A person finds them in the line that names the pack.
-func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {
-	snaps := snapshots{dir: req.Snapshots}
-	if file.Root {
-		snaps.dir = ""
+// shelved lists the packs of the entries of `use:`, nil for one that there is not, and
+// adds what is wrong.
+func (p *Policy) shelved(file string, shelf Shelf, errs *[]*Error) []*ShelvedPack {
+	fail := func(at Word, hint, format string, args ...any) {
+		*errs = append(*errs, &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	packs, errs := policy.packs(file.Path, req.Packs, snaps)
-	if len(errs) > 0 {
-		return nil, errs[0]
-	}
-	var specs []grapnel.Spec
-	for _, pack := range packs {
-		source := grapnel.Source{Name: file.Path + "#" + pack.Pack.Text, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
-		more, err := pack.Policy.build(source, req.facts, nil)
-		if err != nil {
-			return nil, err
+	var packs []*ShelvedPack
+	for i := range p.Use {
+		use := &p.Use[i]
+		pack := shelf.find(use.Pack.Text)
+		packs = append(packs, pack)
+		if pack == nil {
+			hint := didYouMean(use.Pack.Text, shelf.Names())
+			if hint == "" {
+				hint = "there are " + strings.Join(shelf.Names(), ", ")
+			}
+			fail(use.Pack, hint, "unknown pack %q", use.Pack.Text)
+			continue
 		}
-		specs = append(specs, more...)
-	}
-	return specs, nil
-}
-
-func packNames(shipped fs.FS) []string {
-	var names []string
-	top, err := shipped.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer top.Close()
-	if files, ok := top.(fs.ReadDirFile); ok {
-		entries, _ := files.ReadDir(-1) // unsorted: see internal/folder
-		for _, e := range entries {
-			if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-				names = append(names, name)
+		for _, w := range use.Except {
+			var names []string
+			for j := range pack.Hooks {
+				names = append(names, pack.Hooks[j].Name)
+			}
+			if !slices.Contains(names, w.Text) {
+				fail(w, didYouMean(w.Text, names), "pack %q has no hook %q", pack.Name, w.Text)
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	return packs
+}
+
+// without reports whether a hook of the pack is left out.
+func (u *Use) without(hook string) bool {
+	return slices.ContainsFunc(u.Except, func(w Word) bool { return w.Text == hook })
+}
+
+// buildPacks makes the Specs of the packs of a file: a source each, with the scope
+// of the file. A person finds them in the line that names the pack.
+func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {
+	var errs []*Error
+	var specs []grapnel.Spec
+	for i, pack := range policy.shelved(file.Path, req.Packs, &errs) {
+		if len(errs) > 0 {
+			return nil, errs[0]
+		}
+		use := &policy.Use[i]
+		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
+		for j := range pack.Hooks {
+			if use.without(pack.Hooks[j].Name) {
+				continue
+			}
+			spec, err := pack.Hooks[j].toSpec(use, source, req.facts)
+			if err != nil {
+				return nil, err
+			}
+			specs = append(specs, spec)
+		}
+	}
+	return specs, nil
 }
 
 func digestOf(data []byte) string {

@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +22,16 @@ hooks:
 `
 
 // shipped is what a program brings along.
-func shipped(packs ...string) fstest.MapFS {
+func shipped(packs ...string) policy.Shelf {
+	shelf, errs := policy.ReadShelf(files(packs...))
+	if len(errs) > 0 {
+		panic(errs[0])
+	}
+	return shelf
+}
+
+// files are packs as people write them.
+func files(packs ...string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for i := 0; i < len(packs); i += 2 {
 		files[packs[i]+".yaml"] = &fstest.MapFile{Data: []byte(packs[i+1])}
@@ -32,7 +40,7 @@ func shipped(packs ...string) fstest.MapFS {
 }
 
 // using loads files, of the scopes user, project and so on, that use packs.
-func using(t *testing.T, packs fstest.MapFS, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
+func using(t *testing.T, packs policy.Shelf, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
 	t.Helper()
 	req := policy.Request{Packs: packs, Snapshots: snaps, Command: noCommand}
 	for i, file := range files {
@@ -125,15 +133,13 @@ func TestUseIsAboutOneFile(t *testing.T) {
 
 func TestUseMistakes(t *testing.T) {
 	t.Parallel()
-	packs := shipped("destructive", twoRules, "plain", blockAll, "broken", "version: 7\n")
+	packs := shipped("destructive", twoRules, "other", twoRules)
 	for use, want := range map[string]string{
 		"[destructiv]":     `p.yaml:2:7: unknown pack "destructiv" (did you mean "destructive"?)`,
-		"[x, {pack: y}]":   `p.yaml:2:17: unknown pack "y" (there are broken, destructive, plain)`,
+		"[x, {pack: y}]":   `p.yaml:2:17: unknown pack "y" (there are destructive, other)`,
 		"[../destructive]": `p.yaml:2:7: unknown pack "../destructive"`,
 		"[{pack: destructive, except: [no-tuch]}]":     `p.yaml:2:36: pack "destructive" has no hook "no-tuch" (did you mean "no-touch"?)`,
 		"[{pack: destructive, except: no-such-thing}]": `p.yaml:2:35: pack "destructive" has no hook "no-such-thing"`,
-		"[plain]":  `p.yaml:2:7: "plain" is no pack`,
-		"[broken]": `p.yaml:2:7: pack "broken": broken.yaml:1:10: version 7 is not known`,
 	} {
 		p, errs := policy.Parse("p.yaml", []byte("version: 1\nuse: "+use+"\n"))
 		if len(errs) > 0 {
@@ -197,22 +203,78 @@ func TestUseFollowsTheProgram(t *testing.T) {
 	}
 }
 
-// The snapshot of a pack is what counts once it is there, so that answering an event
-// parses no YAML.
-func TestUseTakesTheSnapshot(t *testing.T) {
+// What is wrong with a pack is found when it is read, for all packs at once.
+func TestReadShelf(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
-	put(t, file, "version: 1\nuse: [two]\n")
-	set, _ := using(t, shipped("two", twoRules), snaps, file)
-	kept := filepath.Join(snaps, set.Specs[0].Source.Digest+".json")
-	data, err := os.ReadFile(kept)
-	if err != nil {
-		t.Fatalf("the pack is not kept: %v", err)
+	shelf, errs := policy.ReadShelf(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
+	var said []string
+	for _, err := range errs {
+		said = append(said, err.Error())
 	}
-	put(t, kept, strings.ReplaceAll(string(data), "pack says", "snapshot says"))
-	_, e := using(t, shipped("two", twoRules), snaps, file)
-	if v := e.Fire(context.Background(), sh("touch x")); v.Reason() != "snapshot says no touching" {
-		t.Errorf("the reason is %q, want that of the snapshot", v.Reason())
+	want := []string{"broken.yaml:1:10: version 7 is not known (write `version: 1`)", "plain.yaml:1:1: it is no pack (write `pack: {version: 1}`)"}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	if got := shelf.Names(); !slices.Equal(got, []string{"broken", "plain", "two"}) {
+		t.Errorf("the packs are %v", got)
+	}
+}
+
+// A hook of a pack is made when an event may concern it. Whether it may is decided from
+// little, and never wrongly: made at once, the hook would say the same.
+func TestShelvedHooksSayTheSame(t *testing.T) {
+	t.Parallel()
+	const many = `version: 1
+pack: {version: 1}
+hooks:
+  - {name: command, on: tool.before, match: {command: [touch, git push --force]}, block: command}
+  - {name: any-program, on: tool.before, match: {command: "mk* /dev/*"}, block: any-program}
+  - {name: wrapped, on: tool.before, match: {command: sudo touch}, block: wrapped}
+  - {name: path, on: tool.before, match: {path: "**/.env"}, block: path}
+  - {name: both, on: tool.before, match: {command: cp, path: "**/.env"}, block: both}
+  - {name: class, on: tool.before, match: {tool: [write, edit]}, block: class}
+  - {name: named, on: tool.before, match: {tool: [write, mcp__x__y]}, block: named}
+  - {name: text, on: tool.before, match: {tool: shell, text: secret}, block: text}
+  - {name: unknown, on: tool.before, match: {shell: unknown}, block: unknown}
+  - {name: not, on: tool.before, match: {not: {command: ls}}, block: not}
+  - {name: expression, on: tool.before, when: 'tool.command contains "x"', block: expression}
+  - {name: observed, on: tool.before, mode: observe, match: {command: touch}, block: observed}
+  - {name: rewrite, on: tool.before, match: {command: echo}, replace: [{pattern: rewritten, with: touch}]}
+`
+	packs := shipped("many", many)
+	plain := strings.Replace(many, "pack: {version: 1}\n", "", 1)
+	dir := t.TempDir()
+	shelved, written := filepath.Join(dir, "shelved.yaml"), filepath.Join(dir, "written.yaml")
+	put(t, shelved, "version: 1\nuse: [many]\n")
+	put(t, written, plain)
+	_, lazy := using(t, packs, "", shelved)
+	_, eager := using(t, nil, "", written)
+	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
+		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}
+		tool.Derive()
+		return &grapnel.Event{Kind: grapnel.ToolBefore, Tool: tool, Session: grapnel.Session{CWD: dir}}
+	}
+	file := grapnel.Fact{Field: grapnel.FieldPath, At: "/file"}
+	events := map[string]*grapnel.Event{
+		"Write": tool(grapnel.ClassWrite, "Write", `{"file":"a"}`, file), "Write .env": tool(grapnel.ClassWrite, "Write", `{"file":".env"}`, file),
+		"write by name": tool(grapnel.ClassOther, "WRITE", `{}`), "mcp": tool(grapnel.ClassMCP, "mcp__x__y", `{}`),
+		"prompt": {Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "touch"}}, "no tool": {Kind: grapnel.ToolBefore},
+		"batch": {Kind: grapnel.ToolBefore, Calls: []grapnel.Tool{*sh("touch x").Tool, *sh("ls").Tool}},
+	}
+	for _, line := range []string{
+		"ls", "touch x", "t''ouch x", "$x y", "sudo touch x", "cp a .env", "cat < .env", "mkfs /dev/sda", "echo secret", "echo rewritten x", "echo 'rewritten' x",
+		"git push -f", "git push", "xargs touch", "curl x | sh", "", "if", strings.Repeat("touch x;", 200000),
+	} {
+		events[line[:min(len(line), 40)]] = sh(line)
+	}
+	for name, ev := range events {
+		got, want := lazy.Fire(context.Background(), ev), eager.Fire(context.Background(), ev)
+		got.Event, want.Event = nil, nil
+		for i := range got.Reasons {
+			got.Reasons[i].Hook, want.Reasons[i].Hook = "", ""
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-made at once +made when needed):\n%s", name, diff)
+		}
 	}
 }

@@ -140,7 +140,7 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 	p, errs := policy.Read(file)
 	var used []policy.Pack
 	if len(errs) == 0 {
-		used, errs = p.Packs(file, packs.FS)
+		used, errs = p.Packs(file, packs.All)
 	}
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {

@@ -58,7 +58,7 @@ func newTrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, wrong := policy.Examine(file, answer.DirsOf(filepath.Dir(file))[0], packs.FS)
+			x, wrong := policy.Examine(file, answer.DirsOf(filepath.Dir(file))[0], packs.All)
 			if len(wrong) > 0 {
 				for _, e := range wrong {
 					fmt.Fprintln(c.err, c.located(finding{e, "error"}, red))

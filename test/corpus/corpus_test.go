@@ -165,10 +165,10 @@ func play(t *testing.T, dir string) []played {
 func load(t *testing.T) policy.Set {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(packs.Names(), ", ")+"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(packs.All.Names(), ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.FS})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.All})
 	if loaded := set.Files[0]; loaded.State != policy.Valid {
 		t.Fatalf("the policy is %s: %v", loaded.State, loaded.Errors)
 	}
