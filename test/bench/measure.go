@@ -33,6 +33,7 @@ type contest struct {
 	name      string
 	subject   *side
 	reference *side
+	less      *side                // what subject costs anyway, and is not counted; nil = nothing
 	budget    float64              // ratio that subject should stay below
 	exact     bool                 // both are the same each time, so the gate has no tolerance
 	show      func(float64) string // prints a cost
@@ -45,7 +46,23 @@ func (c *contest) ratio() (float64, error) {
 		return 0, fmt.Errorf("%s: %g of %s against %g of %s is no ratio",
 			c.name, c.subject.min, c.subject.name, c.reference.min, c.reference.name)
 	}
-	return c.subject.min / c.reference.min, nil
+	return c.cost() / c.reference.min, nil
+}
+
+// cost is what is compared.
+func (c *contest) cost() float64 {
+	if c.less == nil {
+		return c.subject.min
+	}
+	return max(0, c.subject.min-c.less.min)
+}
+
+// sides are those that have to run.
+func (c *contest) sides() []*side {
+	if c.less == nil {
+		return []*side{c.subject, c.reference}
+	}
+	return []*side{c.subject, c.less, c.reference}
 }
 
 func (c *contest) row() (row, error) {
@@ -54,7 +71,7 @@ func (c *contest) row() (row, error) {
 	if c.exact {
 		r.OK = r.Margin >= 0
 	}
-	r.measured, r.unit = c.show(c.subject.min), c.reference.name
+	r.measured, r.unit = c.show(c.cost()), c.reference.name
 	return r, err
 }
 
@@ -120,7 +137,7 @@ func measure(ctx context.Context, p plan, g group) ([]row, error) {
 	}
 	var sides []*side
 	for _, c := range slices.Concat(g.contests, g.beside) {
-		sides = append(sides, c.subject, c.reference)
+		sides = append(sides, c.sides()...)
 	}
 	first := p
 	if g.screening > 0 {
@@ -140,7 +157,7 @@ func measure(ctx context.Context, p plan, g group) ([]row, error) {
 			if err != nil || r.OK || p.late() {
 				break
 			}
-			if err = interleave(ctx, p, c.subject, c.reference); err == nil {
+			if err = interleave(ctx, p, c.sides()...); err == nil {
 				r, err = c.row()
 			}
 		}
@@ -184,7 +201,7 @@ func refine(ctx context.Context, p plan, g group) (worst *contest, err error) {
 		}
 		more := p
 		more.runs -= worst.subject.runs
-		if err := interleave(ctx, more, worst.subject, worst.reference); err != nil {
+		if err := interleave(ctx, more, worst.sides()...); err != nil {
 			return nil, err
 		}
 	}

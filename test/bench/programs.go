@@ -18,6 +18,7 @@ import (
 const (
 	noPolicyBudget = 1.9
 	rulesBudget    = 2.8
+	packsBudget    = 0.8 // above no policy
 )
 
 // What the events of the benchmark carry.
@@ -74,6 +75,10 @@ func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
 	if err != nil {
 		return nil, err
 	}
+	packed, err := b.hook(ctx, "packs", packsFile(), "Bash", shell)
+	if err != nil {
+		return nil, err
+	}
 	big, err := b.hook(ctx, "big", policyFile(50, watchThis), "Write", write)
 	if err != nil {
 		return nil, err
@@ -90,7 +95,7 @@ func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
 		return nil, err
 	}
 
-	base := floor.wallSide()
+	base, none := floor.wallSide(), idle.wallSide()
 	together := newSide("eight at once", func() (float64, error) {
 		u, err := many.runMany(crowd)
 		return u.cpu.Seconds(), err
@@ -112,8 +117,9 @@ func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
 	}
 	return append([]group{{
 		contests: []*contest{
-			{name: "grapnel-hook, no policy", subject: idle.wallSide(), reference: base, budget: noPolicyBudget, show: milliseconds},
+			{name: "grapnel-hook, no policy", subject: none, reference: base, budget: noPolicyBudget, show: milliseconds},
 			{name: "50 rules, one Record line, no daemon", subject: rules.wallSide(), reference: base, budget: rulesBudget, show: milliseconds},
+			{name: "all packs, above no policy", subject: packed.wallSide(), less: none, reference: base, budget: packsBudget, show: milliseconds},
 		},
 		beside: []*contest{{name: least.name, subject: least.wallSide(), reference: base, show: milliseconds}},
 	}, {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/packs"
 )
 
 // shellLine is what an agent runs: several commands, a pipe, a redirection, quotes
@@ -28,6 +30,12 @@ func policyFile(n int, watched string) string {
 	}
 	fmt.Fprintf(&b, rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 	return b.String()
+}
+
+// packsFile writes a policy that uses every pack, and blocks the canary.
+func packsFile() string {
+	return "version: 1\nuse: [" + strings.Join(packs.All.Names(), ", ") + "]\nhooks:\n" +
+		fmt.Sprintf(rule, 0, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 }
 
 const rule = "  - name: rule-%d\n    on: tool.before\n    %s\n    %s\n"
