@@ -32,6 +32,7 @@ type File struct {
 type Request struct {
 	Files     []File
 	Packs     Shelf                      // that `use:` may name
+	Always    []string                   // packs that are in force whatever the files say, with the word of the managed scope
 	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
 	Trusts    Trusts                     // what was trusted of files that want it; empty = nothing
 	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
@@ -107,6 +108,7 @@ func Load(req Request) Set {
 		req.Trusts = "" // nobody ever trusted anything
 	}
 	req.seen = map[string]bool{}
+	set.Specs = req.always()
 	for _, file := range req.Files {
 		got := req.load(file)
 		loaded := got.loaded
@@ -351,7 +353,7 @@ func lockSpec(source grapnel.Source, text string) grapnel.Spec {
 // Locked returns the hooks that stand in where Grapnel cannot do its work: its
 // policy cannot be found, or a strict one cannot be kept to.
 func Locked(why string) []grapnel.Spec {
-	source := grapnel.Source{Name: "grapnel", File: "grapnel"}
+	source := grapnel.Source{Name: ownFile, File: ownFile}
 	return []grapnel.Spec{lockSpec(source, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(source, "grapnel: "+why)}
 }
 

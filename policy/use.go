@@ -104,6 +104,26 @@ func (u *Use) without(hook string) bool {
 	return slices.ContainsFunc(u.Except, func(w Word) bool { return w.Text == hook })
 }
 
+// always makes the Specs of the packs that no file has to name and none can leave out. One
+// that is not there blocks what it would have guarded.
+func (req Request) always() []grapnel.Spec {
+	if len(req.Always) == 0 {
+		return nil
+	}
+	own := &Policy{}
+	for _, name := range req.Always {
+		own.Use = append(own.Use, Use{Pack: Word{Text: name}})
+	}
+	specs, err := req.buildPacks(File{Path: ownFile, Scope: grapnel.ScopeManaged}, own)
+	if err != nil {
+		return Locked(err.Error())
+	}
+	return specs
+}
+
+// ownFile stands for Grapnel itself where others have a policy file.
+const ownFile = "grapnel"
+
 // buildPacks makes the Specs of the packs of a file: a source each, with the scope
 // of the file. A person finds them in the line that names the pack.
 func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {

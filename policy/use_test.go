@@ -278,3 +278,36 @@ hooks:
 		}
 	}
 }
+
+// What is always in force stands above all files, whatever they say about it.
+func TestAlways(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	for name, content := range map[string]string{
+		"no file": "", "a broken file": "version: 7\n", "a file that uses it": "version: 1\nuse: [two]\n",
+		"a file that leaves it out": "version: 1\nuse: [{pack: two, except: no-touch, mode: observe}]\n",
+		"a file that allows":        "version: 1\nhooks: [{name: no-touch, on: tool.before, allow: true}]\n",
+	} {
+		put(t, file, content)
+		req := policy.Request{Packs: shipped("two", twoRules), Always: []string{"two"}}
+		if content != "" {
+			req.Files = []policy.File{{Path: file, Scope: grapnel.ScopeUser}}
+		}
+		set := policy.Load(req)
+		e, err := grapnel.New(policy.Pause{}.Apply(set.Specs), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block {
+			t.Errorf("%s: %v, want a block", name, v.Decision)
+		}
+	}
+	set := policy.Load(policy.Request{Always: []string{"two"}})
+	e, err := grapnel.New(set.Specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := e.Fire(context.Background(), sh("ls")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), `unknown pack "two"`) {
+		t.Errorf("a pack that is not there: %v (%s), want a block that says so", v.Decision, v.Reason())
+	}
+}

@@ -224,7 +224,10 @@ func (c *console) printExplanation(x *explanation) {
 		fmt.Fprintln(c.out, "  nobody listens")
 	}
 	for _, p := range x.Plan {
-		at := fmt.Sprintf("%s:%d", p.File, p.Line)
+		at := p.File
+		if p.Line > 0 {
+			at = fmt.Sprintf("%s:%d", p.File, p.Line)
+		}
 		if pack, ok := strings.CutPrefix(p.Source, p.File+"#"); ok {
 			at += " (pack " + pack + ")"
 		} else if format, ok := strings.CutSuffix(p.Source, ":"+p.File); ok {
