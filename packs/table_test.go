@@ -2,7 +2,6 @@ package packs_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"go/format"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
-
-var update = flag.Bool("update", false, "write table.go anew")
 
 // TestTable holds the packs as programs have them to the files that people read.
 func TestTable(t *testing.T) {

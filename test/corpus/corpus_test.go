@@ -12,6 +12,7 @@
 //     output: what the tool printed  # after the call of the command or tool; or
 //     prompt: what the person typed
 //     before: [{command: cat .env}]  # events of the same session that come first
+//     near: no-force-push            # of a harmless case: a hook that must not take it for its own
 package corpus
 
 import (
@@ -42,7 +43,9 @@ const (
 // A played case is what became of one.
 type played struct {
 	id, family string
-	said       string // the hooks that said something, and what
+	said       string   // the hooks that said something, and what
+	hooks      []string // their names, without the file
+	near       string
 	stopped    bool
 }
 
@@ -137,7 +140,7 @@ func play(t *testing.T, dir string) []played {
 			t.Fatalf("%s: %v", file, err)
 		}
 		for _, node := range root.Items {
-			c := played{id: text(node, "id"), family: text(node, "family")}
+			c := played{id: text(node, "id"), family: text(node, "family"), near: text(node, "near")}
 			if c.id == "" || c.family == "" || ids[c.id] {
 				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id stands twice", file, node.Line, c.id, c.family)
 			}
@@ -152,6 +155,8 @@ func play(t *testing.T, dir string) []played {
 			c.stopped = fire(t, engine, node, c.id)
 			for _, run := range rec.Hooks {
 				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
+					_, hook, _ := strings.Cut(run.Name, "::")
+					c.hooks = append(c.hooks, hook)
 					c.said += fmt.Sprintf("%s %s %s; ", run.Name, run.Decision, run.Error)
 				}
 			}
@@ -165,10 +170,10 @@ func play(t *testing.T, dir string) []played {
 func load(t *testing.T) policy.Set {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(packs.All.Names(), ", ")+"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(shelf(t).Names(), ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: packs.All})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: shelf(t)})
 	if loaded := set.Files[0]; loaded.State != policy.Valid {
 		t.Fatalf("the policy is %s: %v", loaded.State, loaded.Errors)
 	}
@@ -226,4 +231,14 @@ func text(n *yaml.Node, key string) string {
 		return v.Text
 	}
 	return ""
+}
+
+// shelf is the packs as their files say, whether or not the table follows.
+func shelf(t *testing.T) policy.Shelf {
+	t.Helper()
+	packs, errs := policy.ReadShelf(packs.Files)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return packs
 }
