@@ -86,6 +86,22 @@ type Explainer interface {
 	Explain(ev *Event, v *Verdict) string
 }
 
+// A Marker is a Hook of [PhaseObserve] that keeps what has happened, so that later
+// events can be judged by it. It is told of the Verdict before anybody else is, and
+// Fire waits for it. Its error counts as OnError says, as that of a guard: where
+// nobody could tell later that something happened, it may be blocked now.
+//
+// Mark is called in the place of Handle, once more with the stricter Verdict where
+// another Marker's error made it so. It must be quick, and leave v as it is.
+type Marker interface {
+	Mark(ctx context.Context, ev *Event, v *Verdict) error
+}
+
+func isMarker(h Hook) bool {
+	_, marks := h.(Marker)
+	return marks
+}
+
 // Phase is the part of a firing in which a hook runs.
 type Phase uint8
 

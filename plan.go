@@ -33,6 +33,7 @@ type lineup struct {
 	rewrites  []*Spec
 	rules     []*Spec
 	steps     [][]*Spec // one slice per priority
+	markers   []*Spec
 	observers []*Spec
 	size      int  // how many there are
 	decides   bool // what any of them says counts
@@ -144,7 +145,7 @@ func stoppable(k Kind) bool {
 // add appends a Spec; the caller adds in plan order.
 func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
-	l.decides = l.decides || s.Phase != PhaseObserve && s.Mode == Enforce
+	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == Enforce
 	l.matchers = l.matchers || s.Match != nil
 	l.readsID = l.readsID || readsID(s.Hook) || readsID(s.Match)
 	phase := s.Phase
@@ -157,7 +158,11 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 	case PhaseRule:
 		l.rules = append(l.rules, s)
 	case PhaseObserve:
-		l.observers = append(l.observers, s)
+		if isMarker(s.Hook) {
+			l.markers = append(l.markers, s)
+		} else {
+			l.observers = append(l.observers, s)
+		}
 	case PhaseStep:
 		if n := len(l.steps); n > 0 && preset.together(l.steps[n-1][0], s) {
 			l.steps[n-1] = append(l.steps[n-1], s)
@@ -190,7 +195,7 @@ func (l *lineup) groups() [][]*Spec {
 	groups := slices.Collect(slices.Chunk(l.rewrites, 1)) // each sees what the one before left
 	groups = append(groups, l.rules)
 	groups = append(groups, l.steps...)
-	return append(groups, l.observers)
+	return append(groups, l.markers, l.observers)
 }
 
 func (l *lineup) plan(ev *Event, t *table) Plan {

@@ -93,6 +93,9 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	}
 	v := f.merge()
 	f.letStop(&v)
+	if len(l.markers) > 0 && unread == nil {
+		v = f.mark(ctx, v)
+	}
 	if f.record || len(l.observers) > 0 {
 		if err := f.tell(ctx, v, begun, unread); err != nil {
 			v.Messages = append(v.Messages, "grapnel: "+err.Error())
@@ -546,6 +549,53 @@ func (f *firing) fail(err error) {
 			f.answers = append(f.answers, a)
 		}
 	}
+}
+
+// mark lets what happens be kept. Where that fails the Verdict may become stricter, and
+// those who have kept something are told again.
+func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
+	asked := len(f.answers)
+	failed := false
+	for _, s := range f.lineup.markers {
+		ok, err := s.listens(v.Event, &v)
+		if !ok && err == nil {
+			continue
+		}
+		a := newAnswer(s, v.Event)
+		if err != nil {
+			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
+		} else {
+			a.mark(ctx, &v)
+		}
+		if a.err != nil {
+			failed = true
+			f.settle(&a)
+		}
+		f.answers = append(f.answers, a)
+	}
+	if !failed {
+		return v
+	}
+	before := v.Decision
+	if f.contract.MaxStops == 0 { // a stop is counted when it is judged, and no failure blocks it
+		v = f.merge()
+	}
+	if v.Decision == before {
+		return v
+	}
+	for i := range f.answers[asked:] {
+		if a := f.answers[asked+i]; a.err == nil {
+			a.mark(ctx, &v)
+		}
+	}
+	return v
+}
+
+func (a *answer) mark(ctx context.Context, v *Verdict) {
+	defer caught(&a.err)
+	begun := time.Now()
+	a.err = a.spec.Hook.(Marker).Mark(ctx, v.Event, v)
+	a.took = time.Since(begun)
 }
 
 // tell hands the Verdict to those who listen: observing hooks, whose event carries

@@ -1,0 +1,88 @@
+package grapnel
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// kept is a Marker that writes down what it was told.
+type kept struct {
+	Func
+	told []Decision
+	err  error
+}
+
+func (k *kept) Mark(_ context.Context, _ *Event, v *Verdict) error {
+	k.told = append(k.told, v.Decision)
+	return k.err
+}
+
+// TestMarkers: they hear the final Verdict before Fire returns, and their failure is that
+// of a guard.
+func TestMarkers(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk full")
+	block := Spec{Name: "guard", Phase: PhaseRule, Hook: Guard(func(*Event) string { return "no" })}
+	for name, tt := range map[string]struct {
+		kind    Kind
+		specs   []Spec
+		err     error
+		onError OnError
+		mode    Mode
+		want    Decision
+		told    []Decision // of one that can keep it
+	}{
+		"nobody objects":         {kind: ToolBefore, told: []Decision{None}},
+		"it was blocked":         {kind: ToolBefore, specs: []Spec{block}, want: Block, told: []Decision{Block}},
+		"it fails":               {kind: ToolBefore, err: broken, told: []Decision{None}},
+		"it fails closed":        {kind: ToolBefore, err: broken, onError: OnErrorClosed, want: Block, told: []Decision{None, Block}},
+		"it fails and asks":      {kind: ToolBefore, err: broken, onError: OnErrorAsk, want: Ask, told: []Decision{None, Ask}},
+		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: Observe, told: []Decision{None}},
+		"it fails after a stop":  {kind: AgentAfter, err: broken, onError: OnErrorClosed, told: []Decision{None}},
+		"it fails after the end": {kind: SessionEnd, err: broken, onError: OnErrorClosed, told: []Decision{None}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			good, bad := &kept{}, &kept{err: tt.err}
+			var rec Record
+			specs := append(tt.specs,
+				Spec{Name: "good", Phase: PhaseObserve, Hook: good},
+				Spec{Name: "bad", Phase: PhaseObserve, Hook: bad, OnError: tt.onError, Mode: tt.mode})
+			e, err := New(specs, &Options{Observers: []Observer{ObserverFunc(func(_ context.Context, r *Record) { rec = *r })}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := e.Fire(context.Background(), &Event{Kind: tt.kind, Tool: &Tool{Name: "x"}})
+			if v.Decision != tt.want || rec.Decision != tt.want {
+				t.Errorf("decision %v, recorded %v, want %v: %+v", v.Decision, rec.Decision, tt.want, v)
+			}
+			if len(good.told) != len(tt.told) || good.told[0] != tt.told[0] || good.told[len(good.told)-1] != tt.told[len(tt.told)-1] {
+				t.Errorf("it was told %v, want %v", good.told, tt.told)
+			}
+			run := rec.Hooks[len(rec.Hooks)-1]
+			if run.Name != "bad" || (run.Error != "") != (tt.err != nil) {
+				t.Errorf("recorded is %+v, want the error %v", run, tt.err)
+			}
+			if n := len(e.Plan(&Event{Kind: tt.kind, Tool: &Tool{Name: "x"}}).Entries); n != len(specs) {
+				t.Errorf("the plan has %d hooks, want %d", n, len(specs))
+			}
+		})
+	}
+}
+
+// TestMarkersOfUnreadEvents: what could not be read cannot be kept either.
+func TestMarkersOfUnreadEvents(t *testing.T) {
+	t.Parallel()
+	k := &kept{}
+	e, err := New([]Spec{{Name: "k", Phase: PhaseObserve, Hook: k, OnError: OnErrorClosed}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := e.Fail(context.Background(), &Event{Kind: ToolBefore}, errors.New("torn")); v.Decision != Block || len(k.told) != 0 {
+		t.Errorf("Fail: %v, and told is %v", v.Decision, k.told)
+	}
+	if !e.Decides(ToolBefore) {
+		t.Error("Decides: what fails closed can block")
+	}
+}
