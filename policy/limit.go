@@ -70,6 +70,20 @@ type Counter interface {
 	Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }
 
+// counted reads what a Counter keeps under a key, and changes nothing.
+func counted(c Counter, key string) (kept []byte, err error) {
+	if r, ok := c.(interface {
+		Counted(key string) ([]byte, error)
+	}); ok {
+		return r.Counted(key)
+	}
+	err = c.Count(key, func(data []byte) ([]byte, time.Duration) {
+		kept = data
+		return nil, 0
+	})
+	return kept, err
+}
+
 // limit is a Limit at work.
 type limit struct {
 	Limit
@@ -93,11 +107,16 @@ func newLimit(h *Hook, source grapnel.Source, cache *factCache) *limit {
 }
 
 // together tells the limits among Specs that are in force together of each other's
-// rules, and where to count.
-func together(specs []grapnel.Spec, counter Counter) {
+// rules, and where to count. It adds those that keep what has happened.
+func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 	var limits []*limit
-	var blocks []grapnel.Spec
+	var pasts []*past
+	var blocks, marks []grapnel.Spec
 	for _, s := range specs {
+		if f, ok := s.Match.(*past); ok {
+			pasts = append(pasts, f)
+			marks = append(marks, f.spec(s))
+		}
 		switch hook := s.Hook.(type) {
 		case *limit:
 			limits = append(limits, hook)
@@ -111,12 +130,16 @@ func together(specs []grapnel.Spec, counter Counter) {
 			}
 		}
 	}
-	if len(limits) > 0 && counter == nil {
+	if len(limits)+len(pasts) > 0 && counter == nil {
 		counter = &memory{}
 	}
 	for _, l := range limits {
 		l.counter, l.blocks = counter, blocks
 	}
+	for _, f := range pasts {
+		f.counter = counter
+	}
+	return append(specs, marks...)
 }
 
 // ReadsID: what comes twice in one firing is counted once.
@@ -431,6 +454,13 @@ func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) 
 		m.sweep(now)
 	}
 	return nil
+}
+
+// Counted returns what Count keeps under a key.
+func (m *memory) Counted(key string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.kept[key].data, nil
 }
 
 func (m *memory) sweep(now time.Time) {

@@ -52,7 +52,7 @@ func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limi
 	}
 	l := &limited{clock: time.Unix(1_800_000_000, 0)}
 	if counter != nil {
-		together(specs, counter)
+		specs = together(specs, counter)
 	}
 	for _, s := range specs {
 		if hook, ok := s.Hook.(*limit); ok {

@@ -134,7 +134,7 @@ func Load(req Request) Set {
 			set.Specs, set.Files = append(set.Specs, specs...), append(set.Files, rows...)
 		}
 	}
-	together(set.Specs, req.Counter)
+	set.Specs = together(set.Specs, req.Counter)
 	return set
 }
 

@@ -49,7 +49,8 @@ type compiled struct {
 	tool  []globPattern
 	words []wordTest
 	texts []textTest
-	shell bool // something of a shell line cannot be told
+	shell bool  // something of a shell line cannot be told
+	ended *bool // how the call ended: true = it failed
 	not   *compiled
 
 	// Of what an event may have several of, one must fit.
@@ -87,7 +88,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 		return nil, nil
 	}
 	c := &compiled{
-		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0,
+		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
 		path: m.Path, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
 	}
 	for _, source := range m.Command {
@@ -152,6 +153,9 @@ func (c *compiled) items() bool { return c.sorts > 0 }
 // other tools.
 func (c *compiled) whole(f *facts) bool {
 	if len(c.tool) > 0 && !matchTool(c.tool, f.ev.Tool) {
+		return false
+	}
+	if c.ended != nil && (!hasEnded(f.ev) || f.failed() != *c.ended) {
 		return false
 	}
 	for i := range c.words {
@@ -473,6 +477,9 @@ func (m *matcher) explain(f *facts) string {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))
 			}
 		}
+	}
+	if c.ended != nil {
+		words = append(words, "failed "+strconv.FormatBool(*c.ended))
 	}
 	if len(c.said.Shell) > 0 {
 		words = append(words, "shell unknown: "+short(strings.Join(f.unknown(), "; ")))

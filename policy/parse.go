@@ -128,7 +128,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 func (p *fileParser) hook(n *yaml.Node) Hook {
 	h := Hook{Line: n.Line}
 	var actions []string
-	var on *yaml.Node
+	var on, after *yaml.Node
 	decide := func(word string) func(*yaml.Node) {
 		return func(n *yaml.Node) {
 			actions = append(actions, word)
@@ -151,6 +151,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"match":    func(n *yaml.Node) { m := p.match(n); h.Match = &m },
 		"except":   func(n *yaml.Node) { h.Except = p.matches(n) },
 		"when":     func(n *yaml.Node) { h.When = p.when(n) },
+		"after":    func(n *yaml.Node) { after, h.After = n, p.afters(n) },
 		"mode":     func(n *yaml.Node) { h.Mode = p.oneOf(n, "enforce", "observe") },
 		"on_error": func(n *yaml.Node) { h.OnError = p.oneOf(n, "open", "closed", "ask") },
 		"priority": func(n *yaml.Node) { h.Priority = p.integer(n) },
@@ -231,6 +232,9 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		return h
 	}
 	p.events(&h, on)
+	if after != nil {
+		p.comparable(&h, after)
+	}
 	return h
 }
 
@@ -581,6 +585,7 @@ func (p *fileParser) match(n *yaml.Node) Match {
 		"mcp":      globs(&m.MCP),
 		"mode":     globs(&m.Mode),
 		"subagent": globs(&m.Subagent),
+		"failed":   func(n *yaml.Node) { failed := p.boolean(n); m.Failed = &failed },
 		"not":      func(n *yaml.Node) { not := p.match(n); m.Not = &not },
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {

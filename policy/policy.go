@@ -45,7 +45,8 @@ type Hook struct {
 	Match    *Match         `json:"match,omitempty"`
 	Except   []Match        `json:"except,omitempty"`
 	When     string         `json:"when,omitempty"`
-	Mode     string         `json:"mode,omitempty"` // enforce, observe
+	After    []After        `json:"after,omitempty"` // what has to have happened before, in this order
+	Mode     string         `json:"mode,omitempty"`  // enforce, observe
 	OnError  string         `json:"on_error,omitempty"`
 	Priority *int           `json:"priority,omitempty"`
 	Timeout  Duration       `json:"timeout,omitempty"`
@@ -127,6 +128,7 @@ type Match struct {
 	MCP      []string  `json:"mcp,omitempty"`
 	Mode     []string  `json:"mode,omitempty"`
 	Subagent []string  `json:"subagent,omitempty"`
+	Failed   *bool     `json:"failed,omitempty"` // how a call ended
 	Not      *Match    `json:"not,omitempty"`
 }
 

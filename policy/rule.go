@@ -27,8 +27,7 @@ func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.H
 		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
 	}
 	specs, err := p.build(source, &factCache{}, newCommand)
-	together(specs, nil)
-	return specs, err
+	return together(specs, nil), err
 }
 
 func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
@@ -117,28 +116,43 @@ func (h *Hook) spec(source grapnel.Source, cache *factCache) (grapnel.Spec, erro
 	if h.Mode == "observe" {
 		spec.Mode = grapnel.Observe
 	}
-	if h.Match != nil || h.Except != nil || h.When != "" {
-		as := reading{allow: h.Decide == "allow"}
-		m := &matcher{allow: as.allow, facts: cache}
-		var err error
-		if m.match, err = cache.compile(h.Match, as); err != nil {
+	as := reading{allow: h.Decide == "allow"}
+	if h.Match == nil && h.Except == nil && h.When == "" && h.After == nil {
+		return spec, nil
+	}
+	m, err := cache.matcher(h.Match, h.Except, h.When, as)
+	if err != nil {
+		return spec, err
+	}
+	spec.Match = m
+	if h.After != nil {
+		if spec.Match, err = newPast(h, source, m, as); err != nil {
 			return spec, err
 		}
-		for i := range h.Except {
-			e, err := cache.compile(&h.Except[i], as.not())
-			if err != nil {
-				return spec, err
-			}
-			m.except = append(m.except, e)
-		}
-		m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
-		m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
-		if h.When != "" {
-			m.when = newWhen(h.When)
-		}
-		spec.Match = m
 	}
 	return spec, nil
+}
+
+// matcher compiles what says for which events something is meant.
+func (cache *factCache) matcher(match *Match, except []Match, when string, as reading) (*matcher, error) {
+	m := &matcher{allow: as.allow, facts: cache}
+	var err error
+	if m.match, err = cache.compile(match, as); err != nil {
+		return nil, err
+	}
+	for i := range except {
+		e, err := cache.compile(&except[i], as.not())
+		if err != nil {
+			return nil, err
+		}
+		m.except = append(m.except, e)
+	}
+	m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
+	m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
+	if when != "" {
+		m.when = newWhen(when)
+	}
+	return m, nil
 }
 
 func onError(word string) grapnel.OnError {

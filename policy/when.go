@@ -39,7 +39,7 @@ var whenNames = []whenName{
 	{"tool.url", func(f *facts, _ *grapnel.Verdict) any { return firstOf(part(f.ev.Tool).URLs) }},
 	{"tool.urls", func(f *facts, _ *grapnel.Verdict) any { return listOf(part(f.ev.Tool).URLs) }},
 	{"tool.content", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Tool).Content }},
-	{"tool.failed", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Tool).Failed }},
+	{"tool.failed", func(f *facts, _ *grapnel.Verdict) any { return f.failed() }},
 	{"tool.server", func(f *facts, _ *grapnel.Verdict) any { return part(part(f.ev.Tool).MCP).Server }},
 
 	{"session.id", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.ID }},

@@ -170,7 +170,11 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 	if installed {
 		var specs []grapnel.Spec
 		for _, h := range p.Hooks {
-			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: h.On, Source: grapnel.Source{File: file}})
+			on := slices.Clone(h.On)
+			for _, a := range h.After {
+				on = append(on, a.Event...)
+			}
+			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Source: grapnel.Source{File: file}})
 		}
 		this.found = append(this.found, uninstalled(specs, place)...)
 		this.found = append(this.found, mistrusted(file, place)...)

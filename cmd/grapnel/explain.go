@@ -27,6 +27,7 @@ type explanation struct {
 	Plan    []grapnel.Planned `json:"plan"`
 	Verdict explainedVerdict  `json:"verdict"`
 	Reply   explainedReply    `json:"reply"`
+	NotYet  []notYet          `json:"not_yet,omitempty"` // hooks that wait for something to happen first
 	NotRun  []string          `json:"not_run,omitempty"` // programs that would have been asked
 	Error   string            `json:"error,omitempty"`   // the event could not be read
 	Notices []string          `json:"notices,omitempty"`
@@ -34,6 +35,15 @@ type explanation struct {
 	Policies []policy.Loaded `json:"policies"` // that there are
 
 	tool string
+}
+
+// notYet is a hook that would listen, had something happened before.
+type notYet struct {
+	Hook   string `json:"hook"`
+	Source string `json:"source"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Why    string `json:"why"`
 }
 
 type explainedVerdict struct {
@@ -152,6 +162,11 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 		x.tool = ev.Tool.Name
 	}
 	x.Plan = engine.Plan(ev).Entries
+	for _, s := range engine.List(ev.Kind) {
+		if why := policy.NotYet(&s, ev); why != "" {
+			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})
+		}
+	}
 	reply := got.Answer(context.Background(), engine)
 	x.Reply = explainedReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit}
 	x.Verdict = explainedVerdict{
@@ -243,6 +258,9 @@ func (c *console) printExplanation(x *explanation) {
 		if slices.Contains(x.NotRun, p.Hook) {
 			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a program: explain does not run it"))
 		}
+	}
+	for _, n := range x.NotYet {
+		fmt.Fprintf(c.out, "  - %-7s %s  %s\n            %s\n", "waits", inLine(n.Hook), c.paint(dim, inLine(fmt.Sprintf("%s:%d", n.File, n.Line))), plain(n.Why))
 	}
 	fmt.Fprintf(c.out, "%s %s\n", c.paint(bold, "verdict"), c.decision(x.Verdict.Decision.String()))
 	for _, r := range x.Verdict.Reasons {

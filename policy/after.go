@@ -1,0 +1,714 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Happening says for which events something is meant, as a hook does.
+type Happening struct {
+	Event  []grapnel.Kind `json:"event"`
+	Match  *Match         `json:"match,omitempty"`
+	Except []Match        `json:"except,omitempty"`
+	When   string         `json:"when,omitempty"`
+}
+
+// After is an `after:`: what has to have happened for a hook to count. Of several each
+// comes after the one before it.
+type After struct {
+	Happening
+	Within Duration   `json:"within,omitempty"` // how long ago at most; 0 = in the whole session
+	Times  int        `json:"times,omitempty"`  // how often at least; 0 = once
+	Same   string     `json:"same,omitempty"`   // of sameWords: what it has in common with what the hook judges; empty = nothing
+	Until  *Happening `json:"until,omitempty"`  // what makes it forgotten
+	By     []string   `json:"by,omitempty"`     // of limitBy: whose events belong together; empty = those of a session
+}
+
+// What two events can have in common.
+var sameWords = [...]string{"call", "tool", "path", "command"}
+
+// Bounds of an `after:`, and of what is kept for one hook and session.
+const (
+	maxSteps  = 8
+	maxTimes  = 50
+	maxMarks  = 128
+	maxShared = 16 // of one event
+)
+
+// past is the Matcher of a hook that has an `after:`.
+type past struct {
+	*matcher
+	steps  []step
+	said   []After
+	source string
+	name   string
+	now    func() time.Time
+
+	counter Counter // see together
+}
+
+// step is an After at work.
+type step struct {
+	After
+	event happening
+	until *happening // nil = nothing
+}
+
+// happening is a Happening at work.
+type happening struct {
+	on []grapnel.Kind
+	m  *matcher
+}
+
+func newPast(h *Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
+	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: time.Now}
+	for i := range h.After {
+		s := step{After: h.After[i]}
+		s.Times = max(1, s.Times)
+		var err error
+		if s.event, err = m.facts.happening(&s.Happening, as); err != nil {
+			return nil, err
+		}
+		if s.Until != nil {
+			// What ends a guard fits as loosely as what begins it: who can run the one can
+			// run the other, and a line may do more than that.
+			until, err := m.facts.happening(s.Until, reading{})
+			if err != nil {
+				return nil, err
+			}
+			s.until = &until
+		}
+		f.steps = append(f.steps, s)
+	}
+	return f, nil
+}
+
+func (cache *factCache) happening(h *Happening, as reading) (happening, error) {
+	m, err := cache.matcher(h.Match, h.Except, h.When, as)
+	return happening{h.Event, m}, err
+}
+
+// fits reports whether an event is one of these. A call whose result says that it failed
+// is a failed one, whichever of both the agent calls it.
+func (h *happening) fits(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if !slices.Contains(h.on, ev.Kind) {
+		if ev.Kind != grapnel.ToolAfter || !slices.Contains(h.on, grapnel.ToolFailed) || !h.m.facts.of(ev).failed() {
+			return false, nil
+		}
+	}
+	return h.m.Match(ev, v)
+}
+
+// kinds are those of the events that may begin or end something.
+func (f *past) kinds() []grapnel.Kind {
+	var kinds []grapnel.Kind
+	add := func(on []grapnel.Kind) {
+		for _, k := range on {
+			if !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+			if k == grapnel.ToolFailed && !slices.Contains(kinds, grapnel.ToolAfter) {
+				kinds = append(kinds, grapnel.ToolAfter)
+			}
+		}
+	}
+	for i := range f.steps {
+		add(f.steps[i].Event)
+		if f.steps[i].Until != nil {
+			add(f.steps[i].Until.Event)
+		}
+	}
+	return kinds
+}
+
+// spec is the hook beside the one of the flow, which keeps what happens. When it cannot,
+// that is as if the hook itself could not tell.
+func (f *past) spec(s grapnel.Spec) grapnel.Spec {
+	m := &marker{past: f}
+	onError := s.OnError
+	if onError == grapnel.OnErrorDefault && (s.Phase == grapnel.PhaseRule || s.Phase == grapnel.PhaseRewrite) {
+		onError = grapnel.OnErrorClosed
+	}
+	return grapnel.Spec{
+		Name: s.Name, Source: ownSource(s.Source), Line: s.Line, On: f.kinds(), Match: m, Hook: m,
+		Phase: grapnel.PhaseObserve, OnError: onError, Mode: s.Mode,
+	}
+}
+
+// ReadsID: an event is not what happened before itself.
+func (f *past) ReadsID() {}
+
+// Match reports whether the hook listens, and what it wants to have happened has.
+func (f *past) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if ok, err := f.matcher.Match(ev, v); !ok || err != nil {
+		return false, err
+	}
+	marks, err := f.marks(ev)
+	if err != nil {
+		return false, err
+	}
+	return f.missing(marks, ev) < 0, nil
+}
+
+// marks reads what is kept. What is broken is an error once, and then anew.
+func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
+	key := f.key(ev)
+	kept, err := counted(f.counter, key)
+	var marks []mark
+	if err == nil {
+		if marks, err = readMarks(kept, len(f.steps)); err == nil {
+			return f.age(marks), nil
+		}
+		_ = f.counter.Count(key, func([]byte) ([]byte, time.Duration) { return []byte{}, sameCall })
+	}
+	return nil, fmt.Errorf("what happened before is not known any more: %w", err)
+}
+
+// key names what is kept for an event. What the hook says of it is a part: marks of other
+// steps mean nothing for these.
+func (f *past) key(ev *grapnel.Event) string {
+	said, _ := json.Marshal(f.said) // texts and numbers
+	parts := []string{"after", f.source, f.name, digest.Of(said)}
+	by := f.steps[0].By
+	if len(by) == 0 {
+		by = []string{"session", "agent"}
+	}
+	for _, l := range limitBy {
+		if slices.Contains(by, l.word) {
+			parts = append(parts, l.word, l.of(ev))
+		}
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// missing is the first step that has not happened yet, or -1.
+func (f *past) missing(marks []mark, ev *grapnel.Event) int {
+	at := 0
+	self := f.markOf(ev)
+	for i := range f.steps {
+		n := 0
+		for n < f.steps[i].Times {
+			if at == len(marks) {
+				return i
+			}
+			if f.counts(&marks[at], i, &self, ev) {
+				n++
+			}
+			at++
+		}
+	}
+	return -1
+}
+
+// counts reports whether a mark is one of a step, for what happens now.
+func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
+	s := &f.steps[i]
+	if m.steps&(1<<i) == 0 || m.about(self) || s.Within > 0 && self.at-m.at >= int64(s.Within) {
+		return false
+	}
+	return s.Same == "" || slices.ContainsFunc(f.matcher.facts.of(ev).shared(s.Same), func(w string) bool { return slices.Contains(m.shared, w) })
+}
+
+// markOf is the mark of an event, which is of no step yet.
+func (f *past) markOf(ev *grapnel.Event) mark {
+	return mark{at: f.now().UnixNano(), kind: moment(ev.Kind), call: callOf(ev)}
+}
+
+// moment is the kind of an event, one for those that are about the same moment.
+func moment(kind grapnel.Kind) grapnel.Kind {
+	switch kind { //nolint:exhaustive // the others are told once
+	case grapnel.PermissionBefore:
+		return grapnel.ToolBefore
+	case grapnel.ToolFailed:
+		return grapnel.ToolAfter
+	default:
+		return kind
+	}
+}
+
+// A mark is kept of an event that a hook wants to have happened. It says nothing of what
+// the event was about but by digests.
+type mark struct {
+	at     int64 // nanoseconds since 1970
+	kind   grapnel.Kind
+	call   call
+	steps  uint64   // of the hook, a bit each
+	shared []string // what it may have in common with a later one
+}
+
+// about reports whether both are about the same moment of the same action.
+func (m *mark) about(now *mark) bool {
+	return m.kind == now.kind && now.at-m.at < int64(sameCall) && now.call.is(m.call)
+}
+
+// writeMarks writes a line of words for each.
+func writeMarks(marks []mark) []byte {
+	b := []byte{}
+	for i := range marks {
+		m := &marks[i]
+		b = strconv.AppendInt(b, m.at, 10)
+		for _, word := range []string{string(m.kind), m.call.ID, m.call.What, strconv.FormatUint(m.steps, 16), strings.Join(m.shared, " ")} {
+			b = append(append(b, '\t'), word...)
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// readMarks reads the marks of a hook that has so many steps.
+func readMarks(kept []byte, steps int) ([]mark, error) {
+	var marks []mark
+	for line := range strings.Lines(string(kept)) {
+		words := strings.Split(line, "\t")
+		if len(words) != 6 || !strings.HasSuffix(line, "\n") || len(marks) == maxMarks {
+			return nil, fmt.Errorf("line %d of it is none that was written", len(marks)+1)
+		}
+		m := mark{kind: grapnel.Kind(words[1]), shared: strings.Fields(words[5])}
+		var err error
+		m.call.ID, m.call.What = words[2], words[3]
+		if m.at, err = strconv.ParseInt(words[0], 10, 64); err == nil {
+			m.steps, err = strconv.ParseUint(words[4], 16, 64)
+		}
+		if err != nil || m.at < 0 || m.steps == 0 || m.steps>>steps != 0 || len(m.shared) > 4*maxShared {
+			return nil, fmt.Errorf("line %d of it has a wrong number", len(marks)+1)
+		}
+		marks = append(marks, m)
+	}
+	return marks, nil
+}
+
+// age drops what is too long ago for its steps. What lies in the future, because the clock
+// was turned back, has just happened: it must not count for ever, nor be forgotten.
+func (f *past) age(marks []mark) []mark {
+	now := f.now().UnixNano()
+	left := marks[:0]
+	for _, m := range marks {
+		m.at = min(m.at, now)
+		for i := range f.steps {
+			if within := f.steps[i].Within; within > 0 && now-m.at >= int64(within) {
+				m.steps &^= 1 << i
+			}
+		}
+		if m.steps != 0 {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// marker keeps what happens for a past.
+type marker struct{ past *past }
+
+// Handle is for callers that know no Marker, and has no opinion.
+func (*marker) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, nil
+}
+
+// ReadsID: an action that is told twice happens once.
+func (*marker) ReadsID() {}
+
+// Match reports whether an event begins or ends anything.
+func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	begins, ends, err := k.past.bears(ev, v)
+	return begins|ends != 0, err
+}
+
+// Explain says what the hook is there for.
+func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
+	return fmt.Sprintf("kept for %q, which comes after it", k.past.name)
+}
+
+// bears tells which steps an event is one of, and which it ends, a bit each.
+func (f *past) bears(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
+	for i := range f.steps {
+		ok, wrong := f.steps[i].event.fits(ev, v)
+		if ok {
+			begins |= 1 << i
+		}
+		if until := f.steps[i].until; until != nil && wrong == nil {
+			if ok, wrong = until.fits(ev, v); ok {
+				ends |= 1 << i
+			}
+		}
+		if wrong != nil && err == nil {
+			err = wrong
+		}
+	}
+	return begins, ends, err
+}
+
+// Mark keeps what happened, and forgets what is over. What was blocked did not happen;
+// whether a person said yes is not told, so that what was asked did.
+func (k *marker) Mark(_ context.Context, ev *grapnel.Event, v *grapnel.Verdict) error {
+	f := k.past
+	begins, ends, err := f.bears(ev, v)
+	if err != nil {
+		return err
+	}
+	now := f.markOf(ev)
+	now.steps = begins
+	for i := range f.steps {
+		if begins&(1<<i) != 0 && f.steps[i].Same != "" {
+			for _, word := range f.facts.of(ev).shared(f.steps[i].Same) {
+				if !slices.Contains(now.shared, word) {
+					now.shared = append(now.shared, word)
+				}
+			}
+		}
+	}
+	key := f.key(ev)
+	var broken error
+	err = f.counter.Count(key, func(kept []byte) ([]byte, time.Duration) {
+		var marks []mark
+		if marks, broken = readMarks(kept, len(f.steps)); broken != nil {
+			broken = fmt.Errorf("what happened before is not known any more: %w", broken)
+		}
+		before := len(marks)
+		marks = f.age(marks)
+		same := slices.IndexFunc(marks, func(m mark) bool { return m.about(&now) })
+		if blocked(ev, v) {
+			if same < 0 && before == len(marks) && broken == nil {
+				return nil, 0
+			}
+			if same >= 0 { // another guard's failure made the answer stricter, or it was told once more
+				marks = slices.Delete(marks, same, same+1)
+			}
+			return writeMarks(marks), f.keep()
+		}
+		if ends != 0 {
+			marks = f.end(marks, ends)
+			same = slices.IndexFunc(marks, func(m mark) bool { return m.about(&now) })
+		}
+		switch {
+		case begins == 0:
+			if before == 0 && broken == nil {
+				return nil, 0 // there was nothing to end
+			}
+		case same >= 0:
+			marks[same].steps |= begins
+			marks[same].shared = now.shared
+		default:
+			marks = f.bound(append(marks, now))
+		}
+		return writeMarks(marks), f.keep()
+	})
+	if err != nil {
+		return err
+	}
+	return broken
+}
+
+// blocked reports whether a Verdict kept from happening what an event announces.
+func blocked(ev *grapnel.Event, v *grapnel.Verdict) bool {
+	if v == nil || v.Decision != grapnel.Block {
+		return false
+	}
+	c := ev.Contract
+	if c == nil {
+		c = contractOf(ev.Kind)
+	}
+	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
+}
+
+// end forgets the marks of steps.
+func (f *past) end(marks []mark, steps uint64) []mark {
+	left := marks[:0]
+	for _, m := range marks {
+		if m.steps &^= steps; m.steps != 0 {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// bound keeps the marks few. Of those in a row that only differ in their time no more than
+// are asked for make a difference, and those are the youngest. Beyond that the oldest go,
+// of the step that has the most.
+func (f *past) bound(marks []mark) []mark {
+	last := len(marks) - 1
+	alike := 0
+	for i := last; i >= 0 && marks[i].steps == marks[last].steps && slices.Equal(marks[i].shared, marks[last].shared); i-- {
+		alike++
+	}
+	most := 0
+	for i := range f.steps {
+		if marks[last].steps&(1<<i) != 0 {
+			most += f.steps[i].Times
+		}
+	}
+	if alike > most+1 { // one more: the event that is judged is not counted for itself
+		i := last - alike + 1
+		marks = slices.Delete(marks, i, i+1)
+	}
+	if len(marks) <= maxMarks {
+		return marks
+	}
+	var counts [maxSteps]int
+	most = 0
+	for i := range marks {
+		for s := range f.steps {
+			if marks[i].steps&(1<<s) != 0 {
+				if counts[s]++; counts[s] > counts[most] {
+					most = s
+				}
+			}
+		}
+	}
+	oldest := slices.IndexFunc(marks, func(m mark) bool { return m.steps&(1<<most) != 0 })
+	return slices.Delete(marks, oldest, oldest+1)
+}
+
+// keep is how long marks are kept.
+func (f *past) keep() time.Duration {
+	keep := sameCall
+	for i := range f.steps {
+		if f.steps[i].Within == 0 {
+			return maxPer
+		}
+		keep = max(keep, time.Duration(f.steps[i].Within))
+	}
+	return keep
+}
+
+// shared lists, as digests, what an event may have in common with others.
+func (f *facts) shared(word string) []string {
+	t := f.ev.Tool
+	if t == nil {
+		return nil
+	}
+	var words []string
+	switch word {
+	case "call":
+		input, err := sortedJSON(t.Input)
+		if err != nil {
+			input = string(t.Input)
+		}
+		words = []string{t.CanonicalName() + "\x00" + input}
+	case "tool":
+		words = []string{t.CanonicalName()}
+	case "path":
+		for _, p := range f.paths() {
+			words = append(words, p.path)
+		}
+	case "command":
+		for i, script := range f.scripts() {
+			for j := range script.Commands {
+				words = append(words, script.Commands[j].String())
+			}
+			if len(script.Commands) == 0 || len(script.Unknown) > 0 {
+				words = append(words, strings.TrimSpace(t.Commands[i]))
+			}
+		}
+	}
+	var shared []string
+	for _, w := range words {
+		if w = shortDigest(word, w); !slices.Contains(shared, w) && len(shared) < maxShared {
+			shared = append(shared, w)
+		}
+	}
+	return shared
+}
+
+// Explain says what matched, and what happened before.
+func (f *past) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
+	text := f.matcher.Explain(ev, v)
+	if text != "" {
+		text += ", "
+	}
+	return text + f.history(ev)
+}
+
+// history says which of the steps happened, and when.
+func (f *past) history(ev *grapnel.Event) string {
+	marks, err := f.marks(ev)
+	if err != nil {
+		return err.Error()
+	}
+	self := f.markOf(ev)
+	missing := f.missing(marks, ev)
+	var words []string
+	for i := range f.steps {
+		s := &f.steps[i]
+		what := s.describe()
+		if i == missing {
+			return strings.Join(append(words, "not after "+what), ", ")
+		}
+		for j := len(marks) - 1; j >= 0; j-- {
+			if f.counts(&marks[j], i, &self, ev) {
+				ago := time.Duration(self.at - marks[j].at).Truncate(time.Second)
+				kind, about, _ := strings.Cut(what, ":")
+				if len(s.Event) > 1 {
+					kind = string(marks[j].kind)
+				}
+				word := fmt.Sprintf("after %s %s ago", kind, shortly(ago))
+				if about != "" {
+					word += ":" + about
+				}
+				words = append(words, word)
+				break
+			}
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// describe is what a step wants: tool.after: path **/.env.
+func (s *step) describe() string {
+	var kinds []string
+	for _, k := range s.Event {
+		kinds = append(kinds, string(k))
+	}
+	text := strings.Join(kinds, " or ")
+	var about []string
+	add := func(format string, args ...any) { about = append(about, fmt.Sprintf(format, args...)) }
+	if m := s.Match; m != nil {
+		for _, key := range []struct {
+			name  string
+			words []string
+		}{{"tool", m.Tool}, {"command", m.Command}, {"path", m.Path}, {"url", m.URL}, {"host", m.Host}, {"mcp", m.MCP}, {"mode", m.Mode}, {"agent", m.Agent}, {"subagent", m.Subagent}} {
+			if len(key.words) > 0 {
+				add("%s %s", key.name, strings.Join(key.words, " or "))
+			}
+		}
+		if len(m.Content)+len(m.Prompt)+len(m.Text) > 0 {
+			add("a text")
+		}
+		if m.Failed != nil {
+			add("failed %v", *m.Failed)
+		}
+	}
+	if s.When != "" {
+		add("when %s", short(s.When))
+	}
+	if s.Same != "" {
+		add("the same %s", s.Same)
+	}
+	if s.Times > 1 {
+		add("%d times", s.Times)
+	}
+	if s.Within > 0 {
+		add("within %s", shortly(time.Duration(s.Within)))
+	}
+	if len(about) > 0 {
+		text += ": " + strings.Join(about, ", ")
+	}
+	return text
+}
+
+// NotYet says why a hook does not listen to an event, although all but its `after:` fits.
+// It is empty where that is not so.
+func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
+	f, ok := s.Match.(*past)
+	if !ok || !slices.Contains(s.On, ev.Kind) {
+		return ""
+	}
+	if ok, err := f.matcher.Match(ev, nil); !ok || err != nil {
+		return ""
+	}
+	if marks, err := f.marks(ev); err != nil || f.missing(marks, ev) < 0 {
+		return ""
+	}
+	return f.history(ev)
+}
+
+// afters reads an `after:`.
+func (p *fileParser) afters(n *yaml.Node) []After {
+	items := itemsOf(n)
+	if len(items) == 0 || len(items) > maxSteps {
+		p.fail(n, "", "after wants 1 to %d things that happened before, not %d", maxSteps, len(items))
+		return nil
+	}
+	var steps []After
+	for _, item := range items {
+		a := p.after(item)
+		if steps = append(steps, a); !slices.Equal(a.By, steps[0].By) {
+			p.fail(item, "name the same in each", "what follows each other has one `by`")
+		}
+	}
+	return steps
+}
+
+func (p *fileParser) after(n *yaml.Node) After {
+	var a After
+	p.keys(n, "after", map[string]func(*yaml.Node){
+		"event":  func(n *yaml.Node) { a.Event = p.kinds(n) },
+		"match":  func(n *yaml.Node) { m := p.match(n); a.Match = &m },
+		"except": func(n *yaml.Node) { a.Except = p.matches(n) },
+		"when":   func(n *yaml.Node) { a.When = p.when(n) },
+		"within": func(n *yaml.Node) {
+			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
+				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", shortly(maxPer))
+			}
+		},
+		"times": func(n *yaml.Node) {
+			if a.Times = *p.integer(n); a.Times < 1 || a.Times > maxTimes {
+				p.fail(n, "", "times is between 1 and %d", maxTimes)
+			}
+		},
+		"same":  func(n *yaml.Node) { a.Same = p.oneOf(n, sameWords[:]...) },
+		"by":    func(n *yaml.Node) { a.By = p.limitedBy(n) },
+		"until": func(n *yaml.Node) { a.Until = p.until(n) },
+	})
+	p.hasEvent(n, "after")
+	return a
+}
+
+func (p *fileParser) until(n *yaml.Node) *Happening {
+	h := &Happening{}
+	p.keys(n, "until", map[string]func(*yaml.Node){
+		"event":  func(n *yaml.Node) { h.Event = p.kinds(n) },
+		"match":  func(n *yaml.Node) { m := p.match(n); h.Match = &m },
+		"except": func(n *yaml.Node) { h.Except = p.matches(n) },
+		"when":   func(n *yaml.Node) { h.When = p.when(n) },
+	})
+	p.hasEvent(n, "until")
+	return h
+}
+
+// kinds reads events by any of their names.
+func (p *fileParser) kinds(n *yaml.Node) (all []grapnel.Kind) {
+	for _, item := range itemsOf(n) {
+		kinds := Kinds(item.Text)
+		if item.Kind != yaml.String || kinds == nil {
+			p.fail(item, didYouMean(item.Text, eventNames()), "unknown event %q", item.Text)
+		}
+		for _, kind := range kinds {
+			if !slices.Contains(all, kind) {
+				all = append(all, kind)
+			}
+		}
+	}
+	return all
+}
+
+func (p *fileParser) hasEvent(n *yaml.Node, what string) {
+	if event := n.Get("event"); n.Kind == yaml.Map && (event == nil || len(itemsOf(event)) == 0) {
+		p.fail(n, "for example `event: tool.after`", "%s does not say which `event`", what)
+	}
+}
+
+// comparable refuses a `same` of what one of the events never has.
+func (p *fileParser) comparable(h *Hook, n *yaml.Node) {
+	isCall := func(k grapnel.Kind) bool {
+		return k == grapnel.ToolBefore || k == grapnel.ToolAfter || k == grapnel.ToolFailed || k == grapnel.PermissionBefore || k == grapnel.PermissionDenied
+	}
+	for i := range h.After {
+		if h.After[i].Same == "" {
+			continue
+		}
+		for _, k := range slices.Concat(h.On, h.After[i].Event) {
+			if !isCall(k) {
+				p.fail(n, "it compares calls of tools", "hook %q: %s has nothing that could be the same %s", h.Name, k, h.After[i].Same)
+			}
+		}
+	}
+}

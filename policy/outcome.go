@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// hasEnded reports whether an event tells how a call ended.
+func hasEnded(ev *grapnel.Event) bool {
+	return ev.Tool != nil && (ev.Kind == grapnel.ToolAfter || ev.Kind == grapnel.ToolFailed || ev.Kind == grapnel.ToolBatchAfter)
+}
+
+// failed reports whether a call ended badly: the agent says so, or its result has the exit
+// code of a shell line that is not 0. Agents differ in which of both they do. Where they do
+// neither, nobody knows.
+func (f *facts) failed() bool {
+	t := f.ev.Tool
+	switch {
+	case t == nil:
+		return false
+	case t.Failed || f.ev.Kind == grapnel.ToolFailed:
+		return true
+	case !hasEnded(f.ev) || len(t.Commands) == 0 && t.Class != grapnel.ClassShell:
+		return false
+	}
+	code, ok := exitCode(t.Output, 0)
+	return ok && code != 0
+}
+
+// exitNames are the members of results that hold an exit code, without case and separators.
+var exitNames = [...]string{"exitcode", "exitstatus", "exit"}
+
+// exitCode looks for an exit code in a result: a member of an object, or a line of a text.
+func exitCode(raw json.RawMessage, depth int) (int, bool) {
+	const deep = 4
+	if depth > deep || len(raw) == 0 {
+		return 0, false
+	}
+	switch raw[0] {
+	case '"':
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return 0, false
+		}
+		if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") && json.Valid([]byte(text)) { // JSON in a text, as Cursor has it
+			return exitCode(json.RawMessage(text), depth+1)
+		}
+		return exitLine(text)
+	case '[':
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &items) != nil {
+			return 0, false
+		}
+		for _, item := range items {
+			if code, ok := exitCode(item, depth+1); ok {
+				return code, true
+			}
+		}
+	case '{':
+		var members map[string]json.RawMessage
+		if json.Unmarshal(raw, &members) != nil {
+			return 0, false
+		}
+		var names []string
+		for name := range members {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			plain := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+			if slices.Contains(exitNames[:], plain) {
+				if code, err := strconv.Atoi(string(members[name])); err == nil {
+					return code, true
+				}
+			}
+		}
+		for _, name := range names {
+			if code, ok := exitCode(members[name], depth+1); ok {
+				return code, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// exitLine finds what agents write of an exit code for the model: in the first line, or in
+// one of the last. Lines of the program's own may stand between.
+func exitLine(text string) (int, bool) {
+	const tail = 6
+	lines := strings.Split(text, "\n")
+	for i := len(lines) - 1; i >= max(0, len(lines)-tail); i-- {
+		if code, ok := exitWord(lines[i]); ok {
+			return code, true
+		}
+	}
+	return exitWord(lines[0])
+}
+
+// exitWord reads "Exit code: 1", "Exit Code: 1", "Exit code 1" and
+// "<shellId: 0 completed with exit code 1>".
+func exitWord(line string) (int, bool) {
+	line = strings.ToLower(strings.TrimSpace(line))
+	rest, ok := strings.CutPrefix(line, "exit code")
+	if !ok && strings.HasPrefix(line, "<shellid:") {
+		_, rest, ok = strings.Cut(strings.TrimSuffix(line, ">"), "completed with exit code")
+	}
+	if !ok {
+		return 0, false
+	}
+	code, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(rest, ":")))
+	return code, err == nil
+}
