@@ -114,7 +114,7 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	}
 	s := ShelvedHook{
 		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
-		Counts: h.Limit != nil, Hook: string(encode(h)),
+		Counts: h.Limit != nil || h.After != nil, Hook: string(encode(h)),
 	}
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
