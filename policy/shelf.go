@@ -44,7 +44,7 @@ type ShelvedHook struct {
 // glance.
 type Needs struct {
 	Classes  []string // one of which the tool must be of; nil = any
-	Programs []string // one of which a shell line must run; nil = none
+	Programs []string // one of which a command of a shell line must begin with; nil = none
 	Line     bool     // a shell line
 	Path     bool     // the name of a file
 }
@@ -141,8 +141,8 @@ func (c *compiled) needs() Needs {
 		n.Classes = append(n.Classes, g.source)
 	}
 	for _, p := range c.command {
-		if program := p.Program(); !slices.Contains(n.Programs, program) {
-			n.Programs = append(n.Programs, program)
+		if begin := p.Begin(); !slices.Contains(n.Programs, begin) {
+			n.Programs = append(n.Programs, begin)
 		}
 	}
 	return n

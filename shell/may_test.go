@@ -1,0 +1,37 @@
+package shell
+
+import "testing"
+
+// TestMay holds the quick look to the slow one: where it says no, no pattern that begins
+// like that matches or may match.
+func TestMay(t *testing.T) {
+	t.Parallel()
+	patterns := []string{
+		"rm -rf", "git push --force", "git push", "git * --force", "mkfs* /dev/*", "sudo rm", "/bin/rm -r", "npm install", "npm i", "kubectl delete pod", "docker compose down -v",
+		"aws s3 rm", "aws * delete-*", "timeout 5 rm", "unknownprogram sub", "[ -f", "x?z a", `we\ ird a`, "cargo publish", "brew remove",
+	}
+	lines := []string{
+		"rm -rf x", "git -C a push -f", "git ./push -f", "git $x", "$x push", "g''it push --force", "mkfs.ext4 /dev/sda", "mkfs /dev/sda", "sudo -u me rm a", "/bin/rm -r a",
+		"npm i x", "npm install x", "npm add x", "kubectl delete pod/x", "kubectl -n a delete pod x", "docker compose -f a down -v", "docker-compose down -v", "aws --region x s3 rm s3://a",
+		"aws ec2 delete-vpc", "timeout 5 rm x", "unknownprogram sub a", "[ -f x ]", "xyz a", "xz a", "'we ird' a", "cargo +nightly publish", "brew rm x", "RM -RF x", "GIT PUSH --force",
+		"echo rm -rf", "ls", "git status", "xargs rm -rf", "find . -exec git push --force \\;", `sh -c "git push -f"`, "git pu$x --force",
+	}
+	for _, pattern := range patterns {
+		p, err := Compile(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			s := Parse(line)
+			answer, _ := p.Match(s)
+			if answer != No && !s.May(p.Begin()) {
+				t.Errorf("%q says %v to %q, and May(%q) says no", pattern, answer, line, p.Begin())
+			}
+		}
+	}
+	for begin, line := range map[string]string{"git push": "git status", "rm": "ls rm", "mkfs*": "ls mkfs", "npm install": "npm test"} {
+		if Parse(line).May(begin) {
+			t.Errorf("May(%q) of %q says yes, which is true and useless", begin, line)
+		}
+	}
+}
