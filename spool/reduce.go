@@ -46,11 +46,11 @@ func (l limits) reduce(raw []byte) []byte {
 	case !l.mask:
 	case len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
 		// Most of it will not be looked at; or a word may not be seen before it is decoded.
-		r.secrets, r.names = everything(), true
+		r.secrets, r.names = true, true
 	default:
 		r.secrets, r.names = secretsIn(string(raw))
 	}
-	if len(raw) <= l.total && len(r.secrets) == 0 && !r.names && !r.longStrings(raw) {
+	if len(raw) <= l.total && !r.secrets && !r.names && !r.longStrings(raw) {
 		return raw
 	}
 	r.out = make([]byte, 0, min(len(raw), l.total)+markRoom)
@@ -159,8 +159,8 @@ func (l limits) raw(raw *json.RawMessage) {
 // end of broken JSON end the copy.
 type reducer struct {
 	limits
-	secrets []*secret // whose words occur somewhere
-	names   bool      // look at the names of members too
+	secrets bool // there may be some
+	names   bool // look at the names of members too
 	out     []byte
 	full    bool // there was no room for something
 }
@@ -278,12 +278,15 @@ func (r *reducer) rest(object bool, last byte) {
 func (r *reducer) string(raw []byte, name string) {
 	limit := min(r.text, max(r.room(), 0))
 	named := r.names && name != "" && len(raw) > 2 && secretName(name)
-	if len(raw)-2 <= limit && len(r.secrets) == 0 && !named {
+	if len(raw)-2 <= limit && !r.secrets && !named {
 		r.out = append(r.out, raw...)
 		return
 	}
 	text, more := window(raw, r.text+slack)
-	kept := maskWith(r.secrets, text)
+	kept := text
+	if r.secrets {
+		kept = Mask(text)
+	}
 	if named {
 		kept, more = "***", 0
 	}
