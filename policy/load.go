@@ -31,14 +31,15 @@ type File struct {
 // Request says what to load.
 type Request struct {
 	Files     []File
-	Packs     Shelf                      // that `use:` may name
-	Always    []string                   // packs that are in force whatever the files say, with the word of the managed scope
-	Snapshots string                     // where the last valid content of each file is kept; empty = nowhere
-	Trusts    Trusts                     // what was trusted of files that want it; empty = nothing
-	Command   func(Command) grapnel.Hook // makes the hook behind a `run:`; nil = programs are left out
-	Counter   Counter                    // where limits count; nil = in memory, anew with each Load
-	State     string                     // where built-in hooks keep the files that they name no place for; empty = nowhere
-	Frozen    map[string]string          // path -> digest: load this content from its snapshot, whatever the file says now
+	Packs     Shelf                            // that `use:` may name
+	Always    []string                         // packs that are in force whatever the files say, with the word of the managed scope
+	Snapshots string                           // where the last valid content of each file is kept; empty = nowhere
+	Trusts    Trusts                           // what was trusted of files that want it; empty = nothing
+	Command   func(Command) grapnel.Hook       // makes the hook behind a `run:`; nil = programs are left out
+	HTTP      func(HTTP) (grapnel.Hook, error) // makes the hook behind a `http:`; nil = they are left out
+	Counter   Counter                          // where limits count; nil = in memory, anew with each Load
+	State     string                           // where built-in hooks keep the files that they name no place for; empty = nowhere
+	Frozen    map[string]string                // path -> digest: load this content from its snapshot, whatever the file says now
 
 	// Of `load:`. The files of a user are below Home and beside the policy file, those
 	// of a project beside it.
@@ -239,7 +240,7 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 	specs, err := req.buildPacks(file, policy)
 	if err == nil {
 		var own []grapnel.Spec
-		policy.State = req.State
+		policy.State, policy.newHTTP = req.State, req.HTTP
 		own, err = policy.build(source, req.facts, req.Command)
 		specs = append(specs, own...)
 	}

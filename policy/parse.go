@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"notify", "http", "wasm"}
+var later = []string{"notify", "wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -173,6 +173,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 			h.Run = p.command(n)
 			h.Run.Worker = true
 		},
+		"http":    func(n *yaml.Node) { actions = append(actions, "http"); h.HTTP = p.http(n) },
 		"builtin": func(n *yaml.Node) { actions = append(actions, "builtin"); p.builtin(n, &h) },
 		"async":   func(n *yaml.Node) { async = n },
 		"speaks":  func(n *yaml.Node) { speaks = p.speaks(n) },
@@ -187,7 +188,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	switch len(actions) {
 	case 1:
 	case 0:
-		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, worker, builtin", "hook %q does nothing", h.Name)
+		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, worker, http, builtin", "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
 	}
@@ -211,13 +212,21 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		if speaks != "" && h.Run.Worker {
 			p.fail(n, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
 		}
+	case h.HTTP != nil:
+		h.HTTP.Name, h.HTTP.Async = h.Name, async != nil && p.boolean(async)
+		if time.Duration(h.Timeout) > MaxHTTPTimeout {
+			p.fail(n.Get("timeout"), "", "hook %q: a server has at most %v to answer", h.Name, MaxHTTPTimeout)
+		}
+		if speaks != "" || env != nil {
+			p.fail(n, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
+		}
 	case h.program() != nil:
 		h.Context.Run.Name, h.Context.Run.Env, h.Context.Run.Context = h.Name, env, true
 		if async != nil || speaks != "" {
 			p.fail(n, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
 		}
 	case async != nil:
-		p.fail(async, "", "hook %q: `async` goes with `run`", h.Name)
+		p.fail(async, "", "hook %q: `async` goes with `run` and `http`", h.Name)
 	case speaks != "":
 		p.fail(n, "", "hook %q: `speaks` goes with `run`", h.Name)
 	case env != nil:

@@ -35,6 +35,8 @@ type Policy struct {
 		OnError string   `json:"on_error,omitempty"`
 	} `json:"defaults,omitzero"`
 	State string `json:"-"` // directory of the files of hooks that name none; see Request.State
+
+	newHTTP func(HTTP) (grapnel.Hook, error) // see Request.HTTP
 }
 
 // Hook is one entry of a file. Exactly one of the actions is set.
@@ -63,6 +65,7 @@ type Hook struct {
 	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
 	Limit   *Limit                            `json:"limit,omitempty"`
 	Run     *Command                          `json:"run,omitempty"` // a worker too
+	HTTP    *HTTP                             `json:"http,omitempty"`
 	Builtin *Builtin                          `json:"builtin,omitempty"`
 }
 

@@ -31,10 +31,16 @@ func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.H
 }
 
 func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
+	if err := p.noHTTP(source.File, source.Scope); err != nil {
+		return nil, err
+	}
 	var specs []grapnel.Spec
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.program() != nil && newCommand == nil {
+			continue
+		}
+		if h.HTTP != nil && p.newHTTP == nil {
 			continue
 		}
 		spec, err := p.spec(h, source, cache, newCommand)
@@ -72,6 +78,10 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newSet(h)
 	case h.Builtin != nil:
 		if err := p.buildBuiltin(h, &spec, newCommand); err != nil {
+			return spec, err
+		}
+	case h.HTTP != nil:
+		if err := p.buildHTTP(h, &spec); err != nil {
 			return spec, err
 		}
 	case h.program() != nil:

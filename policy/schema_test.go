@@ -116,6 +116,7 @@ var beyondSchema = []string{
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
 	"networks no network", "pack with networks", "pack that loads", "load twice", "load of no pattern",
+	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
 }
 
 func TestSchemaRefuses(t *testing.T) {
@@ -149,6 +150,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	defs := map[string]string{ // what a message calls the mapping -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
 		"match": "match", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
+		"http": "http", "breaker": "breaker",
 	}
 	known := parserKeys(t)
 	for what, keys := range known {

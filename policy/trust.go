@@ -148,6 +148,9 @@ func Examine(file, root string, packs Shelf) (*Examined, []*Error) {
 	if len(policy.Networks) > 0 {
 		return nil, []*Error{policy.noNetworks(file)}
 	}
+	if err := policy.noHTTP(file, grapnel.ScopeProject); err != nil {
+		return nil, []*Error{err}
+	}
 	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
 	x.contents[x.SHA256] = data
 	for i := range policy.Hooks {

@@ -1,0 +1,314 @@
+package policy
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// HTTP is a `http:`: an address that is asked about events. Its answer counts as that of
+// a program does.
+type HTTP struct {
+	Name    string            `json:"name"`              // of the hook
+	URL     string            `json:"url"`               // https; http only for who may open networks
+	Secrets []string          `json:"secrets,omitempty"` // what requests are signed with: env:NAME, file:PATH, or the key; see HTTP.Resolve
+	Headers map[string]string `json:"headers,omitempty"` // env:NAME and file:PATH stand for what is there
+	Body    string            `json:"body,omitempty"`    // plain, summary; empty = plain
+	Breaker Breaker           `json:"breaker,omitzero"`
+	Async   bool              `json:"async,omitempty"`
+	Timeout Duration          `json:"timeout,omitempty"` // of one request, once a hook is made of it
+	Source  string            `json:"-"`                 // of the hook
+	Dir     string            `json:"-"`                 // of the policy file
+	Scope   grapnel.Scope     `json:"-"`                 // of the policy file
+}
+
+// Breaker says when a server that fails is not asked any more, and for how long. Zero
+// stands for the default.
+type Breaker struct {
+	Failures int      `json:"failures,omitempty"` // in a row
+	Cooldown Duration `json:"cooldown,omitempty"`
+}
+
+// Limits are those of its circuit.
+func (b Breaker) Limits() circuit.Limits {
+	return circuit.Limits{Failures: b.Failures, Cooldown: time.Duration(b.Cooldown)}
+}
+
+const (
+	// MaxHTTPTimeout is the longest timeout of a `http:`.
+	MaxHTTPTimeout = 30 * time.Second
+
+	maxCooldown = time.Hour
+	maxFailures = 1000
+	maxSecrets  = 8
+	maxSecret   = 8 << 10 // bytes of what env:NAME and file:PATH stand for
+)
+
+// FullName is the name of the hook with its source.
+func (h *HTTP) FullName() string {
+	if h.Source == "" {
+		return h.Name
+	}
+	return h.Source + "::" + h.Name
+}
+
+// Resolve returns it with what env:NAME and file:PATH stand for in the place of those
+// words. The variables are those of this process. An error names the word, and never what
+// it stands for.
+func (h *HTTP) Resolve() (HTTP, error) {
+	out := *h
+	out.Secrets, out.Headers = nil, nil
+	for _, ref := range h.Secrets {
+		secret, err := h.resolve(ref)
+		if err == nil {
+			err = checkKey(secret)
+		}
+		if err != nil {
+			return HTTP{}, fmt.Errorf("secret%s: %w", wordFor(ref), err)
+		}
+		out.Secrets = append(out.Secrets, secret)
+	}
+	for name, ref := range h.Headers {
+		value, err := h.resolve(ref)
+		if err != nil {
+			return HTTP{}, fmt.Errorf("header %s%s: %w", name, wordFor(ref), err)
+		}
+		if out.Headers == nil {
+			out.Headers = make(map[string]string, len(h.Headers))
+		}
+		out.Headers[name] = value
+	}
+	return out, nil
+}
+
+// wordFor is a word that stands for something else, behind what it is for.
+func wordFor(ref string) string {
+	if !isReference(ref) {
+		return ""
+	}
+	return " " + ref
+}
+
+func isReference(text string) bool {
+	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
+}
+
+func (h *HTTP) resolve(ref string) (string, error) {
+	if name, ok := strings.CutPrefix(ref, "env:"); ok {
+		value := os.Getenv(name)
+		switch {
+		case value == "":
+			return "", errors.New("the variable is not set, or empty (the agent starts grapnel-hook, and what it does not know of is not there: use file:PATH)")
+		case len(value) > maxSecret:
+			return "", fmt.Errorf("it has more than %d bytes", maxSecret)
+		}
+		return value, nil
+	}
+	name, ok := strings.CutPrefix(ref, "file:")
+	if !ok {
+		return ref, nil
+	}
+	name = expandHome(name)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(h.Dir, name)
+	}
+	data, err := readFile(name, maxSecret+1)
+	value := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+		return "", errors.New(reason(err))
+	case len(data) > maxSecret:
+		return "", fmt.Errorf("it has more than %d bytes", maxSecret)
+	case value == "":
+		return "", errors.New("the file is empty")
+	}
+	return value, nil
+}
+
+// checkKey says what is wrong with the key of a signature, and not what it is.
+func checkKey(key string) error {
+	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, keyPrefix))
+	if err != nil {
+		return errors.New("it is no key: want whsec_ and base64 behind it")
+	}
+	if len(data) == 0 {
+		return errors.New("the key is empty")
+	}
+	return nil
+}
+
+const keyPrefix = "whsec_"
+
+// forbiddenIn says why a `http:` may not stand in a file of this scope. What comes with
+// the work that an agent is given may name a server to be asked. It may not have secrets
+// of the person sent there, nor anything in the clear.
+func (h *HTTP) forbiddenIn(scope grapnel.Scope) string {
+	if scope != grapnel.ScopeProject && scope != grapnel.ScopePlugin {
+		return ""
+	}
+	if len(h.Secrets) > 0 {
+		return "a project has no `secret`: write the hook into your own policy"
+	}
+	for name, value := range h.Headers {
+		if isReference(value) {
+			return fmt.Sprintf("header %s: what a variable or a file holds is not a project's to send: write the hook into your own policy", name)
+		}
+	}
+	if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
+		return "a project's hook asks over https only"
+	}
+	return ""
+}
+
+// noHTTP is what is wrong with the first `http:` that may not stand in a file of this
+// scope, or nil.
+func (p *Policy) noHTTP(file string, scope grapnel.Scope) *Error {
+	for i := range p.Hooks {
+		if h := &p.Hooks[i]; h.HTTP != nil {
+			if why := h.HTTP.forbiddenIn(scope); why != "" {
+				return &Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: http: %s", h.Name, why)}
+			}
+		}
+	}
+	return nil
+}
+
+// buildHTTP makes the hook of a `http:`.
+func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
+	spec.Timeout = firstDuration(h.Timeout, min(p.Defaults.Timeout, Duration(MaxHTTPTimeout)), Duration(DefaultTimeout))
+	if spec.OnError == grapnel.OnErrorDefault {
+		spec.OnError = onError(p.Defaults.OnError)
+	}
+	if spec.OnError == grapnel.OnErrorDefault && p.Strict {
+		spec.OnError = grapnel.OnErrorClosed
+	}
+	if h.HTTP.Async {
+		spec.Phase = grapnel.PhaseObserve
+	}
+	asked := *h.HTTP
+	asked.Timeout, asked.Source, asked.Scope, asked.Dir = Duration(spec.Timeout), spec.Source.Name, spec.Source.Scope, filepath.Dir(spec.Source.File)
+	var err error
+	if spec.Hook, err = p.newHTTP(asked); err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	return nil
+}
+
+// http reads a `http:`: a URL, or what there is to say about one.
+func (p *fileParser) http(n *yaml.Node) *HTTP {
+	h := &HTTP{}
+	if n.Kind != yaml.Map {
+		h.URL = p.url(n)
+		return h
+	}
+	p.keys(n, "http", map[string]func(*yaml.Node){
+		"url":     func(n *yaml.Node) { h.URL = p.url(n) },
+		"secret":  func(n *yaml.Node) { h.Secrets = p.secrets(n) },
+		"headers": func(n *yaml.Node) { h.Headers = p.headers(n) },
+		"body":    func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "summary") },
+		"breaker": func(n *yaml.Node) { h.Breaker = p.breaker(n) },
+	})
+	if n.Get("url") == nil {
+		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http names no `url`")
+	}
+	return h
+}
+
+// url refuses what is certainly no address of a server. "grapnel check" looks closer, and
+// so does whoever sends the request.
+func (p *fileParser) url(n *yaml.Node) string {
+	text := p.text(n)
+	if text == "" {
+		return ""
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	host, _, _ = strings.Cut(host, "?")
+	switch scheme = strings.ToLower(scheme); {
+	case scheme != "https" && scheme != "http" || host == "":
+		p.fail(n, "for example https://policy.example.com/v1/decide", "this is no URL of a server")
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
+		p.fail(n, "", "there is white space, a control character or a backslash in the URL")
+	case strings.Contains(host, "@"):
+		p.fail(n, "use a header: headers: {authorization: env:NAME}", "the URL holds a user name or a password")
+	}
+	return text
+}
+
+func (p *fileParser) secrets(n *yaml.Node) []string {
+	texts := p.texts(n)
+	if len(texts) > maxSecrets {
+		p.fail(n, "", "there are more than %d secrets", maxSecrets)
+	}
+	for _, item := range itemsOf(n) {
+		switch {
+		case item.Kind != yaml.String: // said by texts
+		case isReference(item.Text):
+			p.reference(item)
+		case !strings.HasPrefix(item.Text, keyPrefix):
+			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is no secret") // and is not shown
+		default:
+			if err := checkKey(item.Text); err != nil {
+				p.fail(item, "", "secret: %v", err)
+			}
+		}
+	}
+	return texts
+}
+
+// reference checks env:NAME and file:PATH.
+func (p *fileParser) reference(n *yaml.Node) {
+	kind, name, _ := strings.Cut(n.Text, ":")
+	letter := func(r rune) bool {
+		return r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	}
+	switch {
+	case name == "" || strings.ContainsRune(name, 0):
+		p.fail(n, "", "%s: names nothing", kind)
+	case kind == "env" && strings.ContainsFunc(name, func(r rune) bool { return !letter(r) }):
+		p.fail(n, "", "env: %q is no name of a variable", name)
+	}
+}
+
+func (p *fileParser) headers(n *yaml.Node) map[string]string {
+	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
+		p.fail(n, "for example {x-team: core}", "headers must be a mapping of names to values")
+		return nil
+	}
+	headers := make(map[string]string, len(n.Pairs))
+	for _, pair := range n.Pairs {
+		name, value := pair.Key.Text, p.text(pair.Value)
+		if isReference(value) {
+			p.reference(pair.Value)
+		} else if strings.EqualFold(name, "authorization") {
+			p.fail(pair.Value, "write env:NAME or file:PATH", "header %s: credentials do not stand in a policy", name)
+		}
+		headers[name] = value
+	}
+	return headers
+}
+
+func (p *fileParser) breaker(n *yaml.Node) Breaker {
+	var b Breaker
+	p.keys(n, "breaker", map[string]func(*yaml.Node){
+		"failures": func(n *yaml.Node) {
+			if b.Failures = *p.integer(n); b.Failures < 1 || b.Failures > maxFailures {
+				p.fail(n, "", "failures: want a number from 1 to %d", maxFailures)
+			}
+		},
+		"cooldown": func(n *yaml.Node) {
+			if b.Cooldown = p.duration(n); time.Duration(b.Cooldown) > maxCooldown {
+				p.fail(n, "", "cooldown: want at most %s", shortly(maxCooldown))
+			}
+		},
+	})
+	return b
+}

@@ -1,0 +1,190 @@
+package policy_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// loadText loads a policy file that says text, and returns what its `http:` are made of.
+func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []policy.HTTP) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "grapnel.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var made []policy.HTTP
+	set := policy.Load(policy.Request{
+		Files: []policy.File{{Path: file, Scope: scope, Must: true}},
+		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			if h.Source != file || h.Dir != filepath.Dir(file) {
+				t.Errorf("%s is of %q in %q", h.Name, h.Source, h.Dir)
+			}
+			h.Source, h.Dir = "", ""
+			made = append(made, h)
+			return grapnel.Watch(nil), nil
+		},
+	})
+	return set, made
+}
+
+// What a policy says about a server reaches whoever asks it, and the hook runs as a
+// program does.
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	set, made := loadText(t, grapnel.ScopeUser, `
+version: 1
+defaults: {timeout: 45s, on_error: ask}
+hooks:
+  - {name: short, on: tool.before, http: https://policy.example.com/v1}
+  - name: long
+    on: [tool.before, prompt.before]
+    match: {tool: shell}
+    http:
+      url: http://10.0.0.1:8080/decide?x=y
+      secret: [env:NEW, file:/etc/key, whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]
+      headers: {x-team: core, authorization: env:TOKEN}
+      body: summary
+      breaker: {failures: 2, cooldown: 1m}
+    timeout: 3s
+    on_error: closed
+    priority: 5
+  - {name: told, on: agent.after, http: {url: https://a.example, secret: env:K}, async: true}
+`)
+	want := []policy.HTTP{
+		{Name: "short", URL: "https://policy.example.com/v1", Timeout: policy.Duration(30 * time.Second)},
+		{
+			Name: "long", URL: "http://10.0.0.1:8080/decide?x=y", Secrets: []string{"env:NEW", "file:/etc/key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+			Headers: map[string]string{"x-team": "core", "authorization": "env:TOKEN"}, Body: "summary",
+			Breaker: policy.Breaker{Failures: 2, Cooldown: policy.Duration(time.Minute)}, Timeout: policy.Duration(3 * time.Second),
+		},
+		{Name: "told", URL: "https://a.example", Secrets: []string{"env:K"}, Async: true, Timeout: policy.Duration(30 * time.Second)},
+	}
+	if diff := cmp.Diff(want, made); diff != "" || len(set.Specs) != 3 {
+		t.Fatalf("%d Specs, (-want +got)\n%s", len(set.Specs), diff)
+	}
+	for i, want := range []grapnel.Spec{
+		{Phase: grapnel.PhaseStep, OnError: grapnel.OnErrorAsk, Timeout: 30 * time.Second},
+		{Phase: grapnel.PhaseStep, OnError: grapnel.OnErrorClosed, Timeout: 3 * time.Second, Priority: new(5)},
+		{Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorAsk, Timeout: 30 * time.Second},
+	} {
+		s := set.Specs[i]
+		if diff := cmp.Diff(want, grapnel.Spec{Phase: s.Phase, OnError: s.OnError, Timeout: s.Timeout, Priority: s.Priority}); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", s.Name, diff)
+		}
+	}
+}
+
+// Nobody who asks servers: the hooks are left out, as programs are. A strict file fails
+// closed, and what is wrong with an address blocks like all else that is wrong.
+func TestHTTPIsMade(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "grapnel.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nstrict: true\nhooks:\n  - {name: x, on: tool.before, http: https://a.example}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	req := policy.Request{Files: []policy.File{{Path: file}}}
+	if set := policy.Load(req); len(set.Specs) != 0 || set.Files[0].State != policy.Valid {
+		t.Errorf("without anybody who asks: %+v", set)
+	}
+	req.HTTP = func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil }
+	if set := policy.Load(req); len(set.Specs) != 1 || set.Specs[0].OnError != grapnel.OnErrorClosed {
+		t.Errorf("strict: %+v", set)
+	}
+	req.HTTP = func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
+	set := policy.Load(req)
+	if f := set.Files[0]; f.State != policy.Broken || !strings.Contains(f.Errors[0].Error(), `grapnel.yaml:4:1: hook "x": http: nobody may go there`) {
+		t.Errorf("an address that is refused: %+v", f)
+	}
+}
+
+// What comes with the work may name a server. It has no secret sent there, nothing of the
+// environment or of a file, and nothing in the clear; nor does it open a network.
+func TestHTTPOfAProject(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ http, want string }{
+		"plain":    {"https://a.example/decide", ""},
+		"headers":  {"{url: https://a.example, headers: {x-team: core}, breaker: {failures: 1}}", ""},
+		"variable": {"{url: https://a.example, secret: env:HOME}", "a project has no `secret`"},
+		"file":     {"{url: https://a.example, secret: ['file:~/.ssh/id_rsa']}", "a project has no `secret`"},
+		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
+		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: what a variable or a file holds"},
+		"contents": {"{url: https://a.example, headers: {x: 'file:~/.netrc'}}", "header x: what a variable or a file holds"},
+		"clear":    {"http://127.0.0.1:8080/", "asks over https only"},
+		"shouted":  {"HTTP://127.0.0.1:8080/", "asks over https only"},
+	} {
+		text := "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    http: " + tt.http + "\n"
+		for _, scope := range []grapnel.Scope{grapnel.ScopeProject, grapnel.ScopePlugin} {
+			set, made := loadText(t, scope, text)
+			f := set.Files[0]
+			switch {
+			case tt.want == "":
+				if f.State != policy.Valid || len(made) != 1 || made[0].Scope != scope {
+					t.Errorf("%s, %s: %+v, %d hooks", name, scope, f, len(made))
+				}
+			case f.State != policy.Broken || len(made) != 0 || !strings.Contains(f.Errors[0].Error(), "grapnel.yaml:3:1: hook \"x\": http: ") || !strings.Contains(f.Errors[0].Error(), tt.want):
+				t.Errorf("%s, %s: %+v, want %q", name, scope, f, tt.want)
+			}
+		}
+		for _, scope := range []grapnel.Scope{grapnel.ScopeManaged, grapnel.ScopeUser, grapnel.ScopeSession} {
+			if set, made := loadText(t, scope, text); set.Files[0].State != policy.Valid || len(made) != 1 {
+				t.Errorf("%s, %s: %+v", name, scope, set.Files[0])
+			}
+		}
+		file := filepath.Join(t.TempDir(), "grapnel.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, errs := policy.Examine(file, filepath.Dir(file), nil); (len(errs) == 0) != (tt.want == "") {
+			t.Errorf("%s: it is examined with the errors %v", name, errs)
+		}
+	}
+}
+
+// What words stand for is looked up when it is needed, and is in no message.
+func TestResolve(t *testing.T) {
+	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	dir := t.TempDir()
+	t.Setenv("HTTP_TEST_KEY", key)
+	t.Setenv("HTTP_TEST_WRONG", "s3cret!")
+	t.Setenv("HTTP_TEST_LONG", strings.Repeat("A", 9<<10))
+	for name, text := range map[string]string{"key": "\n" + key[6:] + "\n", "empty": " \n", "wrong": "s3cret!", "long": strings.Repeat("A", 9<<10)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := policy.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
+	got, err := h.Resolve()
+	want := policy.HTTP{Dir: dir, Secrets: []string{key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || h.Headers["c"] != "env:HTTP_TEST_WRONG" {
+		t.Errorf("%v, (-want +got)\n%s", err, diff)
+	}
+	for ref, want := range map[string]string{
+		"env:HTTP_TEST_NOT_SET": "env:HTTP_TEST_NOT_SET: the variable is not set",
+		"env:HTTP_TEST_WRONG":   "env:HTTP_TEST_WRONG: it is no key",
+		"env:HTTP_TEST_LONG":    "more than 8192 bytes",
+		"file:nothing":          "file:nothing: no such file",
+		"file:empty":            "file:empty: the file is empty",
+		"file:wrong":            "file:wrong: it is no key",
+		"file:long":             "more than 8192 bytes",
+		"file:.":                "is not a regular file",
+		"whsec_s3cret!":         "secret: it is no key",
+		"whsec_":                "the key is empty",
+	} {
+		_, err := (&policy.HTTP{Dir: dir, Secrets: []string{ref}}).Resolve()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want %q", ref, err, want)
+		}
+	}
+	if _, err := (&policy.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}}).Resolve(); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
+		t.Error(err)
+	}
+}
