@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -131,60 +132,86 @@ const (
 
 // post sends one request to a URL that the Guard has checked, and returns the status of
 // the answer. ctx has a deadline.
+func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (status int, err error) {
+	err = c.exchange(ctx, u, header, body, maxAnswer, func(resp *http.Response, _ *io.LimitedReader) error {
+		// What breaks now does not matter: the server has answered. The time does.
+		_, _ = io.Copy(io.Discard, resp.Body)
+		status = resp.StatusCode
+		return nil
+	})
+	return status, err
+}
+
+// exchange sends one request to a URL that the Guard has checked, and has read take the
+// answer. Up to the end of its headers so many bytes of it are read; read may permit more.
+// ctx has a deadline.
 //
 // It writes a request and reads an answer on a connection of its own, without an
 // http.Client: what follows redirects, asks the environment for a proxy, keeps
 // connections, expands what is compressed or moves to another server is not there.
-func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (status int, err error) {
-	host := u.Hostname()
-	defer func() { err = explain(ctx, host, err) }()
-	addrs, err := c.resolve(ctx, host)
-	if err != nil {
-		return 0, err
+func (c *Client) exchange(ctx context.Context, u *url.URL, header http.Header, body []byte, head int64, read func(*http.Response, *io.LimitedReader) error) (err error) {
+	host, check := u.Hostname(), c.opts.Guard.CheckAddr
+	if u.Scheme == "http" {
+		check = c.opts.Guard.checkClear
 	}
-	tcp, err := c.dial(ctx, addrs, cmp.Or(u.Port(), "443"))
+	defer func() { err = explain(ctx, host, err) }()
+	addrs, err := c.resolve(ctx, host, check)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	tcp, err := c.dial(ctx, addrs, cmp.Or(u.Port(), strconv.Itoa(int(defaultPort(u.Scheme)))))
+	if err != nil {
+		return err
 	}
 	defer tcp.Close()
 	defer context.AfterFunc(ctx, func() { _ = tcp.SetDeadline(time.Unix(1, 0)) })()
 
-	conn := tls.Client(tcp, &tls.Config{ServerName: host, RootCAs: c.opts.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return 0, fault(TLS, "%s: %w", host, err)
+	conn := tcp
+	if u.Scheme != "http" {
+		secured := tls.Client(tcp, &tls.Config{ServerName: host, RootCAs: c.opts.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return fault(TLS, "%s: %w", host, err)
+		}
+		conn = secured
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	req.Header, req.Close = header, true
+	limit := &io.LimitedReader{R: conn, N: head}
 	if err := req.Write(conn); err != nil {
-		return 0, err
+		// A server that wants no more of it may have said why.
+		if resp, noAnswer := readAnswer(bufio.NewReader(limit), req); noAnswer == nil && resp.StatusCode >= 300 {
+			return read(resp, limit)
+		}
+		return err
 	}
-	return readAnswer(bufio.NewReader(io.LimitReader(conn, maxAnswer)), req)
+	resp, err := readAnswer(bufio.NewReader(limit), req)
+	if err != nil {
+		if limit.N <= 0 {
+			return fault(Unreachable, "%s: the headers of its answer have more than %d bytes", host, head)
+		}
+		return err
+	}
+	return cmp.Or(read(resp, limit), ctx.Err()) // the body is not closed: that would read it to its end
 }
 
-// readAnswer reads an answer to its end, or as far as it is read.
-func readAnswer(r *bufio.Reader, req *http.Request) (status int, err error) {
+// readAnswer reads an answer up to its body.
+func readAnswer(r *bufio.Reader, req *http.Request) (*http.Response, error) {
 	for range maxInterim {
 		resp, err := http.ReadResponse(r, req)
-		if err != nil {
-			return 0, err
-		}
-		if resp.StatusCode >= 200 {
-			// What breaks now does not matter: the server has answered. The time does.
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-			return resp.StatusCode, req.Context().Err()
+		if err != nil || resp.StatusCode >= 200 {
+			return resp, err
 		}
 	}
-	return 0, fmt.Errorf("more than %d answers before the answer", maxInterim)
+	return nil, fmt.Errorf("more than %d answers before the answer", maxInterim)
 }
 
-// resolve returns the addresses of a host, if all of them may be dialled.
-func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+// resolve returns the addresses of a host, if all of them pass a check.
+func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr) error) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{addr}, c.opts.Guard.CheckAddr(addr)
+		return []netip.Addr{addr}, check(addr)
 	}
 	limit := maxLookup
 	if end, ok := ctx.Deadline(); ok {
@@ -202,7 +229,7 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		return nil, fault(DNSError, "%s has no address", host)
 	}
 	for _, addr := range addrs { // one that is not public may be meant to be dialled second
-		if err := c.opts.Guard.CheckAddr(addr); err != nil {
+		if err := check(addr); err != nil {
 			return nil, fault(DNSForbiddenIP, "%s has the address %v, and %w", host, addr, err)
 		}
 	}

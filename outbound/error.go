@@ -20,6 +20,7 @@ const (
 	BadTimeout      Fault = "bad_timeout"       // not between 0 and MaxTimeout
 	BadMaxInFlight  Fault = "bad_max_in_flight" // less than one
 	BadBody         Fault = "bad_body"          // the body's language is unknown, or has no word for the event
+	BadSecret       Fault = "bad_secret"        // of a hook: no key of a signature
 )
 
 // Why a delivery can fail, beside ForbiddenIP and BadBody.
@@ -31,6 +32,10 @@ const (
 	Timeout        Fault = "timeout"          // the time was over
 	Redirect       Fault = "redirect"         // the answer points elsewhere, and nobody goes there
 	Refused        Fault = "refused"          // the answer is a status that is no success
+	Rejected       Fault = "rejected"         // to a hook: a status that is about this request, and not about the server
+	BadAnswer      Fault = "bad_answer"       // to a hook: it cannot be read
+	TooLarge       Fault = "too_large"        // to a hook: there is more of the answer than is read
+	CircuitOpen    Fault = "circuit_open"     // of a hook: the server failed too often, and is not asked for a while
 	Dropped        Fault = "dropped"          // too many deliveries are under way, or the client is closed
 )
 

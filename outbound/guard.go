@@ -44,10 +44,16 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 //
 // What a browser would repair is an error here. A parser that repairs it in another
 // way would see another host.
-func (g Guard) CheckURL(raw string) (*url.URL, error) {
-	u, err := g.checkURL(raw)
+func (g Guard) CheckURL(raw string) (*url.URL, error) { return g.check(raw, false) }
+
+// CheckHookURL is CheckURL for a server that is asked: http:// will do where the network
+// was opened. Of a name that is only known when its addresses are.
+func (g Guard) CheckHookURL(raw string) (*url.URL, error) { return g.check(raw, true) }
+
+func (g Guard) check(raw string, clear bool) (*url.URL, error) {
+	u, err := g.checkURL(raw, clear)
 	if known, ok := errors.AsType[*Error](err); ok && known.Fault == BadURL {
-		_, err := g.checkURL(repaired(raw))
+		_, err := g.checkURL(repaired(raw), clear)
 		if worse, ok := errors.AsType[*Error](err); ok && worse.Fault != BadURL {
 			known.Repaired = worse.Fault
 		}
@@ -76,25 +82,30 @@ func repaired(raw string) string {
 	return scheme + "://" + host + strings.ReplaceAll(path, `\`, "/")
 }
 
-func (g Guard) checkURL(raw string) (*url.URL, error) {
+func (g Guard) checkURL(raw string, clear bool) (*url.URL, error) {
 	u, port, err := parseURL(raw)
 	switch {
 	case err != nil:
 		return nil, err
-	case u.Scheme != "https":
+	case u.Scheme != "https" && (u.Scheme != "http" || !clear):
 		return nil, fault(BadScheme, "the scheme is %q: only https is permitted", u.Scheme)
 	case u.User != nil:
 		return nil, fault(UserInfo, "it holds a user name or a password: use a header instead")
 	case u.Hostname() == "":
-		return nil, fault(NoHost, "there is no host behind https://")
+		return nil, fault(NoHost, "there is no host behind %s://", u.Scheme)
 	}
 	host, err := g.checkHost(u)
+	if err == nil && u.Scheme == "http" {
+		if addr, noAddr := netip.ParseAddr(strings.Trim(host, "[]")); noAddr == nil {
+			err = g.checkClear(addr)
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case slices.Contains(forbiddenPorts, port):
 		return nil, fault(ForbiddenPort, "port %d is that of another protocol", port)
-	case port != 443:
+	case port != defaultPort(u.Scheme):
 		host = fmt.Sprintf("%s:%d", host, port)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, ForceQuery: u.ForceQuery, RawQuery: u.RawQuery}, nil
@@ -121,10 +132,10 @@ func parseURL(raw string) (*url.URL, uint16, error) {
 		return nil, 0, fault(BadURL, "it cannot be read: %w", err)
 	case u.Scheme == "":
 		return nil, 0, fault(BadURL, "it does not begin with https://")
-	case u.Scheme == "https" && u.Opaque != "":
-		return nil, 0, fault(BadURL, "there is no // behind https:")
+	case (u.Scheme == "https" || u.Scheme == "http") && u.Opaque != "":
+		return nil, 0, fault(BadURL, "there is no // behind %s:", u.Scheme)
 	case u.Port() == "":
-		return u, 443, nil
+		return u, defaultPort(u.Scheme), nil
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	if err != nil {
@@ -133,17 +144,20 @@ func parseURL(raw string) (*url.URL, uint16, error) {
 	return u, uint16(port), nil
 }
 
+func defaultPort(scheme string) uint16 {
+	if scheme == "http" {
+		return 80
+	}
+	return 443
+}
+
 // CheckAddr says whether an address may be dialled. One that stands for an IPv4 address
 // is judged as that.
 func (g Guard) CheckAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
 		return fault(ForbiddenIP, "%v is an address of one link", addr)
 	}
-	addr = addr.Unmap()
-	if nat64.Contains(addr) {
-		b := addr.As16()
-		addr = netip.AddrFrom4([4]byte(b[12:]))
-	}
+	addr = meant(addr)
 	what := special(addr)
 	switch {
 	case what == "":
@@ -155,6 +169,28 @@ func (g Guard) CheckAddr(addr netip.Addr) error {
 	default:
 		return fault(ForbiddenIP, "%v is %s: only public addresses and networks that were opened are dialled", addr, what)
 	}
+}
+
+// meant is the address that another stands for.
+func meant(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// checkClear says whether an address may be spoken to without encryption: only whoever
+// runs the program knows which networks nobody else listens to.
+func (g Guard) checkClear(addr netip.Addr) error {
+	if err := g.CheckAddr(addr); err != nil {
+		return err
+	}
+	if addr = meant(addr); !slices.ContainsFunc(g.Networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return fault(BadScheme, "%v is in no network that was opened: only https is permitted there", addr)
+	}
+	return nil
 }
 
 // special says what an address is that is not public.

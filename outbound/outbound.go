@@ -15,6 +15,11 @@
 // no redirect, no second request on a connection and no way to switch the check of
 // certificates off.
 //
+// A [Hook] asks a server and waits for its answer, which counts:
+//
+//	hook, err := client.Hook(outbound.HookConfig{Name: "policy", URL: "https://policy.example.com/v1/decide", Secrets: keys})
+//	spec := grapnel.Spec{Name: "policy", On: kinds, Hook: hook, Timeout: 3 * time.Second, OnError: grapnel.OnErrorClosed}
+//
 // What a [Webhook] sends says that something happened, and not what: no prompt, no
 // input and no output of a tool, no user.
 //

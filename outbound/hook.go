@@ -1,0 +1,309 @@
+package outbound
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/circuit"
+)
+
+// DefaultHookTimeout is the Timeout of a Hook that names none.
+const DefaultHookTimeout = 10 * time.Second
+
+// A HookConfig is what a policy says about a server that is asked. It has no say in which
+// networks are open.
+type HookConfig struct {
+	Name    string            // of the hook, with its source
+	URL     string            // https; http where the Guard's Networks hold all addresses of the host
+	Secrets []string          // keys of signatures: base64, with or without whsec_ before it; nil = nothing is signed
+	Headers map[string]string // beside our own; Authorization may be among them
+	Timeout time.Duration     // of one request, from the lookup to the end of the answer; 0 = DefaultHookTimeout
+	Body    string            // what is sent: plain, the event; summary, that it happened; empty = plain
+
+	// After so many failures in a row nobody asks for so long: Handle fails at once. Then
+	// one request tries. 0 = 5 failures, 30 s.
+	Failures int
+	Cooldown time.Duration
+}
+
+// A Hook is a hook that asks a server about each event, and waits for its answer: an
+// Outcome, as a program would write it. It is safe for concurrent use.
+//
+// A request is signed as the Standard Webhooks say: Webhook-Id is the same for equal
+// requests of one firing, Webhook-Timestamp is when it is sent, and Webhook-Signature has
+// one signature for each secret. Nothing is tried again.
+//
+// Of the answer a JSON object with a status from 200 to 299 counts. A body that is empty,
+// and is said to be, is no opinion. Everything else is an error.
+type Hook struct {
+	client  *Client
+	name    string
+	url     *url.URL
+	header  http.Header
+	keys    [][]byte
+	timeout time.Duration
+	summary bool
+	limits  circuit.Limits
+
+	mu    sync.Mutex
+	state circuit.State // guarded by mu
+}
+
+// Hook makes a hook that asks a server. An error says the first that is wrong with it, in
+// the order of the [Fault] constants.
+func (c *Client) Hook(cfg HookConfig) (*Hook, error) {
+	h, err := c.newHook(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("hook %q: %w", cfg.Name, err)
+	}
+	return h, nil
+}
+
+func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
+	u, err := c.opts.Guard.CheckHookURL(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	names := slices.Sorted(maps.Keys(cfg.Headers)) // the same error each time
+	if err := checkHeaders(func(yield func(string, string) bool) {
+		for _, name := range names {
+			if !yield(name, cfg.Headers[name]) {
+				return
+			}
+		}
+	}, true); err != nil {
+		return nil, err
+	}
+	h := &Hook{
+		client: c, name: cfg.Name, url: u, header: http.Header{"User-Agent": {"grapnel"}}, timeout: cmp.Or(cfg.Timeout, DefaultHookTimeout),
+		summary: cfg.Body == "summary", limits: circuit.Limits{Failures: cfg.Failures, Cooldown: cfg.Cooldown},
+	}
+	for name, value := range cfg.Headers {
+		h.header.Set(name, value)
+	}
+	h.header.Set("Content-Type", "application/json")
+	if h.header.Get("Accept") == "" {
+		h.header.Set("Accept", "application/json")
+	}
+	for _, secret := range cfg.Secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil || len(key) == 0 {
+			return nil, fault(BadSecret, "a secret is no key: want whsec_ and base64 behind it")
+		}
+		h.keys = append(h.keys, key)
+	}
+	switch {
+	case h.timeout < 0 || h.timeout > MaxTimeout:
+		return nil, fault(BadTimeout, "timeout %v: it is more than 0 and at most %v", cfg.Timeout, MaxTimeout)
+	case cfg.Body != "" && cfg.Body != "plain" && !h.summary:
+		return nil, fault(BadBody, "nobody knows the body %q", cfg.Body)
+	}
+	return h, nil
+}
+
+// ReadsID: the Webhook-Id is made of it.
+func (h *Hook) ReadsID() {}
+
+// Handle asks the server about an event.
+func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	pass, err := h.enter(time.Now())
+	if err != nil {
+		return grapnel.Outcome{}, err
+	}
+	out, err := h.ask(ctx, ev)
+	h.leave(time.Now(), pass, err)
+	return out, err
+}
+
+func (h *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	plain, err := dialect.Plain.WriteEvent(ev)
+	if err != nil {
+		return grapnel.Outcome{}, fault(BadBody, "the event cannot be written: %w", err)
+	}
+	answer, err := h.Ask(ctx, ev.ID, plain)
+	if err != nil {
+		return grapnel.Outcome{}, err
+	}
+	out, err := dialect.Plain.ReadOutcome(ev, dialect.Output{Stdout: answer})
+	if err != nil {
+		return grapnel.Outcome{}, fault(BadAnswer, "%s: %w", h.url.Hostname(), err)
+	}
+	return out, nil
+}
+
+func (h *Hook) enter(now time.Time) (circuit.Pass, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var pass circuit.Pass
+	if h.state, pass = h.state.Enter(now, h.limits, h.timeout+time.Second); pass == circuit.Refused {
+		return pass, fault(CircuitOpen, "%s is %w", h.url.Hostname(), h.state.Err(now))
+	}
+	return pass, nil
+}
+
+func (h *Hook) leave(now time.Time, pass circuit.Pass, err error) {
+	result := circuit.Answered
+	if err != nil {
+		if result = circuit.Unknown; ServerFailed(err) {
+			result = circuit.Failed
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = h.state.Leave(now, h.limits, pass, result)
+}
+
+// ServerFailed reports whether an error of a Hook says that the server is in no state to
+// answer, and not that something is wrong with this one request: a model that writes what
+// a server refuses must not be able to have nobody ask that server any more.
+func ServerFailed(err error) bool {
+	known, ok := errors.AsType[*Error](err)
+	if !ok || errors.Is(err, context.Canceled) && !errors.Is(err, grapnel.ErrTimeout) {
+		return false
+	}
+	switch known.Fault {
+	case DNSError, DNSForbiddenIP, ForbiddenIP, Unreachable, TLS, Timeout, Redirect, Refused, BadAnswer, TooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// Ask sends one request about an event in the plain dialect, whose ID is given, and
+// returns the JSON object that the server answers with, or nothing. The circuit of Handle
+// plays no part in it. An error is an [*Error].
+func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessage, error) {
+	body := bytes.TrimSpace(plain)
+	if h.summary {
+		var ev grapnel.Event
+		err := json.Unmarshal(body, &ev)
+		if err == nil {
+			body, err = writeSummary(h.name, &ev, cmp.Or(ev.Time, time.Now()))
+		}
+		if err != nil {
+			return nil, fault(BadBody, "the event cannot be read: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, h.timeout))
+	defer cancel()
+	header := h.header.Clone()
+	h.sign(header, h.messageID(id, body), time.Now(), body)
+	var answer json.RawMessage
+	err := h.client.exchange(ctx, h.url, header, body, maxHookHead, func(resp *http.Response, limit *io.LimitedReader) (err error) {
+		answer, err = readHookAnswer(h.url.Hostname(), resp, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// messageID is the same for equal requests of one firing, so that a server may answer the
+// second as it did the first. An event that was changed meanwhile is another request.
+func (h *Hook) messageID(id string, body []byte) string {
+	if id == "" {
+		return "msg_" + rand.Text()
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00", id, h.name)
+	_, _ = sum.Write(body)
+	return "msg_" + hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// sign adds the headers of the Standard Webhooks. Without a secret there is nothing to
+// believe, and the identity is there all the same.
+func (h *Hook) sign(header http.Header, id string, now time.Time, body []byte) {
+	at := strconv.FormatInt(now.Unix(), 10)
+	header.Set("Webhook-Id", id)
+	header.Set("Webhook-Timestamp", at)
+	var signatures []string
+	for _, key := range h.keys {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.", id, at)
+		_, _ = mac.Write(body)
+		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	if signatures != nil {
+		header.Set("Webhook-Signature", strings.Join(signatures, " "))
+	}
+}
+
+const (
+	// maxHookAnswer is the size of the largest answer of a hook, as of a program.
+	maxHookAnswer = 1 << 20
+
+	maxHookHead = 64 << 10 // of the headers of an answer
+
+	// maxFrames is how much of an answer may be the frames of its chunks.
+	maxFrames = 4 << 20
+)
+
+// readHookAnswer reads what a server answers with, if it is an answer.
+func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (json.RawMessage, error) {
+	switch code := resp.StatusCode; {
+	case code == http.StatusNoContent, code == http.StatusResetContent:
+		return nil, nil
+	case code >= 600:
+		return nil, fault(BadAnswer, "%s answered with the status %d, which there is not", host, code)
+	case code == http.StatusTooManyRequests:
+		return nil, fault(Refused, "%s wants to be asked less often (status %d)", host, code)
+	case code == http.StatusGone:
+		return nil, fault(Rejected, "%s says that nobody answers there any more, and will not again (status %d): take the hook out", host, code)
+	case code >= 500, code == http.StatusRequestTimeout:
+		return nil, fault(Refused, "%s answered with status %d", host, code)
+	case code >= 400:
+		return nil, fault(Rejected, "%s answered with status %d", host, code)
+	case code >= 300:
+		return nil, fault(Redirect, "%s answered with a redirect (status %d), which is not followed: give the URL that it leads to", host, code)
+	}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, fault(BadAnswer, "%s answered in the encoding %.40q, which nobody asked for", host, coding)
+	}
+	if resp.ContentLength > maxHookAnswer {
+		return nil, tooLarge(host)
+	}
+	limit.N += maxHookAnswer + maxFrames
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxHookAnswer+1))
+	switch {
+	case len(text) > maxHookAnswer, err != nil && limit.N <= 0:
+		return nil, tooLarge(host)
+	case err != nil:
+		return nil, err // explained as what broke off
+	}
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
+	switch {
+	case len(text) == 0 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
+		// A server that dies behind its headers looks like this. It has said nothing.
+		return nil, fault(BadAnswer, "%s answered with status %d and broke off: without an opinion the status is 204, or the length 0", host, resp.StatusCode)
+	case len(text) == 0:
+		return nil, nil
+	case text[0] != '{' || !json.Valid(text):
+		return nil, fault(BadAnswer, "%s answered with status %d and no JSON object", host, resp.StatusCode)
+	}
+	return text, nil
+}
+
+func tooLarge(host string) error {
+	return fault(TooLarge, "the answer of %s is larger than %d bytes", host, maxHookAnswer)
+}
