@@ -88,7 +88,10 @@ const (
 func (system) Grace() time.Duration { return interruptGrace + outputGrace + 200*time.Millisecond }
 
 // Run runs a program in a process group of its own.
-func (system) Run(ctx context.Context, p *Program) (*Ending, error) {
+func (system) Run(ctx context.Context, p *Program) (*Ending, error) { return run(ctx, p, nil) }
+
+// run runs a program, held to rules if there are any.
+func run(ctx context.Context, p *Program, held *rules) (*Ending, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return nil, errors.New("there is no program: Args is empty")
 	}
@@ -97,6 +100,12 @@ func (system) Run(ctx context.Context, p *Program) (*Ending, error) {
 		return nil, startError(p, err)
 	}
 	cmd := &exec.Cmd{Path: path, Args: p.Args, Env: p.Env, Dir: p.Dir}
+	var box *shim
+	if held != nil {
+		if box, err = newShim(cmd, held); err != nil {
+			return nil, startError(p, err)
+		}
+	}
 	stdout, stderr := head{limit: p.MaxOutput}, head{limit: p.MaxOutput}
 	input, output, errout := p.Input, p.Output, p.Errors
 	if input == nil {
@@ -110,14 +119,17 @@ func (system) Run(ctx context.Context, p *Program) (*Ending, error) {
 	}
 	pipes, err := connect(cmd, input, output, errout)
 	if err != nil {
+		box.close()
 		return nil, startError(p, err)
 	}
 	group, err := startGroup(cmd)
 	pipes.started()
 	if err != nil {
+		box.close()
 		pipes.settle(0)
 		return nil, startError(p, err)
 	}
+	box.started()
 	defer group.close()
 
 	end := &Ending{}
@@ -132,6 +144,11 @@ func (system) Run(ctx context.Context, p *Program) (*Ending, error) {
 	}
 	end.Exit, end.Signal = cmd.ProcessState.ExitCode(), signalOf(cmd.ProcessState)
 	end.Stdout, end.Stderr = Output{stdout.kept, stdout.cut}, Output{stderr.kept, stderr.cut}
+	if box != nil {
+		if err := box.became(p, end); err != nil {
+			return nil, err
+		}
+	}
 	return end, nil
 }
 

@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 // roleVar makes the test binary a program that hooks of the tests start.
 const roleVar = "PROCESS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	process.SandboxMain()
 	switch os.Getenv(roleVar) {
 	case "":
 		goleak.VerifyTestMain(m)
@@ -24,6 +27,8 @@ func TestMain(m *testing.M) {
 		desert()
 	case "worker":
 		work(os.Args[1:])
+	case "prober":
+		probe(os.Args[1:])
 	case "sleeper":
 		time.Sleep(time.Minute)
 	}

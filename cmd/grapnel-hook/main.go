@@ -10,9 +10,11 @@ import (
 	"runtime/debug"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 func main() {
+	process.SandboxMain() // where this is to become a hook's program, before anything else
 	// One event is answered in a few milliseconds and a few megabytes: collecting
 	// garbage would only cost time, unless the event is a very large one.
 	debug.SetGCPercent(-1)

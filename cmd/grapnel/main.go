@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 // Exit codes. 2 is not among them: to several agents it means block.
@@ -21,7 +22,10 @@ const (
 	exitUsage   = 64
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	process.SandboxMain() // where this is to become a hook's program, before anything else
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // exitCode ends a command with a code after it has said all there is to say.
 type exitCode int

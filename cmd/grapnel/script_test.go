@@ -13,9 +13,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 func TestMain(m *testing.M) {
+	process.SandboxMain()
 	testscript.Main(m, map[string]func(){
 		"grapnel":      main,
 		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },

@@ -1,0 +1,479 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What each version of Landlock brought. Below wholeABI something of what a Sandbox
+// promises is missing.
+const (
+	truncateABI = 3 // before, what may only be read could be emptied
+	portsABI    = 4
+	ioctlABI    = 5
+	wholeABI    = 6 // signals and abstract sockets
+)
+
+// landlockABI is the version of the kernel's Landlock; 0 = there is none, or it is off.
+func landlockABI() int {
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// missing says what this machine cannot hold a program to; an error means that it cannot
+// do anything.
+func (s *Sandbox) missing() (string, error) {
+	if auditArch() == 0 {
+		return "", errors.New("there are no sandboxes on " + runtime.GOARCH)
+	}
+	switch abi := landlockABI(); {
+	case abi >= wholeABI:
+		return "", nil
+	case abi == 0:
+		return "this kernel has no Landlock, or it is switched off, so files cannot be kept from a program (Linux 6.12 can)", nil
+	case abi < truncateABI:
+		return "this kernel cannot keep a program from emptying files, nor from sending signals (Linux 6.12 can)", nil
+	default:
+		return "this kernel cannot keep a program from sending signals to others (Linux 6.12 can)", nil
+	}
+}
+
+// A shim is this program, started in the place of another one.
+type shim struct{ theirs, ours *os.File }
+
+// newShim puts this program before the one that is to be started.
+func newShim(cmd *exec.Cmd, r *rules) (*shim, error) {
+	r.Path = cmd.Path
+	spec, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	// Not os.Executable: another file may have this name by now.
+	cmd.Path, cmd.Args = "/proc/self/exe", append([]string{cmd.Args[0], sandboxFlag, string(spec)}, cmd.Args...)
+	cmd.ExtraFiles = []*os.File{theirs}
+	return &shim{theirs, ours}, nil
+}
+
+// started closes the end that is the other program's.
+func (s *shim) started() {
+	if s != nil {
+		_ = s.theirs.Close()
+	}
+}
+
+// close gives up before there is another program.
+func (s *shim) close() {
+	if s != nil {
+		_ = s.theirs.Close()
+		_ = s.ours.Close()
+	}
+}
+
+// became says why the program did not run. It is asked after the end.
+func (s *shim) became(p *Program, end *Ending) error {
+	defer s.ours.Close()
+	said, err := io.ReadAll(io.LimitReader(s.ours, 4<<10))
+	if string(said) == becomes {
+		return nil
+	}
+	after, ok := strings.CutPrefix(string(said), becomes)
+	if no, notErrno := strconv.Atoi(after); ok && notErrno == nil {
+		err := startError(p, syscall.Errno(no))
+		if syscall.Errno(no) == syscall.EACCES {
+			err = fmt.Errorf("%w; its sandbox has to let it read the file and its interpreter", err)
+		}
+		return err
+	}
+	switch {
+	case end.Stopped != nil:
+		return nil // before it began
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrSandbox, err)
+	case len(said) == 0:
+		return fmt.Errorf("%w: what stands in for it ended with exit code %d%s", ErrSandbox, end.Exit, end.Stderr.last())
+	}
+	return fmt.Errorf("%w: %s", ErrSandbox, said)
+}
+
+// become lays the rules on this process and becomes the program. It returns if it cannot.
+func become(r *rules, args []string) error {
+	runtime.LockOSThread() // the rules are those of a thread, and that thread becomes the program
+	// Whatever was open in the agent stays behind, and the status with it.
+	if err := unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("cannot close other files: %w", err)
+	}
+	abi := landlockABI()
+	if abi < wholeABI && !r.Optional {
+		return errors.New("Landlock is gone") //nolint:staticcheck // it is a name
+	}
+	rules, err := landlock(abi, r)
+	if err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	dropCapabilities()
+	if rules >= 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
+			return fmt.Errorf("landlock_restrict_self: %w", errno)
+		}
+	}
+	filter := syscalls(r)
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	if _, err := unix.Write(statusFD, []byte(becomes)); err != nil {
+		return err
+	}
+	err = syscall.Exec(r.Path, args, os.Environ())
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errors.New(strconv.Itoa(int(errno)))
+	}
+	return err
+}
+
+// dropCapabilities takes from root, and from who was given some of root's powers, what
+// would see others through Landlock: their memory and environment, file handles, devices.
+// What is left is about the owners and modes of files. Others have nothing to lose.
+func dropCapabilities() {
+	const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	for capability := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if kept&(1<<capability) == 0 && unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) != nil {
+			return // only root may, and only root would have them after exec
+		}
+	}
+}
+
+// What programs need to start, wherever they come from. Of /proc only what is about the
+// machine: the command lines of others are not.
+var (
+	systemRead = [...]string{
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu/store", "/snap",
+		"/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/uptime", "/proc/version",
+		"/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
+		"/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", // where /etc/resolv.conf leads
+	}
+	systemWrite = [...]string{"/dev/null", "/dev/zero", "/dev/full"}
+)
+
+const (
+	readFile  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
+	readDir   = readFile | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	writeFile = readFile | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	writeDir  = writeFile | readDir | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER
+	allOfFiles = writeDir | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+// knownAccess is the access to files that a version of Landlock knows.
+func knownAccess(abi int) uint64 {
+	known := uint64(allOfFiles)
+	for _, since := range [...]struct {
+		abi    int
+		access uint64
+	}{{2, unix.LANDLOCK_ACCESS_FS_REFER}, {truncateABI, unix.LANDLOCK_ACCESS_FS_TRUNCATE}, {ioctlABI, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV}} {
+		if abi < since.abi {
+			known &^= since.access
+		}
+	}
+	return known
+}
+
+// ruleset is landlock_ruleset_attr; older kernels know its beginning.
+type ruleset struct{ files, net, scoped uint64 }
+
+// pathRule is landlock_path_beneath_attr, which is packed: what the compiler adds at
+// its end is not read.
+type pathRule struct {
+	access uint64
+	fd     int32
+}
+
+type portRule struct{ access, port uint64 }
+
+const (
+	rulePath = 1
+	rulePort = 2
+)
+
+// landlock makes the rules for files, ports, signals and abstract sockets. They are -1
+// where there is no Landlock.
+func landlock(abi int, r *rules) (int, error) {
+	if abi == 0 {
+		return -1, nil
+	}
+	known := knownAccess(abi)
+	attr := ruleset{files: known}
+	size := unsafe.Sizeof(attr.files)
+	if abi >= portsABI {
+		size += unsafe.Sizeof(attr.net)
+		if !r.Net {
+			attr.net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+		}
+	}
+	if abi >= wholeABI {
+		size += unsafe.Sizeof(attr.scoped)
+		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("landlock_create_ruleset: %w", errno)
+	}
+	set := int(fd)
+	for _, name := range systemRead {
+		r.Read = append(r.Read, reach{Path: name})
+	}
+	for _, at := range r.Read {
+		if err := at.add(set, known, readFile, readDir, false); err != nil {
+			return 0, err
+		}
+	}
+	for _, name := range systemWrite {
+		if err := (reach{Path: name}).add(set, known, writeFile, writeFile, false); err != nil {
+			return 0, err
+		}
+	}
+	for _, at := range r.Write {
+		if err := at.add(set, known, writeFile, writeDir, true); err != nil {
+			return 0, err
+		}
+	}
+	for _, port := range r.Ports {
+		rule := portRule{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
+		if abi < portsABI {
+			break // Optional
+		}
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+			return 0, fmt.Errorf("port %d: %w", port, errno)
+		}
+	}
+	return set, nil
+}
+
+// add lets what is there be reached.
+func (at reach) add(set int, known, file, dir uint64, create bool) error {
+	fd, err := at.open(create)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || !create && errors.Is(err, unix.EACCES) {
+		return nil // nobody could read it
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", at.Path, err)
+	}
+	defer unix.Close(fd)
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		return fmt.Errorf("%s: %w", at.Path, err)
+	}
+	rule := pathRule{access: file & known, fd: int32(fd)}
+	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
+		rule.access = dir & known
+	}
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("%s: %w", at.Path, errno)
+	}
+	return nil
+}
+
+// open opens what has this name, for nothing but its name.
+func (at reach) open(create bool) (int, error) {
+	const flags = unix.O_PATH | unix.O_CLOEXEC
+	if at.Below == "" {
+		if create {
+			if _, err := os.Lstat(at.Path); err != nil {
+				if err := os.MkdirAll(at.Path, 0o700); err != nil {
+					return 0, err
+				}
+			}
+		}
+		return unix.Open(at.Path, flags, 0)
+	}
+	base, err := unix.Open(at.Below, flags|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(base)
+	rel, err := filepath.Rel(at.Below, at.Path)
+	if err != nil {
+		return 0, err
+	}
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(base, rel, &how)
+	if create && errors.Is(err, unix.ENOENT) {
+		if fd, err = mkdirs(base, rel, &how); err == nil {
+			return fd, nil
+		}
+	}
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) {
+		return 0, errors.New("a link leads out of " + at.Below)
+	}
+	return fd, err
+}
+
+// mkdirs makes the directories of a path that are not there, and opens the last. They are
+// made below base also when somebody puts a link there at the same time.
+func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
+	at, err := unix.Dup(base)
+	for part := range strings.SplitSeq(rel, "/") {
+		if err != nil {
+			return 0, err
+		}
+		if err = unix.Mkdirat(at, part, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			unix.Close(at)
+			return 0, err
+		}
+		next, openErr := unix.Openat2(at, part, how)
+		unix.Close(at)
+		at, err = next, openErr
+	}
+	return at, err
+}
+
+// auditArch is how the kernel calls the machine; 0 = its calls are not known here.
+func auditArch() uint32 {
+	switch runtime.GOARCH {
+	case "amd64":
+		return unix.AUDIT_ARCH_X86_64
+	case "arm64":
+		return unix.AUDIT_ARCH_AARCH64
+	case "riscv64":
+		return unix.AUDIT_ARCH_RISCV64
+	}
+	return 0
+}
+
+// syscalls is the filter of system calls, for what Landlock does not hold: sockets other
+// than TCP, leaving the process group, the limits of others, the keys of the kernel.
+//
+// Landlock up to now knows no unix sockets that have a path, and behind those are
+// programs that do what they are asked: they are refused altogether. What io_uring does
+// no filter sees. Programs for another machine, 32-bit ones too, have calls of other
+// numbers and are killed.
+func syscalls(r *rules) []unix.SockFilter {
+	const x32 = 0x40000000
+	var f filter
+	f.load(4)
+	f.unless(auditArch(), unix.SECCOMP_RET_KILL_PROCESS)
+	f.load(0)
+	if runtime.GOARCH == "amd64" {
+		f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, x32, 0, 1)
+		f.answer(refuse(unix.ENOSYS))
+	}
+	for _, nr := range [...]uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL} {
+		f.call(nr, filter{}.answered(refuse(unix.ENOSYS)))
+	}
+	for _, nr := range [...]uint32{unix.SYS_SETSID, unix.SYS_SETPGID} {
+		f.call(nr, filter{}.answered(refuse(unix.EPERM)))
+	}
+	var limits, pair, sock filter
+	limits.argument(0)
+	limits.unless(0, refuse(unix.EPERM)) // 0 is the caller
+	f.call(unix.SYS_PRLIMIT64, limits.answered(unix.SECCOMP_RET_ALLOW))
+
+	pair.argument(0)
+	pair.unless(unix.AF_UNIX, refuse(unix.EACCES))
+	pair.argument(1)
+	pair.and(0xf)
+	pair.when(unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW) // unlike SOCK_DGRAM it stays a pair
+	pair.when(unix.SOCK_SEQPACKET, unix.SECCOMP_RET_ALLOW)
+	f.call(unix.SYS_SOCKETPAIR, pair.answered(refuse(unix.EACCES)))
+
+	switch {
+	case r.Net:
+		sock.argument(0)
+		sock.when(unix.AF_INET, unix.SECCOMP_RET_ALLOW)
+		sock.when(unix.AF_INET6, unix.SECCOMP_RET_ALLOW)
+		sock.unless(unix.AF_NETLINK, refuse(unix.EACCES))
+		sock.argument(2)
+		sock.when(unix.NETLINK_ROUTE, unix.SECCOMP_RET_ALLOW) // which addresses the machine has
+	case len(r.Ports) > 0:
+		f.call(unix.SYS_LISTEN, filter{}.answered(refuse(unix.EACCES)))
+		for _, send := range [...][2]uint32{{unix.SYS_SENDTO, 3}, {unix.SYS_SENDMSG, 2}, {unix.SYS_SENDMMSG, 3}} {
+			var fast filter
+			fast.argument(send[1])
+			fast.and(unix.MSG_FASTOPEN) // connects, and Landlock does not see it
+			fast.unless(0, refuse(unix.EOPNOTSUPP))
+			f.call(send[0], fast.answered(unix.SECCOMP_RET_ALLOW))
+		}
+		sock.argument(1)
+		sock.and(0xf)
+		sock.unless(unix.SOCK_STREAM, refuse(unix.EACCES))
+		sock.argument(0)
+		sock.equal(unix.AF_INET, 2, 0)
+		sock.unless(unix.AF_INET6, refuse(unix.EACCES))
+		sock.argument(2)
+		sock.when(0, unix.SECCOMP_RET_ALLOW)
+		sock.when(unix.IPPROTO_TCP, unix.SECCOMP_RET_ALLOW) // MPTCP and SCTP connect too, unseen
+	}
+	f.call(unix.SYS_SOCKET, sock.answered(refuse(unix.EACCES)))
+	return f.answered(unix.SECCOMP_RET_ALLOW)
+}
+
+func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
+
+// A filter is a program of the kernel's packet filter, as far as it is written.
+type filter []unix.SockFilter
+
+//go:noinline
+func (f *filter) add(code uint16, k uint32, yes, no uint8) { // called so often that its size counts
+	*f = append(*f, unix.SockFilter{Code: code, K: k, Jt: yes, Jf: no})
+}
+
+func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
+
+// argument loads the low half of an argument, which on the machines that are known comes
+// first. All those that are looked at are int.
+func (f *filter) argument(n uint32) { f.load(16 + 8*n) }
+
+func (f *filter) and(mask uint32) { f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, mask, 0, 0) }
+
+func (f *filter) answer(with uint32) { f.add(unix.BPF_RET|unix.BPF_K, with, 0, 0) }
+
+func (f *filter) equal(value uint32, yes, no uint8) {
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, value, yes, no)
+}
+
+func (f filter) answered(with uint32) filter {
+	f.answer(with)
+	return f
+}
+
+// when answers if the loaded value is this one, unless if it is not.
+func (f *filter) when(value, with uint32) {
+	f.equal(value, 0, 1)
+	f.answer(with)
+}
+
+func (f *filter) unless(value, with uint32) {
+	f.equal(value, 1, 0)
+	f.answer(with)
+}
+
+// call has another filter decide about a system call, whose number is loaded. That one
+// answers always.
+func (f *filter) call(nr uint32, by filter) {
+	f.equal(nr, 0, uint8(len(by)))
+	*f = append(*f, by...)
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package process
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+)
+
+func (s *Sandbox) missing() (string, error) {
+	return "", errors.New("there are only sandboxes on Linux, and this is " + runtime.GOOS)
+}
+
+func become(*rules, []string) error { return ErrSandbox }
+
+// A shim is what stands in for a program on Linux.
+type shim struct{}
+
+func newShim(*exec.Cmd, *rules) (*shim, error) { return nil, ErrSandbox }
+
+func (*shim) started() {}
+
+func (*shim) close() {}
+
+func (*shim) became(*Program, *Ending) error { return ErrSandbox }
