@@ -91,6 +91,9 @@ func program(c policy.Command) grapnel.Hook {
 		Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System,
 	}
+	if s := c.Sandbox; s != nil && !s.Off { // the main of the test has to call process.SandboxMain
+		cmd.Executor = &process.Sandbox{Read: s.Read, Write: s.Write, Dir: c.Dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
+	}
 	if d := c.Dialect(); d != nil {
 		cmd.Dialect, cmd.Vars = d, d.HookEnv
 	}

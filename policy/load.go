@@ -321,6 +321,11 @@ func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 	return spec
 }
 
+// Notice is a hook that tells the person something at session start and with each prompt.
+func Notice(text string) grapnel.Spec {
+	return noticeSpec(grapnel.Source{Name: "grapnel", File: "grapnel"}, oneLine(text))
+}
+
 func noticeSpec(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: noticeName, Source: ownSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},

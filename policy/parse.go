@@ -77,6 +77,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 		return policy
 	}
 	var hooks, pack *yaml.Node
+	var sandbox *Sandbox
 	p.keys(n, "the policy", map[string]func(*yaml.Node){
 		"version": func(n *yaml.Node) {
 			if n.Text != "1" {
@@ -91,6 +92,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 			p.keys(n, "defaults", map[string]func(*yaml.Node){
 				"timeout":  func(n *yaml.Node) { policy.Defaults.Timeout = p.duration(n) },
 				"on_error": func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") },
+				"sandbox":  func(n *yaml.Node) { sandbox = p.sandbox(n) },
 			})
 		},
 		"hooks":    func(n *yaml.Node) { hooks = n },
@@ -113,6 +115,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	lines := map[string]int{}
 	for _, item := range hooks.Items {
 		h := p.hook(item)
+		p.sandboxed(&h, item.Get("sandbox"), sandbox)
 		if first := lines[h.Name]; first > 0 {
 			p.fail(item, "", "hook %q stands twice, first in line %d: names are unique in a file", h.Name, first)
 		}
@@ -178,6 +181,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"async":   func(n *yaml.Node) { async = n },
 		"speaks":  func(n *yaml.Node) { speaks = p.speaks(n) },
 		"env":     func(n *yaml.Node) { env = p.texts(n) },
+		"sandbox": func(*yaml.Node) {}, // read with that of the file
 	})
 	if n.Kind != yaml.Map {
 		return h

@@ -33,7 +33,7 @@ type Policy struct {
 	Defaults struct {
 		Timeout Duration `json:"timeout,omitempty"`
 		OnError string   `json:"on_error,omitempty"`
-	} `json:"defaults,omitzero"`
+	} `json:"defaults,omitzero"` // the sandbox is in each Command
 	State string `json:"-"` // directory of the files of hooks that name none; see Request.State
 
 	newHTTP func(HTTP) (grapnel.Hook, error) // see Request.HTTP
@@ -110,6 +110,7 @@ type Command struct {
 	Speaks  string        `json:"speaks,omitempty"`  // whose hook it is: the dialect of its input and answer; empty = plain
 	Context bool          `json:"context,omitempty"` // it is that of a Context
 	Asked   bool          `json:"asked,omitempty"`   // it is that of a session summary
+	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what it is held to; nil = nothing
 	Vars    []string      `json:"-"`                 // further variables, NAME=value, of a hook that was loaded from an agent's configuration
 	Dir     string        `json:"-"`                 // of the policy file
 	Scope   grapnel.Scope `json:"-"`                 // of the policy file

@@ -117,6 +117,7 @@ var beyondSchema = []string{
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
 	"networks no network", "pack with networks", "pack that loads", "load twice", "load of no pattern",
 	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
+	"sandbox of a pattern", "sandbox of an unknown word", "sandbox that leaves the root", "sandbox of a user",
 }
 
 func TestSchemaRefuses(t *testing.T) {
@@ -151,6 +152,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
 		"match": "match", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "breaker": "breaker",
+		"sandbox": "sandbox",
 	}
 	known := parserKeys(t)
 	for what, keys := range known {

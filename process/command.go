@@ -15,9 +15,9 @@
 // that a hook can start a server, and they cannot hold the answer up. A Worker that
 // is late is told so instead, and is only ended if it stays away.
 //
-// The package is no sandbox. With [System] a program runs with the rights of the user,
-// and what it may see of the environment is all that [Inherit] bounds. Another
-// [Executor] can be a sandbox.
+// With [System] a program runs with the rights of the user, and what it may see of the
+// environment is all that [Inherit] bounds. A [Sandbox] holds it to what it lists, on
+// Linux; another [Executor] can be a sandbox of another kind.
 package process
 
 import (
@@ -187,12 +187,20 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	case err == nil:
 		return out, nil
 	case c.Args == nil && end.Exit == 126:
-		return out, fmt.Errorf("%w %s: the shell may not run it (exit code 126)%s (is the file executable, and not a directory?)", ErrStart, c.title(), said)
+		return out, fmt.Errorf("%w %s: the shell may not run it (exit code 126)%s (is the file executable, and not a directory%s?)", ErrStart, c.title(), said, c.orHidden())
 	case c.Args == nil && end.Exit == 127:
 		return out, fmt.Errorf("%w %s: the shell did not find it (exit code 127)%s (give its full path, or put its directory on PATH)", ErrStart, c.title(), said)
 	default:
 		return out, fmt.Errorf("%s: %w", c.title(), err)
 	}
+}
+
+// orHidden is one more reason why something may not be run.
+func (c *Command) orHidden() string {
+	if _, ok := c.Executor.(*Sandbox); ok {
+		return ", and may its sandbox read it"
+	}
+	return ""
 }
 
 // title is what the user calls the program.

@@ -82,7 +82,8 @@ func newCheck(c *console) *cobra.Command {
 type checked struct {
 	file  string
 	found []finding
-	size  string // what is in force if nothing was found
+	size  string   // what is in force if nothing was found
+	held  []string // programs, by what
 }
 
 func (f checked) bad() bool {
@@ -99,6 +100,9 @@ func (c *console) printChecked(f checked) {
 	}
 	if !f.bad() {
 		fmt.Fprintf(c.out, "%s: %s, %s\n", inLine(f.file), c.paint(green, "good"), f.size)
+		for _, text := range f.held {
+			fmt.Fprintf(c.out, "  %s\n", inLine(text))
+		}
 	}
 }
 
@@ -161,6 +165,12 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 		this.size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
 	}
 	this.found = append(this.found, suspicious(file, p)...)
+	this.found = append(this.found, unsandboxed(file, p)...)
+	for i := range p.Hooks {
+		if text := held(&p.Hooks[i]); text != "" {
+			this.held = append(this.held, p.Hooks[i].Name+": "+text[1:])
+		}
+	}
 	var loaded []checked
 	if len(errs) == 0 && len(p.Load)+len(p.Networks) > 0 {
 		var found []finding

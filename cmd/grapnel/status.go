@@ -26,6 +26,7 @@ type statusReport struct {
 	Policies []policy.Loaded `json:"policies"`
 	Installs []installState  `json:"installs"`
 	Day      spool.Stats     `json:"last_24h"`
+	Sandbox  []sandboxState  `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"` // see "grapnel pause"
 	Warnings []string        `json:"warnings"`
 }
@@ -69,8 +70,15 @@ func status(place answer.Place) (*statusReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := policy.Load(lookingRequest(place, place.Files(nil, answer.DirsOf(dir))))
-	s.Policies = set.Files
+	req := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
+	held := sandboxes(&req)
+	set := policy.Load(req)
+	s.Policies, s.Sandbox = set.Files, *held
+	for _, h := range s.Sandbox {
+		if h.Problem != "" {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s %s", h.Hook, h.Problem))
+		}
+	}
 	for _, file := range set.Files {
 		if file.State == policy.Absent {
 			unguarded := ", so nothing is guarded"
@@ -195,6 +203,12 @@ func (c *console) printStatus(s *statusReport) {
 		for _, note := range i.Notes {
 			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
 		}
+	}
+	if len(s.Sandbox) > 0 {
+		fmt.Fprintln(c.out, c.paint(bold, "programs that are held"))
+	}
+	for _, h := range s.Sandbox {
+		fmt.Fprintf(c.out, "  %-24s %s\n", inLine(h.Hook), inLine(h.Sandbox))
 	}
 	fmt.Fprintln(c.out, c.paint(bold, "last 24 hours"))
 	fmt.Fprintf(c.out, "  %d events", s.Day.Firings)

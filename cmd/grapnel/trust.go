@@ -149,7 +149,7 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 	}
 	for i := range x.Policy.Hooks {
 		h := &x.Policy.Hooks[i]
-		add(h, does(h), "")
+		add(h, does(h)+held(h), "")
 	}
 	for _, f := range x.Foreign {
 		for i := range f.Hooks {

@@ -321,9 +321,11 @@ type Options struct {
 
 // Open loads policy files into an engine. While there is a pause, hooks observe.
 func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
-	req := place.Request(files, opts.Command)
+	req := request{place.Request(files, opts.Command)}
 	req.Counter, req.Webhook = opts.Counter, opts.Webhook
-	set := policy.Load(req)
+	loose := req.loosely()
+	set := policy.Load(req.Request)
+	set.Specs = append(set.Specs, loose()...)
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		set.Specs = pause.Apply(set.Specs)
 	}
@@ -350,7 +352,7 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 			// What was pinned is what its words name there; a worker lives where its policy does.
 			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
-			Executor: process.System,
+			Executor: executor(c.Sandbox, c.Dir),
 		}
 		if d := c.Dialect(); d != nil {
 			cmd.Dialect, cmd.Vars = d, d.HookEnv
