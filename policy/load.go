@@ -431,7 +431,7 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 		return nil
 	}
 	var snap snapshot
-	dec := json.NewDecoder(bytes.NewReader(data))
+	dec := json.NewDecoder(bytes.NewReader(unseal(data)))
 	dec.DisallowUnknownFields() // another version wrote it: what it says there, this one would not do
 	if dec.Decode(&snap) != nil || dec.More() || snap.Format != snapshotFormat {
 		return nil
@@ -462,7 +462,7 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	if data == nil || os.MkdirAll(s.dir, 0o700) != nil {
 		return false
 	}
-	return writeFile(s.file(digest), data) == nil
+	return writeFile(s.file(digest), seal(data)) == nil
 }
 
 // prune drops the oldest contents, but none that is the last of its file: somebody

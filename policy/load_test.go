@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,14 +87,59 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if spoilt := spoil(string(data)); spoilt == string(data) {
+			data = policy.Unseal(data)
+			spoilt := spoil(string(data))
+			if spoilt == string(data) {
 				t.Fatal("nothing was spoilt")
-			} else {
-				put(t, kept[0], spoilt)
 			}
+			put(t, kept[0], string(policy.Seal([]byte(spoilt))))
 			_, e := load(t, file, snaps, false)
 			if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block || v.Reason() != "no touching" {
 				t.Errorf("%v %q, want the rule's block", v.Decision, v.Reason())
+			}
+		})
+	}
+}
+
+// Whoever edits a snapshot by hand takes no rule away: the file counts. Doctor finds who
+// seals it again.
+func TestEditedSnapshots(t *testing.T) {
+	t.Parallel()
+	edit := func(s string) string { return strings.Replace(s, "touch", "tooch", 1) }
+	for name, test := range map[string]struct {
+		edit func(kept string) string
+		want grapnel.Decision
+		says string
+	}{
+		"as it was":  {func(s string) string { return s }, grapnel.Block, ""},
+		"edited":     {edit, grapnel.Block, "is damaged"},
+		"one letter": {func(s string) string { return s[:len(s)/3] + "~" + s[len(s)/3+1:] }, grapnel.Block, "is damaged"},
+		"no seal":    {func(s string) string { return string(policy.Unseal([]byte(s))) }, grapnel.Block, "is damaged"},
+		"empty":      {func(string) string { return "" }, grapnel.Block, "is damaged"},
+		"sealed again": {
+			func(s string) string { return string(policy.Seal([]byte(edit(string(policy.Unseal([]byte(s))))))) },
+			grapnel.None, "does not say what the file says",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
+			put(t, file, "version: 1\nhooks: [{name: x, on: tool.before, match: {command: touch}, block: no}]\n")
+			load(t, file, snaps, false)
+			kept, _ := filepath.Glob(filepath.Join(snaps, "*.json"))
+			data, err := os.ReadFile(kept[0])
+			if err != nil || len(kept) != 1 {
+				t.Fatal(kept, err)
+			}
+			put(t, kept[0], test.edit(string(data)))
+			found := policy.Damaged(snaps, "")
+			if said := fmt.Sprint(found); (test.says == "") != (len(found) == 0) || !strings.Contains(said, test.says) {
+				t.Errorf("%v, want that it %s", found, test.says)
+			}
+			_, e := load(t, file, snaps, false)
+			if v := e.Fire(context.Background(), sh("touch x")); v.Decision != test.want {
+				t.Errorf("%v, want %v", v.Decision, test.want)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -38,9 +39,16 @@ func newDoctor(c *console) *cobra.Command {
 			}
 			// Without its program, what is installed is compared with itself.
 			program, _ := hookProgram()
+			looking := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
+			var programs []policy.Command
+			looking.Command = func(c policy.Command) grapnel.Hook {
+				programs = append(programs, c)
+				return grapnel.Func(nil)
+			}
+			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun,
-				Set: policy.Load(lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))), Events: policyEvents(place),
+				Set: set, Programs: programs, Events: policyEvents(place),
 			})
 			if err != nil {
 				return installError(err)

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"grapnel":      main,
 		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"nolandlock":   noLandlock,
 	})
 }
 
@@ -39,6 +40,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "landlock" {
+				return false, errors.New("unknown condition " + cond)
+			}
+			return (&process.Sandbox{}).Possible() == nil, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   exits,

@@ -94,6 +94,8 @@ type Request struct {
 	Program string     // grapnel-hook of this Grapnel; empty = none is there
 	Root    string     // --root
 
+	Programs []policy.Command // of the hooks in Set
+
 	// Events are those that the policy listens to beside the default sets, by agent, as
 	// for install.
 	Events map[string][]string

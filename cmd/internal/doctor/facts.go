@@ -26,8 +26,17 @@ type facts struct {
 	since    time.Time // of what was read of the log
 	logError string    // why it cannot be read
 	failing  []failing
+	boxes    []box // hooks that have a sandbox
+	damaged  []policy.Damage
 	before   *memory // nil = nothing was remembered
 	beforeTo string  // why what was remembered cannot be read
+}
+
+// box is a hook in a sandbox.
+type box struct {
+	hook, holds string
+	missing     error // why this machine cannot hold its program to that
+	optional    bool
 }
 
 // failing is a guard that did not answer.

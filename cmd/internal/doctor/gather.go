@@ -79,7 +79,20 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		g.look(measuring, a, &f.agents[i])
 	}
 	g.log()
+	f.boxes = boxes(req.Programs)
+	f.damaged = policy.Damaged(req.Place.Snapshots(), req.Place.Trusts())
 	return f, nil
+}
+
+// boxes are the sandboxes of programs.
+func boxes(programs []policy.Command) []box {
+	var found []box
+	for _, c := range programs {
+		if c.Sandbox != nil && !c.Sandbox.Off {
+			found = append(found, box{c.Name, c.Sandbox.Describe(), answer.Unsandboxed(c), c.Sandbox.Optional})
+		}
+	}
+	return found
 }
 
 func agentsOf(names []string) ([]install.Agent, error) {

@@ -83,6 +83,22 @@ func judgePolicy(f *facts) []Finding {
 	if f.logError != "" {
 		found = append(found, Finding{ID: "log.unreadable", Level: Warn, What: "the log cannot be read: " + f.logError, Why: "which guards did not answer is not known"})
 	}
+	for _, b := range f.boxes {
+		switch {
+		case b.missing == nil:
+			found = append(found, Finding{ID: "sandbox.held", Level: OK, Subject: b.hook, What: fmt.Sprintf("hook %s, %s", b.hook, b.holds)})
+		case b.optional:
+			found = append(found, Finding{ID: "sandbox.missing", Level: Warn, Subject: b.hook, What: fmt.Sprintf("hook %s runs, and %v", b.hook, b.missing), Why: "its policy says `required: false`"})
+		default:
+			found = append(found, Finding{
+				ID: "sandbox.missing", Level: Bad, Subject: b.hook, What: fmt.Sprintf("hook %s %v", b.hook, b.missing),
+				Why: "it fails each time", Hint: "say `required: false` in its sandbox, or take that away",
+			})
+		}
+	}
+	for _, d := range f.damaged {
+		found = append(found, Finding{ID: "policy.damaged", Level: Bad, Subject: d.File, What: d.What, Why: d.Why, Hint: d.Hint})
+	}
 	for _, g := range f.failing {
 		what := fmt.Sprintf("%s did not answer %s since %s, last %s: %s", g.name, times(g.errors), day(f.since), minute(g.last), g.why)
 		if g.timeouts > 0 {

@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Damage is a kept file that does not hold what it should: somebody edited it, or a disk did.
+type Damage struct {
+	File string // the kept one
+	What string
+	Why  string // it matters
+	Hint string // the way out
+}
+
+// Damaged compares what is kept of policies with what it was made of. It reads and parses
+// each file again, which no start does. What was kept of a file whose content is not to be
+// had any more is not compared.
+func Damaged(snapshotDir string, trusts Trusts) []Damage {
+	var found []Damage
+	s := snapshots{dir: snapshotDir}
+	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, "last-*"))
+	for _, last := range lasts {
+		data, err := readFile(last, 64<<10)
+		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
+		if err != nil || !digest.Is(sum) {
+			found = append(found, Damage{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
+			continue
+		}
+		if content, err := readFile(path, yaml.MaxSize+1); err == nil && digestOf(content) == sum {
+			found = append(found, s.damaged(path, sum, content)...)
+		}
+	}
+	var kept []string
+	if trusts != "" {
+		kept, _ = filepath.Glob(filepath.Join(string(trusts), "*.json"))
+	}
+	for _, name := range kept {
+		var t Trust
+		data, err := readFile(name, yaml.MaxSize)
+		if err == nil {
+			err = json.Unmarshal(data, &t)
+		}
+		if err == nil && trusts.name(t.File) != name {
+			err = fmt.Errorf("it is about %q", t.File)
+		}
+		if err == nil && !digest.Is(t.SHA256) {
+			err = fmt.Errorf("%q is no digest", t.SHA256)
+		}
+		if err != nil {
+			found = append(found, Damage{name, fmt.Sprintf("what was trusted of a project is not known any more: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
+			continue
+		}
+		content, err := trusts.Content(t.SHA256)
+		if err != nil {
+			found = append(found, Damage{filepath.Join(string(trusts), t.SHA256), fmt.Sprintf("%s: %v", t.File, err), "it cannot come into force again, nor be compared", "grapnel trust " + t.File})
+			continue
+		}
+		found = append(found, s.damaged(t.File, t.SHA256, content)...)
+	}
+	slices.SortFunc(found, func(a, b Damage) int { return strings.Compare(a.File, b.File) })
+	return slices.CompactFunc(found, func(a, b Damage) bool { return a == b })
+}
+
+// damaged says how a snapshot is not what its content makes.
+func (s snapshots) damaged(path, sum string, content []byte) []Damage {
+	name := s.file(sum)
+	data, err := readFile(name, 64*yaml.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it will be made anew
+	}
+	policy, errs := Parse(path, content)
+	if len(errs) > 0 {
+		return nil // another version read it, and load says what is wrong
+	}
+	var kept *Policy
+	if err == nil {
+		kept = s.read(sum)
+	}
+	hint := "rm " + name
+	switch {
+	case err == nil && unseal(data) != nil && kept == nil:
+		return nil // of another version
+	case kept == nil:
+		return []Damage{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
+	case !bytes.Equal(encode(kept), encode(policy)):
+		return []Damage{{name, fmt.Sprintf("the snapshot of %s does not say what the file says", path), "the snapshot is what is in force: somebody edited it", hint}}
+	}
+	return nil
+}
