@@ -341,9 +341,13 @@ func (req Request) loadForeign(file File, policy *Policy, trust *Trust) (specs [
 		e := &entry{format: formatOf(l.Format.Text)}
 		last := func(*candidate) []byte { return nil }
 		snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
-		if trust != nil {
+		switch {
+		case trust != nil:
 			e.files = req.trusted(file, l, i, trust)
-		} else {
+		case file.Root: // what is kept lies where the user can write
+			kept = snaps.entry(file.Path, l)
+			e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
+		default:
 			kept = snaps.entry(file.Path, l)
 			last = func(c *candidate) []byte { return snaps.foreign(c.source.Name, kept.digest(c.path)).Data }
 			e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/folder"
+	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
 // LoadFrom is one entry of `load:`: hook files of another system.
@@ -37,6 +38,7 @@ type candidate struct {
 	real  string // where it is with links followed; empty = it was not looked for
 	state State
 	err   *Error // why its content now does not count
+	root  bool   // it counts only if nobody but root can write it
 }
 
 // find lists the files of an entry, each once, in the order in which the system reads
@@ -92,7 +94,7 @@ func has(all []*candidate, path string) bool {
 
 func (req Request) candidate(f *format, file File, path, name string) *candidate {
 	source := grapnel.Source{Name: f.name + ":" + path, Scope: file.Scope, File: path}
-	return &candidate{foreignFile: foreignFile{path: path, name: name, source: source}, state: Valid}
+	return &candidate{foreignFile: foreignFile{path: path, name: name, source: source}, state: Valid, root: file.Root}
 }
 
 // broken is a candidate that counts as one that cannot be read.
@@ -107,7 +109,14 @@ func (c *candidate) read() {
 		c.state, c.err = Broken, &Error{File: c.path, Msg: "has a control character in its name"}
 		return
 	}
-	data, err := readFile(c.path, maxForeignSize+1)
+	check := func(fs.FileInfo) error { return nil }
+	if c.root {
+		check = owner.Root
+	}
+	data, err := readChecked(c.path, maxForeignSize+1, check)
+	if err == nil && c.root {
+		err = owner.Path(c.path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(c.path):
 		c.state, c.err = Broken, &Error{File: c.path, Msg: "is a link to a file that does not exist"}

@@ -203,6 +203,9 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		kept.dir, check = "", owner.Root
 	}
 	data, err := readChecked(file.Path, yaml.MaxSize+1, check)
+	if err == nil && file.Root {
+		err = owner.Path(file.Path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):
 		return nil, "", []*Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}

@@ -40,7 +40,8 @@ func TestFindManaged(t *testing.T) {
 	}
 	for what, spoil := range map[string]func() error{
 		"and not to root":         func() error { return os.Chown(name, 65534, -1) },
-		"can be written by other": func() error { return errors.Join(os.Chown(name, 0, 0), os.Chmod(name, 0o666)) },
+		"others than root can":    func() error { return errors.Join(os.Chown(name, 0, 0), os.Chmod(name, 0o666)) },
+		"installs: it belongs to": func() error { return os.Chown(dir, 65534, -1) },
 		`is the record of "m`:     func() error { rec.Scope = "user"; return Write(dir, rec) },
 		"unexpected end of JSON":  func() error { return os.WriteFile(name, nil, 0o644) },
 	} {
@@ -51,6 +52,9 @@ func TestFindManaged(t *testing.T) {
 			t.Errorf("%s: = %+v, %v", what, got, err)
 		}
 		rec.Scope = "managed"
+		if err := os.Chown(dir, 0, -1); err != nil {
+			t.Fatal(err)
+		}
 		if err := Write(dir, rec); err != nil {
 			t.Fatal(err)
 		}

@@ -170,12 +170,17 @@ func Find(id string) (Record, error) {
 // find looks for a managed installation.
 func find(managed, id string) (Record, error) {
 	name := filename(filepath.Join(managed, "installs"), id)
-	rec, err := read(name, owner.Root)
+	rec, err := read(name, func(info fs.FileInfo) error {
+		if err := owner.Root(info); err != nil {
+			return err
+		}
+		return owner.Path(name)
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Record{}, fmt.Errorf("installation %s: %w in %s", id, ErrNotFound, managed)
 	case err != nil:
-		return Record{}, fmt.Errorf("installation %s: %s does not count: %w; root has to run \"grapnel install --scope managed\" again", id, name, err)
+		return Record{}, fmt.Errorf("installation %s: %w; root has to run \"grapnel install --scope managed\" again", id, err)
 	case rec.ID != id || rec.Scope != "managed":
 		return Record{}, fmt.Errorf("installation %s: %s is the record of %q for scope %q; root has to run \"grapnel install --scope managed\" again", id, name, rec.ID, rec.Scope)
 	}
@@ -193,7 +198,10 @@ func Read(dir, id string) (Record, error) {
 		return Record{}, notToken(id)
 	}
 	name := filename(dir, id)
-	rec, err := read(name, nil)
+	rec, err := read(name, owner.Mine)
+	if err == nil {
+		err = ownDir(dir)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Record{}, fmt.Errorf("installation %s: %w in %s, run \"grapnel install\" again", id, ErrNotFound, dir)
@@ -205,7 +213,18 @@ func Read(dir, id string) (Record, error) {
 	return rec, nil
 }
 
-// read reads a record, if check agrees with what it is in.
+// ownDir returns an error if somebody else could put another record into the place of
+// one.
+func ownDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 {
+		err = fmt.Errorf("everybody can write %s (mode %04o)", dir, info.Mode().Perm())
+	}
+	return err
+}
+
+// read reads a record, if check agrees with what it is in: who can write it chooses the
+// policy.
 func read(name string, check func(fs.FileInfo) error) (Record, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -219,14 +238,8 @@ func read(name string, check func(fs.FileInfo) error) (Record, error) {
 	if !info.Mode().IsRegular() {
 		return Record{}, fmt.Errorf("%s is not a regular file", name)
 	}
-	// Who can write the record chooses the policy. Windows keeps no such bits.
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return Record{}, fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
-	}
-	if check != nil {
-		if err := check(info); err != nil {
-			return Record{}, err
-		}
+	if err := check(info); err != nil {
+		return Record{}, fmt.Errorf("%s does not count: %w", name, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {

@@ -141,6 +141,37 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// A record that somebody else has written, or can exchange, is none.
+func TestReadOfOthers(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	dir := filepath.Join(t.TempDir(), "installs")
+	if err := Write(dir, Record{ID: idA}); err != nil {
+		t.Fatal(err)
+	}
+	wrong := func(want string) {
+		t.Helper()
+		if rec, err := Read(dir, idA); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Read = %+v, %v, want an error with %q", rec, err, want)
+		}
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	wrong("everybody can write")
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(filename(dir, idA), 65534, -1); err != nil {
+			t.Fatal(err)
+		}
+		wrong("it belongs to user 65534")
+	}
+}
+
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state", "installs")

@@ -1,7 +1,8 @@
 //go:build !unix
 
-// Package owner tells whether a file is root's alone. Call [Root] with what Stat says
-// of a file that is open already: what a name leads to can change in between.
+// Package owner tells whether a file is one's own, or root's alone. Call [Root] or
+// [Mine] with what Stat says of a file that is open already, since what a name leads
+// to can change in between, and [Path] for what leads to it.
 package owner
 
 import (
@@ -9,8 +10,14 @@ import (
 	"io/fs"
 )
 
+var errUnknown = errors.New("on this system Grapnel cannot tell who may write a file")
+
 // Root returns an error: who may write a file cannot be told here, so nothing counts
 // as root's alone.
-func Root(fs.FileInfo) error {
-	return errors.New("on this system Grapnel cannot tell who may write a file")
-}
+func Root(fs.FileInfo) error { return errUnknown }
+
+// Path returns an error, as Root does.
+func Path(string) error { return errUnknown }
+
+// Mine returns nil: what lies in a directory of a user is guarded by its access list.
+func Mine(fs.FileInfo) error { return nil }

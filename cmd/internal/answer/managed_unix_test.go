@@ -3,6 +3,7 @@
 package answer
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,5 +105,67 @@ func TestManagedFiles(t *testing.T) {
 		if err := os.Chown(of, 0, 0); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What a managed policy loads has to be root's alone as well, and so has what leads to
+// it. What is kept where the user can write adds nothing.
+func TestManagedLoads(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can write what is root's")
+	}
+	dir := t.TempDir()
+	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
+	of := filepath.Join(place.Managed, "policy.d")
+	hooks := filepath.Join(dir, "hooks")
+	for _, name := range []string{of, hooks} {
+		if err := os.MkdirAll(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := filepath.Join(hooks, "a.hook.json")
+	for name, text := range map[string]string{
+		filepath.Join(of, "a.yaml"): "version: 1\nload: [{format: ironclaw, file: " + hooks + "/*.hook.json}]\n",
+		loaded:                      `{"rules": [{"name": "no-rm", "points": ["beforeToolCall"], "when_regex": "rm", "reject_reason": "no"}]}`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() (names []string) {
+		for _, spec := range policy.Load(place.Request(place.Files(nil, nil), nil)).Specs {
+			names = append(names, spec.Name)
+		}
+		return names
+	}
+	for range 2 { // also of what is kept
+		if got := names(); !slices.Equal(got, []string{"no-rm"}) {
+			t.Fatalf("hooks %v", got)
+		}
+	}
+	for what, spoil := range map[string]func() error{
+		"a file of somebody":                   func() error { return os.Chown(loaded, 65534, -1) },
+		"a directory of somebody":              func() error { return os.Chown(hooks, 65534, -1) },
+		"a directory of somebody further up":   func() error { return os.Chown(dir, 65534, -1) },
+		"a directory that everybody can write": func() error { return os.Chmod(hooks, 0o777) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); slices.Contains(got, "no-rm") || !slices.Contains(got, "broken-policy") {
+			t.Errorf("%s: %v, want that tools are blocked", what, got)
+		}
+		for _, name := range []string{dir, hooks, loaded} {
+			if err := errors.Join(os.Chown(name, 0, -1), os.Chmod(name, map[bool]os.FileMode{true: 0o644, false: 0o755}[name == loaded])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Remove(loaded); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); slices.Contains(got, "no-rm") {
+		t.Errorf("a file that root removed is in force from where the user can write: %v", got)
 	}
 }

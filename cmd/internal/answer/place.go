@@ -69,7 +69,9 @@ func (p Place) managed() []policy.File {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !p.Standing {
-		err = owner.Root(info)
+		if err = owner.Root(info); err == nil {
+			err = owner.Path(dir)
+		}
 	}
 	if err != nil {
 		return unreadable
