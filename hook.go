@@ -192,8 +192,8 @@ func (s Scope) String() string {
 	return scopeNames[s-ScopeManaged]
 }
 
-// mayAllow reports whether an Allow from there counts. A project or a plugin comes
-// with the work an agent is given, and must not answer for the person.
+// mayAllow reports whether an Allow from there counts by itself. A project or a plugin
+// comes with the work an agent is given, and must not answer for the person.
 func (s Scope) mayAllow() bool { return s != ScopeProject && s != ScopePlugin }
 
 // MarshalText writes the scope's name.
@@ -226,6 +226,9 @@ type Spec struct {
 	OnError  OnError
 	Mode     Mode
 
+	// MayAllow: an Allow counts although it comes from a project or a plugin, because
+	// somebody who may say so granted it. The others' count without.
+	MayAllow bool
 	// Sequential: when it listens, the hooks that would run together with it run one
 	// after the other.
 	Sequential bool

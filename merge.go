@@ -186,7 +186,7 @@ func (f *firing) expireAllows() {
 	}
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.decision == Allow && (failed || f.differs(a.left) || !a.spec.Source.Scope.mayAllow()) {
+		if a.decision == Allow && (failed || f.differs(a.left) || !a.spec.MayAllow && !a.spec.Source.Scope.mayAllow()) {
 			a.expired = true
 		}
 	}

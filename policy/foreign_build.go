@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -208,6 +209,18 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 		if grapnel.ContractOf(kind) == nil && !kind.Native() {
 			return spec, fmt.Errorf("there is no event %q", kind)
 		}
+	}
+	if h.Run != nil && h.Run.Scope == grapnel.ScopePlugin && source.Scope == grapnel.ScopeUser {
+		source.Scope = grapnel.ScopePlugin // a plugin of the user's is not the user
+	}
+	if it := req.ruling.of(source.File); ofProject(source.Scope) {
+		switch {
+		case h.Run != nil && it&mayRun == 0:
+			return spec, errors.New(notGranted(startPrograms))
+		case h.webhook != nil && it&mayHTTP == 0:
+			return spec, errors.New(notGranted(reachServers))
+		}
+		defer func() { spec.MayAllow = it&mayAllow != 0 }()
 	}
 	switch {
 	case h.hook != nil:

@@ -26,6 +26,8 @@ type File struct {
 	Must  bool // somebody named it: that it does not exist is an error
 	Trust bool // it comes with a project: only what a person trusted of it is loaded
 	Root  bool // it counts only if nobody but root can write it, and what is kept of it, where the user can write, does not
+
+	Within string // directory in which the project begins that it comes with; empty = its own
 }
 
 // Request says what to load.
@@ -46,8 +48,10 @@ type Request struct {
 	Home    string                              // empty = the home directory of the user database
 	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
-	facts *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
-	seen  map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
+	ruling *ruling         // of root and the user over the others; nil = they say nothing
+	keep   Trusts          // Trusts, also before anything was ever trusted
+	facts  *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
+	seen   map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
 }
 
 // State is what became of a file.
@@ -63,6 +67,7 @@ const (
 	Trusted   State = "trusted"   // it is what was trusted
 	Changed   State = "changed"   // it is not what was trusted, and that stays in force
 	Untrusted State = "untrusted" // nobody trusted it, and nothing of it is in force
+	Ignored   State = "ignored"   // a managed policy lets only managed ones count
 )
 
 // Loaded is one file after loading.
@@ -96,6 +101,8 @@ type Set struct {
 	Files    []Loaded
 	Strict   bool     // a file says so: an event whose Record cannot be kept is not let through
 	Networks []string // that outbound requests may reach although the guard forbids them
+
+	OnlyManaged string // what the person is told where a managed policy lets no other count; empty = none does
 }
 
 // Load reads the files and never fails. The last valid content of a file that is
@@ -105,12 +112,21 @@ type Set struct {
 func Load(req Request) Set {
 	var set Set
 	req.facts = &factCache{}
+	req.ruling, req.keep = &ruling{}, req.Trusts
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}
 	req.seen = map[string]bool{}
 	set.Specs = req.always()
-	for _, file := range req.Files {
+	var ignored []string
+	for _, file := range strongestFirst(req.Files) {
+		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
+			if isThere(file.Path) {
+				ignored = append(ignored, file.Path)
+				set.Files = append(set.Files, Loaded{File: file.Path, Scope: file.Scope.String(), State: Ignored})
+			}
+			continue
+		}
 		got := req.load(file)
 		loaded := got.loaded
 		loaded.Notice = oneLine(loaded.Notice)
@@ -126,6 +142,7 @@ func Load(req Request) Set {
 		if got.policy == nil {
 			continue
 		}
+		req.ruling.hear(file, got.policy)
 		set.Networks = append(set.Networks, got.policy.networks()...)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {
@@ -135,8 +152,32 @@ func Load(req Request) Set {
 			set.Specs, set.Files = append(set.Specs, specs...), append(set.Files, rows...)
 		}
 	}
+	if req.ruling.only != "" {
+		set.OnlyManaged = fmt.Sprintf("grapnel: %s lets only managed policies count", req.ruling.only)
+		if len(ignored) > 0 {
+			set.OnlyManaged += ", so nothing of " + strings.Join(ignored, ", ") + " is in force"
+		}
+		set.OnlyManaged = oneLine(set.OnlyManaged + ".")
+		spec := noticeSpec(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
+		spec.On = []grapnel.Kind{grapnel.SessionStart}
+		set.Specs = append(set.Specs, spec)
+	}
 	set.Specs = together(set.Specs, req.Counter)
 	return set
+}
+
+// strongestFirst puts what root says before what the user does, and that before all
+// else: who is heard first says what the others may.
+func strongestFirst(files []File) []File {
+	var sorted []File
+	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+		for _, file := range files {
+			if file.Scope == scope {
+				sorted = append(sorted, file)
+			}
+		}
+	}
+	return sorted
 }
 
 // inForce is what came of one file.
@@ -235,8 +276,14 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 }
 
 func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
-	if len(policy.Networks) > 0 && file.Scope > grapnel.ScopeUser {
-		return nil, policy.noNetworks(file.Path)
+	if err := policy.beyond(file.Path, file.Scope); err != nil {
+		return nil, err
+	}
+	may := usually | mayAllow
+	if ofProject(file.Scope) {
+		if may = req.ruling.of(file.Path); may&mayRun == 0 {
+			req.Command = nil
+		}
 	}
 	source := sourceOf(file)
 	source.Digest = digest
@@ -246,6 +293,9 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 		policy.State, policy.newHTTP = req.State, req.HTTP
 		own, err = policy.build(source, req.facts, req.Command)
 		specs = append(specs, own...)
+		for i := range specs {
+			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0
+		}
 	}
 	if err != nil {
 		var at *Error
@@ -318,7 +368,7 @@ func reason(err error) string {
 // what it should be.
 func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 	spec := noticeSpec(source, l.Notice)
-	if l.State == Untrusted {
+	if l.State == Untrusted || l.State == Trusted {
 		spec.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
 	}
 	return spec

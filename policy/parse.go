@@ -98,6 +98,10 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 		"hooks":    func(n *yaml.Node) { hooks = n },
 		"load":     func(n *yaml.Node) { policy.Load = p.loads(n) },
 		"networks": func(n *yaml.Node) { policy.Networks = p.networks(n) },
+		"grants":   func(n *yaml.Node) { policy.Grants = p.grants(n) },
+		"trust":    func(n *yaml.Node) { policy.Vouches = p.vouches(n) },
+
+		"use_only_managed": func(n *yaml.Node) { policy.OnlyManaged = p.boolean(n) },
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")

@@ -30,6 +30,11 @@ type Policy struct {
 	Hooks    []Hook     `json:"hooks,omitempty"`
 	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
 	Networks []Word     `json:"networks,omitempty"` // addresses, as 10.0.0.0/8, that outbound requests may reach although they are forbidden
+	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only a user and root say that
+	Vouches  []Vouch    `json:"trust,omitempty"`    // policies of projects that need not be looked at; likewise
+
+	OnlyManaged bool `json:"use_only_managed,omitempty"` // no policy but managed ones counts; only root says that
+
 	Defaults struct {
 		Timeout Duration `json:"timeout,omitempty"`
 		OnError string   `json:"on_error,omitempty"`

@@ -153,6 +153,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		"match": "match", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "breaker": "breaker",
 		"sandbox": "sandbox",
+		"grants":  "grant", "trust": "vouch",
 	}
 	known := parserKeys(t)
 	for what, keys := range known {

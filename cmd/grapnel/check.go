@@ -172,7 +172,7 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 		}
 	}
 	var loaded []checked
-	if len(errs) == 0 && len(p.Load)+len(p.Networks) > 0 {
+	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged) {
 		var found []finding
 		found, loaded = loads(file, p, place, installed)
 		this.found = append(this.found, found...)
@@ -199,7 +199,10 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
 	}
-	if filepath.Base(of.Path) == answer.ProjectPolicy && of.Path != place.Policy {
+	switch {
+	case filepath.Dir(of.Path) == filepath.Join(place.Managed, "policy.d"):
+		of.Scope = grapnel.ScopeManaged
+	case filepath.Base(of.Path) == answer.ProjectPolicy && of.Path != place.Policy:
 		of.Scope = grapnel.ScopeProject
 	}
 	req := lookingRequest(place, []policy.File{of})

@@ -22,10 +22,10 @@ type Delivery struct {
 	Event    *grapnel.Event `json:"event"`
 }
 
-// Networks are those that webhooks may reach beyond what is public: the user's policy
-// names them, and no other may, since it can come from somebody else.
+// Networks are those that webhooks may reach beyond what is public: managed policies
+// and the user's name them, and no other may, since it can come from somebody else.
 func (p Place) Networks() []string {
-	return policy.Load(p.Request([]policy.File{{Path: p.Policy, Scope: grapnel.ScopeUser}}, nil)).Networks
+	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
 }
 
 // webhookHook tells a webhook of events. grapnel-hook cannot do that itself: what

@@ -1,0 +1,281 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Grant is one entry of `grants:`, by which a person says what the policies of projects
+// and the hooks of plugins may do beside blocking, asking, changing, telling and
+// counting.
+type Grant struct {
+	Source Word   `json:"source"` // a pattern of the file's real path, or of that of its directory
+	May    []Word `json:"may"`    // all that they may: allow, run, http
+}
+
+// Vouch is one entry of `trust:`. A project's policy with that digest is trusted without
+// anybody being asked, as in continuous integration.
+type Vouch struct {
+	Source Word `json:"source"` // as of a Grant
+	Digest Word `json:"digest"` // sha256:HEX, as "grapnel trust" shows it
+}
+
+// may is what a source may do.
+type may uint8
+
+const (
+	mayAllow may = 1 << iota // its `allow` skips the agent's own question
+	mayRun                   // it starts programs
+	mayHTTP                  // it asks and tells servers
+
+	usually = mayRun | mayHTTP // where no entry says otherwise, once somebody has trusted it
+)
+
+var mayWords = []string{"allow", "run", "http"}
+
+// ruling is what the policies of root and of the user say about the others.
+type ruling struct {
+	only    string    // the managed policy that lets no other count; empty = none
+	managed [][]Grant // of each managed policy that has any
+	user    []Grant
+	vouches []Vouch
+}
+
+// hear takes what a policy says about others. Only those who do not come with the work
+// that an agent is given may say such things.
+func (r *ruling) hear(file File, policy *Policy) {
+	switch {
+	case file.Scope == grapnel.ScopeManaged:
+		if policy.OnlyManaged && r.only == "" {
+			r.only = file.Path
+		}
+		if len(policy.Grants) > 0 {
+			r.managed = append(r.managed, policy.Grants)
+		}
+	case file.Scope == grapnel.ScopeUser:
+		r.user = append(r.user, policy.Grants...)
+	default:
+		return
+	}
+	r.vouches = append(r.vouches, policy.Vouches...)
+}
+
+// of is what the source with this file may do. What root grants is also all that the
+// user can.
+func (r *ruling) of(path string) may {
+	if r == nil {
+		return usually
+	}
+	bound, bounded, named := mayAllow|usually, false, false
+	for _, grants := range r.managed {
+		it, ok := granted(grants, path)
+		if !ok {
+			it = usually
+		}
+		bound, bounded, named = bound&it, true, named || ok
+	}
+	it, ok := granted(r.user, path)
+	switch {
+	case ok:
+		return it & bound
+	case named:
+		return bound
+	case bounded:
+		return bound & usually
+	}
+	return usually
+}
+
+// granted adds up the entries that mean a file, and reports whether any does.
+func granted(grants []Grant, path string) (it may, named bool) {
+	for i := range grants {
+		if !means(grants[i].Source.Text, path) {
+			continue
+		}
+		named = true
+		for bit, word := range mayWords {
+			if slices.ContainsFunc(grants[i].May, func(w Word) bool { return w.Text == word }) {
+				it |= 1 << bit
+			}
+		}
+	}
+	return it, named
+}
+
+// leftOut says which hooks of a project's policy do not run, since nobody lets it start
+// programs.
+func (l *Loaded) leftOut(policy *Policy, it may) {
+	if it&mayRun != 0 {
+		return
+	}
+	for i := range policy.Hooks {
+		if h := &policy.Hooks[i]; h.program() != nil {
+			l.Skipped++
+			l.Errors = append(l.Errors, &Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(startPrograms))})
+		}
+	}
+	if l.Skipped > 0 {
+		l.Notice = fmt.Sprintf("grapnel: %d of %d hooks of %s are left out: %s.", l.Skipped, len(policy.Hooks), l.File, notGranted(startPrograms))
+	}
+}
+
+const (
+	startPrograms = "start programs"
+	reachServers  = "reach servers"
+)
+
+func notGranted(what string) string {
+	return "the `grants` of a stronger policy do not let it " + what
+}
+
+// vouched returns the trust that a stronger policy vouches for: what was kept of it, or
+// what the files say now. Nil is none.
+func (req Request) vouched(file File, trust *Trust) (*Trust, error) {
+	if trust != nil {
+		if req.Frozen[file.Path] != "" { // what was put off while it counted
+			return trust, nil
+		}
+		if _, this := req.ruling.vouchesFor(file.Path, trust.Digest()); this {
+			return trust, nil
+		}
+	}
+	if some, _ := req.ruling.vouchesFor(file.Path, ""); !some || !isThere(file.Path) || req.Frozen[file.Path] != "" {
+		return nil, nil
+	}
+	root := file.Within
+	if root == "" {
+		root = filepath.Dir(file.Path)
+	}
+	x, errs := Examine(file.Path, root, req.Packs)
+	if len(errs) > 0 {
+		return nil, nil // it is not trusted, and that is said
+	}
+	if _, this := req.ruling.vouchesFor(file.Path, x.Digest()); !this {
+		return nil, nil
+	}
+	x.Vouched, x.Time = true, time.Now().UTC()
+	return &x.Trust, req.keep.Keep(x)
+}
+
+// vouchesFor reports whether a policy vouches for a file at all, and whether for this
+// digest of it.
+func (r *ruling) vouchesFor(path, digest string) (any, this bool) {
+	if r == nil {
+		return false, false
+	}
+	for _, v := range r.vouches {
+		if means(v.Source.Text, path) {
+			any, this = true, this || v.Digest.Text == digest
+		}
+	}
+	return any, this
+}
+
+// means reports whether a pattern is one of a file or of its directory, both where the
+// file is and where it leads to: nobody gets in by a link, nor out.
+func means(pattern, path string) bool {
+	if pattern == "**" {
+		return true
+	}
+	for _, name := range []string{filepath.Join(RealPath(filepath.Dir(path)), filepath.Base(path)), RealPath(path)} {
+		if !(realName{path: name}).match(pattern) && !(realName{path: filepath.Dir(name)}).match(pattern) {
+			return false
+		}
+	}
+	return true
+}
+
+// grants reads `grants:`.
+func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
+	p.entries(n, "grants", "for example [{source: ~/src/mine/**, may: [allow, run, http]}]", func(item *yaml.Node) {
+		g := Grant{}
+		p.keys(item, "grants", map[string]func(*yaml.Node){
+			"source": func(n *yaml.Node) { g.Source = p.sourcePattern(n) },
+			"may": func(n *yaml.Node) {
+				for _, item := range itemsOf(n) {
+					p.oneOf(item, mayWords...)
+					g.May = append(g.May, word(item))
+				}
+			},
+		})
+		p.wants(item, "source", "may")
+		all = append(all, g)
+	})
+	return all
+}
+
+// vouches reads `trust:`.
+func (p *fileParser) vouches(n *yaml.Node) (all []Vouch) {
+	p.entries(n, "trust", "for example [{source: ~/src/**, digest: sha256:...}]", func(item *yaml.Node) {
+		v := Vouch{}
+		p.keys(item, "trust", map[string]func(*yaml.Node){
+			"source": func(n *yaml.Node) { v.Source = p.sourcePattern(n) },
+			"digest": func(n *yaml.Node) {
+				v.Digest = p.word(n)
+				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !digest.Is(sum) {
+					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is no digest", v.Digest.Text)
+				}
+			},
+		})
+		p.wants(item, "source", "digest")
+		all = append(all, v)
+	})
+	return all
+}
+
+// entries walks a list of mappings.
+func (p *fileParser) entries(n *yaml.Node, key, hint string, each func(*yaml.Node)) {
+	if n.Kind != yaml.List {
+		p.fail(n, hint, "%s must be a list, not %s", key, n.Kind)
+		return
+	}
+	for _, item := range n.Items {
+		each(item)
+	}
+}
+
+func (p *fileParser) wants(n *yaml.Node, keys ...string) {
+	for _, key := range keys {
+		if n.Kind == yaml.Map && n.Get(key) == nil {
+			p.fail(n, "", "the entry has no `%s`", key)
+		}
+	}
+}
+
+// sourcePattern reads a pattern that does not depend on where somebody works.
+func (p *fileParser) sourcePattern(n *yaml.Node) Word {
+	p.pathPattern(n)
+	w := p.word(n)
+	if w.Text != "" && w.Text != "~" && !strings.HasPrefix(w.Text, "~/") && w.Text != "**" && !strings.HasPrefix(w.Text, "**/") && !filepath.IsAbs(w.Text) {
+		p.fail(n, "write the whole path, or begin with ~/ or **/", "%q counts from nowhere", w.Text)
+	}
+	return w
+}
+
+// beyond refuses what a policy of this scope may not say of itself or of others.
+func (p *Policy) beyond(file string, scope grapnel.Scope) *Error {
+	only := func(at Word, who, key string) *Error {
+		return &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may say `%s`", who, key)}
+	}
+	const persons = "the policy of a user, and a managed one,"
+	switch {
+	case p.OnlyManaged && scope != grapnel.ScopeManaged:
+		return only(Word{}, "a managed policy", "use_only_managed")
+	case scope <= grapnel.ScopeUser:
+		return nil
+	case len(p.Networks) > 0:
+		return p.noNetworks(file)
+	case len(p.Grants) > 0:
+		return only(p.Grants[0].Source, persons, "grants")
+	case len(p.Vouches) > 0:
+		return only(p.Vouches[0].Source, persons, "trust")
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// policiesOf puts policies into files of their own, in a directory that is nobody's project.
+func policiesOf(t *testing.T, scope grapnel.Scope, texts ...string) (files []policy.File) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range texts {
+		name := filepath.Join(dir, fmt.Sprintf("%s-%d.yaml", scope, i))
+		put(t, name, text)
+		files = append(files, policy.File{Path: name, Scope: scope, Must: true})
+	}
+	return files
+}
+
+const (
+	allowing = "version: 1\nhooks:\n  - {name: yes, on: tool.before, match: {command: ls}, allow: true}\n"
+	running  = "version: 1\nhooks:\n  - {name: no, on: tool.before, match: {command: rm}, block: no}\n  - {name: prog, on: tool.before, run: 'true'}\n"
+)
+
+// What a project may do beside restricting is what the user grants, and root bounds it.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		managed, user []string // DIR stands for the project
+		allow, run    bool
+	}{
+		"nobody says anything":         {nil, nil, false, true},
+		"the user grants":              {nil, []string{"{source: DIR, may: [allow, run]}"}, true, true},
+		"all that it names":            {nil, []string{"{source: DIR, may: [allow]}"}, true, false},
+		"one word":                     {nil, []string{"{source: DIR, may: allow}"}, true, false},
+		"nothing":                      {nil, []string{"{source: '**', may: []}"}, false, false},
+		"two entries add up":           {nil, []string{"{source: DIR, may: [allow]}", "{source: '**', may: [run]}"}, true, true},
+		"of what lies below":           {nil, []string{"{source: 'DIR/**', may: [allow, run]}"}, true, true},
+		"of the file":                  {nil, []string{"{source: DIR/grapnel.yaml, may: [allow, run]}"}, true, true},
+		"of another":                   {nil, []string{"{source: DIR-other, may: [allow]}"}, false, true},
+		"of a part of the name":        {nil, []string{"{source: 'DIR?', may: [allow]}"}, false, true},
+		"root grants alone":            {[]string{"{source: DIR, may: [allow, run]}"}, nil, true, true},
+		"root bounds the user":         {[]string{"{source: DIR, may: [run]}"}, []string{"{source: DIR, may: [allow, run]}"}, false, true},
+		"root bounds all":              {[]string{"{source: '**', may: []}"}, []string{"{source: DIR, may: [allow, run]}"}, false, false},
+		"root is silent of this one":   {[]string{"{source: DIR-other, may: [allow]}"}, []string{"{source: DIR, may: [allow, run]}"}, false, true},
+		"the user takes what root has": {[]string{"{source: DIR, may: [allow, run]}"}, []string{"{source: DIR, may: []}"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := func(text string) (policy.Set, *grapnel.Engine) {
+				p := newProject(t, text)
+				p.trust()
+				said := func(entries []string) []string {
+					if entries == nil {
+						return nil
+					}
+					return []string{"version: 1\ngrants: [" + strings.ReplaceAll(strings.Join(entries, ", "), "DIR", p.dir) + "]\n"}
+				}
+				own := append(policiesOf(t, grapnel.ScopeManaged, said(tt.managed)...), policiesOf(t, grapnel.ScopeUser, said(tt.user)...)...)
+				return p.load(own...)
+			}
+			_, e := check(allowing)
+			if v := e.Fire(t.Context(), sh("ls")); v.Decision == grapnel.Allow != tt.allow {
+				t.Errorf("its allow gives %v, want that it counts: %v", v.Decision, tt.allow)
+			}
+			set, e := check(running)
+			v := e.Fire(t.Context(), sh("ls"))
+			if got := slices.Contains(v.Messages, "prog ran"); got != tt.run {
+				t.Errorf("its program ran: %v, want %v", got, tt.run)
+			}
+			if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block {
+				t.Errorf("its block gives %v: whatever is granted, it may restrict", v.Decision)
+			}
+			if start, _ := told(e); strings.Contains(start, "1 of 2 hooks of") == tt.run {
+				t.Errorf("the person is told %q in %+v", start, set.Files)
+			}
+		})
+	}
+}
+
+// Several managed policies bound together.
+func TestGrantsOfSeveralManaged(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, allowing)
+	p.trust()
+	grant := "version: 1\ngrants: [{source: " + p.dir + ", may: [allow, run]}]\n"
+	_, e := p.load(policiesOf(t, grapnel.ScopeManaged, grant, "version: 1\ngrants: [{source: '**', may: [run]}]\n")...)
+	if v := e.Fire(t.Context(), sh("ls")); v.Decision != grapnel.None {
+		t.Errorf("%v: one managed policy grants what another one forbids", v.Decision)
+	}
+}
+
+// A link into a place that is granted, and one out of it, grant nothing.
+func TestGrantsThroughLinks(t *testing.T) {
+	t.Parallel()
+	mine := newProject(t, allowing)
+	theirs := newProject(t, "version: 1\n")
+	if err := os.Remove(theirs.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(mine.file, theirs.file); err != nil {
+		t.Skip(err)
+	}
+	theirs.trust()
+	for _, dir := range []string{mine.dir, theirs.dir} {
+		_, e := theirs.load(policiesOf(t, grapnel.ScopeUser, "version: 1\ngrants: [{source: "+dir+"/**, may: [allow]}]\n")...)
+		if v := e.Fire(t.Context(), sh("ls")); v.Decision != grapnel.None {
+			t.Errorf("granted to %s: %v, want that a link carries no grant", dir, v.Decision)
+		}
+	}
+}
+
+// What only a person or root may say is refused in all other policies, and they say it
+// in vain.
+func TestOnlyPersonsSay(t *testing.T) {
+	t.Parallel()
+	for key, refused := range map[string][]grapnel.Scope{
+		"grants: [{source: '**', may: [allow]}]":                                    {grapnel.ScopeProject, grapnel.ScopeSession},
+		"trust: [{source: '**', digest: 'sha256:" + strings.Repeat("a", 64) + "'}]": {grapnel.ScopeProject, grapnel.ScopeSession},
+		"networks: [10.0.0.0/8]":                                                    {grapnel.ScopeProject, grapnel.ScopeSession},
+		"use_only_managed: true":                                                    {grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeSession},
+	} {
+		for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+			set := policy.Load(policy.Request{Files: policiesOf(t, scope, "version: 1\n"+key+"\n"+strings.TrimPrefix(allowing, "version: 1\n"))})
+			if want, got := slices.Contains(refused, scope), set.Files[0].State == policy.Broken; got != want && scope != grapnel.ScopePlugin {
+				t.Errorf("%s in a %s policy: refused %v, want %v: %+v", key, scope, got, want, set.Files[0])
+			}
+		}
+		if strings.HasPrefix(key, "use_only") {
+			continue
+		}
+		p := newProject(t, "version: 1\n"+key+"\n")
+		if _, errs := policy.Examine(p.file, p.dir, nil); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
+			t.Errorf("%s can be trusted in a project: %v", key, errs)
+		}
+	}
+}
+
+func TestGrantErrors(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"grants: x":   "grants must be a list",
+		"grants: [x]": "grants must be a mapping",
+		"grants: [{source: src/**, may: [allow]}]":              `"src/**" counts from nowhere`,
+		"grants: [{source: '**x', may: [allow]}]":               `"**x" counts from nowhere`,
+		"grants: [{source: ~/src, may: [alow]}]":                `did you mean "allow"?`,
+		"grants: [{source: ~/src, may: [networks]}]":            "want one of allow, run, http",
+		"grants: [{source: ~/src}]":                             "the entry has no `may`",
+		"grants: [{may: [run]}]":                                "the entry has no `source`",
+		"grants: [{source: '~/[', may: [run]}]":                 "is no path pattern",
+		"grants: [{source: ~/src, may: [run], env: [X]}]":       `unknown key "env"`,
+		"trust: [{source: ~/src, digest: abc}]":                 `"abc" is no digest`,
+		"trust: [{source: ~/src, digest: 'sha256:../../../x'}]": "is no digest",
+		"trust: [{source: ~/src}]":                              "the entry has no `digest`",
+		"use_only_managed: maybe":                               "",
+		"pack: {version: 1}\ngrants: []":                        "a pack has no `grants`",
+		"pack: {version: 1}\ntrust: []":                         "a pack has no `trust`",
+		"pack: {version: 1}\nuse_only_managed: true":            "a pack has no `use_only_managed`",
+	} {
+		_, errs := policy.Parse("p.yaml", []byte("version: 1\n"+text+"\n"))
+		all := fmt.Sprint(errs)
+		if len(errs) == 0 || !strings.Contains(all, want) {
+			t.Errorf("%s: %s, want %q", text, all, want)
+		}
+	}
+}
+
+// A managed policy that lets no other count: the same as if there were no other, the
+// person is told once, and nobody below can say otherwise.
+func TestUseOnlyManaged(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "version: 1\nhooks:\n  - {name: project, on: tool.before, block: project}\n")
+	p.trust()
+	managed := policiesOf(t, grapnel.ScopeManaged, "version: 1\nhooks:\n  - {name: root, on: tool.before, match: {command: rm}, block: root}\n", "version: 1\nuse_only_managed: true\n")
+	files := slices.Concat(
+		policiesOf(t, grapnel.ScopeSession, "version: 1\nhooks:\n  - {name: session, on: tool.before, block: session}\n"),
+		policiesOf(t, grapnel.ScopeUser, "version: 1\nuse_only_managed: false\nhooks: x\n", allowing), // the first one is broken, too
+		managed, // wherever it stands
+	)
+	set, e := p.load(files...)
+	if v := e.Fire(t.Context(), sh("ls")); v.Decision != grapnel.None {
+		t.Errorf("ls: %v %q, want that no other policy counts", v.Decision, v.Reason())
+	}
+	if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block || v.Reason() != "root" {
+		t.Errorf("rm: %v %q", v.Decision, v.Reason())
+	}
+	start, prompt := told(e)
+	if !strings.Contains(start, "lets only managed policies count, so nothing of") || !strings.Contains(start, p.file) || prompt != "" {
+		t.Errorf("the person is told %q at the start, %q with a prompt", start, prompt)
+	}
+	for _, file := range set.Files {
+		if want := file.Scope != "managed"; want != (file.State == policy.Ignored) {
+			t.Errorf("%s is %s", file.File, file.State)
+		}
+	}
+	specs := policy.Pause{}.Apply(slices.Clone(set.Specs))
+	paused, err := grapnel.New(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := paused.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block {
+		t.Errorf("while there is a pause: %v", v.Decision)
+	}
+}
+
+// A stronger policy vouches for a digest: nobody has to be asked, and it counts for as
+// long as that is so.
+func TestVouched(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "version: 1\nhooks:\n  - {name: gate, on: tool.before, match: {command: rm}, run: ./gate.sh}\n")
+	p.put("gate.sh", "exit 2\n")
+	digest := p.examine().Digest()
+	vouch := func(source, digest string) []policy.File {
+		return policiesOf(t, grapnel.ScopeUser, "version: 1\ntrust: [{source: "+source+", digest: '"+digest+"'}]\n")
+	}
+	state := func(own []policy.File) policy.State {
+		set, _ := p.load(own...)
+		return p.state1(set).State
+	}
+	for name, own := range map[string][]policy.File{
+		"nobody":       nil,
+		"elsewhere":    vouch(p.dir+"-other/**", digest),
+		"another":      vouch(p.dir, "sha256:"+strings.Repeat("0", 64)),
+		"of a session": func() []policy.File { f := vouch(p.dir, digest); f[0].Scope = grapnel.ScopeSession; return f }(),
+	} {
+		if got := state(own); got != policy.Untrusted {
+			t.Errorf("%s vouches: %s", name, got)
+		}
+	}
+	own := vouch(p.dir, digest)
+	for range 2 {
+		if got := state(own); got != policy.Trusted {
+			t.Fatalf("vouched for, and %s", got)
+		}
+	}
+	if trust, err := p.trusts().Of(p.file); err != nil || trust == nil || !trust.Vouched {
+		t.Errorf("kept: %+v, %v", trust, err)
+	}
+	// What it names is pinned with it.
+	p.put("gate.sh", "exit 0\n")
+	_, e := p.load(own...)
+	if v := e.Fire(context.Background(), sh("rm x")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "gate.sh is not what was trusted") {
+		t.Errorf("with another script: %v %q", v.Decision, v.Reason())
+	}
+	// Another content is not vouched for; what was stays in force.
+	p.put("grapnel.yaml", "version: 1\n")
+	if got := state(own); got != policy.Changed {
+		t.Errorf("changed: %s", got)
+	}
+	// Nobody vouches any more: nothing of it is in force.
+	if got := state(vouch(p.dir, "sha256:"+strings.Repeat("0", 64))); got != policy.Untrusted {
+		t.Errorf("nobody vouches any more: %s", got)
+	}
+	if got := state(nil); got != policy.Untrusted {
+		t.Errorf("nobody vouches any more: %s", got)
+	}
+	// A new digest is for the new content.
+	p.put("gate.sh", "exit 2\n")
+	if got := state(vouch(p.dir, p.examine().Digest())); got != policy.Trusted {
+		t.Errorf("the new one is vouched for: %s", got)
+	}
+}
