@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
@@ -135,47 +134,31 @@ func notGranted(what string) string {
 	return "the `grants` of a stronger policy do not let it " + what
 }
 
-// vouched returns the trust that a stronger policy vouches for: what was kept of it, or
-// what the files say now. Nil is none.
-func (req Request) vouched(file File, trust *Trust) (*Trust, error) {
-	if trust != nil {
-		if req.Frozen[file.Path] != "" { // what was put off while it counted
-			return trust, nil
-		}
-		if _, this := req.ruling.vouchesFor(file.Path, trust.Digest()); this {
-			return trust, nil
-		}
+// vouched returns a trust that nobody was asked about, for as long as a stronger policy
+// names its digest. What was put off while it counted still does.
+func (req Request) vouched(trust *Trust) *Trust {
+	if req.Frozen[trust.File] != "" || req.ruling.vouchesFor(trust.File, trust.Digest()) {
+		return trust
 	}
-	if some, _ := req.ruling.vouchesFor(file.Path, ""); !some || !isThere(file.Path) || req.Frozen[file.Path] != "" {
-		return nil, nil
-	}
-	root := file.Within
-	if root == "" {
-		root = filepath.Dir(file.Path)
-	}
-	x, errs := Examine(file.Path, root, req.Packs)
-	if len(errs) > 0 {
-		return nil, nil // it is not trusted, and that is said
-	}
-	if _, this := req.ruling.vouchesFor(file.Path, x.Digest()); !this {
-		return nil, nil
-	}
-	x.Vouched, x.Time = true, time.Now().UTC()
-	return &x.Trust, req.keep.Keep(x)
+	return nil
 }
 
-// vouchesFor reports whether a policy vouches for a file at all, and whether for this
-// digest of it.
-func (r *ruling) vouchesFor(path, digest string) (any, this bool) {
-	if r == nil {
-		return false, false
-	}
-	for _, v := range r.vouches {
-		if means(v.Source.Text, path) {
-			any, this = true, this || v.Digest.Text == digest
+// vouchesFor reports whether a stronger policy vouches for a digest of a file.
+func (r *ruling) vouchesFor(path, digest string) bool {
+	return slices.ContainsFunc(r.vouches, func(v Vouch) bool { return v.Digest.Text == digest && means(v.Source.Text, path) })
+}
+
+// Vouches reports whether the policy of the user, or a managed one, among the files of
+// the request names the digest of a project's policy, so that nobody has to be asked
+// about it.
+func (req Request) Vouches(file, digest string) bool {
+	req.ruling, req.facts, req.seen = &ruling{}, &factCache{}, map[string]bool{}
+	for _, f := range strongestFirst(req.Files) {
+		if got := req.load(f); got.policy != nil {
+			req.ruling.hear(f, got.policy)
 		}
 	}
-	return any, this
+	return req.ruling.vouchesFor(file, digest)
 }
 
 // means reports whether a pattern is one of a file or of its directory, both where the

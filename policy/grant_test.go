@@ -221,28 +221,36 @@ func TestVouched(t *testing.T) {
 	vouch := func(source, digest string) []policy.File {
 		return policiesOf(t, grapnel.ScopeUser, "version: 1\ntrust: [{source: "+source+", digest: '"+digest+"'}]\n")
 	}
+	vouches := func(own []policy.File) bool {
+		return policy.Request{Files: own, Snapshots: p.snapshots()}.Vouches(p.file, p.examine().Digest())
+	}
 	state := func(own []policy.File) policy.State {
 		set, _ := p.load(own...)
 		return p.state1(set).State
 	}
-	for name, own := range map[string][]policy.File{
-		"nobody":       nil,
-		"elsewhere":    vouch(p.dir+"-other/**", digest),
-		"another":      vouch(p.dir, "sha256:"+strings.Repeat("0", 64)),
-		"of a session": func() []policy.File { f := vouch(p.dir, digest); f[0].Scope = grapnel.ScopeSession; return f }(),
-	} {
-		if got := state(own); got != policy.Untrusted {
-			t.Errorf("%s vouches: %s", name, got)
+	other := "sha256:" + strings.Repeat("0", 64)
+	ofSession := vouch(p.dir, digest)
+	ofSession[0].Scope = grapnel.ScopeSession
+	strangers := map[string][]policy.File{"nobody": nil, "elsewhere": vouch(p.dir+"-other/**", digest), "another": vouch(p.dir, other), "of a session": ofSession}
+	for name, own := range strangers {
+		if vouches(own) {
+			t.Errorf("%s vouches", name)
 		}
 	}
 	own := vouch(p.dir, digest)
-	for range 2 {
-		if got := state(own); got != policy.Trusted {
-			t.Fatalf("vouched for, and %s", got)
-		}
+	if !vouches(own) {
+		t.Fatal("nobody vouches")
 	}
-	if trust, err := p.trusts().Of(p.file); err != nil || trust == nil || !trust.Vouched {
-		t.Errorf("kept: %+v, %v", trust, err)
+	if got := state(own); got != policy.Untrusted {
+		t.Errorf("nothing was looked at yet, and it is %s", got)
+	}
+	x := p.examine()
+	x.Vouched = true
+	if err := p.trusts().Keep(x); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(own); got != policy.Trusted {
+		t.Errorf("vouched for, and %s", got)
 	}
 	// What it names is pinned with it.
 	p.put("gate.sh", "exit 0\n")
@@ -252,19 +260,13 @@ func TestVouched(t *testing.T) {
 	}
 	// Another content is not vouched for; what was stays in force.
 	p.put("grapnel.yaml", "version: 1\n")
-	if got := state(own); got != policy.Changed {
+	if got := state(own); got != policy.Changed || vouches(own) {
 		t.Errorf("changed: %s", got)
 	}
 	// Nobody vouches any more: nothing of it is in force.
-	if got := state(vouch(p.dir, "sha256:"+strings.Repeat("0", 64))); got != policy.Untrusted {
-		t.Errorf("nobody vouches any more: %s", got)
-	}
-	if got := state(nil); got != policy.Untrusted {
-		t.Errorf("nobody vouches any more: %s", got)
-	}
-	// A new digest is for the new content.
-	p.put("gate.sh", "exit 2\n")
-	if got := state(vouch(p.dir, p.examine().Digest())); got != policy.Trusted {
-		t.Errorf("the new one is vouched for: %s", got)
+	for name, own := range strangers {
+		if got := state(own); got != policy.Untrusted {
+			t.Errorf("%s vouches any more: %s", name, got)
+		}
 	}
 }

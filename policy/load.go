@@ -26,8 +26,6 @@ type File struct {
 	Must  bool // somebody named it: that it does not exist is an error
 	Trust bool // it comes with a project: only what a person trusted of it is loaded
 	Root  bool // it counts only if nobody but root can write it, and what is kept of it, where the user can write, does not
-
-	Within string // directory in which the project begins that it comes with; empty = its own
 }
 
 // Request says what to load.
@@ -49,7 +47,6 @@ type Request struct {
 	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
 	ruling *ruling         // of root and the user over the others; nil = they say nothing
-	keep   Trusts          // Trusts, also before anything was ever trusted
 	facts  *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
 	seen   map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
 }
@@ -112,7 +109,7 @@ type Set struct {
 func Load(req Request) Set {
 	var set Set
 	req.facts = &factCache{}
-	req.ruling, req.keep = &ruling{}, req.Trusts
+	req.ruling = &ruling{}
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}

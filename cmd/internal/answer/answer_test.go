@@ -140,7 +140,7 @@ func TestFilesOfAProject(t *testing.T) {
 	}
 	own := policy.File{Path: "/u/grapnel.yaml"}
 	of := func(dir string) policy.File {
-		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true, Within: root}
+		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
 	}
 	namedSub := of(sub)
 	namedSub.Must, namedSub.Trust = true, false

@@ -101,7 +101,7 @@ func (p Place) Files(named, dirs []string) []policy.File {
 	files := append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
 		if name := filepath.Join(dir, ProjectPolicy); name != p.Policy {
-			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true, Within: dirs[0]})
+			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true})
 		}
 	}
 	for _, name := range named {
