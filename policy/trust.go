@@ -380,6 +380,32 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	return &t, nil
 }
 
+// All returns all that was trusted, by the names of the files. What cannot be read is in
+// the errors, by the name of what keeps it.
+func (s Trusts) All() (all []*Trust, broken []*Error) {
+	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
+	for _, name := range names {
+		var t Trust
+		data, err := readFile(name, yaml.MaxSize)
+		if err == nil {
+			err = json.Unmarshal(data, &t)
+		}
+		if err == nil && s.name(t.File) != name {
+			err = fmt.Errorf("it is about %q", t.File)
+		}
+		if err == nil && !digest.Is(t.SHA256) {
+			err = fmt.Errorf("%q is no digest", t.SHA256)
+		}
+		if err != nil {
+			broken = append(broken, &Error{File: name, Msg: fmt.Sprintf("what was trusted is not known any more: %v", err)})
+			continue
+		}
+		all = append(all, &t)
+	}
+	slices.SortFunc(all, func(a, b *Trust) int { return strings.Compare(a.File, b.File) })
+	return all, broken
+}
+
 // Keep keeps that a person trusts what was examined.
 func (s Trusts) Keep(x *Examined) (err error) {
 	defer func() {

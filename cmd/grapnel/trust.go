@@ -42,17 +42,30 @@ type trustHook struct {
 
 func newTrust(c *console) *cobra.Command {
 	var digest string
+	var list bool
 	cmd := &cobra.Command{
-		Use:   "trust FILE",
+		Use:   "trust FILE | --list",
 		Short: "Let the policy of a project count",
-		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file, of the hook files that it loads, and\nof the project files that their command lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest of what you have looked at.\nExit code 0: it is trusted now.",
+		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file, of the hook files that it loads, and\nof the project files that their command lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest that was shown at one, or name it under \"trust\" in\nyour own policy. Exit code 0: it is trusted now.\n\n--list shows what was ever trusted, and what has become of it. Exit code 0: all of it\nis as it was.",
 		Example: `  grapnel trust grapnel.yaml
-  grapnel trust grapnel.yaml --digest sha256:3d1f...`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+  grapnel trust grapnel.yaml --digest sha256:3d1f...
+  grapnel trust --list`,
+		Args: usageArgs(func(cmd *cobra.Command, args []string) error {
+			switch {
+			case list && digest != "":
+				return errors.New("--list and --digest exclude each other")
+			case list:
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := c.place()
 			if err != nil {
 				return err
+			}
+			if list {
+				return c.listTrusted(place)
 			}
 			file, err := projectPolicy(place, args[0])
 			if err != nil {
@@ -69,15 +82,23 @@ func newTrust(c *console) *cobra.Command {
 			old, lost := trusts.Of(file)
 			same := old != nil && old.Digest() == x.Digest()
 			if !c.json {
-				c.printExamined(x, old != nil && !same)
+				c.printExamined(x)
 				if lost != nil {
 					fmt.Fprintf(c.out, "%s %v\n", c.paint(yellow, "warning:"), lost)
 				} else if old != nil && !same {
 					c.printChanges(trusts, old, x)
 				}
+				if c.someone() {
+					fmt.Fprintf(c.out, "digest %s\n", x.Digest())
+				}
 			}
 			if !same {
-				if err = c.mayTrust(x, digest); err == nil {
+				// Who vouches is asked first: a person's word stays when that is taken back.
+				x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
+				if !x.Vouched {
+					err = c.mayTrust(x, digest)
+				}
+				if err == nil {
 					x.Time = time.Now().UTC()
 					err = trusts.Keep(x)
 				}
@@ -88,6 +109,8 @@ func newTrust(c *console) *cobra.Command {
 			switch {
 			case err != nil:
 				return err
+			case x.Vouched:
+				fmt.Fprintf(c.out, "%s %s, for which a policy of yours vouches\n", c.paint(green, "trusted"), file)
 			case same:
 				fmt.Fprintf(c.out, "%s is trusted already, as it is\n", file)
 			default:
@@ -96,6 +119,7 @@ func newTrust(c *console) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&list, "list", false, "show what was trusted, and what has become of it")
 	cmd.Flags().StringVar(&digest, "digest", "", "trust it if this is its `DIGEST`, and do not ask")
 	return c.jsonFlag(cmd)
 }
@@ -118,15 +142,22 @@ func projectPolicy(place answer.Place, name string) (string, error) {
 	return file, nil
 }
 
-// mayTrust says whether the person does, or why nobody knows.
+// someone reports whether a person is there to look.
+func (c *console) someone() bool {
+	ci := os.Getenv("CI")
+	return terminal(c.in) && terminal(c.out) && !c.json && (ci == "" || ci == "false")
+}
+
+// mayTrust says whether the person does, or why nobody knows. It never names the digest
+// beside a refusal: who pastes that, a model above all, has looked at nothing.
 func (c *console) mayTrust(x *policy.Examined, digest string) error {
-	switch ci := os.Getenv("CI"); {
+	switch {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
-		return withHint(fmt.Errorf("nothing is trusted: the digest of %s is %s", x.File, x.Digest()), "look at what it would do before you give that digest")
-	case !terminal(c.in) || !terminal(c.out) || c.json || ci != "" && ci != "false":
-		return withHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), fmt.Sprintf("look at it, then give --digest %s", x.Digest()))
+		return withHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
+	case !c.someone():
+		return withHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
 	case !c.ask("trust this?"):
 		return errors.New("nothing is trusted")
 	}
@@ -187,7 +218,7 @@ func does(h *policy.Hook) string {
 	case h.Run != nil:
 		return "runs " + h.Run.Line
 	case h.Decide == "allow":
-		return "allow, which does not count in a project"
+		return "allow, which counts only where your own policy grants it"
 	case h.Decide != "":
 		return h.Decide
 	case h.Replace != nil:
@@ -209,7 +240,7 @@ func does(h *policy.Hook) string {
 	}
 }
 
-func (c *console) printExamined(x *policy.Examined, changed bool) {
+func (c *console) printExamined(x *policy.Examined) {
 	r := reportTrust(x, false)
 	fmt.Fprintln(c.out, c.paint(bold, inLine(x.File)))
 	file := ""
@@ -245,9 +276,6 @@ func (c *console) printExamined(x *policy.Examined, changed bool) {
 		}
 		fmt.Fprintln(c.out, "  what programs load in turn")
 	}
-	if !changed {
-		fmt.Fprintf(c.out, "digest %s\n", x.Digest())
-	}
 }
 
 // printChanges shows how the files differ from what was trusted.
@@ -255,29 +283,41 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.out, "%s is not named any more\n", inLine(name))
+			fmt.Fprintf(c.out, "%s is not named any more, and not pinned\n", inLine(name))
+			c.printDiff(trusts, name, was[name], nil)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if before, both := was[name]; both && before == is[name] {
-			continue
-		}
-		before, err := []byte(nil), error(nil)
-		if was[name] != "" {
-			before, err = trusts.Content(was[name])
-		}
-		after := x.Content(is[name])
+		before, both := was[name]
 		switch {
-		case err != nil:
-			fmt.Fprintf(c.out, "%s was changed (%v)\n", inLine(name), err)
-		case !isText(before) || !isText(after):
-			fmt.Fprintf(c.out, "%s was changed, and is no text\n", inLine(name))
-		default:
-			_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
+		case both && before == is[name]:
+			continue
+		case !both && is[name] != "":
+			fmt.Fprintf(c.out, "%s is named now\n", inLine(name))
+		case both && is[name] == "":
+			fmt.Fprintf(c.out, "%s is gone\n", inLine(name))
+		}
+		c.printDiff(trusts, name, before, x.Content(is[name]))
+	}
+}
+
+// printDiff shows how a file differs from the content that was trusted of it.
+func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte) {
+	before, err := []byte(nil), error(nil)
+	if was != "" {
+		before, err = trusts.Content(was)
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintf(c.out, "%s was changed (%v)\n", inLine(name), err)
+	case !isText(before) || !isText(after):
+		fmt.Fprintf(c.out, "%s was changed, and is no text\n", inLine(name))
+	default:
+		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
+		if lines != "" {
 			fmt.Fprintln(c.out, strings.TrimRight(plain(lines), "\n"))
 		}
 	}
-	fmt.Fprintf(c.out, "digest %s\n", x.Digest())
 }
 
 // digests are those of the files of a trust, by name.
