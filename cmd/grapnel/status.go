@@ -29,6 +29,8 @@ type statusReport struct {
 	Sandbox  []sandboxState  `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"` // see "grapnel pause"
 	Warnings []string        `json:"warnings"`
+
+	OnlyManaged string `json:"only_managed,omitempty"` // what the person is told where a managed policy lets no other count
 }
 
 type installState struct {
@@ -73,7 +75,7 @@ func status(place answer.Place) (*statusReport, error) {
 	req := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
 	held := sandboxes(&req)
 	set := policy.Load(req)
-	s.Policies, s.Sandbox = set.Files, *held
+	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *held, set.OnlyManaged
 	for _, h := range s.Sandbox {
 		if h.Problem != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s %s", h.Hook, h.Problem))
@@ -194,6 +196,9 @@ func ofFormat(p policy.Loaded) string {
 func (c *console) printStatus(s *statusReport) {
 	fmt.Fprintln(c.out, c.paint(bold, "policies"))
 	c.printPolicies(s.Policies)
+	if s.OnlyManaged != "" {
+		fmt.Fprintf(c.out, "  %s\n", plain(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")))
+	}
 	fmt.Fprintln(c.out, c.paint(bold, "agents"))
 	if len(s.Installs) == 0 {
 		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")

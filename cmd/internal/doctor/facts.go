@@ -21,6 +21,7 @@ type facts struct {
 	records  []record.Record // of all agents
 	broken   []string        // records that cannot be read, and why
 	policies []policy.Loaded
+	only     string // what is said where a managed policy lets no other count
 	specs    []grapnel.Spec
 	paused   time.Time
 	since    time.Time // of what was read of the log

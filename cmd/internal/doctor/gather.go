@@ -37,7 +37,7 @@ const days = 7
 func gather(ctx context.Context, req *Request) (*facts, error) {
 	f := &facts{
 		now: req.Now, version: answer.Version, program: req.Program, dir: req.Dir,
-		policies: req.Set.Files, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days),
+		policies: req.Set.Files, only: req.Set.OnlyManaged, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days),
 	}
 	wanted, err := agentsOf(req.Agents)
 	if err != nil {

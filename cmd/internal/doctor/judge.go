@@ -65,6 +65,9 @@ func judgePolicy(f *facts) []Finding {
 			found = append(found, Finding{ID: "policy." + strings.ToLower(fmt.Sprint(p.State)), Level: level, Subject: p.File, What: p.Notice, Hint: "grapnel check"})
 		}
 	}
+	if f.only != "" {
+		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root says so with use_only_managed"})
+	}
 	if !f.paused.IsZero() {
 		found = append(found, Finding{
 			ID: "policy.paused", Level: Warn, What: "hooks only observe until " + f.paused.Local().Format(time.TimeOnly),
