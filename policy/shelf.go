@@ -112,9 +112,11 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	if err != nil {
 		return ShelvedHook{Name: h.Name}, err
 	}
+	kept := *h
+	kept.Line, kept.Incident = 0, "" // the one is that of who uses the pack, the other for people
 	s := ShelvedHook{
 		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
-		Counts: h.Limit != nil || h.After != nil, Hook: string(encode(h)),
+		Counts: h.Limit != nil || h.After != nil, Hook: string(encode(&kept)),
 	}
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
