@@ -21,10 +21,22 @@
 // not at all. Where a reading is in doubt the package finds too many commands
 // rather than too few.
 //
-// It does not evaluate anything: no variables, not even those the line itself
-// sets, no globs, no files. It does not look into what programs do, nor yet into
-// lines that they run by other means than the table knows: ssh, docker exec, git
-// aliases, python -c, variables such as GIT_SSH_COMMAND. The outermost line is
-// read as Bash reads it; what Zsh or a POSIX shell would read otherwise, and
-// could hide a command, is in Unknown.
+// What the line spells out is followed: X=rm; $X -rf / and $(echo rm) -rf / are
+// read once as they stand, with a computed name, and once more with the value in
+// its place; text that goes through echo, printf, base64, xxd, rev or tr into a
+// shell is read like any other line. Programs in other languages (python -c, node
+// -e, a here-document for perl) are in Code; calls in them that run, delete or
+// open something by a literal name count like the command that does the same, and
+// computed ones are Unknown.
+//
+//	s.Commands[0].Files() // what it reads, writes, deletes, executes
+//	s.URLs()              // the addresses that the script names
+//
+// Lines of PowerShell and of cmd.exe are read by ParseAs, as far as their commands
+// and words can be told.
+//
+// It does not evaluate anything else: no conditions, no globs, no files. It does
+// not look into what programs and scripts do. The outermost line is read as Bash
+// reads it; what Zsh or a POSIX shell would read otherwise, and could hide a
+// command, is in Unknown.
 package shell

@@ -142,7 +142,7 @@ func compile(terms []term) (*Pattern, error) {
 			return nil, fmt.Errorf("the program %s is a directory: write the program first%s", p.program.text, example)
 		}
 	}
-	row := lookup(p.key)
+	row := rowOf(p.key)
 	if row == nil {
 		row = anyProgram
 	}
@@ -650,23 +650,63 @@ type Gate struct {
 
 // NewGate looks at a line once.
 func NewGate(line string) Gate {
-	upper := false
+	upper, there := false, uint32(0)
+	fed := false
 	for i := 0; i < len(line); i++ {
-		if spells(line[i]) {
+		b := line[i]
+		if spells(b) {
 			return Gate{open: true}
 		}
-		upper = upper || line[i] >= 'A' && line[i] <= 'Z'
+		upper = upper || b >= 'A' && b <= 'Z'
+		fed = fed || b == '|' || b == '<'
+		there |= 1 << (b & 31)
 	}
 	if upper {
 		line = strings.ToLower(line)
 	}
-	// These name programs by what they read or find.
-	for _, name := range []string{"xargs", "parallel", "fd"} {
-		if strings.Contains(line, name) {
+	for i := range openers {
+		o := &openers[i]
+		if there>>(o.rare&31)&1 != 0 && there>>(o.other&31)&1 != 0 && (fed || !o.fed) && strings.Contains(line, o.name) {
 			return Gate{open: true}
 		}
 	}
 	return Gate{line: line}
+}
+
+// An opener is a word of lines that run programs under names that do not stand in
+// them. Two of its bytes, the rarest, are looked for first.
+type opener struct {
+	name        string
+	rare, other byte
+	fed         bool // only where something is read: a pipe, a here-document
+}
+
+var openers = [...]opener{
+	// These name programs by what they read or find.
+	{"xargs", 'x', 'g', false},
+	{"parallel", 'p', 'l', false},
+	{"fd", 'f', 'd', false},
+	// These decode them.
+	{"base64", '6', '4', true},
+	{"base32", '3', '2', true},
+	{"basenc", 'b', 'c', true},
+	{"xxd", 'x', 'd', true},
+	{"openssl", 'p', 'l', true},
+	{"rev", 'v', 'r', true},
+	{"tr", 't', 'r', true},
+	// These have names for programs of their own.
+	{"powershell", 'w', 'p', false},
+	{"pwsh", 'w', 'p', false},
+	{"remove-item", 'v', '-', false},
+	{"cmd ", 'm', 'd', false},
+	{"cmd\t", 'm', 'd', false},
+	{"cmd.exe", 'm', 'x', false},
+	// What code calls them; a call that is no quoted text is one that is read.
+	{"unlink", 'k', 'u', true},
+	{"delete", 'd', 'l', true},
+	{"remove", 'v', 'm', true},
+	{"rename", 'm', 'r', true},
+	{"move", 'v', 'm', true},
 }
 
 // May reports whether the line may run a program, in lower case as Pattern.Program

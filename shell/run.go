@@ -17,10 +17,10 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 	switch row.runs {
 	case runsNothing:
 		switch {
-		case row.line != "" || row.open != "":
-			w.wrapper(row, name, args, at)
 		case row.branches():
 			w.branch(row, name, args, at)
+		case row.line != "" || row.open != "" || row.does != "":
+			w.wrapper(row, name, args, at)
 		}
 	case runsCommand, runsLine, runsEnv, runsXargs, runsParallel:
 		w.wrapper(row, name, args, at)
@@ -40,10 +40,25 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 		s := scanner{rows: []*program{row}, args: args}
 		for s.scan() {
 			if s.kind != option {
-				w.unknown("sourced file: " + visible(s.word.Text))
+				w.sourced(name, s.word, at)
 				return
 			}
 		}
+	case runsCode:
+		w.interpreter(row, name, args, at)
+	case runsTmux:
+		w.tmux(row, name, args, at)
+	case runsCrontab:
+		w.crontab(row, name, args, at)
+	case runsMake:
+		w.wrapper(row, name, args, at)
+		w.makefile(name, args, at)
+	case runsPowerShell:
+		w.powerShell(name, args, at)
+	case runsCmd:
+		w.cmd(name, args, at)
+	case runsRemoveItem:
+		w.removeItem(name, args, at)
 	case runsInput:
 		w.input(name, at)
 	case evaluates:
@@ -65,6 +80,10 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
 		if s.kind == option {
+			o := row.full(s.name, s.short)
+			if kind := get(row.does, o); kind != "" && s.valued {
+				w.does(kind, name+" "+dashes(o), s.value, at)
+			}
 			continue
 		}
 		if !s.word.Literal {
@@ -75,7 +94,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 		if sub == nil && s.loose {
 			continue // perhaps the argument of an option we do not know
 		}
-		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.branches()) {
+		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.does != "" || sub.branches()) {
 			w.run(sub, name+" "+s.word.Text, args[s.next:], at)
 		}
 		return
@@ -84,9 +103,10 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 
 // wrapper reads the options of a command that runs another one, then that.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
-	s := scanner{rows: []*program{row}, args: args, late: true}
-	skip, replace := row.skip, ""
+	s := scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
+	skip, replace, operands := row.skip, "", 0
 	opened, ran, wrapped := row.open == "*", false, false
+	var program *Word // that an option puts before the words that follow
 	for s.scan() {
 		if s.kind == option {
 			o := row.full(s.name, s.short)
@@ -101,6 +121,25 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 					ran = true
 					verb := name + " " + dashes(o)
 					w.nest(s.value.code(), !s.value.Literal, verb, at.behind(verb))
+				}
+			case get(row.does, o) == "program":
+				if s.valued {
+					value := s.value
+					program = &value
+				}
+			case get(row.does, o) == "command":
+				words := args[s.next:]
+				if s.valued {
+					words = append([]Word{s.value}, words...)
+				}
+				if len(words) > 0 {
+					w.command(words, at.behind(name+" "+dashes(o)))
+				}
+				return
+			case get(row.does, o) != "":
+				if s.valued {
+					ran = ran || has(get(row.does, "unless"), o)
+					w.does(get(row.does, o), name+" "+dashes(o), s.value, at)
 				}
 			case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
 				if replace = s.value.Text; replace == "" {
@@ -122,9 +161,31 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 			w.wrapped(row, name, args[s.at:], replace, at)
 		case s.word.Text == "-" && s.word.Literal: // env -, su -
 		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
+			if variable, _, _ := strings.Cut(s.certain(), "="); runsVariable(variable) != "" {
+				value := s.word
+				value.Text = value.Text[len(variable)+1:]
+				if value.c != nil {
+					c := *value.c
+					c.code = c.code[len(variable)+1:]
+					value.c = &c
+				}
+				w.variable(variable, value, at)
+			}
+		case row.does != "" && row.runs == runsNothing || row.runs == runsMake:
+			operands++
+			kind := get(row.does, "1")
+			if operands > 1 || kind == "" || row.does != "" && w.instead(row, args) {
+				kind = get(row.does, "*")
+			}
+			if kind != "" {
+				w.operand1(kind, name, s.word, args[s.next:], at)
+			}
 		case skip > 0:
 			skip--
 		case row.runs == runsNothing || wrapped:
+		case program != nil:
+			w.command(append([]Word{*program}, args[s.at:]...), at.behind(name))
+			return
 		default:
 			w.wrapped(row, name, args[s.at:], replace, at)
 			if row.style&mixed == 0 {
@@ -135,6 +196,12 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	}
 	switch {
 	case ran:
+	case program != nil:
+		w.command([]Word{*program}, at.behind(name))
+	case row.open == "fed":
+		if at.from != nil || len(at.stdin) > 0 {
+			w.input(name, at)
+		}
 	case row.runs == runsParallel:
 		w.unknown(name + " runs the lines it reads")
 	case opened:
@@ -153,9 +220,19 @@ func dashes(option string) string {
 // wrapped reads what follows a wrapper's own words.
 func (w *walker) wrapped(row *program, name string, words []Word, replace string, at place) {
 	if row.runs == runsXargs || row.runs == runsParallel {
+		if text, ok := w.fedText(&at); ok && row.runs == runsXargs && w.extra < maxReadings {
+			w.extra++
+			w.command(given(words, text, replace), at.behind(name))
+		}
+		if row.runs == runsParallel {
+			w.parallel(name, words, replace, at.behind(name))
+		}
 		words = w.fed(row, words, replace)
 	}
 	at = at.behind(name)
+	if row.runs == runsLine && len(words) == 1 && words[0].c != nil && words[0].c.init {
+		return
+	}
 	if row.runs != runsLine && row.runs != runsParallel {
 		w.command(words, at)
 		return
@@ -280,10 +357,18 @@ options:
 			if args[i].many() {
 				w.unknown("computed words after " + name + " -c")
 			}
+			before := w.args
+			defer func() { w.args = before }()
+			if rest, ok := literals(args[min(i+2, len(args)):]); ok {
+				w.args = rest
+			}
 			w.nest(args[i].code(), !args[i].Literal, name+" -c", at.behind(name+" -c"))
 		}
 	case i < len(args) && !args[i].Literal:
 		w.unknown("computed words after " + name)
+		if c := args[i].c; c.feed != nil {
+			w.nest(*c.feed, false, name, at.behind(name))
+		}
 	case i < len(args) && !input && !standardInput(args[i].Text):
 		// A script is a program like any other: that it runs is known, what it
 		// does is not looked at.
@@ -329,6 +414,10 @@ func (w *walker) input(name string, at place) {
 		return
 	}
 	w.unknown("pipe into " + name)
+	if text, ok := w.evalStmt(at.from, &at, ""); ok {
+		w.nest(text, false, name, in)
+		return
+	}
 	if text, ok := w.output(&at); ok {
 		w.nest(text, false, name, in)
 	}
@@ -337,7 +426,8 @@ func (w *walker) input(name string, at place) {
 // output is what the command before a pipe prints, for the two that are used to
 // feed a shell. It only adds to what is known; the pipe stays unknown.
 func (w *walker) output(at *place) (string, bool) {
-	c, ok := at.from.Cmd.(*syntax.CallExpr)
+	from := pipeEnd(at.from)
+	c, ok := from.Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Args) == 0 {
 		return "", false
 	}
@@ -357,7 +447,7 @@ func (w *walker) output(at *place) (string, bool) {
 		}
 		return strings.ReplaceAll(b.String(), `\n`, "\n"), true
 	case "cat":
-		for _, r := range at.from.Redirs {
+		for _, r := range from.Redirs {
 			if r.Hdoc != nil {
 				q := document
 				if quotedDelimiter(r.Word) {

@@ -96,7 +96,11 @@ func (s *scanner) found() {
 	s.kind = operand
 	s.operands++
 	r := s.row()
-	if s.late || r.style&early == 0 || s.operands < len(s.rows)+r.skip {
+	skip := r.skip
+	if r.style&settled != 0 {
+		skip = 0
+	}
+	if s.late || r.style&early == 0 || s.operands < len(s.rows)+skip {
 		return
 	}
 	// sudo takes options after NAME=value, so that ends nothing.

@@ -39,11 +39,27 @@ type Script struct {
 	// whose name is literal. Here-documents and descriptors are not files.
 	Reads, Writes []string
 
+	// Language is that of the line: empty for a shell, "powershell" or "cmd".
+	Language string
+
+	// Code holds the programs in other languages that stand in the line, as with
+	// python -c. What they run by a literal call is in Commands.
+	Code []Code
+
 	// Unknown says why parts of the line are not known: a computed command name,
 	// a pipe into a shell, text that does not parse. Empty means that all of the
 	// commands the line names are in Commands. What those programs go on to do
 	// (a script file, a Makefile) is never part of it.
 	Unknown []string
+
+	urls []string // that stand in code
+}
+
+// Code is a program in another language.
+type Code struct {
+	Language string // "python", "node", "perl", "ruby", "php", "lua", "awk", "sed", "applescript", "tcl", "r"
+	Text     string // as far as it is known
+	Command  int    // index in Script.Commands of the interpreter
 }
 
 // A Command is one simple command: a program and its words.
@@ -62,7 +78,14 @@ type Command struct {
 	// 1, columns in bytes. A command inside a quoted line (sh -c '...') has the
 	// place of the command that runs it.
 	Line, Col int
+	// Dir is the directory that a literal cd of the same line went to before, as
+	// it is written, relative ones joined. It is empty where the line began, and
+	// where it cannot be told.
+	Dir string
+	// Input is the literal text that a here-document or a here-string gives it.
+	Input string
 
+	files    []File // of redirections and of code
 	key      string // Name in one letter case, what patterns compare
 	program  Word   // the word in the program's place
 	computed bool   // the program is not certain
@@ -125,16 +148,21 @@ func Parse(line string) (s *Script) {
 		}
 		parsers.Put(w.parser)
 	}()
-	w.parser, _ = parsers.Get().(*syntax.Parser)
-	if w.parser == nil {
-		w.parser = syntax.NewParser()
-	}
+	w.parser = newParser()
 	if len(line) > maxLine {
 		w.unknown("unparsable: the line has " + strconv.Itoa(len(line)) + " bytes, more than are read")
 		return s
 	}
+	w.line = line
 	w.read(line, place{parent: -1})
 	return s
+}
+
+func newParser() *syntax.Parser {
+	if p, _ := parsers.Get().(*syntax.Parser); p != nil {
+		return p
+	}
+	return syntax.NewParser()
 }
 
 // parsers keeps the parser's buffers between calls.
@@ -150,6 +178,16 @@ type walker struct {
 	tree   int      // current nesting in syntax trees
 	buf    []byte   // scratch of fold
 	mask   []byte
+
+	line  string     // the outermost
+	dir   string     // Command.Dir of the next command
+	vars  []variable // that were given literal values so far
+	funcs []function
+	args  []string // positional parameters, as far as they are known
+	subst int      // 0, or which values variables have in the current reading
+	used  bool     // a value was put in the place of something computed
+	older bool     // there are further values, for another reading
+	extra int      // further readings so far
 }
 
 // A place is where a command stands.
@@ -396,7 +434,11 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 		return
 	}
 	at.stdin, at.from, at.posix = nil, nil, ""
+	dir := w.dir
 	w.read(text, at)
+	if what != "eval" {
+		w.dir = dir
+	}
 }
 
 // command records a simple command and, if it is a wrapper, what it runs. words
@@ -414,6 +456,12 @@ func (w *walker) command(words []Word, at place) {
 		Col:     at.col,
 		program: words[0],
 		parent:  at.parent,
+		Dir:     w.dir,
+	}
+	for _, r := range at.stdin {
+		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc {
+			c.Input, _ = w.given(&at, r)
+		}
 	}
 	switch p := words[0]; {
 	case !p.Literal:
@@ -441,7 +489,17 @@ func (w *walker) command(words []Word, at place) {
 	}
 	c.key = foldCase(c.Name)
 	w.s.Commands = append(w.s.Commands, c)
-	if row := lookup(c.key); row != nil {
+	switch c.key {
+	case "cd", "chdir", "pushd", "popd":
+		w.enterDir(words[1:])
+	case "set":
+		w.setArgs(words[1:])
+	case "alias":
+		w.aliases(words[1:], at)
+	case "read", "printf":
+		w.readVars(c.key, words[1:], &at)
+	}
+	if row := rowOf(c.key); row != nil {
 		at.parent = len(w.s.Commands) - 1
 		w.run(row, c.Name, words[1:], at)
 	}
@@ -464,6 +522,9 @@ func unseen(r rune) bool {
 
 // programName is the last element of a program's path, without Windows' ".exe".
 func programName(path string) string {
+	if strings.IndexByte(path, '\\') >= 0 { // C:\Windows\cmd.exe
+		path = path[strings.LastIndexByte(path, '\\')+1:]
+	}
 	if len(path) > 1 && path[0] == '=' { // Zsh: =rm is the rm in PATH
 		path = path[1:]
 	}

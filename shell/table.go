@@ -23,7 +23,10 @@ type program struct {
 	skip int    // operands before the command it runs
 	line string // options whose argument is a shell line; for runsFind, a command
 	none string // options with which it runs no command
-	open string // options with which it reads commands if none is given; "*": always
+	open string // options with which it reads commands if none is given; "*": always, "fed": if it is given any
+
+	does  string // what words run beside its command: "option=kind", "1=kind" the first operand, "*=kind" all; see walker.does
+	files string // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see Command.Files
 }
 
 type style uint16
@@ -37,6 +40,7 @@ const (
 	plus                       // a first word +x is an option (cargo +nightly)
 	typed                      // operands may be written type/name (kubectl)
 	assigns                    // NAME=value words may come before the command
+	settled                    // they end at the first that is skipped
 	mixed                      // an operand may be the command, or a user (runuser)
 )
 
@@ -55,6 +59,13 @@ const (
 	runsAlias
 	runsSource
 	runsInput // commands it reads
+	runsCode  // a program in another language: -c, a file, or what it reads
+	runsTmux
+	runsCrontab
+	runsMake
+	runsPowerShell
+	runsCmd
+	runsRemoveItem
 	evaluates // arithmetic on words that look like data
 )
 
@@ -81,6 +92,15 @@ func lookup(name string) *program {
 		return lookup(as)
 	}
 	return &table[i]
+}
+
+// rowOf is lookup, which takes python3.12 for python3 too.
+func rowOf(name string) *program {
+	row := lookup(name)
+	if n := len(name); row == nil && n > 0 && name[n-1] >= '0' && name[n-1] <= '9' {
+		row = lookup(strings.TrimRight(name, "0123456789.-"))
+	}
+	return row
 }
 
 // branches reports whether a program has rows for subcommands. They follow its

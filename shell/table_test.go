@@ -37,6 +37,7 @@ func TestTable(t *testing.T) {
 		for field, list := range map[string]string{
 			"args": row.args, "attached": row.attached, "flags": row.flags, "longs": row.longs, "alias": row.alias,
 			"implied": row.implied, "line": row.line, "none": row.none, "open": row.open,
+			"does": row.does, "files": row.files,
 		} {
 			if list == "" {
 				continue
@@ -50,7 +51,7 @@ func TestTable(t *testing.T) {
 					t.Errorf("%q: %s holds %q twice", row.name, field, w)
 				}
 				pair := strings.Contains(w, "=")
-				if want := field == "flags" || field == "alias" || field == "implied"; pair != want {
+				if want := field == "flags" || field == "alias" || field == "implied" || field == "does" || field == "files"; pair != want {
 					t.Errorf("%q: %s holds %q", row.name, field, w)
 				}
 			}

@@ -52,8 +52,13 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	if slices.ContainsFunc(st.Redirs, feeds) {
 		in.stdin = st.Redirs
 	}
+	first, dir := len(w.s.Commands), w.dir
 	w.simple(st.Cmd, &in)
+	reads, writes := len(w.s.Reads), len(w.s.Writes)
 	w.redirects(st.Redirs, at)
+	if first < len(w.s.Commands) && (reads < len(w.s.Reads) || writes < len(w.s.Writes)) && len(st.Redirs) > 0 {
+		w.redirected(first, dir, reads, writes)
+	}
 }
 
 // feeds reports a redirection of standard input.
@@ -77,16 +82,24 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 		spine = append(spine, left)
 		b = left
 	}
+	dir := w.dir
 	w.stmt(b.X, at)
+	if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
+		w.dir = dir
+	}
 	for _, b := range slices.Backward(spine) {
 		if b.X != nil && b != spine[len(spine)-1] {
 			w.redirects(b.X.Redirs, at)
 		}
 		right := *at
 		if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
-			right.from, right.stdin = pipeEnd(b.X), nil
+			right.from, right.stdin = b.X, nil
 		}
+		dir := w.dir
 		w.stmt(b.Y, &right)
+		if right.from == b.X {
+			w.dir = dir
+		}
 	}
 }
 
@@ -104,7 +117,9 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 	case *syntax.CallExpr:
 		w.call(c, at)
 	case *syntax.Subshell:
+		dir := w.dir
 		w.stmts(c.Stmts, at)
+		w.dir = dir
 	case *syntax.Block:
 		w.stmts(c.Stmts, at)
 	case *syntax.IfClause:
@@ -121,6 +136,7 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 			for _, item := range l.Items {
 				w.parts(item.Parts, at, unquoted)
 			}
+			w.looped(l, at)
 		case *syntax.CStyleLoop:
 			w.arithm(l.Init, at)
 			w.arithm(l.Cond, at)
@@ -136,8 +152,12 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 			w.stmts(item.Stmts, at)
 		}
 	case *syntax.FuncDecl:
-		// Its body is walked where it is declared; a later call adds nothing.
+		// Its body is walked where it is declared, and read again with the words of
+		// a later call.
 		w.stmt(c.Body, at)
+		if c.Name != nil && w.subst == 0 {
+			w.funcs = append(w.funcs, function{name: c.Name.Value, body: c.Body, at: *at})
+		}
 	case *syntax.ArithmCmd:
 		w.onlyBash(at) // to a POSIX shell two subshells
 		w.arithm(c.X, at)
@@ -215,6 +235,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 		words = w.words(at, a, words)
 	}
 	if len(words) > 0 {
+		w.idiom(first, &words[0], at)
 		in := *at
 		if in.line == 0 {
 			in.line, in.col = int(first.Pos().Line()), int(first.Pos().Col())
@@ -224,6 +245,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Args {
 		w.parts(a.Parts, at, unquoted)
 	}
+	w.readings(c, words, at)
 }
 
 func (w *walker) declare(c *syntax.DeclClause, at *place) {
@@ -259,6 +281,7 @@ func (w *walker) assign(a *syntax.Assign, at *place) {
 		return
 	}
 	w.arithm(a.Index, at)
+	w.remember(a, at)
 	if a.Value != nil {
 		w.value(a.Value, at)
 	}
@@ -346,6 +369,18 @@ func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 	}
 }
 
+// redirected notes the files of redirections with the command, and with what it
+// runs they are its too.
+func (w *walker) redirected(first int, dir string, reads, writes int) {
+	c := &w.s.Commands[first]
+	for _, name := range w.s.Reads[reads:] {
+		c.files = append(c.files, File{Path: join(dir, name), Use: UseRead})
+	}
+	for _, name := range w.s.Writes[writes:] {
+		c.files = append(c.files, File{Path: join(dir, name), Use: UseWrite})
+	}
+}
+
 // descriptor reports the right side of 2>&1 and 2>&-.
 func descriptor(s string) bool {
 	for i := 0; i < len(s); i++ {
@@ -401,9 +436,13 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 		case *syntax.DblQuoted:
 			w.parts(p.Parts, at, doubleQuoted)
 		case *syntax.CmdSubst:
+			dir := w.dir
 			w.stmts(p.Stmts, at)
+			w.dir = dir
 		case *syntax.ProcSubst:
+			dir := w.dir
 			w.stmts(p.Stmts, at)
+			w.dir = dir
 		case *syntax.ParamExp:
 			w.param(p, at, q)
 		case *syntax.ArithmExp:

@@ -25,11 +25,13 @@ type Word struct {
 
 // computed is what is known of a word that is not literal.
 type computed struct {
-	head    string // literal text the word begins with
-	tail    string // literal text it ends with, from its last slash on
-	code    string // the word with holes for what is computed
-	many    bool   // it may become any number of words
-	operand bool   // it is certainly no option
+	head    string  // literal text the word begins with
+	tail    string  // literal text it ends with, from its last slash on
+	code    string  // the word with holes for what is computed
+	many    bool    // it may become any number of words
+	operand bool    // it is certainly no option
+	init    bool    // it is the output of a tool that sets a shell up
+	feed    *string // what a <(...) gives to read, if that is known
 }
 
 // code returns the text of a word with holes where it is computed.
@@ -73,6 +75,14 @@ func (w *walker) words(at *place, wd *syntax.Word, out []Word) []Word {
 	f := w.fold(at, wd.Parts)
 	if f.blank {
 		return out
+	}
+	if w.subst > 0 && !f.computed {
+		if f.split {
+			return f.pieces(out)
+		}
+		if len(f.text) == 0 && f.vanishes {
+			return out
+		}
 	}
 	if !f.braces {
 		return append(out, f.word())
@@ -156,6 +166,25 @@ type folded struct {
 	braces     bool // it holds an unquoted brace
 	glob       bool // it holds an unquoted glob
 	blank      bool // it was nothing but a carriage return at the line's end
+	split      bool // an unquoted value in it holds blanks, mask 2
+	vanishes   bool // if it is empty it is no word
+	init       bool
+	feed       *string
+}
+
+// pieces splits a word at the blanks of the values in it.
+func (f *folded) pieces(out []Word) []Word {
+	from := 0
+	for i := 0; i <= len(f.text); i++ {
+		if i < len(f.text) && f.mask[i] != 2 {
+			continue
+		}
+		if i > from {
+			out = append(out, Word{Text: string(f.text[from:i]), Literal: true, glob: f.glob})
+		}
+		from = i + 1
+	}
+	return out
 }
 
 func (f *folded) compute(head int) {
@@ -176,7 +205,7 @@ func (f *folded) word() Word {
 	} else {
 		tail = ""
 	}
-	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many}}
+	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many, init: f.init, feed: f.feed}}
 }
 
 type quoting byte
@@ -190,6 +219,7 @@ const (
 
 func (w *walker) fold(at *place, parts []syntax.WordPart) folded {
 	f := folded{text: w.buf[:0], mask: w.mask[:0]}
+	w.buf, w.mask = nil, nil // a substitution may fold, too
 	w.foldParts(&f, at, parts, unquoted)
 	w.buf, w.mask = f.text, f.mask // keep what they grew to
 	if n := len(f.text); n > 0 && f.text[n-1] == '\r' && f.mask[n-1] == 1 {
@@ -219,6 +249,12 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			f.glob = true
 			w.foldRaw(f, w.source(at, p), 0)
 		case *syntax.ParamExp:
+			if w.subst > 0 {
+				if value, ok := w.param1(p, at, q); ok {
+					w.foldValue(f, value, q)
+					continue
+				}
+			}
 			show := w.source(at, p)
 			simple := p.Param != nil && (p.Short || show == "${"+p.Param.Value+"}")
 			if simple {
@@ -226,12 +262,50 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			}
 			w.foldComputed(f, show, paramMany(p, q))
 		case *syntax.CmdSubst:
+			if w.subst > 0 {
+				if text, ok := w.eval(p.Stmts, at, ""); ok {
+					w.used = true
+					w.foldValue(f, []string{strings.TrimRight(text, "\n")}, q)
+					continue
+				}
+			}
+			f.init = len(parts) == 1 && w.initTool(p.Stmts, at)
 			w.foldComputed(f, w.source(at, p), q == unquoted)
 		case *syntax.ProcSubst:
 			// The shell puts the name of a pipe here: /dev/fd/63.
+			if p.Op == syntax.CmdIn {
+				if text, ok := w.eval(p.Stmts, at, ""); ok {
+					f.feed = &text
+				}
+			}
 			w.foldComputed(f, w.source(at, p), false)
 		default: // arithmetic: always one number
 			w.foldComputed(f, w.source(at, p), false)
+		}
+	}
+}
+
+// foldValue adds what stands in the place of something computed.
+func (w *walker) foldValue(f *folded, words []string, q quoting) {
+	f.vanishes = q == unquoted
+	for i, word := range words {
+		if i > 0 {
+			f.text, f.mask, f.split = append(f.text, ' '), append(f.mask, 2), true
+			if f.computed {
+				f.code = append(f.code, ' ')
+			}
+		}
+		for j := 0; j < len(word); j++ {
+			mask := byte(0)
+			if q == unquoted {
+				switch word[j] {
+				case ' ', '\t', '\n':
+					mask, f.split = 2, true
+				case '*', '?', '[':
+					f.glob = true
+				}
+			}
+			w.foldByte(f, word[j], mask)
 		}
 	}
 }

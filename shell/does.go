@@ -1,0 +1,419 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// does reads the argument of an option, or an operand, that runs something in the
+// way that its row says.
+func (w *walker) does(kind, name string, value Word, at place) {
+	if at.depth >= maxDepth {
+		w.unknown("unparsable: nested too deeply")
+		return
+	}
+	in := at.behind(name)
+	switch kind {
+	case "line":
+		w.nest(value.code(), !value.Literal, name, in)
+	case "bang":
+		w.bang(value.code(), name, in)
+	case "plus": // vim +cmd
+		if text, ok := strings.CutPrefix(value.code(), "+"); ok {
+			w.bang(text, name, in)
+		}
+	case "ext": // git's ext::command
+		if text, ok := strings.CutPrefix(value.code(), "ext::"); ok {
+			w.nest(text, !value.Literal, name, in)
+		}
+	case "exec": // tar's --checkpoint-action=exec=command
+		if text, ok := strings.CutPrefix(value.code(), "exec="); ok {
+			w.nest(text, !value.Literal, name, in)
+		}
+	case "ssh":
+		key, text := strings.TrimSpace(value.code()), ""
+		if i := strings.IndexAny(key, " ="); i >= 0 {
+			key, text = key[:i], strings.TrimLeft(key[i:], " =")
+		}
+		if has("proxycommand localcommand remotecommand knownhostscommand proxyusefdpass match", strings.ToLower(strings.TrimSpace(key))) && text != "none" {
+			w.nest(text, !value.Literal, name+" "+key, in)
+		}
+	case "git":
+		key, text, _ := strings.Cut(value.code(), "=")
+		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
+	case "socat":
+		for _, part := range strings.Split(value.code(), "!!") {
+			how, text, ok := strings.Cut(part, ":")
+			if how = strings.ToLower(how); ok && (how == "exec" || how == "system" || how == "shell") {
+				if cut := strings.LastIndex(text, ","); cut > 0 && !strings.ContainsAny(text[cut:], " '\"") {
+					text = text[:cut] // its options
+				}
+				w.nest(strings.Trim(text, "'\""), !value.Literal, name, in)
+			}
+		}
+	case "var":
+		if key, text, ok := strings.Cut(value.code(), "="); ok {
+			w.makeText(text, name, !value.Literal, in)
+			if runsVariable(key) != "" || key == "SHELL" {
+				w.nest(text, !value.Literal, name+" "+key, in)
+			}
+		} else {
+			w.makeText(text+key, name, !value.Literal, in)
+		}
+	default:
+		w.code(kind, value.code(), !value.Literal, name, in)
+	}
+}
+
+// operand1 is does for an operand.
+func (w *walker) operand1(kind, name string, word Word, rest []Word, at place) {
+	if kind == "gitset" { // git config KEY VALUE
+		if len(rest) > 0 {
+			w.gitSetting(word.Text, rest[0], rest[0].code(), name, at.behind(name))
+		}
+		return
+	}
+	w.does(kind, name, word, at)
+}
+
+// instead reports an option that takes the place of the first operand.
+func (w *walker) instead(row *program, args []Word) bool {
+	s := scanner{rows: []*program{row}, args: args, late: true}
+	for s.scan() {
+		if s.kind == option && (among(get(row.does, "unless"), s.name) || get(row.does, s.name) != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// gitSetting reads a setting of git that is a command.
+func (w *walker) gitSetting(key string, value Word, text, name string, at place) {
+	key = strings.ToLower(key)
+	section, _, _ := strings.Cut(key, ".")
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	switch {
+	case section == "alias" && last == "command", section == "alias" && key != "alias":
+		line, runs := strings.CutPrefix(text, "!")
+		if !runs {
+			line = "git " + text
+		}
+		w.nest(line, !value.Literal, name+" "+key, at)
+	case has("core.pager core.editor core.sshcommand core.askpass core.gitproxy core.alternaterefscommand sequence.editor diff.external "+
+		"gpg.program uploadpack.packobjectshook sendemail.sendmailcmd interactive.difffilter web.browser", key),
+		section == "pager" && text != "true" && text != "false",
+		has("difftool mergetool man browser guitool", section) && (last == "cmd" || last == "path"),
+		section == "filter" && has("clean smudge process", last), section == "diff" && has("textconv command", last),
+		section == "merge" && last == "driver", section == "gpg" && last == "program", section == "trailer" && (last == "command" || last == "cmd"),
+		section == "remote" && has("uploadpack receivepack", last), section == "submodule" && last == "update" && strings.HasPrefix(text, "!"),
+		section == "hook" && last == "command":
+		w.nest(strings.TrimPrefix(text, "!"), !value.Literal, name+" "+key, at)
+	case section == "credential" && last == "helper":
+		if line, ok := strings.CutPrefix(text, "!"); ok {
+			w.nest(line, !value.Literal, name+" "+key, at)
+		} else if strings.HasPrefix(text, "/") {
+			w.nest(text, !value.Literal, name+" "+key, at)
+		}
+	case key == "core.fsmonitor" && text != "true" && text != "false" && text != "":
+		w.nest(text, !value.Literal, name+" "+key, at)
+	}
+}
+
+// runsVariable says how the value of an environment variable is run: "line", a
+// shell line, "prompt", text in which substitutions run, "git", settings, or not.
+func runsVariable(name string) string {
+	switch name {
+	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND",
+		"PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR",
+		"PROMPT_COMMAND", "RSYNC_RSH", "CVS_RSH", "SVN_SSH", "SVN_EDITOR", "HGEDITOR", "RUSTC_WRAPPER", "RUSTC", "FZF_DEFAULT_COMMAND", "BAT_PAGER",
+		"SYSTEMD_PAGER", "SYSTEMD_EDITOR", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER", "GH_PAGER", "GH_EDITOR", "KUBE_EDITOR", "TEXEDIT", "MANOPT",
+		"CC", "CXX", "LD", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_editor":
+		return "line"
+	case "PS0", "PS1", "PS2", "PS4", "ENV":
+		return "prompt"
+	case "GIT_CONFIG_PARAMETERS":
+		return "git"
+	}
+	if strings.HasPrefix(name, "GIT_CONFIG_VALUE_") {
+		return "value"
+	}
+	return ""
+}
+
+// variable reads the value of a variable that holds a command.
+func (w *walker) variable(name string, value Word, at place) {
+	in := at.behind(name)
+	if at.depth >= maxDepth {
+		return
+	}
+	text := value.code()
+	switch runsVariable(name) {
+	case "line":
+		text = strings.TrimPrefix(strings.TrimPrefix(text, "|"), "-") // LESSOPEN="|-command %s"
+		if text != "" {
+			w.nest(text, !value.Literal && !ownVariable(value.Text), name, in)
+		}
+	case "prompt":
+		if strings.ContainsAny(text, "$`") {
+			w.nest(": \""+strings.ReplaceAll(text, `"`, `\"`)+"\"", false, name, in)
+		}
+	case "git":
+		for _, setting := range strings.Split(text, "' '") {
+			w.does("git", name, Word{Text: strings.ReplaceAll(strings.Trim(setting, "'"), "'='", "="), Literal: value.Literal, c: value.c}, at)
+		}
+	case "value":
+		if line, ok := strings.CutPrefix(text, "!"); ok || strings.ContainsAny(text, " /") {
+			w.nest(line, !value.Literal, name, in)
+		}
+	}
+}
+
+// ownVariable reports EDITOR=$VISUAL, a command that was there before.
+func ownVariable(text string) bool {
+	name, ok := strings.CutPrefix(strings.Trim(text, `"`), "$")
+	return ok && runsVariable(name) == "line"
+}
+
+// bang reads a command of a program that can run a shell: ":!rm" of an editor,
+// "shell rm" of a debugger, "\! rm" of a database.
+func (w *walker) bang(text, name string, at place) {
+	for _, line := range strings.Split(text, "\n") {
+		at0 := strings.TrimLeft(line, ": \t")
+		for _, word := range [...]string{"silent!", "silent", "exe", "execute", "call", "norm", "normal"} {
+			at0 = strings.TrimLeft(strings.TrimPrefix(at0, word+" "), ": \t'\"")
+		}
+		for _, mark := range [...]string{`\!`, ".shell ", ".system ", "shell ", "system ", "platform shell ", "pipe -- ", "!"} {
+			if rest, ok := strings.CutPrefix(at0, mark); ok {
+				w.nest(rest, strings.IndexByte(rest, hole) >= 0, name, at)
+				at0 = ""
+			}
+		}
+		if at0 == "" {
+			continue
+		}
+		if i := strings.IndexByte(at0, '!'); i > 0 && i < 40 { // :r !cmd, :%!cmd, :w !cmd
+			before := strings.TrimSpace(at0[:i])
+			if strings.Trim(before, "%.,$0123456789'<>rwread") == "" {
+				rest := at0[i+1:]
+				w.nest(rest, strings.IndexByte(rest, hole) >= 0, name, at)
+				continue
+			}
+		}
+		if i := strings.Index(at0, "|!"); i >= 0 {
+			w.nest(at0[i+2:], strings.IndexByte(at0, hole) >= 0, name, at)
+		}
+		rest := at0
+		for {
+			begin := strings.IndexByte(rest, '`')
+			if begin < 0 || !strings.Contains(name, "sql") && !strings.Contains(name, "maria") {
+				break
+			}
+			end := strings.IndexByte(rest[begin+1:], '`')
+			if end < 0 {
+				break
+			}
+			if strings.Contains(rest[:begin], `\`) { // psql: \set x `cmd`
+				w.nest(rest[begin+1:begin+1+end], false, name, at)
+			}
+			rest = rest[begin+2+end:]
+		}
+		if strings.Contains(at0, "system") || strings.Contains(at0, "python") || strings.Contains(at0, "job_start") {
+			w.code("vim", at0, strings.IndexByte(at0, hole) >= 0, name, at)
+		}
+	}
+}
+
+// sourced reads what source is given. A file is a script like any other; what is
+// printed by a command is not known.
+func (w *walker) sourced(name string, file Word, at place) {
+	switch {
+	case file.c != nil && file.c.feed != nil:
+		w.unknown("sourced file: " + visible(file.Text))
+		w.nest(*file.c.feed, false, name, at.behind(name))
+	case !file.Literal:
+		if path, ok := homely(file.Text); !ok || strings.ContainsAny(path, "$`") {
+			w.unknown("sourced file: " + visible(file.Text))
+		}
+	case standardInput(file.Text):
+		w.input(name, at)
+	}
+}
+
+// given is a command with what xargs reads, if that is known.
+func given(words []Word, text, replace string) []Word {
+	words = slices.Clone(words)
+	if replace == "" {
+		for _, field := range strings.Fields(text) {
+			words = append(words, Word{Text: field, Literal: true})
+		}
+		return words
+	}
+	text = strings.TrimSpace(text)
+	for i, a := range words {
+		if a.Literal && strings.Contains(a.Text, replace) {
+			words[i].Text = strings.ReplaceAll(a.Text, replace, text)
+		}
+	}
+	return words
+}
+
+// tmux reads the commands of tmux, which ; separates.
+func (w *walker) tmux(row *program, name string, args []Word, at place) {
+	s := scanner{rows: []*program{row}, args: args}
+	for s.scan() {
+		if s.kind == option {
+			if has(row.line, s.name) && s.valued {
+				w.does("line", name+" "+dashes(s.name), s.value, at)
+			}
+			continue
+		}
+		break
+	}
+	if s.kind != operand || s.next == 0 {
+		return
+	}
+	for rest := args[s.at:]; len(rest) > 0; {
+		end := slices.IndexFunc(rest, func(a Word) bool { return a.Literal && (a.Text == ";" || a.Text == `\;`) })
+		one := rest
+		if rest = nil; end >= 0 {
+			one, rest = one[:end], one[end+1:]
+		}
+		if len(one) == 0 {
+			continue
+		}
+		sub := lookup(row.name + " " + one[0].Text)
+		if sub == nil {
+			if !one[0].Literal {
+				w.unknown("computed subcommand of " + name)
+			}
+			continue
+		}
+		words := slices.Clone(one[1:])
+		if strings.HasPrefix(one[0].Text, "send") {
+			for i, a := range words {
+				if a.Literal && has("Enter C-m C-M KPEnter ^M", a.Text) {
+					words[i].Text = "\n"
+				}
+			}
+		}
+		w.wrapper(sub, name+" "+one[0].Text, words, at)
+	}
+}
+
+// crontab reads the lines of a table that stands in the line.
+func (w *walker) crontab(row *program, name string, args []Word, at place) {
+	s := scanner{rows: []*program{row}, args: args}
+	for s.scan() {
+		if s.kind == option && has(row.none, s.name) || s.kind == operand && s.word.Text != "-" {
+			return
+		}
+	}
+	text, ok := w.fedText(&at)
+	if !ok {
+		if at.from == nil && len(at.stdin) == 0 {
+			return
+		}
+		w.unknown("pipe into " + name)
+		if text, ok = w.output(&at); !ok && at.from == nil {
+			return
+		}
+		if !ok { // (crontab -l; echo "* * * * * rm") | crontab -
+			w.unknown(name + " runs what it reads")
+			text = w.echoed(&at)
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		n := 5
+		if line[0] == '@' {
+			n = 1
+		}
+		for range n {
+			_, line, _ = strings.Cut(strings.TrimLeft(line, " \t"), " ")
+		}
+		if line = strings.TrimSpace(line); line != "" {
+			w.nest(line, strings.IndexByte(line, hole) >= 0, name, at.behind(name))
+		}
+	}
+}
+
+// makefile reads a Makefile that stands in the line: make -f - <<EOF.
+func (w *walker) makefile(name string, args []Word, at place) {
+	s := scanner{rows: []*program{lookup("make")}, args: args, late: true}
+	reads := false
+	for s.scan() {
+		if s.kind == option && (s.name == "f" || s.name == "file" || s.name == "makefile") && s.valued {
+			reads = reads || s.value.Text == "-" || standardInput(s.value.Text)
+			if c := s.value.c; c != nil && c.feed != nil {
+				w.makeText(*c.feed, name, false, at.behind(name))
+			}
+		}
+		if s.kind == option && s.name == "eval" && s.valued {
+			w.makeText(s.value.code(), name, !s.value.Literal, at.behind(name))
+		}
+	}
+	if !reads {
+		return
+	}
+	text, ok := w.fedText(&at)
+	if !ok {
+		w.unknown("pipe into " + name)
+		return
+	}
+	w.makeText(text, name, false, at.behind(name))
+}
+
+// makeText finds the commands of a Makefile: recipes and $(shell ...).
+func (w *walker) makeText(text, name string, computed bool, at place) {
+	for _, line := range strings.Split(text, "\n") {
+		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
+			w.nest(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ \t"), "$$", "$"), computed, name, at)
+			continue
+		}
+		if _, recipe, ok := strings.Cut(line, ";"); ok && strings.Contains(line, ":") {
+			w.nest(strings.TrimLeft(recipe, "@-+ \t"), computed, name, at)
+		}
+		for _, mark := range [...]string{"$(shell ", "${shell "} {
+			if _, rest, ok := strings.Cut(line, mark); ok {
+				end := strings.LastIndexAny(rest, ")}")
+				if end < 0 {
+					end = len(rest)
+				}
+				w.nest(rest[:end], computed, name, at)
+			}
+		}
+		if _, rest, ok := strings.Cut(line, "!="); ok {
+			w.nest(rest, computed, name, at)
+		}
+	}
+}
+
+// parallel reads the lines that are made of what follows :::.
+func (w *walker) parallel(name string, words []Word, replace string, at place) {
+	cut := slices.IndexFunc(words, func(a Word) bool { return a.Literal && strings.HasPrefix(a.Text, ":::") })
+	if cut <= 0 {
+		return
+	}
+	template, ok := literals(words[:cut])
+	if !ok {
+		return
+	}
+	if replace == "" {
+		replace = "{}"
+	}
+	line := strings.Join(template, " ")
+	for _, a := range words[cut+1:] {
+		if !a.Literal || w.extra >= maxReadings {
+			return
+		}
+		w.extra++
+		one := strings.ReplaceAll(line, replace, a.Text)
+		if one == line {
+			one += " " + a.Text
+		}
+		w.nest(one, false, name, at)
+	}
+}

@@ -1,0 +1,338 @@
+package shell
+
+import (
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// What a line prints to itself is known where literal text goes through the few
+// programs that are used to hide a command: echo cm0gLXJmIC8= | base64 -d | sh.
+
+// fedText is what a command reads, if that stands in the line.
+func (w *walker) fedText(at *place) (string, bool) {
+	for i := len(at.stdin) - 1; i >= 0; i-- {
+		if r := at.stdin[i]; feeds(r) {
+			return w.given(at, r)
+		}
+	}
+	if at.from == nil {
+		return "", false
+	}
+	return w.evalStmt(at.from, at, "")
+}
+
+// given is the text of a here-document or a here-string.
+func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if r.Hdoc == nil {
+			return "", true
+		}
+		q := document
+		if quotedDelimiter(r.Word) {
+			q = verbatim
+			if len(r.Hdoc.Parts) == 1 {
+				if l, ok := r.Hdoc.Parts[0].(*syntax.Lit); ok && !marked(l.Value) {
+					return l.Value, true
+				}
+			}
+		}
+		f := folded{}
+		w.foldParts(&f, at, r.Hdoc.Parts, q)
+		return string(f.text), !f.computed
+	case syntax.WordHdoc:
+		f := folded{}
+		w.foldParts(&f, at, r.Word.Parts, unquoted)
+		return string(f.text) + "\n", !f.computed
+	}
+	return "", false
+}
+
+// eval is what statements print when they are given a text to read.
+func (w *walker) eval(list []*syntax.Stmt, at *place, in string) (string, bool) {
+	var b strings.Builder
+	for _, st := range list {
+		text, ok := w.evalStmt(st, at, in)
+		if !ok || b.Len()+len(text) > maxLine {
+			return "", false
+		}
+		b.WriteString(text)
+	}
+	return b.String(), len(list) > 0
+}
+
+func (w *walker) evalStmt(st *syntax.Stmt, at *place, in string) (string, bool) {
+	if st == nil || w.tree >= maxTree/2 {
+		return "", false
+	}
+	w.tree++
+	defer w.leave()
+	for _, r := range st.Redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			text, ok := w.given(at, r)
+			if !ok {
+				return "", false
+			}
+			in = text
+		case syntax.RdrIn, syntax.RdrInOut:
+			return "", false
+		default:
+			if r.N == nil || r.N.Value == "1" {
+				return "", false
+			}
+		}
+	}
+	switch c := st.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		left, ok := w.evalStmt(c.X, at, in)
+		if !ok {
+			return "", false
+		}
+		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
+			return w.evalStmt(c.Y, at, left)
+		}
+		right, ok := w.evalStmt(c.Y, at, in)
+		return left + right, ok
+	case *syntax.Block:
+		return w.eval(c.Stmts, at, in)
+	case *syntax.Subshell:
+		return w.eval(c.Stmts, at, in)
+	case *syntax.CallExpr:
+		if len(c.Args) == 0 {
+			return "", false
+		}
+		// Most programs are others: no need to fold the words then.
+		if first, ok := plain(c.Args[0]); ok && !prints(programName(first.Text)) {
+			return "", false
+		}
+		subst, used := w.subst, w.used
+		w.subst = max(1, subst)
+		var words []Word
+		for _, a := range c.Args {
+			words = w.words(at, a, words)
+		}
+		w.subst, w.used = subst, used
+		texts, ok := literals(words)
+		if !ok || len(texts) == 0 {
+			return "", false
+		}
+		return w.prints(texts, in)
+	}
+	return "", false
+}
+
+// prints reports a program whose output can be told.
+func prints(name string) bool {
+	return has("echo printf cat base64 gbase64 base32 xxd openssl rev tr command builtin exec which type pwd basename true : tee hex sudo", name)
+}
+
+// prints is what a program prints when it reads a text.
+func (w *walker) prints(words []string, in string) (string, bool) {
+	name, args := programName(words[0]), words[1:]
+	if len(in) > maxLine || !prints(name) || w.defined(name) {
+		return "", false
+	}
+	options, operands := "", []string(nil)
+	for _, a := range args {
+		if len(a) > 1 && a[0] == '-' {
+			options += " " + strings.TrimLeft(a, "-")
+		} else {
+			operands = append(operands, a)
+		}
+	}
+	decodes := has(options, "d") || has(options, "D") || has(options, "decode") || has(options, "di") || has(options, "id")
+	switch name {
+	case "echo":
+		escapes := false
+		for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && strings.Trim(args[0][1:], "neE") == "" {
+			escapes = escapes || strings.Contains(args[0], "e")
+			args = args[1:]
+		}
+		text := strings.Join(args, " ")
+		if escapes {
+			text = decodeANSI(strings.ReplaceAll(text, `\0`, `\`))
+		}
+		return text + "\n", true
+	case "printf":
+		if len(args) > 0 && args[0] == "--" {
+			args = args[1:]
+		}
+		if len(args) == 0 || args[0] == "-v" {
+			return "", false
+		}
+		return printed(args[0], args[1:])
+	case "cat", "tee":
+		if name == "cat" && len(operands) > 0 && operands[0] != "-" {
+			return "", false
+		}
+		return in, true
+	case "base64", "gbase64", "base32":
+		if !decodes || len(operands) > 0 {
+			return "", false
+		}
+		return decoded(in, name == "base32")
+	case "openssl":
+		if len(operands) == 0 || operands[0] != "base64" && operands[0] != "enc" || !has(options, "d") {
+			return "", false
+		}
+		return decoded(in, false)
+	case "xxd":
+		if !strings.Contains(options, "r") || !strings.Contains(options, "p") || len(operands) > 0 {
+			return "", false
+		}
+		text, err := hex.DecodeString(strings.Join(strings.Fields(in), ""))
+		return string(text), err == nil
+	case "rev":
+		lines := strings.SplitAfter(in, "\n")
+		for i, line := range lines {
+			body, end := strings.CutSuffix(line, "\n")
+			r := []rune(body)
+			for a, b := 0, len(r)-1; a < b; a, b = a+1, b-1 {
+				r[a], r[b] = r[b], r[a]
+			}
+			if lines[i] = string(r); end {
+				lines[i] += "\n"
+			}
+		}
+		return strings.Join(lines, ""), len(operands) == 0
+	case "tr":
+		return translated(in, args)
+	case "which", "type":
+		return operandText(operands)
+	case "pwd":
+		return w.here() + "\n", true
+	case "basename":
+		return operandText(operands)
+	case "true", ":":
+		return "", true
+	case "command", "builtin", "exec", "sudo":
+		if has(options, "v") && len(operands) == 1 {
+			return operands[0] + "\n", true
+		}
+		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			return w.prints(args, in)
+		}
+	}
+	return "", false
+}
+
+func operandText(operands []string) (string, bool) {
+	if len(operands) != 1 {
+		return "", false
+	}
+	return programName(operands[0]) + "\n", true
+}
+
+func decoded(text string, thirtyTwo bool) (string, bool) {
+	text = strings.TrimRight(strings.Join(strings.Fields(text), ""), "=")
+	var data []byte
+	var err error
+	if thirtyTwo {
+		data, err = base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text)
+	} else {
+		data, err = base64.RawStdEncoding.DecodeString(text)
+	}
+	return string(data), err == nil || len(data) > 0
+}
+
+// printed is what printf prints.
+func printed(format string, args []string) (string, bool) {
+	var b strings.Builder
+	format = decodeANSI(format)
+	for {
+		took := false
+		for i := 0; i < len(format); i++ {
+			if format[i] != '%' || i+1 == len(format) {
+				b.WriteByte(format[i])
+				continue
+			}
+			i++
+			for i < len(format)-1 && strings.IndexByte("-+ #0123456789.", format[i]) >= 0 {
+				i++
+			}
+			if format[i] == '%' {
+				b.WriteByte('%')
+				continue
+			}
+			arg := ""
+			if len(args) > 0 {
+				arg, args, took = args[0], args[1:], true
+			}
+			switch format[i] {
+			case 'b':
+				arg = decodeANSI(arg)
+			case 'c':
+				arg = arg[:min(1, len(arg))]
+			case 's', 'd', 'i', 'q', 'u':
+			default:
+				return "", false
+			}
+			b.WriteString(arg)
+		}
+		if !took || len(args) == 0 || b.Len() > maxLine {
+			return b.String(), b.Len() <= maxLine
+		}
+	}
+}
+
+// translated is what tr makes of a text.
+func translated(in string, args []string) (string, bool) {
+	switch {
+	case len(args) == 2 && args[0] == "-d":
+		from, ok := charSet(args[1])
+		return strings.Map(func(r rune) rune {
+			if strings.ContainsRune(from, r) {
+				return -1
+			}
+			return r
+		}, in), ok
+	case len(args) == 2 && !strings.HasPrefix(args[0], "-"):
+		from, ok1 := charSet(args[0])
+		to, ok2 := charSet(args[1])
+		if !ok1 || !ok2 || to == "" {
+			return "", false
+		}
+		return strings.Map(func(r rune) rune {
+			if i := strings.IndexRune(from, r); i >= 0 {
+				return rune(to[min(i, len(to)-1)])
+			}
+			return r
+		}, in), true
+	}
+	return "", false
+}
+
+// charSet writes a-z out.
+func charSet(s string) (string, bool) {
+	if strings.HasPrefix(s, "[:") {
+		switch s {
+		case "[:upper:]":
+			s = "A-Z"
+		case "[:lower:]":
+			s = "a-z"
+		default:
+			return "", false
+		}
+	}
+	s = decodeANSI(s)
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] >= 0x80 {
+			return "", false
+		}
+		if i+2 < len(s) && s[i+1] == '-' && s[i] <= s[i+2] {
+			for c := int(s[i]); c <= int(s[i+2]); c++ {
+				b.WriteByte(byte(c))
+			}
+			i += 2
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), true
+}

@@ -1,0 +1,648 @@
+package shell
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Values that the line itself spells out are put in the place of what is computed
+// from them, as a further reading: X=rm; $X -rf / also is rm -rf /. It only adds
+// commands. What is computed stays so, since nobody knows that this is the only
+// value: what a condition leaves out, or another line sets, is not followed.
+
+// What further readings may cost.
+const (
+	maxReadings = 64
+	maxValues   = 3       // values of one variable that are tried
+	maxValue    = 4 << 10 // bytes of one
+	maxVars     = 256
+)
+
+// A variable and one of its values.
+type variable struct {
+	name  string
+	words []string // one, but of an array
+	array bool
+}
+
+// A function that the line defines, or an alias.
+type function struct {
+	name  string
+	body  *syntax.Stmt
+	alias string
+	at    place
+}
+
+func (w *walker) set(name string, array bool, words ...string) {
+	size := 0
+	for _, word := range words {
+		size += len(word)
+	}
+	if len(w.vars) < maxVars && size <= maxValue {
+		w.vars = append(w.vars, variable{name, words, array})
+	}
+}
+
+// value is the value of a variable in the current reading: the last one in the
+// first reading, the one before it in the next.
+func (w *walker) value1(name string) (variable, bool) {
+	found, left := -1, w.subst
+	for i := len(w.vars) - 1; i >= 0; i-- {
+		if w.vars[i].name != name {
+			continue
+		}
+		if left == 0 {
+			w.older = true
+			break
+		}
+		found = i
+		left--
+	}
+	if found >= 0 {
+		return w.vars[found], true
+	}
+	// Those that every shell has.
+	switch name {
+	case "IFS":
+		return variable{words: []string{" "}}, true
+	case "HOME":
+		return variable{words: []string{"~"}}, true
+	case "PWD":
+		return variable{words: []string{w.here()}}, true
+	case "SHELL", "BASH":
+		return variable{words: []string{"bash"}}, true
+	case "0":
+		return variable{words: []string{"sh"}}, true
+	case "@", "*":
+		return variable{words: w.args, array: true}, true
+	}
+	if n, err := strconv.Atoi(name); err == nil && n > 0 {
+		if n <= len(w.args) {
+			return variable{words: w.args[n-1 : n]}, true
+		}
+		return variable{words: []string{""}}, true
+	}
+	return variable{}, false
+}
+
+func (w *walker) here() string {
+	if w.dir == "" {
+		return "."
+	}
+	return w.dir
+}
+
+// literally folds a word with the values that are known, and reports whether that
+// is all of it.
+func (w *walker) literally(wd *syntax.Word, at *place) (string, bool) {
+	before, used := w.subst, w.used
+	w.subst = max(1, before)
+	f := folded{}
+	w.foldParts(&f, at, wd.Parts, doubleQuotedValue)
+	w.subst, w.used = before, used
+	return string(f.text), !f.computed && len(f.text) <= maxValue
+}
+
+// doubleQuotedValue is how the value of an assignment is folded: nothing is split.
+const doubleQuotedValue = unquoted
+
+// remember notes the value of an assignment, and reads that of a variable that
+// holds a command.
+func (w *walker) remember(a *syntax.Assign, at *place) {
+	if a.Name == nil {
+		return
+	}
+	if a.Array != nil {
+		var words []string
+		for _, e := range a.Array.Elems {
+			if e.Value == nil {
+				continue
+			}
+			text, ok := w.literally(e.Value, at)
+			if !ok {
+				return
+			}
+			words = append(words, text)
+		}
+		w.set(a.Name.Value, true, words...)
+		return
+	}
+	if a.Value == nil {
+		return
+	}
+	text, ok := w.literally(a.Value, at)
+	if ok {
+		if a.Append {
+			for i := len(w.vars) - 1; i >= 0; i-- {
+				if w.vars[i].name == a.Name.Value && len(w.vars[i].words) > 0 {
+					text = w.vars[i].words[0] + text
+					break
+				}
+			}
+		}
+		w.set(a.Name.Value, false, text)
+	}
+	if runsVariable(a.Name.Value) != "" {
+		word := Word{Text: text, Literal: true}
+		if !ok {
+			word = w.word(at, a.Value)
+		}
+		w.variable(a.Name.Value, word, *at)
+	}
+}
+
+// looped notes what a for loop goes through.
+func (w *walker) looped(l *syntax.WordIter, at *place) {
+	for i, item := range l.Items {
+		if i == maxValues {
+			return
+		}
+		if text, ok := w.literally(item, at); ok && l.Name != nil {
+			w.set(l.Name.Value, false, text)
+		}
+	}
+}
+
+// setArgs is "set -- rm -rf /".
+func (w *walker) setArgs(args []Word) {
+	var list []string
+	options := true
+	for _, a := range args {
+		if options && a.Literal && a.Text == "--" {
+			options = false
+			continue
+		}
+		if options && a.Literal && strings.HasPrefix(a.Text, "-") {
+			continue
+		}
+		options = false
+		if !a.Literal {
+			return
+		}
+		list = append(list, a.Text)
+	}
+	if len(list) > 0 {
+		w.args = list
+	}
+}
+
+func (w *walker) aliases(args []Word, at place) {
+	for _, a := range args {
+		if name, value, ok := strings.Cut(a.Text, "="); ok && a.Literal && len(w.funcs) < maxVars {
+			w.funcs = append(w.funcs, function{name: name, alias: value, at: at})
+		}
+	}
+}
+
+// readVars is "printf -v x rm" and "read x <<< rm".
+func (w *walker) readVars(name string, args []Word, at *place) {
+	texts, ok := literals(args)
+	switch {
+	case !ok:
+	case name == "printf":
+		if len(texts) > 2 && texts[0] == "-v" {
+			text, _ := printed(texts[2], texts[3:])
+			w.set(texts[1], false, text)
+		}
+	default:
+		if text, ok := w.fedText(at); ok {
+			names := slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return strings.HasPrefix(s, "-") })
+			fields := strings.Fields(text)
+			for i, name := range names {
+				switch {
+				case i >= len(fields):
+				case i == len(names)-1:
+					w.set(name, false, strings.Join(fields[i:], " "))
+				default:
+					w.set(name, false, fields[i])
+				}
+			}
+		}
+	}
+}
+
+func literals(words []Word) ([]string, bool) {
+	texts := make([]string, 0, len(words))
+	for _, word := range words {
+		if !word.Literal {
+			return nil, false
+		}
+		texts = append(texts, word.Text)
+	}
+	return texts, true
+}
+
+// enterDir follows cd.
+func (w *walker) enterDir(args []Word) {
+	to := ""
+	for _, a := range args {
+		switch {
+		case !a.Literal:
+			dir, ok := homely(a.Text)
+			if !ok {
+				w.dir = ""
+				return
+			}
+			to = dir
+		case strings.HasPrefix(a.Text, "-") && a.Text != "-" || strings.HasPrefix(a.Text, "+"):
+		default:
+			to = a.Text
+		}
+	}
+	switch to {
+	case "":
+		to = "~"
+	case "-":
+		w.dir = ""
+		return
+	}
+	w.dir = join(w.dir, to)
+}
+
+// join is a path seen from a directory. It is not cleaned: what a .. after a
+// symbolic link means only the system knows.
+func join(dir, name string) string {
+	if dir == "" || strings.HasPrefix(name, "/") || name == "~" || strings.HasPrefix(name, "~/") || len(name) > 1 && name[1] == ':' {
+		return name
+	}
+	if len(dir) > maxValue {
+		return name
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + name
+}
+
+// homely turns $HOME/x and $PWD/x, as a Word shows them, into paths.
+func homely(text string) (string, bool) {
+	for _, known := range [...][2]string{{"$HOME", "~"}, {"$PWD", "."}, {"$(pwd)", "."}, {"$OLDPWD", "."}} {
+		rest, ok := strings.CutPrefix(text, known[0])
+		if ok && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`") {
+			return known[1] + rest, true
+		}
+	}
+	if rest, ok := strings.CutPrefix(text, "${HOME:"); ok { // ${HOME:?}/x, ${HOME:-/root}/x
+		if _, rest, ok = strings.Cut(rest, "}"); ok && (rest == "" || rest[0] == '/') && !strings.ContainsAny(rest, "$`") {
+			return "~" + rest, true
+		}
+	}
+	return "", false
+}
+
+// readings reads a command again with the values that are known, and with what a
+// function or an alias of the line makes of its words.
+func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
+	if w.subst > 0 || len(words) == 0 {
+		if w.subst > 0 && len(words) > 0 {
+			w.expand(words, at)
+		}
+		return
+	}
+	in := *at
+	if in.line == 0 {
+		in.line, in.col = int(c.Args[0].Pos().Line()), int(c.Args[0].Pos().Col())
+	}
+	if slices.ContainsFunc(words, func(a Word) bool { return a.c != nil }) {
+		for w.subst = 1; w.subst <= maxValues && w.extra < maxReadings; w.subst++ {
+			w.used, w.older = false, false
+			var again []Word
+			for _, a := range c.Args {
+				again = w.words(at, a, again)
+			}
+			if !w.used {
+				break
+			}
+			w.extra++
+			if len(again) > 0 {
+				subst := w.subst
+				w.subst = 0 // lines inside of it are read as they stand
+				w.command(again, in)
+				w.subst = subst
+				w.expand(again, at)
+			}
+			if !w.older {
+				break
+			}
+		}
+		w.subst = 0
+	}
+	w.expand(words, at)
+}
+
+// expand reads the body of a function, or the line of an alias, with the words of
+// its call.
+func (w *walker) expand(words []Word, at *place) {
+	name := words[0].Text
+	if !words[0].Literal || w.extra >= maxReadings {
+		return
+	}
+	for i := len(w.funcs) - 1; i >= 0; i-- {
+		f := w.funcs[i]
+		if f.name != name {
+			continue
+		}
+		if f.body == nil {
+			if len(words) == 1 && f.alias != "" && i == len(w.funcs)-1 && strings.TrimSpace(f.alias) == name {
+				return
+			}
+			w.extra++
+			var line strings.Builder
+			line.WriteString(f.alias)
+			for _, a := range words[1:] {
+				line.WriteString(" " + quote(a.code()))
+			}
+			w.funcs[i].name = "" // an alias in its own line is none
+			in := at.behind("alias")
+			w.nest(line.String(), false, "alias", in)
+			w.funcs[i].name = name
+			return
+		}
+		args, ok := literals(words[1:])
+		if !ok || len(args) == 0 || w.tree > maxTree/2 {
+			return
+		}
+		w.extra++
+		before, subst := w.args, w.subst
+		w.args, w.subst = args, 1
+		w.funcs[i].name = ""
+		body := f.at
+		w.stmt(f.body, &body)
+		w.funcs[i].name = name
+		w.args, w.subst = before, subst
+		return
+	}
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// param1 is the value of a parameter in the current reading.
+func (w *walker) param1(p *syntax.ParamExp, at *place, q quoting) ([]string, bool) {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.NestedParam != nil || p.Names != 0 {
+		return nil, false
+	}
+	v, ok := w.value1(p.Param.Value)
+	words := v.words
+	if p.Index != nil {
+		idx, isWord := p.Index.(*syntax.Word)
+		if !ok || !isWord {
+			return nil, false
+		}
+		switch at := idx.Lit(); at {
+		case "@", "*":
+		default:
+			n, err := strconv.Atoi(at)
+			if err != nil || n < 0 || n >= len(words) {
+				return nil, false
+			}
+			words = words[n : n+1]
+		}
+	} else if v.array && p.Param.Value != "@" && p.Param.Value != "*" && len(words) > 0 {
+		words = words[:1]
+	}
+	if p.Exp != nil {
+		var operand string
+		if p.Exp.Word != nil {
+			var known bool
+			if operand, known = w.literally(p.Exp.Word, at); !known {
+				return nil, false
+			}
+		}
+		switch p.Exp.Op {
+		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			if !ok || len(words) == 0 || len(words) == 1 && words[0] == "" {
+				words, ok = []string{operand}, true
+				if p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull {
+					w.set(p.Param.Value, false, operand)
+				}
+			}
+		case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+		case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+			if !ok {
+				return nil, false
+			}
+			words = []string{operand}
+		default:
+			if !ok || len(words) != 1 {
+				return nil, false
+			}
+			text, known := trimmed(words[0], p.Exp.Op, operand)
+			if !known {
+				return nil, false
+			}
+			words = []string{text}
+		}
+	}
+	if !ok {
+		return nil, false
+	}
+	if len(words) == 1 && (p.Slice != nil || p.Repl != nil) {
+		text, known := w.cutOut(words[0], p, at)
+		if !known {
+			return nil, false
+		}
+		words = []string{text}
+	}
+	if name := p.Param.Value; len(w.args) == 0 && (name == "@" || name == "*" || name[0] >= '1' && name[0] <= '9') {
+		if q != unquoted {
+			return nil, false // it is not known with which words this runs
+		}
+	} else {
+		w.used = true
+	}
+	if q != unquoted && (p.Param.Value == "*" || len(words) == 0) {
+		return []string{strings.Join(words, " ")}, true
+	}
+	return words, true
+}
+
+// trimmed is ${x#pattern}, ${x%pattern}, ${x^^} and their kin.
+func trimmed(text string, op syntax.ParExpOperator, pattern string) (string, bool) {
+	best, found := text, false
+	take := func(rest string, largest bool) {
+		if !found || largest == (len(rest) < len(best)) {
+			best, found = rest, true
+		}
+	}
+	switch op {
+	case syntax.UpperAll:
+		return strings.ToUpper(text), true
+	case syntax.LowerAll:
+		return strings.ToLower(text), true
+	case syntax.RemSmallPrefix, syntax.RemLargePrefix:
+		for i := 0; i <= len(text) && i <= 256; i++ {
+			if glob(pattern, text[:i]) {
+				take(text[i:], op == syntax.RemLargePrefix)
+			}
+		}
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+		for i := len(text); i >= 0 && len(text)-i <= 256; i-- {
+			if glob(pattern, text[i:]) {
+				take(text[:i], op == syntax.RemLargeSuffix)
+			}
+		}
+	default:
+		return "", false
+	}
+	return best, true
+}
+
+// cutOut is ${x:1:2} and ${x/a/b}.
+func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, bool) {
+	if p.Slice != nil {
+		number := func(x syntax.ArithmExpr, none int) (int, bool) {
+			if x == nil {
+				return none, true
+			}
+			wd, ok := x.(*syntax.Word)
+			if !ok {
+				return 0, false
+			}
+			n, err := strconv.Atoi(wd.Lit())
+			return n, err == nil && n >= 0
+		}
+		from, ok1 := number(p.Slice.Offset, 0)
+		n, ok2 := number(p.Slice.Length, len(text))
+		if !ok1 || !ok2 {
+			return "", false
+		}
+		text = text[min(from, len(text)):]
+		return text[:min(n, len(text))], true
+	}
+	from, ok := w.literally(p.Repl.Orig, at)
+	with := ""
+	if p.Repl.With != nil {
+		var known bool
+		if with, known = w.literally(p.Repl.With, at); !known {
+			return "", false
+		}
+	}
+	if !ok || from == "" || strings.ContainsAny(from, "*?[") || len(with)*len(text) > 1<<20 {
+		return "", false
+	}
+	n := 1
+	if p.Repl.All {
+		n = -1
+	}
+	return strings.Replace(text, from, with, n), true
+}
+
+// idiom knows programs whose place is computed and whose name is not:
+// $(which python3), $(npm bin)/eslint, ${PYTHON:-python3}.
+func (w *walker) idiom(wd *syntax.Word, word *Word, at *place) {
+	if word.c == nil || len(wd.Parts) == 0 {
+		return
+	}
+	parts := wd.Parts
+	if d, ok := parts[0].(*syntax.DblQuoted); ok && len(d.Parts) > 0 {
+		parts = append(slices.Clone(d.Parts), parts[1:]...)
+	}
+	c := *word.c
+	switch p := parts[0].(type) {
+	case *syntax.CmdSubst:
+		name, args, ok := w.plainCall(p.Stmts, at)
+		if !ok || w.defined(name) {
+			return
+		}
+		rest := parts[1:]
+		switch name {
+		case "which", "command", "type":
+			if len(rest) > 0 || len(args) == 0 || len(args) > 2 || len(args) == 2 && !has("-v -p -P", args[0]) || name != "which" && len(args) != 2 {
+				return
+			}
+			c.tail, c.many = "/"+programName(args[len(args)-1]), false
+		case "npm", "yarn", "pnpm", "go", "brew", "git", "pwd", "dirname", "python-config", "composer", "gem", "nix", "realpath", "xcode-select":
+			if c.tail == "" || len(rest) == 0 || slices.ContainsFunc(rest, func(p syntax.WordPart) bool { return !isLiteral(p) }) {
+				return
+			}
+			c.many = false
+		default:
+			return
+		}
+	case *syntax.ParamExp:
+		// The default counts if nothing else in the line speaks of the variable.
+		if len(parts) > 1 || p.Param == nil || p.Exp == nil || p.Exp.Word == nil || p.Exp.Op != syntax.DefaultUnsetOrNull && p.Exp.Op != syntax.DefaultUnset ||
+			len(p.Param.Value) < 2 || strings.Count(w.line, p.Param.Value) != 1 || strings.Contains(w.line, "eval") {
+			return
+		}
+		name := p.Exp.Word.Lit()
+		if name == "" || strings.ContainsAny(name, " \t\n\\*?[") || strings.IndexByte(name, hole) >= 0 {
+			return
+		}
+		c.tail, c.many = "/"+programName(name), false
+	default:
+		return
+	}
+	word.c = &c
+}
+
+func isLiteral(p syntax.WordPart) bool {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return strings.IndexByte(p.Value, hole) < 0 && !strings.ContainsAny(p.Value, "*?[{\\")
+	case *syntax.SglQuoted:
+		return true
+	}
+	return false
+}
+
+// plainCall is the one command of a substitution, if all of its words are literal.
+func (w *walker) plainCall(list []*syntax.Stmt, at *place) (string, []string, bool) {
+	if len(list) != 1 || list[0].Cmd == nil {
+		return "", nil, false
+	}
+	call, ok := list[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || len(call.Assigns) > 0 {
+		return "", nil, false
+	}
+	var texts []string
+	for _, a := range call.Args {
+		word, ok := plain(a)
+		if !ok {
+			word = w.word(at, a)
+		}
+		if !word.Literal && len(texts) == 0 || !word.Literal && texts[0] != "dirname" && texts[0] != "realpath" {
+			return "", nil, false
+		}
+		texts = append(texts, word.Text)
+	}
+	return texts[0], texts[1:], true
+}
+
+// defined reports a name that the line itself gives a meaning.
+func (w *walker) defined(name string) bool {
+	return slices.ContainsFunc(w.funcs, func(f function) bool { return f.name == name })
+}
+
+// initTools print what sets a shell up, for eval. They are programs like any other,
+// and what they print is theirs.
+const initTools = " ssh-agent direnv\x00hook direnv\x00export brew\x00shellenv pyenv\x00init pyenv\x00virtualenv-init rbenv\x00init nodenv\x00init goenv\x00init jenv\x00init" +
+	" fnm\x00env mise\x00activate mise\x00env mise\x00hook-env rtx\x00activate starship\x00init zoxide\x00init thefuck\x00--alias atuin\x00init conda\x00shell.bash conda\x00shell.zsh" +
+	" conda\x00shell.posix micromamba\x00shell mamba\x00shell opam\x00env luarocks\x00path dircolors lesspipe register-python-argcomplete docker-machine\x00env" +
+	" minikube\x00docker-env minikube\x00-p keychain\x00--eval gpg-agent\x00--daemon fzf\x00--bash fzf\x00--zsh gh\x00completion kubectl\x00completion helm\x00completion npm\x00completion" +
+	" pip\x00completion uv\x00generate-shell-completion tset\x00-s resize gnome-keyring-daemon dbus-launch\x00--sh-syntax nodenv\x00init vfox\x00activate devbox\x00shellenv" +
+	" aws\x00configure asdf\x00exec volta\x00setup nvm\x00env phpenv\x00init plenv\x00init swiftenv\x00init tfenv\x00init rustup\x00completions op\x00signin podman-machine\x00env "
+
+// initTool reports the output of such a tool, by its usual name.
+func (w *walker) initTool(list []*syntax.Stmt, at *place) bool {
+	if len(list) != 1 || len(list[0].Redirs) > 1 {
+		return false
+	}
+	name, args, ok := w.plainCall(list, at)
+	if !ok || w.defined(name) {
+		return false
+	}
+	if strings.HasPrefix(name, "/") { // /opt/homebrew/bin/brew
+		if strings.HasPrefix(name, "/tmp/") || strings.Contains(name, "..") {
+			return false
+		}
+		name = programName(name)
+	}
+	if strings.ContainsAny(name, "/\x00 ") {
+		return false
+	}
+	if strings.Contains(initTools, " "+name+" ") {
+		return true
+	}
+	return len(args) > 0 && !strings.ContainsAny(args[0], "\x00 ") && strings.Contains(initTools, " "+name+"\x00"+args[0]+" ")
+}
