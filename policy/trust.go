@@ -285,6 +285,9 @@ func (w commandWord) names() []string {
 func (c *Command) words(root string) (words []commandWord, unclear []string) {
 	script := shell.Parse(c.withRoot(root))
 	for _, cmd := range script.Commands {
+		if (cmd.Name == "source" || cmd.Name == ".") && len(cmd.Args) > 0 && cmd.Args[0].Literal {
+			unclear = append(unclear, "hides what it runs: sourced file: "+cmd.Args[0].Text)
+		}
 		if cmd.Name != "" {
 			words = append(words, commandWord{text: cmd.Path, program: true})
 		}
