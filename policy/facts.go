@@ -20,9 +20,10 @@ type facts struct {
 	keptGate  lazy[[]bool]
 	keptShell lazy[[]*shell.Script]
 	keptTexts lazy[[]string]
-	keptNames lazy[[]string]
+	keptNames lazy[[]namedPath]
 	keptPaths lazy[[]realName]
 	keptInput lazy[any]
+	keptURLs  lazy[[]string]
 }
 
 // lazy is a value that is worked out when it is first asked for.
@@ -55,7 +56,7 @@ func (f *facts) allTexts() []string {
 	return f.keptTexts.get(func() []string { return allTexts(f.ev) })
 }
 
-func (f *facts) pathNames() []string { return f.keptNames.get(f.findPaths) }
+func (f *facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
 
 func (f *facts) paths() []realName { return f.keptPaths.get(f.realPaths) }
 
@@ -150,6 +151,12 @@ func (f *facts) eachCall() []*facts {
 
 func gate(ev *grapnel.Event, programs []string) []bool {
 	may := make([]bool, len(programs))
+	if ev.Tool != nil && shellLanguage(ev.Tool) != "" {
+		for i := range may {
+			may[i] = true // the gate knows shells of another kind only
+		}
+		return may
+	}
 	for _, line := range part(ev.Tool).Commands {
 		g := shell.NewGate(line)
 		for i, program := range programs {
@@ -167,7 +174,7 @@ func parseShell(ev *grapnel.Event) []*shell.Script {
 	}
 	var scripts []*shell.Script
 	for _, line := range ev.Tool.Commands {
-		scripts = append(scripts, shell.Parse(line))
+		scripts = append(scripts, shell.ParseAs(shellLanguage(ev.Tool), line))
 	}
 	return scripts
 }
@@ -206,30 +213,6 @@ func (f *facts) find(p command, least shell.Answer) (*shell.Command, bool) {
 	return nil, false
 }
 
-// findPaths are the paths that a call names, and those that its shell lines redirect
-// from and to or patch.
-func (f *facts) findPaths() []string {
-	if f.ev.Tool == nil {
-		return nil
-	}
-	var names []string
-	for _, p := range f.ev.Tool.Paths {
-		names = append(names, p.Path)
-	}
-	for _, address := range f.ev.Tool.URLs {
-		if len(address) > len("file:") && strings.EqualFold(address[:len("file:")], "file:") {
-			names = append(names, address)
-		}
-	}
-	for i, line := range f.ev.Tool.Commands {
-		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // the last two are in patches
-			script := f.scripts()[i]
-			names = append(names, redirected(script, patched(script, line))...)
-		}
-	}
-	return names
-}
-
 // patched lists the files that the patches in a line name, if one of its commands applies
 // patches: Codex takes apply_patch, with a here-document, for a call of its tool. Which
 // text is whose input is not asked; in lines of other programs a patch is a mention.
@@ -252,21 +235,6 @@ func patched(script *shell.Script, line string) []string {
 	var names []string
 	for _, p := range patch.Paths {
 		names = append(names, p.Path)
-	}
-	return names
-}
-
-// redirected lists the files that a script redirects from and to, and others that it
-// names, also as seen from the directories that it changes into.
-func redirected(script *shell.Script, others []string) []string {
-	files := slices.Concat(script.Reads, script.Writes, others)
-	names := slices.Clone(files)
-	for _, dir := range entered(script) {
-		for _, name := range files {
-			if !filepath.IsAbs(name) && !strings.HasPrefix(name, "~") {
-				names = append(names, dir+string(filepath.Separator)+name)
-			}
-		}
 	}
 	return names
 }
@@ -298,35 +266,17 @@ func entered(script *shell.Script) []string {
 	return dirs
 }
 
-// realPaths are the readings of all paths.
-func (f *facts) realPaths() []realName {
-	names := f.pathNames()
-	if len(names) == 0 {
-		return nil
-	}
-	root := projectRoot(f.ev)
-	roots := distinct(root, RealPath(root))
-	var real []realName
-	for _, name := range names {
-		for _, path := range resolve(name, f.ev) {
-			real = append(real, realName{name: name, roots: roots, path: path})
-		}
-	}
-	return real
-}
-
 func (f *facts) urls() []string {
-	if f.ev.Tool == nil {
-		return nil
-	}
-	return f.ev.Tool.URLs
-}
-
-func (f *facts) content() []string {
-	if f.ev.Tool == nil || f.ev.Tool.Content == "" {
-		return nil
-	}
-	return []string{f.ev.Tool.Content}
+	return f.keptURLs.get(func() []string {
+		if f.ev.Tool == nil {
+			return nil
+		}
+		list := slices.Clip(f.ev.Tool.URLs)
+		for _, script := range f.scripts() {
+			list = append(list, script.URLs()...)
+		}
+		return list
+	})
 }
 
 func (f *facts) prompt() []string {

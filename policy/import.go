@@ -328,7 +328,7 @@ func list(texts []string) string {
 // flow writes a match in one line.
 func flow(m *Match) string {
 	parts := map[string][]string{
-		"tool": m.Tool, "command": m.Command, "path": m.Path, "url": m.URL, "host": m.Host, "agent": m.Agent, "mcp": m.MCP,
+		"tool": m.Tool, "command": m.Command, "path": m.Path, "reads": m.Reads, "writes": m.Writes, "url": m.URL, "host": m.Host, "agent": m.Agent, "mcp": m.MCP,
 		"mode": m.Mode, "subagent": m.Subagent, "content": texts(m.Content), "prompt": texts(m.Prompt), "text": texts(m.Text),
 	}
 	var out []string

@@ -57,6 +57,8 @@ type compiled struct {
 	command   []command
 	patterns  []*shell.Pattern // those of command
 	path      []string
+	reads     []string // path patterns, of what is read
+	writes    []string
 	url, host []globPattern
 	sorts     int // how many of commands, paths, addresses it speaks of
 
@@ -89,7 +91,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 	}
 	c := &compiled{
 		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
-		path: m.Path, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
 	}
 	for _, source := range m.Command {
 		p, err := shell.Compile(source)
@@ -99,7 +101,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 		c.command = append(c.command, command{p, cache.program(p.Program())})
 		c.patterns = append(c.patterns, p)
 	}
-	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.url)+len(c.host) > 0} {
+	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
 		if has {
 			c.sorts++
 		}
@@ -114,7 +116,11 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 		sub := ev.Session.Subagent
 		return part(sub).Type, sub != nil
 	})
-	c.text(m.Content, (*facts).content)
+	if r.every() { // what a shell line seems to write lets nothing through
+		c.text(m.Content, (*facts).toldContent)
+	} else {
+		c.text(m.Content, (*facts).content)
+	}
 	c.text(m.Prompt, (*facts).prompt)
 	c.text(m.Text, (*facts).allTexts)
 	var err error
@@ -202,7 +208,7 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 	if m.paths {
 		names, size := f.pathNames(), 0
 		for _, name := range names {
-			size += len(name)
+			size += len(name.name)
 		}
 		if len(names) > maxPaths || size > maxPathBytes {
 			return false, fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", len(names), size, maxPaths, maxPathBytes)
@@ -234,12 +240,12 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 // looksAtLines reports whether a match has to parse shell lines; paths stand in them,
 // too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.command)+len(c.path) > 0 || c.shell || c.not.looksAtLines())
+	return c != nil && (len(c.command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.said.Content) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match has to make paths real.
 func (c *compiled) looksAtPaths() bool {
-	return c != nil && (len(c.path) > 0 || c.not.looksAtPaths())
+	return c != nil && (len(c.path)+len(c.reads)+len(c.writes) > 0 || c.not.looksAtPaths())
 }
 
 // fits looks at the commands, paths and addresses of a call: one that fits and that
@@ -252,13 +258,50 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 	} else if c.reading.every() && f.ev.Tool != nil && len(f.ev.Tool.Commands) > 0 {
 		return false // where a command writes to says nothing of what it does
 	}
-	if len(c.path) > 0 && !fitsItems(f.paths(), exceptions, (*compiled).fitsPath, c) {
-		return false
+	for key, patterns := range [...][]string{c.path, c.reads, c.writes} {
+		if len(patterns) > 0 && !c.fitsPaths(f, key, exceptions) {
+			return false
+		}
 	}
 	if len(c.url)+len(c.host) == 0 {
 		return true
 	}
-	return fitsItems(f.urls(), exceptions, (*compiled).fitsURL, c)
+	urls := f.urls()
+	if c.reading.every() && len(part(f.ev.Tool).URLs) == 0 {
+		return false // an address in a shell line lets nothing through
+	}
+	return fitsItems(urls, exceptions, (*compiled).fitsURL, c)
+}
+
+// fitsPaths is fitsItems for one of the keys that are about paths. What a shell line
+// names beside its redirections counts against a call and never for it: the table of
+// programs may not know all of them.
+func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
+	found := false
+	for _, p := range f.paths() {
+		hit := c.speaks(key, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) })
+		if c.reading.every() && !hit {
+			return false
+		}
+		found = found || hit && (p.told || !c.reading.every())
+	}
+	return found
+}
+
+// speaks says whether one of the keys path, reads and writes fits a path.
+func (c *compiled) speaks(key int, p realName) bool {
+	patterns := c.path
+	switch key {
+	case 1:
+		if patterns = c.reads; !p.reads(c.reading.every()) {
+			return false
+		}
+	case 2:
+		if patterns = c.writes; !p.writes(c.reading.every()) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(patterns, p.match)
 }
 
 func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T) bool, c *compiled) bool {
@@ -307,7 +350,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 }
 
 func (c *compiled) fitsPath(p realName) bool {
-	return slices.ContainsFunc(c.path, p.match)
+	return c.speaks(0, p) || c.speaks(1, p) || c.speaks(2, p)
 }
 
 func (c *compiled) fitsURL(address string) bool {
@@ -456,10 +499,12 @@ func (m *matcher) explain(f *facts) string {
 			add("command", p.String(), cmd.String())
 		}
 	}
-	for _, pattern := range c.path {
-		for _, p := range f.paths() {
-			if p.match(pattern) {
-				add("path", pattern, p.name)
+	for key, patterns := range [...][]string{c.path, c.reads, c.writes} {
+		for _, pattern := range patterns {
+			for _, p := range f.paths() {
+				if p.match(pattern) && c.speaks(key, p) {
+					add([...]string{"path", "reads", "writes"}[key], pattern, p.name)
+				}
 			}
 		}
 	}

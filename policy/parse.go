@@ -593,6 +593,8 @@ func (p *fileParser) match(n *yaml.Node) Match {
 		"command":  func(n *yaml.Node) { m.Command = p.each(n, p.commandPattern) },
 		"shell":    func(n *yaml.Node) { m.Shell = []string{p.oneOf(n, "unknown")} },
 		"path":     func(n *yaml.Node) { m.Path = p.each(n, p.pathPattern) },
+		"reads":    func(n *yaml.Node) { m.Reads = p.each(n, p.pathPattern) },
+		"writes":   func(n *yaml.Node) { m.Writes = p.each(n, p.pathPattern) },
 		"url":      globs(&m.URL),
 		"host":     globs(&m.Host),
 		"content":  patterns(&m.Content),

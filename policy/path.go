@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // realName is one reading of a path that a call names: as the text says, relative to
@@ -27,6 +28,24 @@ type realName struct {
 	name  string   // as the call names it
 	roots []string // the project's, as it is called and real
 	path  string   // this reading: absolute and clean
+	use   shell.Use
+	told  bool // the call or a redirection says so; false for what a table of programs tells
+}
+
+// reads and writes say whether the file may be read or run, written or deleted, or
+// for sure and nothing else.
+func (p realName) reads(sure bool) bool {
+	if sure {
+		return p.use == shell.UseRead
+	}
+	return p.use != shell.UseWrite && p.use != shell.UseDelete
+}
+
+func (p realName) writes(sure bool) bool {
+	if sure {
+		return p.use == shell.UseWrite
+	}
+	return p.use != shell.UseRead && p.use != shell.UseExecute
 }
 
 // match reports whether a pattern means this path. A relative pattern counts from

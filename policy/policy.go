@@ -128,6 +128,8 @@ type Match struct {
 	Command  []string  `json:"command,omitempty"`
 	Shell    []string  `json:"shell,omitempty"`
 	Path     []string  `json:"path,omitempty"`
+	Reads    []string  `json:"reads,omitempty"`
+	Writes   []string  `json:"writes,omitempty"`
 	URL      []string  `json:"url,omitempty"`
 	Host     []string  `json:"host,omitempty"`
 	Content  []Pattern `json:"content,omitempty"`

@@ -25,7 +25,7 @@ type File struct {
 }
 
 // maxFiles bounds the files of one command.
-const maxFiles = 1024
+const maxFiles = 8192
 
 // Files lists the files that a command names: in its redirections, and as far as
 // the table tells which of its words are files. Of a program that is not in the

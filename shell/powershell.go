@@ -575,6 +575,9 @@ func (w *walker) cmdLine(line string, at place) {
 
 // cmdCommand notes one command of cmd.exe.
 func (w *walker) cmdCommand(words []foreignWord, at place) {
+	if !w.foreign("", at) {
+		return
+	}
 	var list []Word
 	var files []File
 	for i := 0; i < len(words); i++ {
@@ -613,14 +616,7 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 	name := foldCase(programName(list[0].Text))
 	switch name {
 	case "if", "for", "else":
-		for i := range list { // for %f in (*) do COMMAND; if exist x COMMAND
-			if text := foldCase(list[i].Text); text == "do" || name == "else" || name == "if" && i > 0 {
-				w.cmdCommand(words[min(i+1, len(words)):], at)
-				if text == "do" || name == "else" {
-					return
-				}
-			}
-		}
+		w.cmdBranches(name, words, at)
 		return
 	case "call", "start":
 		rest := words[1:]
@@ -645,4 +641,36 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 	if before < len(w.s.Commands) {
 		w.s.Commands[before].files = append(w.s.Commands[before].files, files...)
 	}
+}
+
+// cmdBranches reads what if, else and for of cmd.exe run.
+func (w *walker) cmdBranches(name string, words []foreignWord, at place) {
+	at.depth++
+	i := 1
+	switch name {
+	case "for": // for %f in (*) do COMMAND
+		for i < len(words) && foldCase(words[i].text) != "do" {
+			i++
+		}
+		i++
+	case "if":
+		for i < len(words) && has("not /i", foldCase(words[i].text)) {
+			i++
+		}
+		switch {
+		case i >= len(words):
+		case has("exist defined errorlevel cmdextversion", foldCase(words[i].text)):
+			i += 2
+		case strings.HasSuffix(words[i].text, "=="), i+1 < len(words) && words[i+1].text == "==":
+			i += 2
+		case i+1 < len(words) && has("equ neq lss leq gtr geq", foldCase(words[i+1].text)):
+			i += 3
+		default:
+			i++
+		}
+	}
+	if i >= len(words) {
+		return
+	}
+	w.cmdCommand(words[i:], at)
 }

@@ -1,0 +1,199 @@
+package policy
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/folder"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// A namedPath is a path that a call names.
+type namedPath struct {
+	name string
+	use  shell.Use
+	told bool // see realName
+}
+
+// findPaths are the paths that a call names, those that its shell lines redirect from
+// and to or patch, and those that their commands name.
+func (f *facts) findPaths() []namedPath {
+	if f.ev.Tool == nil {
+		return nil
+	}
+	var names []namedPath
+	for _, p := range f.ev.Tool.Paths {
+		use := shell.UseAny
+		if p.Use != "" {
+			use = shell.Use(p.Use)
+		}
+		names = append(names, namedPath{p.Path, use, true})
+	}
+	for _, address := range f.ev.Tool.URLs {
+		if len(address) > len("file:") && strings.EqualFold(address[:len("file:")], "file:") {
+			names = append(names, namedPath{address, shell.UseRead, true})
+		}
+	}
+	for i, line := range f.ev.Tool.Commands {
+		script := f.scripts()[i]
+		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // the last two are in patches
+			names = append(names, redirected(script, patched(script, line))...)
+		}
+		for j := range script.Commands {
+			for _, file := range script.Commands[j].Files() {
+				if len(names) > maxPaths {
+					return names // more than are looked at, which is an error
+				}
+				name := namedPath{file.Path, file.Use, false}
+				names = append(names, name)
+				if file.Glob {
+					names = append(names, f.expand(name)...)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// redirected lists the files that a script redirects from and to, and others that it
+// patches, also as seen from the directories that it changes into.
+func redirected(script *shell.Script, others []string) []namedPath {
+	var files []namedPath
+	for _, name := range script.Reads {
+		files = append(files, namedPath{name, shell.UseRead, true})
+	}
+	for _, name := range slices.Concat(script.Writes, others) {
+		files = append(files, namedPath{name, shell.UseWrite, true})
+	}
+	names := slices.Clone(files)
+	for _, dir := range entered(script) {
+		for _, file := range files {
+			if !filepath.IsAbs(file.name) && !strings.HasPrefix(file.name, "~") {
+				names = append(names, namedPath{dir + string(filepath.Separator) + file.name, file.use, true})
+			}
+		}
+	}
+	return names
+}
+
+// What expanding one wildcard of a shell line may cost.
+const (
+	maxEntries  = 4096 // of directories that are looked at
+	maxExpanded = 256  // files
+	maxWild     = 3    // parts of a path with wildcards
+)
+
+// expand lists the files that a word with wildcards stands for now: cat .en* reads .env.
+func (f *facts) expand(p namedPath) []namedPath {
+	name := expandHome(p.name)
+	if !filepath.IsAbs(name) {
+		name = workDir(f.ev) + string(filepath.Separator) + name
+	}
+	if len(name) > maxPath {
+		return nil
+	}
+	entries, wild := maxEntries, 0
+	found := []string{filepath.VolumeName(name) + string(filepath.Separator)}
+	for part := range strings.SplitSeq(filepath.ToSlash(name[len(filepath.VolumeName(name)):]), "/") {
+		if part == "" {
+			continue
+		}
+		if !strings.ContainsAny(part, "*?[") {
+			for i := range found {
+				found[i] += part + string(filepath.Separator)
+			}
+			continue
+		}
+		if wild++; wild > maxWild {
+			return nil
+		}
+		var next []string
+		for _, dir := range found {
+			list, _ := folder.List(dir)
+			if entries -= len(list); entries < 0 {
+				break
+			}
+			for _, e := range list {
+				if ok, err := filepath.Match(part, e.Name()); err != nil || !ok || e.Name()[0] == '.' && part[0] != '.' {
+					continue
+				}
+				if len(next) < maxExpanded {
+					next = append(next, dir+e.Name()+string(filepath.Separator))
+				}
+			}
+		}
+		found = next
+	}
+	var names []namedPath
+	for _, name := range found {
+		names = append(names, namedPath{strings.TrimSuffix(name, string(filepath.Separator)), p.use, false})
+	}
+	return names
+}
+
+// realPaths are the readings of all paths.
+func (f *facts) realPaths() []realName {
+	names := f.pathNames()
+	if len(names) == 0 {
+		return nil
+	}
+	root := projectRoot(f.ev)
+	roots := distinct(root, RealPath(root))
+	var real []realName
+	for i, name := range names {
+		if !name.told && slices.Contains(names[:min(i, 64)], name) {
+			continue
+		}
+		for _, path := range resolve(name.name, f.ev) {
+			real = append(real, realName{name: name.name, roots: roots, path: path, use: name.use, told: name.told})
+		}
+	}
+	return real
+}
+
+// shellLanguage is that of the lines of a tool: empty for a shell.
+func shellLanguage(t *grapnel.Tool) string {
+	switch strings.ToLower(t.Name) {
+	case "powershell", "pwsh", "run_powershell", "powershell_command":
+		return shell.PowerShell
+	case "cmd", "cmd.exe":
+		return shell.Cmd
+	}
+	return ""
+}
+
+// toldContent is the text that a tool would write.
+func (f *facts) toldContent() []string {
+	if f.ev.Tool == nil || f.ev.Tool.Content == "" {
+		return nil
+	}
+	return []string{f.ev.Tool.Content}
+}
+
+// content is that, and what shell lines write of themselves: a here-document, or what
+// echo prints into a file.
+func (f *facts) content() []string {
+	texts := f.toldContent()
+	if f.ev.Tool == nil {
+		return nil
+	}
+	for _, script := range f.scripts() {
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			if c.Input != "" {
+				texts = append(texts, c.Input)
+			}
+			if (c.Name == "echo" || c.Name == "printf") && (len(script.Writes) > 0 || slices.ContainsFunc(script.Commands, func(c shell.Command) bool { return c.Name == "tee" })) {
+				var b strings.Builder
+				for _, a := range c.Args {
+					b.WriteString(a.Text)
+					b.WriteByte(' ')
+				}
+				texts = append(texts, b.String())
+			}
+		}
+	}
+	return texts
+}
