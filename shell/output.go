@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
@@ -128,7 +127,7 @@ func (w *walker) evalStmt(st *syntax.Stmt, at *place, in string) (string, bool) 
 
 // prints reports a program whose output can be told.
 func prints(name string) bool {
-	return has("echo printf cat base64 gbase64 base32 xxd openssl rev tr command builtin exec which type pwd basename true : tee hex sudo", name)
+	return has("echo printf cat base64 gbase64 xxd openssl rev tr command builtin exec which type pwd basename true : tee hex sudo", name)
 }
 
 // prints is what a program prints when it reads a text.
@@ -171,16 +170,16 @@ func (w *walker) prints(words []string, in string) (string, bool) {
 			return "", false
 		}
 		return in, true
-	case "base64", "gbase64", "base32":
+	case "base64", "gbase64":
 		if !decodes || len(operands) > 0 {
 			return "", false
 		}
-		return decoded(in, name == "base32")
+		return decoded(in)
 	case "openssl":
 		if len(operands) == 0 || operands[0] != "base64" && operands[0] != "enc" || !has(options, "d") {
 			return "", false
 		}
-		return decoded(in, false)
+		return decoded(in)
 	case "xxd":
 		if !strings.Contains(options, "r") || !strings.Contains(options, "p") || len(operands) > 0 {
 			return "", false
@@ -228,15 +227,9 @@ func operandText(operands []string) (string, bool) {
 	return programName(operands[0]) + "\n", true
 }
 
-func decoded(text string, thirtyTwo bool) (string, bool) {
+func decoded(text string) (string, bool) {
 	text = strings.TrimRight(strings.Join(strings.Fields(text), ""), "=")
-	var data []byte
-	var err error
-	if thirtyTwo {
-		data, err = base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(text)
-	} else {
-		data, err = base64.RawStdEncoding.DecodeString(text)
-	}
+	data, err := base64.RawStdEncoding.DecodeString(text)
 	return string(data), err == nil || len(data) > 0
 }
 

@@ -7,7 +7,6 @@ import "strings"
 // character is a short option, a longer one a long option.
 type program struct {
 	name string // the program, or the program and its subcommand: "git push"
-	as   string // the row that holds for it, for a second name of the same program
 
 	style style
 	words int // how many leading words of a pattern are the subcommand; 0: all
@@ -86,10 +85,20 @@ func find(name string) (int, bool) {
 func lookup(name string) *program {
 	i, ok := find(name)
 	if !ok {
-		return nil
-	}
-	if as := table[i].as; as != "" {
-		return lookup(as)
+		low, high := 0, len(sameAs)
+		for low < high {
+			if mid := (low + high) / 2; sameAs[mid].name < name {
+				low = mid + 1
+			} else {
+				high = mid
+			}
+		}
+		if low == len(sameAs) || sameAs[low].name != name {
+			return nil
+		}
+		if i, ok = find(sameAs[low].as); !ok {
+			return nil
+		}
 	}
 	return &table[i]
 }

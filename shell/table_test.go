@@ -25,15 +25,6 @@ func TestTable(t *testing.T) {
 		if program, _, sub := strings.Cut(row.name, " "); sub && lookup(program) == nil {
 			t.Errorf("%q has no row for its program", row.name)
 		}
-		if row.as != "" {
-			if other := lookup(row.as); other == nil || other.name != row.as {
-				t.Errorf("%q is the same as %q, which is not a row of its own", row.name, row.as)
-			}
-			if (*row != program{name: row.name, as: row.as}) {
-				t.Errorf("%q has more than another row's name", row.name)
-			}
-			continue
-		}
 		for field, list := range map[string]string{
 			"args": row.args, "attached": row.attached, "flags": row.flags, "longs": row.longs, "alias": row.alias,
 			"implied": row.implied, "line": row.line, "none": row.none, "open": row.open,
@@ -72,6 +63,21 @@ func TestTable(t *testing.T) {
 					t.Errorf("%q: -%s takes an argument and --%s does not", row.name, name, long)
 				}
 			}
+		}
+	}
+}
+
+func TestSameAs(t *testing.T) {
+	t.Parallel()
+	for i, row := range sameAs {
+		if i > 0 && sameAs[i-1].name >= row.name {
+			t.Errorf("%q comes after %q", row.name, sameAs[i-1].name)
+		}
+		if _, ok := find(row.name); ok || row.name != foldCase(row.name) {
+			t.Errorf("%q has a row, or is not in lower case", row.name)
+		}
+		if other := lookup(row.name); other == nil || other.name != row.as {
+			t.Errorf("%q is the same as %q, which is not a row of its own", row.name, row.as)
 		}
 	}
 }
