@@ -21,10 +21,11 @@ type Inherit uint8
 
 // What a program inherits.
 const (
-	// InheritAll is everything but what looks like a secret and what makes other
-	// programs load code: an agent's project settings can set any variable of the
-	// hook process, and BASH_ENV would run a project's file before anybody trusted
-	// it. Command.Allow lets single names through.
+	// InheritAll is everything but what looks like a secret and what steers other
+	// programs: an agent's project settings can set any variable of the hook process,
+	// and BASH_ENV would run a project's file before anybody trusted it, HTTPS_PROXY
+	// with SSL_CERT_FILE send what a hook tells to somebody else. Command.Allow lets
+	// single names through.
 	InheritAll Inherit = iota
 
 	// InheritMinimal is PATH, HOME, LANG, LC_* and TMPDIR, and on Windows what a
@@ -181,7 +182,7 @@ func (c *Command) inherited(own []string) []string {
 		switch {
 		case strings.HasPrefix(folded, "GRAPNEL_"), folded == "PWD":
 		case c.Inherit == InheritMinimal && !slices.Contains(minimal, folded) && !strings.HasPrefix(folded, "LC_"):
-		case c.Inherit == InheritAll && !slices.Contains(c.Allow, name) && (looksSecret(name) || loadsCode(name)):
+		case c.Inherit == InheritAll && !slices.Contains(c.Allow, name) && (looksSecret(name) || steers(name)):
 		default:
 			env = append(env, v)
 		}
@@ -201,15 +202,35 @@ func minimalNames() []string {
 	return []string{"PATH", "HOME", "LANG", "TMPDIR"}
 }
 
-// loaders are variables through which somebody else's code gets into a program
-// that was not asked to run it.
-var loaders = []string{
-	"BASH_ENV", "ENV", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT",
-	"PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "RUBYLIB", "RUBYOPT",
+// steering are variables by which somebody else says what a program does that was not
+// asked to listen to them: whose code it loads, whose settings it reads, through whom it
+// connects and whom it believes, and how the runtimes of languages behave. Of those that
+// end in _ all with that beginning count. No list is complete: what only one program
+// reads is not here.
+var steering = []string{
+	"BASH_ENV", "BASH_FUNC_", "BASHOPTS", "CDPATH", "ENV", "FPATH", "INPUTRC", "PROMPT_COMMAND", "PS4", "SHELL", "SHELLOPTS", "ZDOTDIR",
+	"DYLD_", "GCONV_PATH", "GLIBC_TUNABLES", "LD_", "LOCPATH", "MALLOC_",
+	"GIT_", "BROWSER", "EDITOR", "LESSCLOSE", "LESSOPEN", "PAGER", "SSH_ASKPASS", "VISUAL",
+	"CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LUA_",
+	"NODE_EXTRA_CA_CERTS", "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "NODE_TLS_REJECT_UNAUTHORIZED",
+	"PERL5DB", "PERL5LIB", "PERL5OPT", "PERLLIB", "RUBYLIB", "RUBYOPT",
+	"PYTHONBREAKPOINT", "PYTHONEXECUTABLE", "PYTHONHOME", "PYTHONINSPECT", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONWARNINGS",
+	"GOCOVERDIR", "GODEBUG", "GOENV", "GOFLAGS", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOROOT", "GOTOOLCHAIN", "GOTRACEBACK",
+	"XDG_CACHE_HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_DIRS", "XDG_DATA_HOME", "XDG_STATE_HOME",
+	"ALL_PROXY", "FTP_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+	"CURL_CA_BUNDLE", "CURL_HOME", "NETRC", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE", "WGETRC",
 }
 
-func loadsCode(name string) bool {
-	return slices.Contains(loaders, name) || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "BASH_FUNC_")
+// steers reports whether a variable is one of those. Who wrote a commit is a name and no
+// more.
+func steers(name string) bool {
+	name = strings.ToUpper(name) // http_proxy
+	if strings.HasPrefix(name, "GIT_AUTHOR_") || strings.HasPrefix(name, "GIT_COMMITTER_") {
+		return false
+	}
+	return slices.ContainsFunc(steering, func(s string) bool {
+		return name == s || strings.HasSuffix(s, "_") && strings.HasPrefix(name, s)
+	})
 }
 
 var (

@@ -40,13 +40,17 @@ func TestInherited(t *testing.T) {
 	t.Parallel()
 	own := []string{
 		"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "PWD=/old", "OLDPWD=/older", "EMPTY=", "A=b=c", "DB_PASSWORD=x", "ENV=/e",
+		"SHELL=/s", "http_proxy=p", "XDG_CONFIG_HOME=/x", "GIT_SSH_COMMAND=evil", "GIT_AUTHOR_NAME=me", "GOMEMLIMIT=x", "SSL_CERT_FILE=/x",
 		"LD_PRELOAD=/p", "DYLD_INSERT_LIBRARIES=/p", "BASH_FUNC_ls%%=() { evil; }", "GRAPNEL_DEPTH=1", "GRAPNELDEBUG=x", "=C:=C:\\", "novalue",
 	}
 	tests := map[string]struct {
 		c    Command
 		want []string
 	}{
-		"all":     {Command{}, []string{"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "OLDPWD=/older", "EMPTY=", "A=b=c", "GRAPNELDEBUG=x"}},
+		"all": {Command{}, []string{"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "OLDPWD=/older", "EMPTY=", "A=b=c", "GIT_AUTHOR_NAME=me", "GRAPNELDEBUG=x"}},
+		"allowed": {Command{Allow: []string{"http_proxy", "SHELL"}}, []string{
+			"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t", "OLDPWD=/older", "EMPTY=", "A=b=c", "SHELL=/s", "http_proxy=p", "GIT_AUTHOR_NAME=me", "GRAPNELDEBUG=x",
+		}},
 		"minimal": {Command{Inherit: InheritMinimal, Allow: []string{"DB_PASSWORD"}}, []string{"PATH=/bin", "HOME=/h", "LANG=C", "LC_TIME=de", "TMPDIR=/t"}},
 	}
 	for name, tt := range tests {
@@ -56,6 +60,25 @@ func TestInherited(t *testing.T) {
 				t.Errorf("inherited (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What a project can set for an agent's hooks, and what must not come through.
+func TestSteers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "NODE_OPTIONS", "GODEBUG", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GOTRACEBACK", "GOFLAGS",
+		"SHELL", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "no_proxy", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+		"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_DIR", "PYTHONWARNINGS", "LUA_INIT_5_4", "PAGER", "DYLD_INSERT_LIBRARIES",
+	} {
+		if !steers(name) {
+			t.Errorf("steers(%q) = false", name)
+		}
+	}
+	for _, name := range []string{"PATH", "HOME", "LANG", "TERM", "USER", "TMPDIR", "NODE_ENV", "PYTHONUTF8", "GOPATH", "GOOS", "GITHUB_ACTIONS", "CI", "XDG_RUNTIME_DIR", "DISPLAY", "ENVIRONMENT", "LDAP", "GIT_AUTHOR_EMAIL"} {
+		if steers(name) {
+			t.Errorf("steers(%q) = true", name)
+		}
 	}
 }
 

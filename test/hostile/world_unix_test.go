@@ -129,8 +129,9 @@ func TestReaderIsGone(t *testing.T) {
 	w.kept(t, blocks)
 }
 
-// While standard input stays open there is nothing to judge, and no answer. Whoever
-// started the hook ends it: by the end of the input, or by force.
+// While standard input stays open there is nothing to judge. Whoever started the hook
+// ends it, by the end of the input, or by force, and else it answers as when it cannot
+// read.
 func TestStdinStaysOpen(t *testing.T) {
 	t.Parallel()
 	text := claude.write(claude.call(rm))
@@ -142,6 +143,8 @@ func TestStdinStaysOpen(t *testing.T) {
 			}
 			return true
 		},
+		// An agent that never does must not wait until it gives up on its guards.
+		"never closed": func(*testing.T, *exec.Cmd, io.WriteCloser) bool { return true },
 		"ended": func(t *testing.T, cmd *exec.Cmd, _ io.WriteCloser) bool {
 			t.Helper()
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

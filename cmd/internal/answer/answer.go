@@ -13,11 +13,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
 	"github.com/grapnel-dev/grapnel/spool"
@@ -159,7 +161,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	if inv.serve {
 		return serve(inv, named, stdin, stdout, stderr)
 	}
-	input := readInput(stdin)
+	input := readInput(inTime(stdin))
 	input.Event = inv.event
 
 	place, err := Locate(inv.root, inv.id)
@@ -338,6 +340,7 @@ func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, pol
 // are not left out, since a project can set the variable that counts.
 func runner(place Place) func(policy.Command) grapnel.Hook {
 	depth := process.Depth()
+	homeDir := sync.OnceValues(home.Dir)
 	return func(c policy.Command) grapnel.Hook {
 		if depth >= maxDepth {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -345,8 +348,11 @@ func runner(place Place) func(policy.Command) grapnel.Hook {
 			})
 		}
 		var env []string
-		if place.Path != "" {
-			env = []string{"PATH=" + place.Path} // not what an agent's project settings say
+		if place.Path != "" { // installed: not what an agent's project settings say
+			env = []string{"PATH=" + place.Path}
+			if dir, err := homeDir(); err == nil {
+				env = append(env, "HOME="+dir)
+			}
 		}
 		cmd := &process.Command{
 			// What was pinned is what its words name there; a worker lives where its policy does.
