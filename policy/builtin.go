@@ -114,6 +114,9 @@ type lineWriter struct{ grapnel.Hook }
 // WritesLine reports whether all that an observing hook does is to write a line to a
 // file, so that it takes less time than to put it off.
 func WritesLine(h grapnel.Hook) bool {
+	if r, is := h.(*redacted); is {
+		h = r.Hook
+	}
 	_, ok := h.(lineWriter)
 	return ok
 }

@@ -116,6 +116,8 @@ func Load(req Request) Set {
 	req.seen = map[string]bool{}
 	set.Specs = req.always()
 	var ignored []string
+	var redact []*Redact
+	foreign := map[string]bool{} // sources that other systems' files are
 	for _, file := range strongestFirst(req.Files) {
 		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
 			if isThere(file.Path) {
@@ -140,12 +142,18 @@ func Load(req Request) Set {
 			continue
 		}
 		req.ruling.hear(file, got.policy)
+		if got.policy.Redact != nil {
+			redact = append(redact, got.policy.Redact)
+		}
 		set.Networks = append(set.Networks, got.policy.networks()...)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {
 				file.Must = false
 			}
 			specs, rows := req.loadForeign(file, got.policy, got.trust)
+			for i := range specs {
+				foreign[specs[i].Source.Name] = true
+			}
 			set.Specs, set.Files = append(set.Specs, specs...), append(set.Files, rows...)
 		}
 	}
@@ -159,6 +167,7 @@ func Load(req Request) Set {
 		spec.On = []grapnel.Kind{grapnel.SessionStart}
 		set.Specs = append(set.Specs, spec)
 	}
+	newRedactor(redact).guard(set.Specs, func(s *grapnel.Spec) bool { return lowTrust(s) || foreign[s.Source.Name] })
 	set.Specs = together(set.Specs, req.Counter)
 	return set
 }

@@ -27,6 +27,9 @@ func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.H
 		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
 	}
 	specs, err := p.build(source, &factCache{}, newCommand)
+	if p.Redact != nil {
+		newRedactor([]*Redact{p.Redact}).guard(specs, lowTrust)
+	}
 	return together(specs, nil), err
 }
 

@@ -166,7 +166,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
 
 // plainPack refuses in a pack what would make using it more than adding rules.
 func (p *fileParser) plainPack(policy *yaml.Node) {
-	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "grants", "trust", "use_only_managed"} {
+	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "redact", "records", "grants", "trust", "use_only_managed"} {
 		if n := policy.Get(key); n != nil {
 			p.fail(n, "write it into the file that uses the pack", "a pack has no `%s`", key)
 		}

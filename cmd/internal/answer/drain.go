@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,15 +21,25 @@ type late struct{ spool *spool.Spool }
 // once more there, where how a hook ended is kept.
 func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var waiting []grapnel.Spec
+	var failed error
 	for i := range hooks {
 		if policy.WritesLine(hooks[i].Hook) {
 			if _, err := hooks[i].Hook.Handle(ctx, ev); err == nil {
 				continue
 			}
 		}
-		waiting = append(waiting, hooks[i])
+		// What is written down is what the hook may see: it is found anew later, by itself.
+		shown, err := policy.Shown(hooks[i].Hook, ev)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", hooks[i].FullName(), err))
+		case shown != ev:
+			failed = errors.Join(failed, l.spool.Run(ctx, shown, hooks[i:i+1]))
+		default:
+			waiting = append(waiting, hooks[i])
+		}
 	}
-	return l.spool.Run(ctx, ev, waiting)
+	return errors.Join(failed, l.spool.Run(ctx, ev, waiting))
 }
 
 // startDrain starts this program once more, detached, to run the observing hooks

@@ -1,0 +1,582 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Redact is a `redact:`: what hooks that are trusted less neither read nor replace.
+type Redact struct {
+	Fields   []string      `json:"fields,omitempty"`   // places in tool.input: JSON pointers, in which * stands for any member or element
+	Patterns []Replacement `json:"patterns,omitempty"` // in any text; With is empty
+}
+
+// Redacted is what such hooks see in the place of a secret.
+const Redacted = "[REDACTED]"
+
+// leastSecret is how long a secret from a place is at least to be looked for everywhere
+// else too: what is shorter stands in many texts that have nothing to do with it.
+const leastSecret = 6
+
+// redactDeep is how deep values may lie in each other. What is deeper cannot be redacted.
+const redactDeep = 128
+
+// A redactor is what all policies in force want redacted.
+type redactor struct {
+	places   [][]string
+	patterns []*lazyRegexp
+}
+
+// newRedactor is nil where there is nothing to redact.
+func newRedactor(all []*Redact) *redactor {
+	r := &redactor{}
+	for _, one := range all {
+		for _, pointer := range one.Fields {
+			r.places = append(r.places, pointerPath(pointer))
+		}
+		for _, p := range one.Patterns {
+			r.patterns = append(r.patterns, &lazyRegexp{source: p.Pattern, literal: p.Literal})
+		}
+	}
+	if len(r.places)+len(r.patterns) == 0 {
+		return nil
+	}
+	return r
+}
+
+// pointerPath splits a JSON pointer. Names are compared without case, as decoders do.
+func pointerPath(pointer string) []string {
+	path := strings.Split(pointer, "/")[1:]
+	for i := range path {
+		path[i] = foldName(strings.NewReplacer("~1", "/", "~0", "~").Replace(path[i]))
+	}
+	return path
+}
+
+// foldName is the same for names that only differ in case.
+func foldName(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
+// guard keeps what is redacted from hooks. Rules are not among them: they run in Grapnel,
+// and change nothing.
+func (r *redactor) guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
+	if r == nil {
+		return
+	}
+	for i := range specs {
+		s := &specs[i]
+		if s.Phase == grapnel.PhaseRule || s.Hook == nil || isMarker(s.Hook) || !low(s) {
+			continue
+		}
+		s.Hook = &redacted{Hook: s.Hook, redactor: r}
+	}
+}
+
+func isMarker(h grapnel.Hook) bool {
+	_, is := h.(*marker)
+	return is
+}
+
+// lowTrust reports whether a hook comes with the work an agent is given.
+func lowTrust(s *grapnel.Spec) bool {
+	return s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin
+}
+
+// redacted is a hook that is trusted less.
+type redacted struct {
+	grapnel.Hook
+	*redactor
+}
+
+// Handle shows the hook a redacted event, and puts the originals back into what it makes
+// of it. An event that cannot be redacted is not shown.
+func (h *redacted) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	shown, err := h.event(ev)
+	if err != nil {
+		return grapnel.Outcome{}, err
+	}
+	out, err := h.Hook.Handle(ctx, shown)
+	if shown == ev {
+		return out, err
+	}
+	wrong := h.restore(ctx, ev, shown, &out)
+	return out, errors.Join(err, wrong)
+}
+
+// Grace is that of the hook.
+func (h *redacted) Grace() time.Duration {
+	if g, ok := h.Hook.(grapnel.Graceful); ok {
+		return g.Grace()
+	}
+	return 0
+}
+
+// Check is that of the hook.
+func (h *redacted) Check() error {
+	if c, ok := h.Hook.(grapnel.Checker); ok {
+		return c.Check()
+	}
+	return nil
+}
+
+// Shown returns the event as a hook may see it: ev itself where nothing is kept from the
+// hook. Who writes an event down, to give it to the hook later, writes down this one.
+func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
+	if r, ok := h.(*redacted); ok {
+		return r.event(ev)
+	}
+	return ev, nil
+}
+
+// event is the event without secrets, or ev itself where there are none.
+func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("not shown to it, since it cannot be redacted: %w", err)
+		}
+	}()
+	data := encode(ev)
+	if data == nil {
+		return nil, errors.New("the event is not valid JSON")
+	}
+	s := r.scrubber(ev)
+	data, err = s.walk(data, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+		if input, ok := inputPath(path); ok && r.place(input) {
+			return s.whole(path, raw), true, nil
+		}
+		return s.leaf(path, raw)
+	})
+	if err != nil || len(s.spots) == 0 {
+		return ev, err
+	}
+	shown = &grapnel.Event{}
+	if err := json.Unmarshal(data, shown); err != nil {
+		return nil, err
+	}
+	// What the engine goes by is no text.
+	shown.Kind, shown.Contract, shown.Can, shown.Budget = ev.Kind, ev.Contract, ev.Can, ev.Budget
+	if s.wholes > 0 {
+		shown.Native = nil // where a short secret stands in there, nobody knows
+	}
+	if ev.Tool != nil {
+		rederive(shown.Tool, ev.Tool)
+	}
+	for i := range ev.Calls {
+		rederive(&shown.Calls[i], &ev.Calls[i])
+	}
+	return shown, nil
+}
+
+// rederive reads what a tool does from its redacted input.
+func rederive(shown, was *grapnel.Tool) {
+	if shown.Facts = was.Facts; len(was.Facts) > 0 {
+		shown.Derive()
+	}
+}
+
+// inputPath is the way from the input of a call to a place, in an event.
+func inputPath(path []string) ([]string, bool) {
+	for _, to := range [][]string{{"tool", "input"}, {"calls", "*", "input"}, {"verdict", "changes", "tool.input"}} {
+		if len(path) > len(to) && fitsPath(to, path[:len(to)]) {
+			return path[len(to):], true
+		}
+	}
+	return nil, false
+}
+
+// fitsPath compares a path with one in which * stands for anything. Both are folded.
+func fitsPath(pattern, path []string) bool {
+	return slices.EqualFunc(pattern, path, func(p, name string) bool { return p == "*" || p == name || p == foldName(name) })
+}
+
+func (r *redactor) place(path []string) bool {
+	return slices.ContainsFunc(r.places, func(p []string) bool { return fitsPath(p, path) })
+}
+
+// A spot is where something was redacted.
+type spot struct {
+	path  string
+	was   json.RawMessage // all of it
+	now   json.RawMessage
+	parts []string // of a text: what stands where it says Redacted; nil = all of it was redacted
+}
+
+// A scrubber redacts one event.
+type scrubber struct {
+	*redactor
+	values []string // secrets by themselves, the longest first
+	spots  []spot
+	wholes int
+}
+
+// scrubber looks for the secrets of an event's calls.
+func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
+	s := &scrubber{redactor: r}
+	calls := ev.Calls
+	if ev.Tool != nil {
+		calls = append(slices.Clone(calls), *ev.Tool)
+	}
+	for i := range calls {
+		if len(r.places) > 0 && len(calls[i].Input) > 0 {
+			_, _ = s.walk(calls[i].Input, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+				if r.place(path) {
+					s.remember(raw)
+					return raw, true, nil
+				}
+				return raw, false, nil
+			})
+		}
+	}
+	slices.Sort(s.values)
+	s.values = slices.Compact(s.values)
+	slices.SortStableFunc(s.values, func(a, b string) int { return len(b) - len(a) })
+	return s
+}
+
+// remember keeps the texts of a secret, as they are and as JSON in a text has them.
+func (s *scrubber) remember(raw json.RawMessage) {
+	add := func(text string) {
+		if len(strings.TrimSpace(text)) < leastSecret {
+			return
+		}
+		s.values = append(s.values, text)
+		if quoted := string(appendQuoted(nil, text)); len(quoted) > len(text)+2 {
+			s.values = append(s.values, quoted[1:len(quoted)-1])
+		}
+	}
+	_, _ = s.walk(raw, nil, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+		var text string
+		switch {
+		case json.Unmarshal(raw, &text) == nil:
+			add(text)
+		case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+			add(string(raw))
+		}
+		return raw, false, nil
+	})
+}
+
+// whole redacts a place.
+func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
+	now := json.RawMessage(appendQuoted(nil, Redacted))
+	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: now})
+	s.wholes++
+	return now
+}
+
+// leaf redacts what stands in a text.
+func (s *scrubber) leaf(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	var text string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		return raw, false, nil
+	}
+	now, parts := s.text(text)
+	if parts == nil {
+		return raw, false, nil
+	}
+	value := json.RawMessage(appendQuoted(nil, now))
+	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: value, parts: parts})
+	return value, true, nil
+}
+
+// text redacts a text, and says what stood in each place that now says Redacted.
+func (s *scrubber) text(text string) (now string, parts []string) {
+	type span struct{ begin, end int }
+	var spans []*span // pointers, since sorting each other type takes 10 KB of code
+	for _, value := range s.values {
+		for from := 0; ; {
+			at := strings.Index(text[from:], value)
+			if at < 0 {
+				break
+			}
+			from += at + len(value)
+			spans = append(spans, &span{from - len(value), from})
+		}
+	}
+	for _, p := range s.patterns {
+		if p.near(text) {
+			for _, at := range p.get().FindAllStringIndex(text, -1) {
+				spans = append(spans, &span{at[0], at[1]})
+			}
+		}
+	}
+	if len(spans) == 0 {
+		return text, nil
+	}
+	for from := 0; ; { // what says so already stays what it is
+		at := strings.Index(text[from:], Redacted)
+		if at < 0 {
+			break
+		}
+		from += at + len(Redacted)
+		spans = append(spans, &span{from - len(Redacted), from})
+	}
+	slices.SortStableFunc(spans, func(a, b *span) int { return a.begin - b.begin })
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(spans); {
+		begin, end := spans[i].begin, spans[i].end
+		for i++; i < len(spans) && spans[i].begin < end; i++ {
+			end = max(end, spans[i].end)
+		}
+		b.WriteString(text[done:begin] + Redacted)
+		parts = append(parts, text[begin:end])
+		done = end
+	}
+	b.WriteString(text[done:])
+	return b.String(), parts
+}
+
+// restore puts the originals back into what a hook makes of a redacted event. A change of
+// what was redacted is dropped, and the error.
+func (r *redactor) restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
+	var touched []grapnel.Field
+	for field := range out.Set {
+		touched = append(touched, storedIn(field))
+	}
+	for field := range out.Patch {
+		touched = append(touched, storedIn(field))
+	}
+	slices.Sort(touched)
+	var errs []error
+	for _, field := range slices.Compact(touched) {
+		was, _ := ev.Get(field)
+		s := r.scrubber(ev)
+		if _, err := s.field(field, was); err != nil {
+			out.Set, out.Patch = nil, nil
+			return err
+		}
+		if len(s.spots) == 0 {
+			continue
+		}
+		var mine grapnel.Outcome
+		mine.Set, out.Set = split(out.Set, field)
+		mine.Patch, out.Patch = split(out.Patch, field)
+		made, err := changed(ctx, shown, mine)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		now, ok := made.Get(field)
+		if !ok {
+			continue
+		}
+		before, _ := shown.Get(field)
+		if bytes.Equal(now, before) {
+			continue
+		}
+		back, kept, err := s.back(field, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: a change of what is redacted in %s: %w", grapnel.ErrIllegal, field, err))
+		}
+		if kept && !bytes.Equal(back, was) {
+			if out.Set == nil {
+				out.Set = map[grapnel.Field]json.RawMessage{}
+			}
+			out.Set[field] = back
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// storedIn is the field that a change is kept in.
+func storedIn(f grapnel.Field) grapnel.Field {
+	if slices.Contains(views, f) {
+		return grapnel.FieldInput
+	}
+	return f
+}
+
+// split takes the changes of a field, views of it included, out of others.
+func split(all map[grapnel.Field]json.RawMessage, field grapnel.Field) (mine, others map[grapnel.Field]json.RawMessage) {
+	mine, others = map[grapnel.Field]json.RawMessage{}, map[grapnel.Field]json.RawMessage{}
+	for f, value := range all {
+		if storedIn(f) == field {
+			mine[f] = value
+		} else {
+			others[f] = value
+		}
+	}
+	return mine, others
+}
+
+// changed is an event with the changes of a hook. The engine makes them, as it would.
+func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grapnel.Event, error) {
+	alone := *ev
+	alone.Can, alone.Verdict = nil, nil
+	var wrong string
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: "changes", Phase: grapnel.PhaseRewrite, OnError: grapnel.OnErrorOpen,
+		Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }),
+	}}, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { wrong = rec.Hooks[0].Error })}})
+	if err != nil {
+		return ev, err
+	}
+	v := engine.Fire(ctx, &alone)
+	if wrong != "" {
+		err = errors.New(wrong)
+	}
+	return v.Event, err
+}
+
+// field redacts one field, to know its spots.
+func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	return s.walk(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+		if field == grapnel.FieldInput && s.place(path) {
+			return s.whole(path, raw), true, nil
+		}
+		return s.leaf(path, raw)
+	})
+}
+
+// back puts the originals back into a field. Where a place is gone, or there is one more of
+// it, what was meant cannot be told, and no change is left.
+func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
+	left := slices.Clone(s.spots)
+	gone := errors.New("a place is not what it was any more")
+	was, wrong := s.walk(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+		key := pathKey(path)
+		i := slices.IndexFunc(left, func(sp spot) bool { return sp.path == key })
+		if i < 0 {
+			if field == grapnel.FieldInput && s.place(path) {
+				return nil, false, gone
+			}
+			return raw, false, nil
+		}
+		sp := left[i]
+		left = slices.Delete(left, i, i+1)
+		var text string
+		switch {
+		case sameJSON(raw, sp.now):
+			return sp.was, true, nil
+		case sp.parts != nil && json.Unmarshal(raw, &text) == nil && strings.Count(text, Redacted) == len(sp.parts):
+			between := strings.Split(text, Redacted)
+			text = between[0]
+			for i, part := range sp.parts {
+				text += part + between[i+1]
+			}
+			return appendQuoted(nil, text), true, nil
+		}
+		err = fmt.Errorf("%s", "/"+strings.Join(path, "/"))
+		return sp.was, true, nil
+	})
+	if wrong == nil && len(left) > 0 {
+		wrong = gone
+	}
+	if wrong != nil {
+		return nil, false, wrong
+	}
+	return was, true, err
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y string
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+}
+
+func pathKey(path []string) string {
+	folded := make([]string, len(path))
+	for i := range path {
+		folded[i] = foldName(path[i])
+	}
+	return strings.Join(folded, "\x00")
+}
+
+// walk shows visit each value of a JSON text, from the outside in, and puts what it returns
+// in its place; true means that nothing inside is looked at. What did not change keeps its
+// order and its numbers.
+func (s *scrubber) walk(raw json.RawMessage, path []string, visit func([]string, json.RawMessage) (json.RawMessage, bool, error)) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(path) > redactDeep {
+		return nil, fmt.Errorf("it is nested deeper than %d", redactDeep)
+	}
+	now, done, err := visit(path, raw)
+	if err != nil || done || len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return now, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	out := append(make([]byte, 0, len(raw)), raw[0])
+	for i := 0; dec.More(); i++ {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name := strconv.Itoa(i)
+		if raw[0] == '{' {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			name, _ = key.(string)
+			out = append(appendQuoted(out, name), ':')
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		value, err := s.walk(value, append(path[:len(path):len(path)], name), visit)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, value...)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	return append(out, raw[0]+2), nil // the closing bracket follows two later in ASCII
+}
+
+// redact reads a `redact:`.
+func (p *fileParser) redact(n *yaml.Node) *Redact {
+	r := &Redact{}
+	p.keys(n, "redact", map[string]func(*yaml.Node){
+		"fields":   func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) },
+		"patterns": func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) },
+	})
+	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
+		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")
+	}
+	return r
+}
+
+// pointer refuses what is no place in an input.
+func (p *fileParser) pointer(n *yaml.Node) {
+	if !strings.HasPrefix(n.Text, "/") || len(n.Text) < 2 || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(n.Text), "~") {
+		p.fail(n, "write it as /name/inner, with * for any member", "%q is no JSON pointer to a place", n.Text)
+	}
+}
+
+// secretPatterns reads patterns of what has to go.
+func (p *fileParser) secretPatterns(n *yaml.Node) []Replacement {
+	var out []Replacement
+	p.each(n, func(n *yaml.Node) {
+		re := p.regexp(n, n.Text)
+		if re != nil && re.MatchString("") {
+			p.fail(n, "", "pattern %q matches the empty text", n.Text)
+		}
+		out = append(out, Replacement{Pattern: n.Text, Literal: requiredLiteral(n.Text)})
+	})
+	return out
+}
