@@ -99,7 +99,8 @@ type Set struct {
 	Strict   bool     // a file says so: an event whose Record cannot be kept is not let through
 	Networks []string // that outbound requests may reach although the guard forbids them
 
-	OnlyManaged string // what the person is told where a managed policy lets no other count; empty = none does
+	OnlyManaged string  // what the person is told where a managed policy lets no other count; empty = none does
+	Records     Keeping // what is kept of firings
 }
 
 // Load reads the files and never fails. The last valid content of a file that is
@@ -139,9 +140,13 @@ func Load(req Request) Set {
 			set.Specs = append(set.Specs, loaded.notice(sourceOf(file)))
 		}
 		if got.policy == nil {
+			if loaded.State == Broken && !file.Trust {
+				set.Records.unknown = true
+			}
 			continue
 		}
 		req.ruling.hear(file, got.policy)
+		set.Records.add(got.policy.Records, file.Scope)
 		if got.policy.Redact != nil {
 			redact = append(redact, got.policy.Redact)
 		}

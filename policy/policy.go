@@ -29,6 +29,7 @@ type Policy struct {
 	Strict   bool       `json:"strict,omitempty"` // programs fail closed unless they say otherwise
 	Hooks    []Hook     `json:"hooks,omitempty"`
 	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
+	Records  *Records   `json:"records,omitempty"`  // what is kept of firings
 	Redact   *Redact    `json:"redact,omitempty"`   // what hooks that are trusted less do not see
 	Networks []Word     `json:"networks,omitempty"` // addresses, as 10.0.0.0/8, that outbound requests may reach although they are forbidden
 	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only a user and root say that

@@ -158,7 +158,7 @@ func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 		return nil, errors.New("the event is not valid JSON")
 	}
 	s := r.scrubber(ev)
-	data, err = s.walk(data, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	data, err = walkJSON(data, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if input, ok := inputPath(path); ok && r.place(input) {
 			return s.whole(path, raw), true, nil
 		}
@@ -202,9 +202,14 @@ func inputPath(path []string) ([]string, bool) {
 	return nil, false
 }
 
-// fitsPath compares a path with one in which * stands for anything. Both are folded.
+// fitsPath compares a path with one in which * stands for anything.
 func fitsPath(pattern, path []string) bool {
-	return slices.EqualFunc(pattern, path, func(p, name string) bool { return p == "*" || p == name || p == foldName(name) })
+	return slices.EqualFunc(pattern, path, func(p, name string) bool { return p == "*" || foldName(p) == foldName(name) })
+}
+
+// meets reports whether two patterns of paths have a path in common.
+func meets(a, b []string) bool {
+	return slices.EqualFunc(a, b, func(x, y string) bool { return x == "*" || y == "*" || foldName(x) == foldName(y) })
 }
 
 func (r *redactor) place(path []string) bool {
@@ -236,7 +241,7 @@ func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
 	}
 	for i := range calls {
 		if len(r.places) > 0 && len(calls[i].Input) > 0 {
-			_, _ = s.walk(calls[i].Input, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+			_, _ = walkJSON(calls[i].Input, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
 				if r.place(path) {
 					s.remember(raw)
 					return raw, true, nil
@@ -262,7 +267,7 @@ func (s *scrubber) remember(raw json.RawMessage) {
 			s.values = append(s.values, quoted[1:len(quoted)-1])
 		}
 	}
-	_, _ = s.walk(raw, nil, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	_, _ = walkJSON(raw, nil, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		var text string
 		switch {
 		case json.Unmarshal(raw, &text) == nil:
@@ -441,7 +446,7 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	return s.walk(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	return walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if field == grapnel.FieldInput && s.place(path) {
 			return s.whole(path, raw), true, nil
 		}
@@ -454,7 +459,7 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
 	left := slices.Clone(s.spots)
 	gone := errors.New("a place is not what it was any more")
-	was, wrong := s.walk(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	was, wrong := walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		key := pathKey(path)
 		i := slices.IndexFunc(left, func(sp spot) bool { return sp.path == key })
 		if i < 0 {
@@ -502,10 +507,10 @@ func pathKey(path []string) string {
 	return strings.Join(folded, "\x00")
 }
 
-// walk shows visit each value of a JSON text, from the outside in, and puts what it returns
-// in its place; true means that nothing inside is looked at. What did not change keeps its
-// order and its numbers.
-func (s *scrubber) walk(raw json.RawMessage, path []string, visit func([]string, json.RawMessage) (json.RawMessage, bool, error)) (json.RawMessage, error) {
+// walkJSON shows visit each value of a JSON text, from the outside in, and puts what it
+// returns in its place; true means that nothing inside is looked at, and nil with it that
+// the value goes. What did not change keeps its order and its numbers.
+func walkJSON(raw json.RawMessage, path []string, visit func([]string, json.RawMessage) (json.RawMessage, bool, error)) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(path) > redactDeep {
 		return nil, fmt.Errorf("it is nested deeper than %d", redactDeep)
@@ -520,9 +525,6 @@ func (s *scrubber) walk(raw json.RawMessage, path []string, visit func([]string,
 	}
 	out := append(make([]byte, 0, len(raw)), raw[0])
 	for i := 0; dec.More(); i++ {
-		if i > 0 {
-			out = append(out, ',')
-		}
 		name := strconv.Itoa(i)
 		if raw[0] == '{' {
 			key, err := dec.Token()
@@ -530,15 +532,23 @@ func (s *scrubber) walk(raw json.RawMessage, path []string, visit func([]string,
 				return nil, err
 			}
 			name, _ = key.(string)
-			out = append(appendQuoted(out, name), ':')
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		value, err := s.walk(value, append(path[:len(path):len(path)], name), visit)
+		value, err := walkJSON(value, append(path[:len(path):len(path)], name), visit)
 		if err != nil {
 			return nil, err
+		}
+		if value == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		if raw[0] == '{' {
+			out = append(appendQuoted(out, name), ':')
 		}
 		out = append(out, value...)
 	}

@@ -109,7 +109,7 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 // knows no patterns, no expressions, and not what an event permits.
 var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
-	"after too long ago", "after the same of no call", "after, by two", "redact of all texts", "redact of no pattern", "pack that redacts",
+	"after too long ago", "after the same of no call", "after, by two", "redact of all texts", "redact of no pattern", "pack that redacts", "records without a decision", "records without hooks", "records of no pattern", "pack with records",
 	"unknown agent", "bad glob", "bad path pattern", "bad regexp", "bad command", "advice that is no command", "advice without a decision", "bad when", "when no bool", "when unknown name", "when unknown member", "when nested loops",
 	"sum no number", "sum unknown name", "limit too long", "limit too short", "limit a notice", "limit a stop", "limit asks too late",
 	"text no text", "number for text", "no mode", "no answer", "no call", "no list of tools", "no flag", "input no object",
@@ -154,7 +154,8 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		"http": "http", "breaker": "breaker",
 		"sandbox": "sandbox",
 		"grants":  "grant", "trust": "vouch",
-		"redact": "redact",
+		"redact":  "redact",
+		"records": "records",
 	}
 	known := parserKeys(t)
 	for what, keys := range known {

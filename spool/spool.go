@@ -77,8 +77,19 @@ type Options struct {
 	MaxSize   int64         // bytes after which records.jsonl is put aside; 0 = 16 MiB
 	KeepFiles int           // files put aside that are kept; 0 = 8
 	MaxAge    time.Duration // files with nothing younger are removed when the next is put aside; 0 = 30 days
+	Edit      Edit          // changes what is kept; nil = nothing does
 	Sync      bool          // every line reaches the disk before it counts as written
 }
+
+// An Edit changes JSON before it is masked, cut and kept: that of a Record without its
+// event, or that of an event. The event is in words that are the same for every agent; the
+// agent's own payload is not kept where there is an Edit. On an error nothing is kept of an
+// event, and of a Record only what no text of a hook is in.
+type Edit func(raw []byte, event bool) ([]byte, error)
+
+// Keep says what is kept from now on, where that is only known after the Spool was made. It
+// must not be called while anything is kept.
+func (s *Spool) Keep(records Mode, edit Edit) { s.opts.Records, s.opts.Edit = records, edit }
 
 // maxLine is the size of the longest line. What is longer goes to a side file.
 const maxLine = 64 << 10
@@ -199,13 +210,24 @@ func (s *Spool) keep(e Entry) error {
 	if err != nil {
 		return err
 	}
+	var partly error
+	if s.opts.Edit != nil {
+		edited, err := s.opts.Edit(meta, false)
+		if err != nil {
+			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
+			if edited, err = bare(e).meta(); err != nil {
+				return err
+			}
+		}
+		meta = edited
+	}
 	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full}.reduce(meta)
 
-	var partly error
 	var input []byte
 	if ev != nil {
-		if input, partly = s.input(ev); partly != nil {
-			partly = fmt.Errorf("the event is not kept with it: %w", partly)
+		var err error
+		if input, err = s.input(ev); err != nil {
+			input, partly = nil, fmt.Errorf("the event is not kept with it: %w", err)
 		}
 	}
 	line := join(meta, "input", input)
@@ -224,8 +246,38 @@ func (s *Spool) keep(e Entry) error {
 	return partly
 }
 
+// bare is an Entry without a text that a hook wrote, or an error.
+func bare(e Entry) *Entry {
+	hooks := make([]grapnel.HookRun, len(e.Hooks))
+	for i, run := range e.Hooks {
+		if run.Error != "" {
+			run.Error = "not kept"
+		}
+		hooks[i] = run
+	}
+	e.Hooks, e.Reasons, e.Halt, e.Lost, e.Conflicts, e.Error = hooks, nil, "", nil, nil, ""
+	return &e
+}
+
+// edited is an event as an Edit leaves it.
+func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
+	neutral := *ev
+	neutral.Native, neutral.Verdict = nil, nil
+	raw, err := encode(&neutral)
+	if err == nil {
+		raw, err = s.opts.Edit(raw, true)
+	}
+	if err != nil || len(raw) == 0 || s.opts.Records == Full {
+		return raw, err
+	}
+	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true}.reduce(raw), nil
+}
+
 // input is what the mode keeps of an event.
 func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
+	if s.opts.Edit != nil && s.opts.Records != Metadata {
+		return s.edited(ev)
+	}
 	switch s.opts.Records {
 	case Metadata:
 		return nil, nil

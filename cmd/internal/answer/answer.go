@@ -270,6 +270,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
+	keepRecords(sp, &set)
 	if said := once.verdict(&set); said != nil {
 		engine = said
 	}

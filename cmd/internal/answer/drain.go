@@ -42,6 +42,15 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return errors.Join(failed, l.spool.Run(ctx, ev, waiting))
 }
 
+// keepRecords tells the spool what the policies want kept.
+func keepRecords(sp *spool.Spool, set *policy.Set) {
+	var mode spool.Mode
+	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
+		mode = spool.Metadata
+	}
+	sp.Keep(mode, set.Records.Edit())
+}
+
 // startDrain starts this program once more, detached, to run the observing hooks
 // that the answer left behind. What cannot be started now waits for the next event.
 func startDrain(inv invocation) error {
@@ -78,6 +87,9 @@ func runPending(inv invocation) error {
 	if err != nil {
 		return err
 	}
+	// How a hook ended is a Record too. Of projects nobody knows here which they were.
+	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	keepRecords(sp, &set)
 	err = sp.Drain(context.Background(), func(ctx context.Context, p spool.Pending) error {
 		spec, err := findPending(place, p)
 		if err != nil {

@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// Records is a `records:`: what is kept of each firing.
+type Records struct {
+	Keep    string        `json:"keep,omitempty"` // of keepWords; empty = what others say
+	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into the line of a Record
+	Replace []Replacement `json:"replace,omitempty"`
+}
+
+// keepWords are what can be kept of an event, the most first.
+var keepWords = [...]string{"full", "masked", "metadata"}
+
+// Keeping is what all policies in force want kept. The zero Keeping is masked events.
+//
+// How much is kept a managed policy decides, else the user's. Those of a project and of a
+// command line can only want less, and nothing where a managed one decides. What is to be
+// dropped and replaced adds up: no policy brings back what another one takes out.
+type Keeping struct {
+	keep    string
+	managed bool
+	unknown bool // a policy cannot be read, and what it says of Records is not known
+	drop    [][]string
+	replace []*keptReplace
+}
+
+type keptReplace struct {
+	lazyRegexp
+	with string
+}
+
+func (k *Keeping) add(r *Records, scope grapnel.Scope) {
+	if r == nil {
+		return
+	}
+	switch {
+	case r.Keep == "" || k.managed && scope != grapnel.ScopeManaged:
+	case k.keep == "" && scope <= grapnel.ScopeUser:
+		k.keep, k.managed = r.Keep, scope == grapnel.ScopeManaged
+	default:
+		k.keep = lessOf(k.Mode(), r.Keep)
+	}
+	for _, what := range r.Drop {
+		k.drop = append(k.drop, dropPaths(what)...)
+	}
+	for _, part := range r.Replace {
+		k.replace = append(k.replace, &keptReplace{lazyRegexp{source: part.Pattern, literal: part.Literal}, part.With})
+	}
+}
+
+func lessOf(a, b string) string {
+	if slices.Index(keepWords[:], a) > slices.Index(keepWords[:], b) {
+		return a
+	}
+	return b
+}
+
+// Mode is how much is kept of an event: full, masked or metadata.
+func (k *Keeping) Mode() string {
+	switch {
+	case k.unknown:
+		return "metadata"
+	case k.keep == "":
+		return "masked"
+	}
+	return k.keep
+}
+
+// Edit returns what changes a Record, or the event of one, before it is kept: JSON that it
+// drops and replaces something in. nil means that nothing is.
+func (k *Keeping) Edit() func(raw []byte, event bool) ([]byte, error) {
+	if len(k.drop)+len(k.replace) == 0 {
+		return nil
+	}
+	return k.edit
+}
+
+func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
+	return walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+		if event {
+			path = append([]string{"input"}, path...)
+		}
+		if slices.ContainsFunc(k.drop, func(p []string) bool { return fitsPath(p, path) }) {
+			return nil, true, nil
+		}
+		if needed(path) {
+			return raw, len(path) > 0 && path[0] != "hooks" && path[0] != "input", nil
+		}
+		var text string
+		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+			return raw, false, nil
+		}
+		now := text
+		for _, r := range k.replace {
+			if r.near(now) {
+				now = r.get().ReplaceAllString(now, r.with)
+			}
+		}
+		if now == text {
+			return raw, true, nil
+		}
+		return appendQuoted(nil, now), true, nil
+	})
+}
+
+// neededOf are the members without which a line is no Record, with those of the event
+// behind "input". The text of a pattern in them would be that of a decision.
+var neededOf = [...]string{
+	"", "id", "time", "agent", "session", "event", "tool", "decision", "would", "changed", "ms", "late", "hooks", "hooks/*", "hooks/*/name", "hooks/*/source",
+	"hooks/*/line", "hooks/*/decision", "hooks/*/cause", "hooks/*/changed", "hooks/*/changed/*", "changed/*", "input", "input/kind", "input/agent", "input/agent/name",
+	"input/time", "input/facts", "input/contract", "input/can",
+}
+
+// needed reports whether a member is not to be dropped or replaced.
+func needed(path []string) bool {
+	return slices.ContainsFunc(neededOf[:], func(n string) bool {
+		if n == "" {
+			return len(path) == 0
+		}
+		return fitsPath(strings.Split(n, "/"), path)
+	})
+}
+
+// droppable lists the fields of events that can be dropped, and where they are in a Record.
+// What is read from a call's input goes with it.
+var droppable = [...]struct {
+	field grapnel.Field
+	at    string
+}{
+	{grapnel.FieldPrompt, "prompt/text"}, {grapnel.FieldSystem, "prompt/system"}, {grapnel.FieldRequest, "model/request"}, {grapnel.FieldResponse, "model/response"},
+	{grapnel.FieldInput, "tool/input tool/commands tool/paths tool/urls tool/content calls/*/input calls/*/commands calls/*/paths calls/*/urls calls/*/content"},
+	{grapnel.FieldOutput, "tool/output calls/*/output"}, {grapnel.FieldNext, "tool/next"}, {grapnel.FieldMessage, "message/raw"}, {grapnel.FieldText, "message/content"},
+	{grapnel.FieldSummary, "compact/summary"}, {grapnel.FieldAnswer, "elicitation/answer"},
+}
+
+// dropPaths are the places in a Record that a word of `drop` means.
+func dropPaths(word string) (paths [][]string) {
+	if strings.HasPrefix(word, "/") {
+		path := pointerPath(word)
+		paths = append(paths, path)
+		for _, input := range []string{"input/tool/input", "input/calls/*/input"} {
+			of := strings.Split(input, "/")
+			if len(path) >= len(of) && meets(of, path[:len(of)]) {
+				// What is read from the input may have been read from there.
+				for _, also := range []string{"commands", "paths", "urls", "content"} {
+					paths = append(paths, append(slices.Clone(path[:len(of)-1]), foldName(also)))
+				}
+			}
+		}
+		return paths
+	}
+	for _, d := range droppable {
+		if string(d.field) == word {
+			for at := range strings.FieldsSeq(d.at) {
+				paths = append(paths, strings.Split("input/"+at, "/"))
+			}
+		}
+	}
+	return paths
+}
+
+// records reads a `records:`.
+func (p *fileParser) records(n *yaml.Node) *Records {
+	r := &Records{}
+	if n.Kind != yaml.Map {
+		r.Keep = p.oneOf(n, keepWords[:]...)
+		return r
+	}
+	p.keys(n, "records", map[string]func(*yaml.Node){
+		"keep":    func(n *yaml.Node) { r.Keep = p.oneOf(n, keepWords[:]...) },
+		"drop":    func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) },
+		"replace": func(n *yaml.Node) { r.Replace = p.replacements(n) },
+	})
+	if len(n.Pairs) == 0 {
+		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records says nothing")
+	}
+	return r
+}
+
+// dropped refuses what no Record has, and what makes one.
+func (p *fileParser) dropped(n *yaml.Node) {
+	var fields []string
+	for _, d := range droppable {
+		fields = append(fields, string(d.field))
+	}
+	if !strings.HasPrefix(n.Text, "/") {
+		if !slices.Contains(fields, n.Text) {
+			hint := didYouMean(n.Text, fields)
+			if hint == "" {
+				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
+			}
+			p.fail(n, hint, "%q is no field that Records have", n.Text)
+		}
+		return
+	}
+	p.pointer(n)
+	if path := pointerPath(n.Text); slices.ContainsFunc(neededOf[1:], func(need string) bool { return need != "input" && meets(path, strings.Split(need, "/")) }) {
+		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record is none without %s", n.Text)
+	}
+}
