@@ -225,7 +225,7 @@ func (f *past) markOf(ev *grapnel.Event) mark {
 
 // moment is the kind of an event, one for those that are about the same moment.
 func moment(kind grapnel.Kind) grapnel.Kind {
-	switch kind { //nolint:exhaustive // the others are told once
+	switch kind {
 	case grapnel.PermissionBefore:
 		return grapnel.ToolBefore
 	case grapnel.ToolFailed:

@@ -16,9 +16,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"golang.org/x/tools/txtar"
 )
 
 // newAfter is a policy at work that goes by a clock of the test.
@@ -198,9 +199,13 @@ func TestAfterOnce(t *testing.T) {
 		ev   *grapnel.Event
 		want grapnel.Decision
 	}{
-		{did(grapnel.ToolBefore, "a", "1"), grapnel.None}, {prompt("a"), grapnel.None}, {did(grapnel.ToolBefore, "a", "1"), grapnel.None},
-		{did(grapnel.ToolBefore, "b", "2"), grapnel.None}, {prompt("b"), grapnel.None},
-		{did(grapnel.ToolBefore, "c", "3"), grapnel.Block}, {prompt("c"), grapnel.Block},
+		{did(grapnel.ToolBefore, "a", "1"), grapnel.None},
+		{prompt("a"), grapnel.None},
+		{did(grapnel.ToolBefore, "a", "1"), grapnel.None},
+		{did(grapnel.ToolBefore, "b", "2"), grapnel.None},
+		{prompt("b"), grapnel.None},
+		{did(grapnel.ToolBefore, "c", "3"), grapnel.Block},
+		{prompt("c"), grapnel.Block},
 	} {
 		if v := l.fire(tt.ev); v.Decision != tt.want {
 			t.Errorf("event %d: %v, want %v", i, v.Decision, tt.want)

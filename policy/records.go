@@ -87,7 +87,7 @@ func (k *Keeping) Edit() func(raw []byte, event bool) ([]byte, error) {
 func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 	return walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if event {
-			path = append([]string{"input"}, path...)
+			path = slices.Concat([]string{"input"}, path)
 		}
 		if slices.ContainsFunc(k.drop, func(p []string) bool { return fitsPath(p, path) }) {
 			return nil, true, nil
@@ -95,8 +95,8 @@ func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 		if needed(path) {
 			return raw, len(path) > 0 && path[0] != "hooks" && path[0] != "input", nil
 		}
-		var text string
-		if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		text, ok := asText(raw)
+		if !ok {
 			return raw, false, nil
 		}
 		now := text
@@ -136,10 +136,17 @@ var droppable = [...]struct {
 	field grapnel.Field
 	at    string
 }{
-	{grapnel.FieldPrompt, "prompt/text"}, {grapnel.FieldSystem, "prompt/system"}, {grapnel.FieldRequest, "model/request"}, {grapnel.FieldResponse, "model/response"},
+	{grapnel.FieldPrompt, "prompt/text"},
+	{grapnel.FieldSystem, "prompt/system"},
+	{grapnel.FieldRequest, "model/request"},
+	{grapnel.FieldResponse, "model/response"},
 	{grapnel.FieldInput, "tool/input tool/commands tool/paths tool/urls tool/content calls/*/input calls/*/commands calls/*/paths calls/*/urls calls/*/content"},
-	{grapnel.FieldOutput, "tool/output calls/*/output"}, {grapnel.FieldNext, "tool/next"}, {grapnel.FieldMessage, "message/raw"}, {grapnel.FieldText, "message/content"},
-	{grapnel.FieldSummary, "compact/summary"}, {grapnel.FieldAnswer, "elicitation/answer"},
+	{grapnel.FieldOutput, "tool/output calls/*/output"},
+	{grapnel.FieldNext, "tool/next"},
+	{grapnel.FieldMessage, "message/raw"},
+	{grapnel.FieldText, "message/content"},
+	{grapnel.FieldSummary, "compact/summary"},
+	{grapnel.FieldAnswer, "elicitation/answer"},
 }
 
 // dropPaths are the places in a Record that a word of `drop` means.

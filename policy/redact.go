@@ -227,7 +227,7 @@ type spot struct {
 // A scrubber redacts one event.
 type scrubber struct {
 	*redactor
-	values []string // secrets by themselves, the longest first
+	values []string // secrets by themselves
 	spots  []spot
 	wholes int
 }
@@ -250,9 +250,6 @@ func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
 			})
 		}
 	}
-	slices.Sort(s.values)
-	s.values = slices.Compact(s.values)
-	slices.SortStableFunc(s.values, func(a, b string) int { return len(b) - len(a) })
 	return s
 }
 
@@ -268,9 +265,9 @@ func (s *scrubber) remember(raw json.RawMessage) {
 		}
 	}
 	_, _ = walkJSON(raw, nil, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
-		var text string
+		text, ok := asText(raw)
 		switch {
-		case json.Unmarshal(raw, &text) == nil:
+		case ok:
 			add(text)
 		case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 			add(string(raw))
@@ -289,8 +286,8 @@ func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
 
 // leaf redacts what stands in a text.
 func (s *scrubber) leaf(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
-	var text string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+	text, ok := asText(raw)
+	if !ok {
 		return raw, false, nil
 	}
 	now, parts := s.text(text)
@@ -470,11 +467,12 @@ func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawM
 		}
 		sp := left[i]
 		left = slices.Delete(left, i, i+1)
-		var text string
+		text, isText := asText(raw)
+		shown, _ := asText(sp.now)
 		switch {
-		case sameJSON(raw, sp.now):
+		case isText && text == shown:
 			return sp.was, true, nil
-		case sp.parts != nil && json.Unmarshal(raw, &text) == nil && strings.Count(text, Redacted) == len(sp.parts):
+		case isText && sp.parts != nil && strings.Count(text, Redacted) == len(sp.parts):
 			between := strings.Split(text, Redacted)
 			text = between[0]
 			for i, part := range sp.parts {
@@ -494,9 +492,10 @@ func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawM
 	return was, true, err
 }
 
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y string
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x == y
+// asText decodes a JSON string.
+func asText(raw json.RawMessage) (text string, ok bool) {
+	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil
+	return text, ok
 }
 
 func pathKey(path []string) string {
@@ -537,7 +536,7 @@ func walkJSON(raw json.RawMessage, path []string, visit func([]string, json.RawM
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		value, err := walkJSON(value, append(path[:len(path):len(path)], name), visit)
+		value, err := walkJSON(value, append(slices.Clip(path), name), visit)
 		if err != nil {
 			return nil, err
 		}
