@@ -90,23 +90,6 @@ func (t *Trust) Changed() []error {
 // each time before a hook that names it runs.
 const maxPinned = 16 << 20
 
-func (p Pin) check() error {
-	if p.SHA256 == "" {
-		if info, err := os.Stat(p.Path); err == nil && !info.IsDir() { // also one that can be run and not read
-			return fmt.Errorf("%s was not there when the policy was trusted", p.Path)
-		}
-		return nil
-	}
-	data, err := readFile(p.Path, maxPinned+1)
-	if err != nil {
-		return fmt.Errorf("%s was trusted, and now it %s", p.Path, unreadable(err))
-	}
-	if digestOf(data) != p.SHA256 {
-		return fmt.Errorf("%s is not what was trusted", p.Path)
-	}
-	return nil
-}
-
 // unreadable says why a file cannot be read, behind its name.
 func unreadable(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
@@ -628,20 +611,13 @@ type pinned struct {
 
 // Handle runs the program while the files it names are what was trusted. Otherwise
 // it fails, and blocks what can be blocked whatever its on_error says: who may
-// change a script must not be able to open a gate by it.
+// change a script must not be able to open a gate by it, nor while it runs.
 func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	for _, pin := range p.pins {
-		if err := pin.check(); err != nil {
-			err = fmt.Errorf("not run: %w; the person has to look at it with \"grapnel trust %s\"", err, p.file)
-			c := ev.Contract
-			if c == nil {
-				c = contractOf(ev.Kind)
-			}
-			var out grapnel.Outcome
-			if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {
-				out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}
-			}
-			return out, err
+	seen := make([]fs.FileInfo, len(p.pins))
+	for i, pin := range p.pins {
+		var err error
+		if seen[i], err = pin.look(); err != nil {
+			return p.refuse(ev, "not run", err)
 		}
 	}
 	if p.root != "" && p.root != ev.Session.Root { // another root would have other files, which nobody trusted
@@ -649,7 +625,26 @@ func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 		there.Session.Root = p.root
 		ev = &there
 	}
-	return p.Hook.Handle(ctx, ev)
+	out, err := p.Hook.Handle(ctx, ev)
+	for i, pin := range p.pins {
+		if swapped := pin.still(seen[i]); swapped != nil {
+			return p.refuse(ev, "not believed", swapped)
+		}
+	}
+	return out, err
+}
+
+func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outcome, error) {
+	err = fmt.Errorf("%s: %w; the person has to look at it with \"grapnel trust %s\"", what, err, p.file)
+	c := ev.Contract
+	if c == nil {
+		c = contractOf(ev.Kind)
+	}
+	var out grapnel.Outcome
+	if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {
+		out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}
+	}
+	return out, err
 }
 
 // Grace is that of the program.
