@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/process"
 )
 
 // programs is the only directory on PATH while pages run: grapnel, grapnel-hook
@@ -68,6 +70,9 @@ func TestPages(t *testing.T) {
 		ran++
 		t.Run(strings.TrimSuffix(filepath.ToSlash(page), ".md"), func(t *testing.T) {
 			t.Parallel()
+			if err := (&process.Sandbox{}).Possible(); err != nil && page == "sandbox.md" {
+				t.Skip(err) // the page says so; cmd/grapnel tests what becomes of hooks there
+			}
 			runPage(t, page, steps)
 		})
 	}
