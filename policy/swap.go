@@ -41,11 +41,10 @@ func (p Pin) check() error {
 // still says that a file is not the one that was seen.
 func (p Pin) still(seen fs.FileInfo) error {
 	now, err := os.Stat(p.Path)
-	switch {
-	case seen == nil && (err != nil || now.IsDir()):
-	case seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && changed(seen).Equal(changed(now)):
-	default:
-		return fmt.Errorf("%s was changed while it ran", p.Path)
+	same := seen == nil && (err != nil || now.IsDir()) ||
+		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && changed(seen).Equal(changed(now))
+	if same {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s was changed while it ran", p.Path)
 }

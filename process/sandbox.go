@@ -78,7 +78,7 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 		return nil, fmt.Errorf("%w: main has to begin with process.SandboxMain()", ErrSandbox)
 	}
 	r := rules{Net: s.Net, Ports: s.Ports, Optional: s.Optional}
-	err := s.paths(&r, p)
+	err := s.paths(&r, p) //nolint:contextcheck // to ask for the home directory takes no time
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSandbox, err)
 	}
@@ -110,6 +110,7 @@ type reach struct{ Path, Below string }
 
 // paths fills in what may be reached, for one program.
 func (s *Sandbox) paths(r *rules, p *Program) error {
+	homes := homes()
 	for _, v := range p.Env {
 		path, ok := strings.CutPrefix(v, "PATH=")
 		if !ok {
@@ -117,7 +118,7 @@ func (s *Sandbox) paths(r *rules, p *Program) error {
 		}
 		r.Read = nil // the last one counts
 		for _, dir := range filepath.SplitList(path) {
-			if filepath.IsAbs(dir) && !holdsHome(dir) {
+			if filepath.IsAbs(dir) && !homes.below(dir) {
 				r.Read = append(r.Read, reach{Path: dir})
 			}
 		}
@@ -133,7 +134,7 @@ func (s *Sandbox) paths(r *rules, p *Program) error {
 		into *[]reach
 	}{{s.Read, &r.Read}, {s.Write, &r.Write}} {
 		for _, name := range list.of {
-			at, err := s.reach(name, p)
+			at, err := s.reach(name, p, homes)
 			if err != nil {
 				return err
 			}
@@ -144,7 +145,7 @@ func (s *Sandbox) paths(r *rules, p *Program) error {
 }
 
 // reach is where a path leads for one program.
-func (s *Sandbox) reach(name string, p *Program) (reach, error) {
+func (s *Sandbox) reach(name string, p *Program, homes above) (reach, error) {
 	base, rest := s.Dir, name
 	switch {
 	case name == "~" || strings.HasPrefix(name, "~/"):
@@ -161,7 +162,7 @@ func (s *Sandbox) reach(name string, p *Program) (reach, error) {
 				base = root
 			}
 		}
-		if holdsHome(base) && filepath.Clean("/"+rest) == "/" {
+		if homes.below(base) && filepath.Clean("/"+rest) == "/" {
 			return reach{}, fmt.Errorf("%s is %s, which holds the home directory and so all that there is to hide: list what it needs", word, base)
 		}
 	case filepath.IsAbs(name):
@@ -177,27 +178,36 @@ func (s *Sandbox) reach(name string, p *Program) (reach, error) {
 	return at, nil
 }
 
-// holdsHome reports whether a directory is the home directory, or one above it, by
-// whatever name.
-func holdsHome(dir string) bool {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return false // there is nothing in it
-	}
-	own, err := home.Dir()
+// above are directories that hold the home directory: itself, and those above it.
+type above []os.FileInfo
+
+// homes asks the user database, and the environment, which may know it better.
+func homes() above {
+	var list above
+	own, _ := home.Dir()
 	said, _ := os.UserHomeDir()
-	for _, at := range [...]string{own, said} {
+	for _, at := range [...]string{own, said, "/"} {
 		for last := os.FileInfo(nil); at != ""; at += "/.." {
-			above, err := os.Stat(at)
-			if err != nil || last != nil && os.SameFile(above, last) {
+			info, err := os.Stat(at)
+			if err != nil || last != nil && os.SameFile(info, last) {
 				break
 			}
-			if last = above; os.SameFile(above, info) {
-				return true
-			}
+			last = info
+			list = append(list, info)
 		}
 	}
-	return err != nil && said == "" // nobody knows
+	return list
+}
+
+// below reports whether the home directory is in a directory, by whatever name.
+func (a above) below(dir string) bool {
+	info, err := os.Stat(dir)
+	for _, home := range a {
+		if err == nil && os.SameFile(info, home) {
+			return true
+		}
+	}
+	return false
 }
 
 // sandboxFlag is the first argument of this program where it stands in for one that is to

@@ -139,8 +139,8 @@ func become(r *rules, args []string) error {
 		}
 	}
 	filter := syscalls(r)
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}                                                            //nolint:gosec // G115: some 80
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // G103: so the call wants it
 		return fmt.Errorf("seccomp: %w", errno)
 	}
 	if _, err := unix.Write(statusFD, []byte(becomes)); err != nil {
@@ -238,7 +238,7 @@ func landlock(abi int, r *rules) (int, error) {
 		size += unsafe.Sizeof(attr.scoped)
 		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0) //nolint:gosec // G103: so the call wants it
 	if errno != 0 {
 		return 0, fmt.Errorf("landlock_create_ruleset: %w", errno)
 	}
@@ -266,7 +266,7 @@ func landlock(abi int, r *rules) (int, error) {
 		if abi < portsABI {
 			break // Optional
 		}
-		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: so the call wants it
 			return 0, fmt.Errorf("port %d: %w", port, errno)
 		}
 	}
@@ -282,16 +282,16 @@ func (at reach) add(set int, known, file, dir uint64, create bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", at.Path, err)
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	var info unix.Stat_t
 	if err := unix.Fstat(fd, &info); err != nil {
 		return fmt.Errorf("%s: %w", at.Path, err)
 	}
-	rule := pathRule{access: file & known, fd: int32(fd)}
+	rule := pathRule{access: file & known, fd: int32(fd)} //nolint:gosec // G115: a file descriptor
 	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
 		rule.access = dir & known
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: so the call wants it
 		return fmt.Errorf("%s: %w", at.Path, errno)
 	}
 	return nil
@@ -314,7 +314,7 @@ func (at reach) open(create bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(base)
+	defer closeFD(base)
 	rel, err := filepath.Rel(at.Below, at.Path)
 	if err != nil {
 		return 0, err
@@ -332,6 +332,8 @@ func (at reach) open(create bool) (int, error) {
 	return fd, err
 }
 
+func closeFD(fd int) { _ = unix.Close(fd) }
+
 // mkdirs makes the directories of a path that are not there, and opens the last. They are
 // made below base also when somebody puts a link there at the same time.
 func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
@@ -341,11 +343,11 @@ func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
 			return 0, err
 		}
 		if err = unix.Mkdirat(at, part, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			unix.Close(at)
+			closeFD(at)
 			return 0, err
 		}
 		next, openErr := unix.Openat2(at, part, how)
-		unix.Close(at)
+		closeFD(at)
 		at, err = next, openErr
 	}
 	return at, err
@@ -431,7 +433,7 @@ func syscalls(r *rules) []unix.SockFilter {
 	return f.answered(unix.SECCOMP_RET_ALLOW)
 }
 
-func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
+func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) } //nolint:gosec // G115: an error number
 
 // A filter is a program of the kernel's packet filter, as far as it is written.
 type filter []unix.SockFilter
@@ -474,6 +476,6 @@ func (f *filter) unless(value, with uint32) {
 // call has another filter decide about a system call, whose number is loaded. That one
 // answers always.
 func (f *filter) call(nr uint32, by filter) {
-	f.equal(nr, 0, uint8(len(by)))
+	f.equal(nr, 0, uint8(len(by))) //nolint:gosec // G115: at most 20
 	*f = append(*f, by...)
 }

@@ -119,7 +119,7 @@ func TestSandbox(t *testing.T) {
 	number, _ := strconv.Atoi(port)
 	ports := &process.Sandbox{Ports: []uint16{uint16(number)}}
 	others := &process.Sandbox{Ports: []uint16{1}}
-	any := &process.Sandbox{Net: true}
+	anywhere := &process.Sandbox{Net: true}
 	parent := strconv.Itoa(os.Getpid())
 	tests := map[string]struct {
 		box   *process.Sandbox
@@ -192,11 +192,11 @@ func TestSandbox(t *testing.T) {
 		"unix sockets beside ports":             {ports, []string{"unix", p.unix}, false},
 		"waiting for others beside ports":       {ports, []string{"listen"}, false},
 		"waiting without a port beside ports":   {ports, []string{"autobind"}, false},
-		"TCP to anywhere":                       {any, []string{"tcp", p.tcp}, true},
-		"UDP to anywhere":                       {any, []string{"udp", p.udp}, true},
-		"unix sockets beside any network":       {any, []string{"unix", p.unix}, false},
-		"abstract sockets beside any network":   {any, []string{"unix", p.abstract}, false},
-		"virtual machines beside any network":   {any, []string{"socket", "40", "1", "0"}, false},
+		"TCP to anywhere":                       {anywhere, []string{"tcp", p.tcp}, true},
+		"UDP to anywhere":                       {anywhere, []string{"udp", p.udp}, true},
+		"unix sockets beside any network":       {anywhere, []string{"unix", p.unix}, false},
+		"abstract sockets beside any network":   {anywhere, []string{"unix", p.abstract}, false},
+		"virtual machines beside any network":   {anywhere, []string{"socket", "40", "1", "0"}, false},
 	}
 	program(t, in("tool"), "exit 0")
 	for _, name := range []string{"gone", "out/move", "move2"} {
@@ -208,8 +208,10 @@ func TestSandbox(t *testing.T) {
 		t.Fatalf("the memory of another, without a sandbox: %s", said)
 	}
 	// Those change what the next one finds.
-	once := []string{"removing what is read", "moving into what is read", "moving out of what is read", "a secret by a hard link", "hard link to what is read",
-		"a secret by a link of its own", "a new directory in what is written", "a directory in what is read", "emptying what is read", "emptying what is read, by opening it", "ptrace of another"}
+	once := []string{
+		"removing what is read", "moving into what is read", "moving out of what is read", "a secret by a hard link", "hard link to what is read",
+		"a secret by a link of its own", "a new directory in what is written", "a directory in what is read", "emptying what is read", "emptying what is read, by opening it", "ptrace of another",
+	}
 	// The machine of the test may have none.
 	maybe := []string{"io_uring", "the keys of the kernel", "fast TCP to one that is not", "fast TCP by a message", "multipath TCP beside ports", "virtual machines beside any network", "more rights", "the streams of another"}
 	for name, test := range tests {
@@ -309,7 +311,7 @@ func TestSandboxClosesOtherFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	p := newPlace(t)
 	if could, _ := p.probe(t, process.System, "fd", strconv.Itoa(fd)); !could {
 		t.Fatal("without a sandbox it is closed too, so nothing is shown")

@@ -4,8 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -190,13 +190,15 @@ func TestSandboxesLeaveNothing(t *testing.T) {
 	needs(t, held)
 	w := newWorld(t, guardPolicy(`mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c"; echo no >&2; exit 2`, held))
 	temp := t.TempDir()
-	for i := range 8 {
-		t.Run(strconv.Itoa(i), func(t *testing.T) {
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
 			cmd := w.hook(t, stdin(ls), claude.args...)
 			cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 			blocked(t, cmd)
 		})
 	}
+	all.Wait()
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
