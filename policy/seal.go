@@ -2,7 +2,7 @@ package policy
 
 import (
 	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"math/bits"
 )
 
@@ -13,19 +13,13 @@ const sealSize = 17
 // such a thing counts as not kept. It is no secret, and keeps nobody out who means it and
 // may write there; "grapnel doctor" compares what is kept with what it was made of.
 func seal(data []byte) []byte {
-	var sum [8]byte
-	binary.BigEndian.PutUint64(sum[:], checksum(data))
-	return append(hex.AppendEncode(data, sum[:]), '\n')
+	return fmt.Appendf(data, "%016x\n", checksum(data))
 }
 
 // unseal returns what was sealed, or nil if it is not that any more.
 func unseal(data []byte) []byte {
 	n := len(data) - sealSize
-	var sum [8]byte
-	if n < 0 || data[len(data)-1] != '\n' {
-		return nil
-	}
-	if _, err := hex.Decode(sum[:], data[n:len(data)-1]); err != nil || binary.BigEndian.Uint64(sum[:]) != checksum(data[:n]) {
+	if n < 0 || string(fmt.Appendf(nil, "%016x\n", checksum(data[:n]))) != string(data[n:]) {
 		return nil
 	}
 	return data[:n]

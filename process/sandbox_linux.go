@@ -147,7 +147,7 @@ func become(r *rules, args []string) error {
 		return err
 	}
 	err = syscall.Exec(r.Path, args, os.Environ())
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // it is what Exec returns, and the helper has its size
 		return errors.New(strconv.Itoa(int(errno)))
 	}
 	return err
@@ -338,7 +338,7 @@ func closeFD(fd int) { _ = unix.Close(fd) }
 // made below base also when somebody puts a link there at the same time.
 func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
 	at, err := unix.Dup(base)
-	for part := range strings.SplitSeq(rel, "/") {
+	for _, part := range strings.Split(rel, "/") {
 		if err != nil {
 			return 0, err
 		}
