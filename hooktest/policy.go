@@ -1,6 +1,8 @@
 package hooktest
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,8 +24,9 @@ type PolicyOptions struct {
 	// `allow:` counts for, and what its programs see, is less.
 	Scope grapnel.Scope
 
-	// Programs answer in place of the programs of hooks with these names. All others are
-	// really started. A name that no program of the policy has is an error.
+	// Programs answer in place of the programs, and of the servers, of hooks with these
+	// names. All other programs are really started. A server is never asked: without an
+	// answer for it the test fails. A name that no such hook of the policy has is an error.
 	Programs map[string]grapnel.Hook
 }
 
@@ -45,6 +48,17 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	unused := maps.Clone(opts.Programs)
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: file, Scope: opts.Scope, Must: true}}, Packs: packs.All, State: t.TempDir(), Home: home,
+		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			if stub := opts.Programs[h.Name]; stub != nil {
+				delete(unused, h.Name)
+				return stub, nil
+			}
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				err := fmt.Errorf("%s: no server is asked in a test: let PolicyOptions.Programs answer for the hook %s", file, h.Name)
+				t.Error(err)
+				return grapnel.Outcome{}, err
+			}), nil
+		},
 		Command: func(c policy.Command) grapnel.Hook {
 			if stub := opts.Programs[c.Name]; stub != nil {
 				delete(unused, c.Name)

@@ -132,3 +132,15 @@ func TestPolicyErrors(t *testing.T) {
 		t.Error("the file is there now")
 	}
 }
+
+// No server is asked in a test: somebody answers for it, or the test fails and says how.
+func TestPolicyAsksNoServer(t *testing.T) {
+	t.Parallel()
+	const asks = "version: 1\nhooks:\n  - {name: company, on: tool.before, http: https://policy.example.com/v1, on_error: closed}\n"
+	engine := hooktest.PolicyText(t, asks, &hooktest.PolicyOptions{Programs: map[string]grapnel.Hook{
+		"company": grapnel.Guard(func(*grapnel.Event) string { return "the company says no" }),
+	}})
+	if v := hooktest.Fire(t, hooktest.Shell("ls"), engine); v.Decision != grapnel.Block || v.Reasons[0].Text != "the company says no" {
+		t.Errorf("%+v", v)
+	}
+}

@@ -172,7 +172,8 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 		}
 	}
 	var loaded []checked
-	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged) {
+	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
+		slices.ContainsFunc(p.Hooks, func(h policy.Hook) bool { return h.HTTP != nil })) {
 		var found []finding
 		found, loaded = loads(file, p, place, installed)
 		this.found = append(this.found, found...)
@@ -229,6 +230,11 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 		}
 		loaded = append(loaded, c)
 	}
+	for i := range p.Hooks {
+		if why := unresolved(file, &p.Hooks[i]); why != "" {
+			found = append(found, finding{&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: http: %s", p.Hooks[i].Name, why)}, "warning"})
+		}
+	}
 	for _, w := range p.Networks {
 		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
 			found = append(found, finding{&policy.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}, "error"})
@@ -249,6 +255,8 @@ func lookingRequest(place answer.Place, files []policy.File) policy.Request {
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
 		return newWebhook(w, networks())
 	}
+	opened := sync.OnceValue(place.Opened)
+	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
 	return req
 }
 

@@ -17,13 +17,28 @@ import (
 func newDeliver(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:    "deliver",
-		Short:  "Tell a webhook of an event, both read as JSON from standard input",
+		Short:  "Tell a webhook of an event, or ask a server about one, both read as JSON from standard input",
 		Hidden: true,
 		Args:   usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var d answer.Delivery
-			if err := json.NewDecoder(c.in).Decode(&d); err != nil {
+			// Of one for a server that is asked the event is sent as it stands.
+			var both struct {
+				HTTP *policy.HTTP `json:"http"`
+				answer.Question
+				Webhook policy.Webhook `json:"webhook"`
+			}
+			if err := json.NewDecoder(c.in).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read what to deliver: %w", err)
+			}
+			if both.HTTP != nil {
+				both.Question.HTTP = *both.HTTP
+				return c.printLine(ask(cmd.Context(), both.Question))
+			}
+			d := answer.Delivery{Webhook: both.Webhook, Networks: both.Networks}
+			if len(both.Event) > 0 {
+				if err := json.Unmarshal(both.Event, &d.Event); err != nil {
+					return fmt.Errorf("cannot read what to deliver: %w", err)
+				}
 			}
 			if d.Event == nil {
 				return errors.New("cannot read what to deliver: there is no event")

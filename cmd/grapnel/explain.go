@@ -28,13 +28,22 @@ type explanation struct {
 	Verdict explainedVerdict  `json:"verdict"`
 	Reply   explainedReply    `json:"reply"`
 	NotYet  []notYet          `json:"not_yet,omitempty"` // hooks that wait for something to happen first
-	NotRun  []string          `json:"not_run,omitempty"` // programs that would have been asked
+	NotRun  []string          `json:"not_run,omitempty"` // programs and servers that would have been asked
 	Error   string            `json:"error,omitempty"`   // the event could not be read
 	Notices []string          `json:"notices,omitempty"`
 
 	Policies []policy.Loaded `json:"policies"` // that there are
 
-	tool string
+	tool    string
+	servers []string // hooks that ask one
+}
+
+// kindOf says why a hook was left out.
+func (x *explanation) kindOf(hook string) string {
+	if slices.Contains(x.servers, hook) {
+		return "server: explain does not ask it"
+	}
+	return "program: explain does not run it"
 }
 
 // notYet is a hook that would listen, had something happened before.
@@ -126,6 +135,10 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 			return grapnel.Outcome{}, nil
 		})
 	}
+	askNobody := func(h policy.HTTP) (grapnel.Hook, error) {
+		x.servers = append(x.servers, h.Name)
+		return notRun(policy.Command{Name: h.Name}), nil
+	}
 	var verdict grapnel.Verdict
 	d := named
 	if d == nil {
@@ -141,7 +154,7 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 		return nil, err
 	}
 	engine, set, err := answer.Open(place, place.Files(policies, dirs), &answer.Options{
-		Command: notRun,
+		Command: notRun, HTTP: askNobody,
 		Webhook: func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			verdict = *rec.Verdict
@@ -256,7 +269,7 @@ func (c *console) printExplanation(x *explanation) {
 			fmt.Fprintf(c.out, "            %s\n", c.paint(red, plain(p.Error)))
 		}
 		if slices.Contains(x.NotRun, p.Hook) {
-			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a program: explain does not run it"))
+			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a " + x.kindOf(p.Hook)))
 		}
 	}
 	for _, n := range x.NotYet {

@@ -74,6 +74,13 @@ func status(place answer.Place) (*statusReport, error) {
 	}
 	req := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
 	held := sandboxes(&req)
+	look := req.HTTP
+	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) {
+		if why := answer.Circuit(place, &h, time.Now()); why != nil {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s is %v", h.Name, why))
+		}
+		return look(h)
+	}
 	set := policy.Load(req)
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *held, set.OnlyManaged
 	for _, h := range s.Sandbox {

@@ -201,6 +201,10 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 // does says what a hook does, in the words of the file.
 func does(h *policy.Hook) string {
 	switch {
+	case h.HTTP != nil && h.HTTP.Async:
+		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL
+	case h.HTTP != nil:
+		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL + ", and does what that answers"
 	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
 		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
 	case h.Context != nil && h.Context.Run != nil:
@@ -238,6 +242,14 @@ func does(h *policy.Hook) string {
 	default:
 		return "tells the model something"
 	}
+}
+
+// what says what a server is sent.
+func what(h *policy.HTTP) string {
+	if h.Body == "summary" {
+		return "that it happens"
+	}
+	return "the whole event"
 }
 
 func (c *console) printExamined(x *policy.Examined) {

@@ -54,7 +54,7 @@ func openGuards(root, cwd string, named []string, observers ...grapnel.Observer)
 		return nil, err
 	}
 	g.hooks = outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
-	request.Command, request.Webhook = g.program, g.webhook
+	request.Command, request.Webhook, request.HTTP = g.program, g.webhook, g.server
 	set := policy.Load(request)
 	if pause, ok := policy.ReadPause(filepath.Join(state, "pause.json"), time.Now()); ok {
 		set.Specs = pause.Apply(set.Specs)
@@ -161,5 +161,17 @@ func (g *guards) program(c policy.Command) grapnel.Hook {
 func (g *guards) webhook(w policy.Webhook) (grapnel.Hook, error) {
 	return g.hooks.Webhook(outbound.Config{
 		Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
+	})
+}
+
+// server makes the hook behind a `http:`.
+func (g *guards) server(h policy.HTTP) (grapnel.Hook, error) {
+	h, err := h.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	return g.hooks.Hook(outbound.HookConfig{
+		Name: h.FullName(), URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
+		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),
 	})
 }

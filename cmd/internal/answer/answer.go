@@ -256,17 +256,23 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	defer once.close()
 	programs := 0
 	run := runner(place)
+	var set policy.Set
 	var rec grapnel.Record
 	seen := grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r })
 	opts := &Options{
-		Command:   func(c policy.Command) grapnel.Hook { programs++; return run(c) },
-		Webhook:   func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		Command: func(c policy.Command) grapnel.Hook { programs++; return run(c) },
+		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			programs++
+			return newAsker(sp, h, func() []string { return set.Networks }), nil
+		},
 		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
 	}
 	if once != nil {
 		opts.Observers, opts.Background = []grapnel.Observer{seen, once}, once
 	}
-	engine, set, err := Open(place, place.Files(inv.policies, dirs), opts)
+	var engine *grapnel.Engine
+	engine, set, err = Open(place, place.Files(inv.policies, dirs), opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
@@ -316,6 +322,7 @@ func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, er
 type Options struct {
 	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:` or a `worker:`; nil = left out
 	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
+	HTTP       func(policy.HTTP) (grapnel.Hook, error)    // and of one that is asked; nil = left out
 	Observers  []grapnel.Observer
 	Background grapnel.Background // who runs observing hooks
 	Stops      grapnel.StopCounter
@@ -325,7 +332,7 @@ type Options struct {
 // Open loads policy files into an engine. While there is a pause, hooks observe.
 func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
 	req := request{place.Request(files, opts.Command)}
-	req.Counter, req.Webhook = opts.Counter, opts.Webhook
+	req.Counter, req.Webhook, req.HTTP = opts.Counter, opts.Webhook, opts.HTTP
 	loose := req.loosely()
 	set := policy.Load(req.Request)
 	set.Specs = append(set.Specs, loose()...)

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/process"
 )
 
 // A Delivery is one event for one webhook: what "grapnel deliver" reads.
@@ -53,23 +51,11 @@ func send(ctx context.Context, place Place, self string, w policy.Webhook, ev *g
 	networks := place.Networks()
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, sendTime))
 	defer cancel()
-	cmd := &process.Command{
-		Name: w.Name, Args: []string{program, "deliver"}, Executor: process.System,
-		// Not where the agent works, and without variables that say whom to trust.
-		Dir: filepath.Dir(program), InDir: true, Inherit: process.InheritMinimal,
-		Dialect: &dialect.Dialect{
-			Name:       "deliver",
-			WriteEvent: func(ev *grapnel.Event) ([]byte, error) { return json.Marshal(Delivery{w, networks, ev}) },
-			ReadOutcome: func(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) {
-				if out.Exit == 0 {
-					return grapnel.Outcome{}, nil
-				}
-				said := strings.TrimPrefix(strings.TrimSpace(string(out.Stderr)), "grapnel: error: ")
-				return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, said)
-			},
-		},
+	text, err := json.Marshal(Delivery{w, networks, ev})
+	if err != nil {
+		return err
 	}
-	_, err = cmd.Handle(ctx, ev)
+	_, err = tell(ctx, program, w.Name, text)
 	return err
 }
 
@@ -82,7 +68,7 @@ func beside(self string) (string, error) {
 	}
 	program := filepath.Join(filepath.Dir(self), "grapnel"+ext)
 	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("webhooks are told by the program grapnel, and it is not beside this one: %w (install grapnel and grapnel-hook into the same directory)", err)
+		return "", fmt.Errorf("servers are told and asked by the program grapnel, and it is not beside this one: %w (install grapnel and grapnel-hook into the same directory)", err)
 	}
 	return program, nil
 }

@@ -91,7 +91,7 @@ func runPending(inv invocation) error {
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	keepRecords(sp, &set)
 	err = sp.Drain(context.Background(), func(ctx context.Context, p spool.Pending) error {
-		spec, err := findPending(place, p)
+		spec, err := findPending(place, sp, p)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func runPending(inv invocation) error {
 
 // findPending finds the hook as it was when it was put off: by the content of its
 // file then, which is kept, not by what the file says now.
-func findPending(place Place, p spool.Pending) (grapnel.Spec, error) {
+func findPending(place Place, c circuits, p spool.Pending) (grapnel.Spec, error) {
 	source := grapnel.Source{Name: p.Source, File: p.File, Digest: p.Digest}
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		if scope.String() == p.Scope {
@@ -118,6 +118,7 @@ func findPending(place Place, p spool.Pending) (grapnel.Spec, error) {
 	}
 	req := place.Request(nil, runner(place))
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
+	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
 	specs, err := policy.LoadSource(req, source)
 	if err != nil {
 		return grapnel.Spec{}, err

@@ -123,6 +123,11 @@ func (p Place) Request(files []policy.File, command func(policy.Command) grapnel
 	return policy.Request{Files: files, Packs: packs.All, Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 
+// Opened are the networks that whoever owns this machine, or works on it, has opened.
+func (p Place) Opened() []string {
+	return policy.Load(p.Request(append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
+}
+
 // installed is the place that an installation recorded. One that names no policy
 // would guard nothing, and is broken; but for a managed one, where every user has a
 // policy and a state of their own.

@@ -189,6 +189,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	}
 	engine, _, err := answer.Open(place, place.Files(nil, nil), &answer.Options{
 		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
+		HTTP:       func(h policy.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
 		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
 		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
 	})

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// ask asks a server about an event. The circuit is that of whoever wants to know.
+func ask(ctx context.Context, q answer.Question) answer.Said {
+	ctx, cancel := withParent(ctx)
+	defer cancel()
+	h, err := newAskingHook(q.HTTP, q.Networks)
+	if err == nil && len(q.Event) == 0 {
+		err = errors.New("cannot read what to ask: there is no event")
+	}
+	if err != nil {
+		return answer.Said{Error: err.Error()}
+	}
+	text, err := h.Ask(ctx, q.ID, q.Event)
+	if err != nil {
+		return answer.Said{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
+	}
+	return answer.Said{Answer: text}
+}
+
+// newAskingHook makes what a policy says into a hook, if its address may be reached.
+func newAskingHook(h policy.HTTP, networks []string) (*outbound.Hook, error) {
+	opened, err := outbound.ParseNetworks(networks)
+	if err != nil {
+		return nil, err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}})
+	return client.Hook(outbound.HookConfig{
+		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
+		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),
+	})
+}
+
+// orphanCheck is how often a process looks whether the one that started it is there.
+const orphanCheck = 100 * time.Millisecond
+
+// withParent returns a context that ends with the process that started this one: killed,
+// it cannot end us, and nobody reads the answer any more. Where a parent cannot be lost
+// sight of, as on Windows, the timeout ends it.
+func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	parent := os.Getppid()
+	go func() {
+		tick := time.NewTicker(orphanCheck)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if now := os.Getppid(); now != parent {
+					cancel(fmt.Errorf("whoever asked is gone: %w", context.Canceled))
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// lookAtHTTP says whether a server can be asked, as far as that can be told without its
+// secrets: they need not be there for whoever looks.
+func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
+	h.Secrets = nil
+	shown := make(map[string]string, len(h.Headers))
+	for name, value := range h.Headers {
+		if shown[name] = value; strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:") {
+			shown[name] = "x"
+		}
+	}
+	h.Headers = shown
+	hook, err := newAskingHook(h, networks)
+	if err != nil {
+		return nil, errors.Unwrap(err) // without the name, which others say
+	}
+	return hook, nil
+}
+
+// unresolved says what a hook would not find here. Where the agent starts grapnel-hook
+// its variables count, which may be others.
+func unresolved(file string, h *policy.Hook) string {
+	if h.HTTP == nil {
+		return ""
+	}
+	asked := *h.HTTP
+	asked.Dir = filepath.Dir(file)
+	if abs, err := filepath.Abs(file); err == nil {
+		asked.Dir = filepath.Dir(abs)
+	}
+	if _, err := asked.Resolve(); err != nil {
+		return err.Error()
+	}
+	return ""
+}

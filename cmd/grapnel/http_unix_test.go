@@ -1,0 +1,348 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// hookKey is a key of the Standard Webhooks.
+const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// claudeShell and geminiShell are one event in the words of two agents.
+const (
+	claudeShell = `{"session_id":"c","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`
+	geminiShell = `{"session_id":"g","cwd":"/","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}}`
+)
+
+// asked is a policy of one hook that asks a server, and a directory for it.
+func asked(t *testing.T, url, more string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	writePolicy(t, root, fmt.Sprintf("version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - name: company\n    on: [tool.before, tool.after]\n    http:\n      url: %s/decide\n%s", url, more))
+	return root
+}
+
+func writePolicy(t *testing.T, root, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runHook runs the real grapnel-hook, and says how it answered.
+func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "grapnel-hook", agent, "--root", root)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "GORACE=atexit_sleep_ms=0"}, env...)
+	cmd.Stdin = strings.NewReader(event)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		exit = failed.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), exit
+}
+
+// lastError is that of the last Record's only hook.
+func lastError(t *testing.T, root string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "state", "spool", "records.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	var rec struct {
+		Hooks []struct {
+			Error, Cause string
+		}
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &rec); err != nil || len(rec.Hooks) != 1 {
+		t.Fatalf("%v: %s", err, lines[len(lines)-1])
+	}
+	return rec.Hooks[0].Cause + ": " + rec.Hooks[0].Error
+}
+
+// What a server answers reaches the agent in its own words, through both programs. The
+// request is signed, and what it is signed with comes from the user's places alone.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		agent, event, answer string
+		want                 string // in stdout; empty = it is empty
+	}{
+		"Claude Code, block":  {"claude-code", claudeShell, `{"decision":"block","reason":"not on Fridays"}`, `"permissionDecision":"deny","permissionDecisionReason":"not on Fridays"`},
+		"Claude Code, ask":    {"claude-code", claudeShell, `{"decision":"ask","reason":"sure?"}`, `"permissionDecision":"ask"`},
+		"Claude Code, allow":  {"claude-code", claudeShell, `{"decision":"allow"}`, `"permissionDecision":"allow"`},
+		"Claude Code, change": {"claude-code", claudeShell, `{"set":{"tool.command":"ls -l"}}`, `"updatedInput":{"command":"ls -l"}`},
+		"Claude Code, none":   {"claude-code", claudeShell, `{}`, ""},
+		"Gemini CLI, block":   {"gemini-cli", geminiShell, `{"decision":"block","reason":"not on Fridays"}`, `"decision":"deny","reason":"not on Fridays"`},
+		"Gemini CLI, change":  {"gemini-cli", geminiShell, `{"set":{"tool.command":"ls -l"}}`, `"tool_input":{"command":"ls -l"}`},
+		"Gemini CLI, none":    {"gemini-cli", geminiShell, ``, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var header http.Header
+			var body []byte
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				header = r.Header
+				body, _ = io.ReadAll(r.Body)
+				_, _ = io.WriteString(w, tt.answer)
+			}))
+			t.Cleanup(server.Close)
+			root := asked(t, server.URL, "      secret: [file:key, env:ASK_KEY]\n      headers: {authorization: env:ASK_TOKEN, x-team: core}\n    on_error: closed\n")
+			if err := os.WriteFile(filepath.Join(root, "key"), []byte("C2FVsBQIhrscChlQIMV+b5sSYspob7oD\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			stdout, stderr, exit := runHook(t, tt.agent, root, tt.event, "ASK_KEY="+hookKey, "ASK_TOKEN=Bearer s3cret")
+			if exit != 0 || stderr != "" || !strings.Contains(stdout, tt.want) || tt.want == "" && stdout != "" {
+				t.Errorf("exit %d, %s\n%s\nwant %s", exit, stdout, stderr, tt.want)
+			}
+			wh, err := standardwebhooks.NewWebhook(hookKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wh.Verify(body, header); err != nil {
+				t.Errorf("%v: %v", err, header)
+			}
+			var sent struct {
+				Kind string
+				Tool struct{ Commands []string }
+			}
+			if err := json.Unmarshal(body, &sent); err != nil || sent.Kind != "tool.before" || len(sent.Tool.Commands) != 1 || header.Get("Authorization") != "Bearer s3cret" || header.Get("X-Team") != "core" {
+				t.Errorf("%v, sent %s with %v", err, body, header)
+			}
+			for _, dir := range []string{"spool", "policy"} { // nothing of it is kept
+				_ = filepath.WalkDir(filepath.Join(root, "state", dir), func(name string, d os.DirEntry, _ error) error {
+					if data, err := os.ReadFile(name); err == nil && (bytes.Contains(data, []byte("s3cret")) || bytes.Contains(data, []byte("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))) {
+						t.Errorf("%s holds a secret", name)
+					}
+					return nil
+				})
+			}
+		})
+	}
+}
+
+// Whatever a server does, the agent has its answer in time, as on_error says, and the
+// Record says what happened.
+func TestAskFails(t *testing.T) {
+	t.Parallel()
+	var inside atomic.Int32
+	metadata := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside.Add(1) }))
+	t.Cleanup(metadata.Close)
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"hangs":     {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, "timeout: .*did not answer in time"},
+		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "error: .*status 500"},
+		"410":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, "error: .*status 410.*take the hook out"},
+		"429":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "error: .*asked less often"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, metadata.URL, http.StatusFound) }, "error: .*redirect"},
+		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }, "error: .*no JSON object"},
+		"a lot": {func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(bytes.Repeat([]byte("{"), 1<<16)); err != nil {
+					return
+				}
+			}
+		}, "error: .*larger than 1048576 bytes"},
+		"dies": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "error: .*EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tt.answer)
+			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+			for mode, want := range map[string]string{"closed": `"permissionDecision":"deny"`, "ask": `"permissionDecision":"ask"`, "open": ""} {
+				timeout := "20s"
+				if name == "hangs" {
+					timeout = "1s"
+				}
+				root := asked(t, server.URL, "    timeout: "+timeout+"\n    on_error: "+mode+"\n")
+				stdout, _, exit := runHook(t, "claude-code", root, claudeShell)
+				if exit != 0 || !strings.Contains(stdout, want) || want == "" && strings.Contains(stdout, "permissionDecision") {
+					t.Errorf("on_error: %s: exit %d, %s", mode, exit, stdout)
+				}
+				if said := lastError(t, root); !matches(tt.want, said) {
+					t.Errorf("the Record says %q, want %s", said, tt.want)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if inside.Load() > 0 {
+			t.Error("a redirect was followed")
+		}
+	})
+}
+
+// Nobody listens: the circuit opens for all processes, fails at once without starting
+// anything, lets one try after a while, and closes when the server is back.
+func TestAskCircuit(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	var up atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1); !up.Load() {
+			w.WriteHeader(503)
+		}
+	}))
+	t.Cleanup(server.Close)
+	root := asked(t, server.URL, "      breaker: {failures: 2, cooldown: 3s}\n    on_error: closed\n")
+	for range 2 {
+		runHook(t, "claude-code", root, claudeShell)
+	}
+	opened := time.Now()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if stdout, _, _ := runHook(t, "claude-code", root, claudeShell); !strings.Contains(stdout, "circuit open until") || !strings.Contains(stdout, `"deny"`) {
+				t.Error(stdout)
+			}
+		})
+	}
+	all.Wait()
+	if n := requests.Load(); n != 2 && time.Since(opened) < 3*time.Second {
+		t.Errorf("%d requests while the circuit is open, want 2", n)
+	}
+	if said := lastError(t, root); !strings.Contains(said, "circuit open until") && time.Since(opened) < 3*time.Second {
+		t.Error(said)
+	}
+	status, err := exec.CommandContext(t.Context(), "grapnel", "status", "--root", root).CombinedOutput()
+	if err != nil || !strings.Contains(string(status), "hook company is not asked: circuit open until") && time.Since(opened) < 3*time.Second {
+		t.Errorf("%v: %s", err, status)
+	}
+	up.Store(true)
+	time.Sleep(time.Until(opened.Add(3500 * time.Millisecond)))
+	for range 2 {
+		if stdout, stderr, exit := runHook(t, "claude-code", root, claudeShell); stdout != "" || stderr != "" || exit != 0 {
+			t.Errorf("the server is back: %d %s %s", exit, stdout, stderr)
+		}
+	}
+}
+
+// Eight hooks for one event ask at the same time, and each gets its own answer.
+func TestAskConcurrency(t *testing.T) {
+	t.Parallel()
+	var now, most atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+		}
+		for begun := time.Now(); most.Load() < 8 && time.Since(begun) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+		}
+		fmt.Fprintf(w, `{"decision":"ask","reason":"reason of %s"}`, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	root := t.TempDir()
+	policy := "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n"
+	for i := range 8 {
+		policy += fmt.Sprintf("  - {name: h%d, on: tool.before, http: '%s/h%d', on_error: closed, timeout: 25s}\n", i, server.URL, i)
+	}
+	writePolicy(t, root, policy)
+	stdout, _, _ := runHook(t, "claude-code", root, claudeShell)
+	for i := range 8 {
+		if !strings.Contains(stdout, fmt.Sprintf("reason of /h%d", i)) {
+			t.Errorf("h%d is not heard: %s", i, stdout)
+		}
+	}
+	if most.Load() != 8 || !strings.Contains(stdout, `"ask"`) {
+		t.Errorf("%d at once: %s", most.Load(), stdout)
+	}
+}
+
+// A project asks nobody before it is trusted. Then it asks over https at public addresses
+// alone, its allow is no allow, and it never opens a network.
+func TestAskOfAProject(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(server.Close)
+	for text, want := range map[string]string{
+		"version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: spy, on: tool.before, http: 'URL'}\n":            "networks",
+		"version: 1\nhooks:\n  - {name: spy, on: tool.before, http: 'URL'}\n":                                     "asks over https only",
+		"version: 1\nhooks:\n  - {name: spy, on: tool.before, http: {url: 'https://a.example', secret: env:K}}\n": "a project has no `secret`",
+	} {
+		root, project := t.TempDir(), t.TempDir()
+		if err := os.Mkdir(filepath.Join(project, ".git"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\n") // of the user
+		writePolicy(t, project, strings.ReplaceAll(text, "URL", server.URL))
+		event := strings.Replace(claudeShell, `"cwd":"/"`, fmt.Sprintf(`"cwd":%q`, project), 1)
+		runHook(t, "claude-code", root, event)
+		out, err := exec.CommandContext(t.Context(), "grapnel", "trust", filepath.Join(project, "grapnel.yaml"), "--root", root).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %s, want %s", err, out, want)
+		}
+		runHook(t, "claude-code", root, event)
+	}
+	if n := requests.Load(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// Whoever ends grapnel-hook ends the program that asks, also where it cannot tell.
+func TestAskEnds(t *testing.T) {
+	t.Parallel()
+	arrived, gone := make(chan struct{}, 4), make(chan struct{}, 4)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	root := asked(t, server.URL, "    timeout: 30s\n")
+	for name, end := range map[string]func(p *os.Process) error{
+		"killed": (*os.Process).Kill, "interrupted": func(p *os.Process) error { return p.Signal(os.Interrupt) },
+	} {
+		cmd := exec.CommandContext(t.Context(), "grapnel-hook", "claude-code", "--root", root)
+		cmd.Stdin = strings.NewReader(claudeShell)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-arrived
+		if err := end(cmd.Process); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		select {
+		case <-gone:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: the request goes on", name)
+		}
+	}
+}
+
+func matches(pattern, text string) bool {
+	for part := range strings.SplitSeq(pattern, ".*") {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
