@@ -269,7 +269,7 @@ func (c *console) printExplanation(x *explanation) {
 			fmt.Fprintf(c.out, "            %s\n", c.paint(red, plain(p.Error)))
 		}
 		if slices.Contains(x.NotRun, p.Hook) {
-			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a " + x.kindOf(p.Hook)))
+			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a "+x.kindOf(p.Hook)))
 		}
 	}
 	for _, n := range x.NotYet {
