@@ -182,19 +182,19 @@ func (c *Client) exchange(ctx context.Context, u *url.URL, header http.Header, b
 	limit := &io.LimitedReader{R: conn, N: head}
 	if err := req.Write(conn); err != nil {
 		// A server that wants no more of it may have said why.
-		if resp, noAnswer := readAnswer(bufio.NewReader(limit), req); noAnswer == nil && resp.StatusCode >= 300 {
+		if resp, noAnswer := readAnswer(bufio.NewReader(limit), req); noAnswer == nil && resp.StatusCode >= 300 { //nolint:bodyclose // see below
 			return read(resp, limit)
 		}
 		return err
 	}
-	resp, err := readAnswer(bufio.NewReader(limit), req)
+	resp, err := readAnswer(bufio.NewReader(limit), req) //nolint:bodyclose // that would read the body to its end, and there is nothing else to close
 	if err != nil {
 		if limit.N <= 0 {
 			return fault(Unreachable, "%s: the headers of its answer have more than %d bytes", host, head)
 		}
 		return err
 	}
-	return cmp.Or(read(resp, limit), ctx.Err()) // the body is not closed: that would read it to its end
+	return cmp.Or(read(resp, limit), ctx.Err())
 }
 
 // readAnswer reads an answer up to its body.

@@ -50,10 +50,10 @@ func (g Guard) CheckURL(raw string) (*url.URL, error) { return g.check(raw, fals
 // was opened. Of a name that is only known when its addresses are.
 func (g Guard) CheckHookURL(raw string) (*url.URL, error) { return g.check(raw, true) }
 
-func (g Guard) check(raw string, clear bool) (*url.URL, error) {
-	u, err := g.checkURL(raw, clear)
+func (g Guard) check(raw string, inClear bool) (*url.URL, error) {
+	u, err := g.checkURL(raw, inClear)
 	if known, ok := errors.AsType[*Error](err); ok && known.Fault == BadURL {
-		_, err := g.checkURL(repaired(raw), clear)
+		_, err := g.checkURL(repaired(raw), inClear)
 		if worse, ok := errors.AsType[*Error](err); ok && worse.Fault != BadURL {
 			known.Repaired = worse.Fault
 		}
@@ -82,12 +82,12 @@ func repaired(raw string) string {
 	return scheme + "://" + host + strings.ReplaceAll(path, `\`, "/")
 }
 
-func (g Guard) checkURL(raw string, clear bool) (*url.URL, error) {
+func (g Guard) checkURL(raw string, inClear bool) (*url.URL, error) {
 	u, port, err := parseURL(raw)
 	switch {
 	case err != nil:
 		return nil, err
-	case u.Scheme != "https" && (u.Scheme != "http" || !clear):
+	case u.Scheme != "https" && (u.Scheme != "http" || !inClear):
 		return nil, fault(BadScheme, "the scheme is %q: only https is permitted", u.Scheme)
 	case u.User != nil:
 		return nil, fault(UserInfo, "it holds a user name or a password: use a header instead")

@@ -121,7 +121,7 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	return h, nil
 }
 
-// ReadsID: the Webhook-Id is made of it.
+// ReadsID says that events need an ID: the Webhook-Id is made of it.
 func (h *Hook) ReadsID() {}
 
 // Handle asks the server about an event.

@@ -19,6 +19,11 @@ import (
 func ask(ctx context.Context, q answer.Question) answer.Said {
 	ctx, cancel := withParent(ctx)
 	defer cancel()
+	if !q.Until.IsZero() {
+		var done context.CancelFunc
+		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
+		defer done()
+	}
 	h, err := newAskingHook(q.HTTP, q.Networks)
 	if err == nil && len(q.Event) == 0 {
 		err = errors.New("cannot read what to ask: there is no event")

@@ -79,7 +79,10 @@ func status(place answer.Place) (*statusReport, error) {
 		if why := answer.Circuit(place, &h, time.Now()); why != nil {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s is %v", h.Name, why))
 		}
-		return look(h)
+		if _, err := look(h); err != nil { // it is in force all the same, and fails
+			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s asks nobody: %v", h.Name, err))
+		}
+		return grapnel.Watch(nil), nil
 	}
 	set := policy.Load(req)
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *held, set.OnlyManaged

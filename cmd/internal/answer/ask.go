@@ -24,6 +24,7 @@ type Question struct {
 	HTTP     policy.HTTP     `json:"http"`               // with what its words stand for, under the full name of the hook
 	Networks []string        `json:"networks,omitempty"` // that were opened
 	ID       string          `json:"id,omitempty"`       // of the event
+	Until    time.Time       `json:"until,omitzero"`     // when the answer has to be there, the start of the program included
 	Event    json.RawMessage `json:"event"`              // in the plain dialect: what is sent, byte for byte
 }
 
@@ -175,22 +176,20 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 		return nil, err
 	}
 	h.Name = a.http.FullName()
+	until := time.Now().Add(time.Duration(h.Timeout))
 	if end, ok := ctx.Deadline(); ok {
 		// Its own time is over first, and it says what it waited for.
 		left := time.Until(end)
-		left -= min(left/10, 100*time.Millisecond)
-		if h.Timeout == 0 || left < time.Duration(h.Timeout) {
-			h.Timeout = policy.Duration(left)
+		end = end.Add(-min(left/10, 100*time.Millisecond))
+		if end.Before(until) {
+			until = end
 		}
-	}
-	if h.Timeout = min(h.Timeout, policy.Duration(policy.MaxHTTPTimeout)); h.Timeout <= 0 {
-		return nil, fmt.Errorf("not asked: %w", grapnel.ErrTimeout)
 	}
 	event, err := dialect.Plain.WriteEvent(ev)
 	if err != nil {
 		return nil, fmt.Errorf("the event cannot be written: %w", err)
 	}
-	head, err := json.Marshal(Question{HTTP: h, Networks: a.networks(), ID: ev.ID, Event: json.RawMessage("0")})
+	head, err := json.Marshal(Question{HTTP: h, Networks: a.networks(), ID: ev.ID, Until: until, Event: json.RawMessage("0")})
 	if err != nil {
 		return nil, err
 	}

@@ -129,9 +129,10 @@ func TestAsker(t *testing.T) {
 	if _, err := a.Handle(short, ev); err != nil {
 		t.Error(err)
 	}
+	end, _ := short.Deadline()
 	got, _ = os.ReadFile(filepath.Join(dir, "got.json"))
-	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Timeout > policy.Duration(900*time.Millisecond) || q.HTTP.Timeout < policy.Duration(300*time.Millisecond) {
-		t.Errorf("with a second left it gets %v", time.Duration(q.HTTP.Timeout))
+	if err := json.Unmarshal(got, &q); err != nil || !q.Until.Before(end) || end.Sub(q.Until) > 200*time.Millisecond {
+		t.Errorf("it gets until %v, and there is time until %v", q.Until, end)
 	}
 
 	for text, want := range map[string]string{
