@@ -109,19 +109,30 @@ func granted(grants []Grant, path string) (it may, named bool) {
 }
 
 // leftOut says which hooks of a project's policy do not run, since nobody lets it start
-// programs.
+// programs, or reach servers.
 func (l *Loaded) leftOut(policy *Policy, it may) {
-	if it&mayRun != 0 {
-		return
-	}
+	why := ""
 	for i := range policy.Hooks {
-		if h := &policy.Hooks[i]; h.program() != nil {
-			l.Skipped++
-			l.Errors = append(l.Errors, &Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(startPrograms))})
+		h, what := &policy.Hooks[i], ""
+		switch {
+		case h.program() != nil && it&mayRun == 0:
+			what = startPrograms
+		case h.HTTP != nil && it&mayHTTP == 0:
+			what = reachServers
+		default:
+			continue
+		}
+		l.Skipped++
+		l.Errors = append(l.Errors, &Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(what))})
+		if !strings.Contains(why, what) {
+			if why != "" {
+				why += " and "
+			}
+			why += what
 		}
 	}
 	if l.Skipped > 0 {
-		l.Notice = fmt.Sprintf("grapnel: %d of %d hooks of %s are left out: %s.", l.Skipped, len(policy.Hooks), l.File, notGranted(startPrograms))
+		l.Notice = fmt.Sprintf("grapnel: %d of %d hooks of %s are left out: %s.", l.Skipped, len(policy.Hooks), l.File, notGranted(why))
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -186,5 +187,45 @@ func TestResolve(t *testing.T) {
 	}
 	if _, err := (&policy.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}}).Resolve(); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
 		t.Error(err)
+	}
+}
+
+// A trusted project's server is asked unless a stronger policy's grants leave that out;
+// its allow is none unless they grant it.
+func TestHTTPOfATrustedProject(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		grants string
+		asked  bool
+		want   grapnel.Decision
+	}{
+		"nobody says anything": {"", true, grapnel.None},
+		"granted":              {"grants: [{source: '**', may: [allow, http]}]\n", true, grapnel.Allow},
+		"not granted":          {"grants: [{source: '**', may: [allow, run]}]\n", false, grapnel.None},
+	} {
+		p := newProject(t, "version: 1\nhooks:\n  - {name: far, on: tool.before, http: 'https://a.example'}\n")
+		p.trust()
+		asked := 0
+		req := policy.Request{
+			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+tt.grants), policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
+			Snapshots: p.snapshots(), Trusts: p.trusts(),
+			HTTP: func(policy.HTTP) (grapnel.Hook, error) {
+				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+					asked++
+					return grapnel.Outcome{Decision: grapnel.Allow}, nil
+				}), nil
+			},
+		}
+		set := policy.Load(req)
+		e, err := grapnel.New(set.Specs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := e.Fire(t.Context(), sh("ls")); v.Decision != tt.want || (asked > 0) != tt.asked {
+			t.Errorf("%s: %v, asked %d times, want %v", name, v.Decision, asked, tt.want)
+		}
+		if said := set.Files[1].Notice; strings.Contains(said, "1 of 1 hooks of") == tt.asked || !tt.asked && !strings.Contains(said, "reach servers") {
+			t.Errorf("%s: the person is told %q", name, said)
+		}
 	}
 }

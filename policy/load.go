@@ -295,6 +295,9 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 		if may = req.ruling.of(file.Path); may&mayRun == 0 {
 			req.Command = nil
 		}
+		if may&mayHTTP == 0 {
+			req.HTTP = nil
+		}
 	}
 	source := sourceOf(file)
 	source.Digest = digest
