@@ -90,6 +90,9 @@ func needs(n policy.Needs) string {
 	if n.Path {
 		parts = append(parts, "Path: true")
 	}
+	if n.Secret {
+		parts = append(parts, "Secret: true")
+	}
 	if parts == nil {
 		return ""
 	}

@@ -93,7 +93,12 @@ func newReplace(h *Hook) *replace {
 
 // Handle answers with the fields in which something was replaced.
 func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	fields := r.fields
+	return changeTexts(ev, r.fields, r.message, "replace", r.apply)
+}
+
+// changeTexts passes the decoded texts of fields, or of all that have some, through change.
+// what says in errors who wants that.
+func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string, change func(string) string) (grapnel.Outcome, error) {
 	if len(fields) == 0 {
 		fields = ev.TextFields()
 	}
@@ -104,15 +109,15 @@ func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 		switch {
 		case !mayChange(c, field):
 		case slices.Contains(views, field):
-			next, err := mapView(now, field, r.apply)
+			next, err := mapView(now, field, change)
 			if err != nil {
-				return grapnel.Outcome{}, fmt.Errorf("replace in %s: %w", field, err)
+				return grapnel.Outcome{}, fmt.Errorf("%s in %s: %w", what, field, err)
 			}
 			if next != now {
 				now, changed[grapnel.FieldInput] = next, next.Tool.Input
 			}
 		default:
-			value, differs := now.MapText(field, r.apply)
+			value, differs := now.MapText(field, change)
 			if !differs {
 				continue
 			}
@@ -128,7 +133,7 @@ func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	if len(changed) == 0 {
 		return grapnel.Outcome{}, nil
 	}
-	return grapnel.Outcome{Set: changed, Message: r.message}, nil
+	return grapnel.Outcome{Set: changed, Message: message}, nil
 }
 
 func (r *replace) apply(text string) string {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -24,6 +25,10 @@ type facts struct {
 	keptPaths lazy[[]realName]
 	keptInput lazy[any]
 	keptURLs  lazy[[]string]
+	keptNear  lazy[bool]
+
+	secretsLock sync.Mutex
+	keptSecrets []foundSecrets
 }
 
 // lazy is a value that is worked out when it is first asked for.
@@ -92,6 +97,8 @@ const maxShellBytes = 1 << 20
 // apart.
 type factCache struct {
 	programs []string // that the rules are about, each once; complete before the first event
+
+	secrets *secret.Rules // of the policy whose rules are being made
 
 	// Of a rule that is made later than that: what the others have.
 	first *factCache

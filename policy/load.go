@@ -271,11 +271,14 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	digest := digestOf(data)
 	known := kept.last(file.Path) == digest
 	if known {
-		if policy := kept.read(digest); policy != nil {
+		if policy := kept.read(digest); policy != nil && policy.Secrets.fresh(file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
 		}
 	}
 	policy, errs := Parse(file.Path, data)
+	if len(errs) == 0 {
+		errs = policy.readRules(file.Path, ruleReader(file.Root))
+	}
 	if len(errs) == 0 {
 		policy.shelved(file.Path, req.Packs, &errs)
 	}

@@ -46,12 +46,13 @@ func (r reading) not() reading { return reading{r.allow, !r.negated} }
 // compiled is a Match ready to be asked.
 type compiled struct {
 	// Of what an event has once, all must hold.
-	tool  []globPattern
-	words []wordTest
-	texts []textTest
-	shell bool  // something of a shell line cannot be told
-	ended *bool // how the call ended: true = it failed
-	not   *compiled
+	tool   []globPattern
+	words  []wordTest
+	texts  []textTest
+	secret *secretTest // nil = whatever is in it
+	shell  bool        // something of a shell line cannot be told
+	ended  *bool       // how the call ended: true = it failed
+	not    *compiled
 
 	// Of what an event may have several of, one must fit.
 	command   []command
@@ -123,6 +124,9 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 	}
 	c.text(m.Prompt, (*facts).prompt)
 	c.text(m.Text, (*facts).allTexts)
+	if len(m.Secret) > 0 {
+		c.secret = &secretTest{newGlobs(m.Secret), cache.secrets, r.every()}
+	}
 	var err error
 	c.not, err = cache.compile(m.Not, r.not())
 	return c, err
@@ -176,6 +180,9 @@ func (c *compiled) whole(f *facts) bool {
 		}
 	}
 	if c.shell && len(f.unknown()) == 0 {
+		return false
+	}
+	if c.secret != nil && !c.secret.holds(f) {
 		return false
 	}
 	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
@@ -525,6 +532,9 @@ func (m *matcher) explain(f *facts) string {
 	}
 	if c.ended != nil {
 		words = append(words, "failed "+strconv.FormatBool(*c.ended))
+	}
+	if c.secret != nil {
+		words = append(words, c.secret.explain(f)...)
 	}
 	if len(c.said.Shell) > 0 {
 		words = append(words, "shell unknown: "+short(strings.Join(f.unknown(), "; ")))

@@ -37,6 +37,7 @@ func Parse(file string, data []byte) (*Policy, []*Error) {
 		return nil, []*Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
 	policy := p.policy(root)
+	p.knownIDs(policy.Secrets)
 	return policy, p.errs
 }
 
@@ -44,6 +45,8 @@ func Parse(file string, data []byte) (*Policy, []*Error) {
 type fileParser struct {
 	file string
 	errs []*Error
+
+	usedIDs []Word // of rules for secrets
 }
 
 func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
@@ -104,6 +107,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 		"trust":    func(n *yaml.Node) { policy.Vouches = p.vouches(n) },
 
 		"use_only_managed": func(n *yaml.Node) { policy.OnlyManaged = p.boolean(n) },
+		"secrets":          func(n *yaml.Node) { policy.Secrets = p.secretRules(n) },
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
@@ -173,6 +177,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		"allow":    decide("allow"),
 		"context":  func(n *yaml.Node) { actions = append(actions, "context"); h.Context = p.context(n) },
 		"replace":  func(n *yaml.Node) { actions = append(actions, "replace"); h.Replace = p.replacements(n) },
+		"mask":     func(n *yaml.Node) { actions = append(actions, "mask"); h.Mask = p.secretIDs(n, "mask") },
 		"fields":   func(n *yaml.Node) { h.Fields = p.fields(n) },
 		"set":      func(n *yaml.Node) { actions = append(actions, "set"); p.set(&h, n) },
 		"limit":    func(n *yaml.Node) { actions = append(actions, "limit"); h.Limit = p.limit(n) },
@@ -198,15 +203,15 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	switch len(actions) {
 	case 1:
 	case 0:
-		p.fail(n, "one of block, ask, allow, limit, context, replace, set, run, worker, http, builtin", "hook %q does nothing", h.Name)
+		p.fail(n, "one of block, ask, allow, limit, context, replace, mask, set, run, worker, http, builtin", "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
 	}
 	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
 		p.fail(n, "", "hook %q: `advice` goes with `block` and `ask`", h.Name)
 	}
-	if h.Fields != nil && h.Replace == nil {
-		p.fail(n, "", "hook %q: `fields` goes with `replace`", h.Name)
+	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
+		p.fail(n, "", "hook %q: `fields` goes with `replace` or `mask`", h.Name)
 	}
 	switch {
 	case h.Builtin != nil:
@@ -347,7 +352,7 @@ func (h *Hook) forbidden(kind grapnel.Kind) string {
 		return fmt.Sprintf("nothing can be asked on %s: it has happened", kind)
 	case h.Context != nil && !c.Context:
 		return fmt.Sprintf("no context can be added on %s", kind)
-	case h.Replace != nil && len(c.Changes) == 0:
+	case (h.Replace != nil || h.Mask != nil) && len(c.Changes) == 0:
 		return fmt.Sprintf("nothing can be changed on %s", kind)
 	case len(h.changes()) > 0 && !permits(h.changes()...):
 		return fmt.Sprintf("%s permits no change of %s%s", kind, joinFields(h.changes()), permitted(c))
@@ -602,6 +607,7 @@ func (p *fileParser) match(n *yaml.Node) Match {
 		"content":  patterns(&m.Content),
 		"prompt":   patterns(&m.Prompt),
 		"text":     patterns(&m.Text),
+		"secret":   func(n *yaml.Node) { m.Secret = p.secretIDs(n, "secret") },
 		"agent":    func(n *yaml.Node) { m.Agent = p.each(n, p.agent) },
 		"mcp":      globs(&m.MCP),
 		"mode":     globs(&m.Mode),

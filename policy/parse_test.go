@@ -194,6 +194,14 @@ var parseErrors = map[string]struct{ in, want string }{
 	"load of no pattern":              {"version: 1\nload: [{format: flyto, file: '[x'}]\n", `"[x" is no path pattern`},
 	"networks no list":                {"version: 1\nnetworks: 10.0.0.0/8\n", "p.yaml:2:11: networks must be a list of networks"},
 	"networks of nothing":             {"version: 1\nnetworks: []\n", "networks must be a list of networks"},
+	"secret of no rule":               {hook("    match: {secret: github-tokn}\n    block: x\n"), `no rule for secrets is called "github-tokn" (did you mean "github-token"?)`},
+	"secret false":                    {hook("    match: {secret: false}\n    block: x\n"), `secret is true, or the ids of rules`},
+	"mask a notice":                   {"version: 1\nhooks:\n  - {name: x, on: session.end, mask: true}\n", "nothing can be changed on session.end"},
+	"mask of nothing":                 {hook("    mask: []\n"), "the list is empty"},
+	"pack with secrets":               {"version: 1\npack: {version: 1}\nsecrets: {disable: jwt}\n", "a pack has no `secrets`"},
+	"secrets, unknown key":            {"version: 1\nsecrets: {rule: x}\n", `unknown key "rule" in secrets (did you mean "rules"?)`},
+	"secrets allow all":               {"version: 1\nsecrets: {allow: /a*/}\n", "matches the empty text"},
+	"secrets disable nothing":         {"version: 1\nsecrets: {disable: jwtt}\n", `no rule for secrets is called "jwtt"`},
 	"networks no network":             {"version: 1\nnetworks: [ten/8]\n", `p.yaml:2:12: "ten/8" is no network`},
 }
 

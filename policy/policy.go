@@ -31,6 +31,7 @@ type Policy struct {
 	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
 	Records  *Records   `json:"records,omitempty"`  // what is kept of firings
 	Redact   *Redact    `json:"redact,omitempty"`   // what hooks that are trusted less do not see
+	Secrets  *Secrets   `json:"secrets,omitempty"`  // what counts as one
 	Networks []Word     `json:"networks,omitempty"` // addresses, as 10.0.0.0/8, that outbound requests may reach although they are forbidden
 	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only a user and root say that
 	Vouches  []Vouch    `json:"trust,omitempty"`    // policies of projects that need not be looked at; likewise
@@ -67,7 +68,8 @@ type Hook struct {
 	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; a part of the reason
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
-	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace; empty = all text
+	Mask    []string                          `json:"mask,omitempty"`   // ids of the rules whose secrets are masked, globs
+	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace and mask; empty = all text
 	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields
 	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
 	Limit   *Limit                            `json:"limit,omitempty"`
@@ -137,6 +139,7 @@ type Match struct {
 	Content  []Pattern `json:"content,omitempty"`
 	Prompt   []Pattern `json:"prompt,omitempty"`
 	Text     []Pattern `json:"text,omitempty"`
+	Secret   []string  `json:"secret,omitempty"` // ids of rules, globs
 	Agent    []string  `json:"agent,omitempty"`
 	MCP      []string  `json:"mcp,omitempty"`
 	Mode     []string  `json:"mode,omitempty"`

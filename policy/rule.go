@@ -26,6 +26,10 @@ func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.H
 		at := p.Load[0].Format
 		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
 	}
+	if s := p.Secrets; s != nil && len(s.Sums) != len(s.Files) {
+		at := s.Files[0]
+		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
+	}
 	specs, err := p.build(source, &factCache{}, newCommand)
 	if p.Redact != nil {
 		newRedactor([]*Redact{p.Redact}).guard(specs, lowTrust)
@@ -38,6 +42,7 @@ func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(
 		return nil, err
 	}
 	var specs []grapnel.Spec
+	cache.secrets = p.Secrets.rules()
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.program() != nil && newCommand == nil {
@@ -77,6 +82,8 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		}
 	case h.Replace != nil:
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newReplace(h)
+	case h.Mask != nil:
+		spec.Phase, spec.Hook = grapnel.PhaseRewrite, &masking{newGlobs(h.Mask), cache.secrets, h.Fields, h.Message}
 	case h.Set != nil || h.Places != nil:
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newSet(h)
 	case h.Builtin != nil:

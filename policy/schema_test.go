@@ -115,6 +115,7 @@ var beyondSchema = []string{
 	"text no text", "number for text", "no mode", "no answer", "no call", "no list of tools", "no flag", "input no object",
 	"places that meet", "place and whole", "set of no event", "fields of no event", "replace where no text", "pack with a program for context",
 	"timeout of nothing", "replace of nothing", "pack used twice", "pack that uses", "pack that runs", "pack with a worker", "pack with a file", "pack with defaults",
+	"secret of no rule", "mask a notice", "pack with secrets", "secrets allow all", "secrets disable nothing",
 	"networks no network", "pack with networks", "pack that loads", "load twice", "load of no pattern",
 	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
 	"sandbox of a pattern", "sandbox of an unknown word", "sandbox that leaves the root", "sandbox of a user",
@@ -150,7 +151,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	s.Defs[""] = s.mapping
 	defs := map[string]string{ // what a message calls the mapping -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
-		"match": "match", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
+		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "breaker": "breaker",
 		"sandbox": "sandbox",
 		"grants":  "grant", "trust": "vouch",

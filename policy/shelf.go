@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -47,6 +48,7 @@ type Needs struct {
 	Programs []string // one of which a command of a shell line must begin with; nil = none
 	Line     bool     // a shell line
 	Path     bool     // the name of a file
+	Secret   bool     // what looks like a secret
 }
 
 // Names lists the packs.
@@ -124,6 +126,7 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	if m, ok := spec.Match.(*matcher); ok && m.match != nil {
 		s.Needs = m.match.needs()
 	}
+	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
 	return s, nil
 }
 
@@ -134,7 +137,7 @@ var classes = []grapnel.Class{
 
 // needs leaves out whatever costs more to find out than to make the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Line: c.shell, Path: len(c.path) > 0}
+	n := Needs{Line: c.shell, Path: len(c.path) > 0, Secret: c.secret != nil}
 	for _, g := range c.tool {
 		if !slices.Contains(classes, grapnel.Class(g.source)) {
 			n.Classes = nil
@@ -181,8 +184,9 @@ func (n *Needs) met(f *facts) bool {
 // shelved is a hook of a pack at work.
 type shelved struct {
 	*ShelvedHook
-	source grapnel.Source
-	facts  *factCache
+	source  grapnel.Source
+	facts   *factCache
+	secrets *secret.Rules
 
 	once sync.Once
 	spec grapnel.Spec
@@ -191,7 +195,7 @@ type shelved struct {
 
 // spec is the hook with nothing made yet, or, if it counts, made.
 func (s *ShelvedHook) toSpec(use *Use, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
-	hook := &shelved{ShelvedHook: s, source: source, facts: cache}
+	hook := &shelved{ShelvedHook: s, source: source, facts: cache, secrets: cache.secrets}
 	spec := grapnel.Spec{
 		Name: s.Name, Source: source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: hook, Hook: hook,
 	}
@@ -216,7 +220,7 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h Hook
 		if s.err = json.Unmarshal([]byte(s.ShelvedHook.Hook), &h); s.err == nil {
-			s.spec, s.err = (&Policy{}).spec(&h, s.source, &factCache{first: s.facts}, nil)
+			s.spec, s.err = (&Policy{}).spec(&h, s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
 		}
 	})
 	return &s.spec, s.err
@@ -224,7 +228,11 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 
 // Match makes the hook only if the event has what it needs.
 func (s *shelved) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if !s.Needs.met(s.facts.of(ev)) {
+	f := s.facts.of(ev)
+	if !s.Needs.met(f) {
+		return false, nil
+	}
+	if s.Needs.Secret && s.secrets == nil && len(ev.Calls) == 0 && !f.nearSecret() {
 		return false, nil
 	}
 	spec, err := s.made()

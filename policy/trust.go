@@ -150,6 +150,9 @@ func Examine(file, root string, packs Shelf) (*Examined, []*Error) {
 			return nil, []*Error{{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
 	}
+	if err := x.pinRules(); err != nil {
+		return nil, []*Error{err}
+	}
 	if errs := x.loads(); len(errs) > 0 {
 		return nil, errs
 	}
@@ -560,7 +563,7 @@ func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
 		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
 	}
 	snaps := snapshots{dir: req.Snapshots}
-	if policy := snaps.read(trust.SHA256); policy != nil {
+	if policy := snaps.read(trust.SHA256); policy != nil && policy.Secrets.fresh(trust.File, req.Trusts.rules(trust)) {
 		return policy, nil
 	}
 	data, err := req.Trusts.Content(trust.SHA256)
@@ -568,6 +571,9 @@ func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
 		return nil, err
 	}
 	policy, errs := Parse(trust.File, data)
+	if len(errs) == 0 {
+		errs = policy.readRules(trust.File, req.Trusts.rules(trust))
+	}
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)
 	}

@@ -129,6 +129,7 @@ const ownFile = "grapnel"
 func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {
 	var errs []*Error
 	var specs []grapnel.Spec
+	req.facts.secrets = policy.Secrets.rules()
 	for i, pack := range policy.shelved(file.Path, req.Packs, &errs) {
 		if len(errs) > 0 {
 			return nil, errs[0]
@@ -166,7 +167,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
 
 // plainPack refuses in a pack what would make using it more than adding rules.
 func (p *fileParser) plainPack(policy *yaml.Node) {
-	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "redact", "records", "grants", "trust", "use_only_managed"} {
+	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "secrets", "redact", "records", "grants", "trust", "use_only_managed"} {
 		if n := policy.Get(key); n != nil {
 			p.fail(n, "write it into the file that uses the pack", "a pack has no `%s`", key)
 		}

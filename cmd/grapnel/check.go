@@ -144,7 +144,15 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 	p, errs := policy.Read(file)
 	var used []policy.Pack
 	if len(errs) == 0 {
+		errs = p.ReadRules(file)
+	}
+	if len(errs) == 0 {
 		used, errs = p.Packs(file, packs.All)
+	}
+	if p != nil && p.Secrets != nil {
+		for _, e := range p.Secrets.Notes {
+			this.found = append(this.found, finding{e, "warning"})
+		}
 	}
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
@@ -163,6 +171,9 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 	this.size = fmt.Sprintf("%d hooks", len(p.Hooks))
 	if len(names) > 0 {
 		this.size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
+	}
+	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
+		this.size += fmt.Sprintf(", %d rules for secrets", len(p.Secrets.Rules))
 	}
 	this.found = append(this.found, suspicious(file, p)...)
 	this.found = append(this.found, unsandboxed(file, p)...)

@@ -227,6 +227,8 @@ func does(h *policy.Hook) string {
 		return h.Decide
 	case h.Replace != nil:
 		return "replaces text"
+	case h.Mask != nil:
+		return "masks secrets"
 	case h.Set != nil || h.Places != nil:
 		var fields []string
 		for _, place := range h.Places {

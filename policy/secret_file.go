@@ -1,0 +1,343 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// maxRuleFile is the size in bytes of the largest file of rules, and maxRules how many
+// there may be in all: each that has its word in a text is an expression more to search it
+// with.
+const (
+	maxRuleFile = yaml.MaxSize
+	maxRules    = 1000
+)
+
+// reader returns the content of a file of rules.
+type reader func(path string) ([]byte, error)
+
+// ruleReader reads a file of rules that lies on disk; root wants that nobody else can
+// write it.
+func ruleReader(root bool) reader {
+	return func(path string) ([]byte, error) {
+		check := func(fs.FileInfo) error { return nil }
+		if root {
+			check = owner.Root
+		}
+		data, err := readChecked(path, maxRuleFile+1, check)
+		if err == nil && len(data) > maxRuleFile {
+			err = fmt.Errorf("is larger than %d MiB", maxRuleFile>>20)
+		}
+		return data, err
+	}
+}
+
+// path is where a file of rules lies that a policy file names.
+func rulePath(policy, name string) string { return absolute(name, filepath.Dir(policy)) }
+
+// fresh reports whether the rules are those that their files hold now.
+func (s *Secrets) fresh(policy string, read reader) bool {
+	if s == nil {
+		return true
+	}
+	if len(s.Sums) != len(s.Files) {
+		return false
+	}
+	for i, file := range s.Files {
+		if data, err := read(rulePath(policy, file.Text)); err != nil || digestOf(data) != s.Sums[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadRules reads the files of rules that the policy file names, so that its hooks look
+// for what they say. The errors are all that is wrong with them.
+func (p *Policy) ReadRules(file string) []*Error { return p.readRules(file, ruleReader(false)) }
+
+func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
+	s := p.Secrets
+	if s == nil {
+		return nil
+	}
+	s.Sums, s.Rules, s.Lists, s.Off, s.Notes = nil, nil, nil, nil, nil
+	for _, file := range s.Files {
+		path := rulePath(policy, file.Text)
+		data, err := read(path)
+		if err != nil {
+			errs = append(errs, &Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("the rules for secrets in %s: %s", path, unreadable(err))})
+			continue
+		}
+		s.Sums = append(s.Sums, digestOf(data))
+		r := ruleFile{path: path, into: s}
+		root, wrong := readTOML(data)
+		if wrong != nil {
+			wrong.File = path
+			errs = append(errs, wrong)
+			continue
+		}
+		r.file(root)
+		errs = append(errs, r.errs...)
+	}
+	if len(s.Rules) > maxRules {
+		errs = append(errs, &Error{File: policy, Line: s.Files[0].Line, Col: s.Files[0].Col, Msg: fmt.Sprintf("its files have %d rules for secrets, more than %d", len(s.Rules), maxRules)})
+	}
+	return errs
+}
+
+// A ruleFile is read in the format of gitleaks.
+type ruleFile struct {
+	path string
+	into *Secrets
+	errs []*Error
+}
+
+func (r *ruleFile) fail(n *jsonNode, format string, args ...any) {
+	r.errs = append(r.errs, &Error{File: r.path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (r *ruleFile) note(n *jsonNode, format string, args ...any) {
+	r.into.Notes = append(r.into.Notes, &Error{File: r.path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...)})
+}
+
+// unknown names the keys that do not count, as those of a later version do not.
+func (r *ruleFile) unknown(n *jsonNode, what string, known ...string) {
+	for _, name := range n.names {
+		if !slices.Contains(known, name) {
+			r.note(n.members[name], "%q of %s does not count", name, what)
+		}
+	}
+}
+
+func (r *ruleFile) file(root *jsonNode) {
+	r.unknown(root, "the file", "title", "description", "minVersion", "extend", "rules", "allowlist", "allowlists")
+	if extend := root.get("extend"); extend.is(jsonObject) {
+		r.unknown(extend, "extend", "useDefault", "disabledRules")
+		if d := extend.get("useDefault"); d.is(jsonBool) && !d.isTrue() {
+			r.note(d, "the rules of Grapnel count all the same: switch them off with disable under secrets")
+		}
+		r.into.Off = append(r.into.Off, r.texts(extend, "disabledRules")...)
+	}
+	for _, n := range r.list(root, "rules") {
+		r.rule(n)
+	}
+	for _, name := range []string{"allowlist", "allowlists"} {
+		for _, n := range r.list(root, name) {
+			if a := r.allow(n); a != nil {
+				a.Rules = r.texts(n, "targetRules")
+				r.into.Lists = append(r.into.Lists, a)
+			}
+		}
+	}
+}
+
+func (r *ruleFile) rule(n *jsonNode) {
+	rule := &secret.Rule{ID: r.text(n, "id"), Regex: r.regexp(n, "regex"), Path: r.regexp(n, "path")}
+	if rule.ID == "" {
+		r.fail(n, "a rule has no id")
+		return
+	}
+	what := fmt.Sprintf("the rule %q", rule.ID)
+	r.unknown(n, what, "id", "description", "regex", "path", "secretGroup", "entropy", "keywords", "tags", "allowlist", "allowlists")
+	for _, word := range r.texts(n, "keywords") {
+		rule.Keywords = append(rule.Keywords, strings.ToLower(word))
+	}
+	if group := n.get("secretGroup"); group != nil {
+		f, ok := group.number()
+		re, err := regexp.Compile(rule.Regex)
+		if !ok || f != float64(int(f)) || f < 0 || err == nil && int(f) > re.NumSubexp() {
+			r.fail(group, "%s: secretGroup is not a group of its regex", what)
+		}
+		rule.Group = int(f)
+	}
+	if entropy := n.get("entropy"); entropy != nil {
+		f, ok := entropy.number()
+		if !ok || f < 0 || f > 8 {
+			r.fail(entropy, "%s: entropy is a number from 0 to 8", what)
+		}
+		rule.Entropy = f
+	}
+	for _, name := range []string{"allowlist", "allowlists"} {
+		for _, item := range r.list(n, name) {
+			if a := r.allow(item); a != nil {
+				rule.Allow = append(rule.Allow, a)
+			}
+		}
+	}
+	switch {
+	case slices.ContainsFunc(r.into.Rules, func(other *secret.Rule) bool { return other.ID == rule.ID }):
+		r.fail(n, "%s stands twice", what)
+	case rule.Regex == "" && rule.Path == "" && slices.Contains(secret.IDs(), rule.ID):
+		for _, a := range rule.Allow { // it only adds exceptions to one of Grapnel's
+			a.Rules = []string{rule.ID}
+			r.into.Lists = append(r.into.Lists, a)
+		}
+	case rule.Regex == "" && rule.Path == "" && len(r.errs) == 0:
+		r.fail(n, "%s has neither a regex nor a path", what)
+	default:
+		if rule.Regex != "" && len(rule.Keywords) == 0 {
+			r.note(n, "%s has no keywords, so that its regex is tried on every text", what)
+		}
+		r.into.Rules = append(r.into.Rules, rule)
+	}
+}
+
+// allow reads an allowlist; nil = it is about the history of a repository alone.
+func (r *ruleFile) allow(n *jsonNode) *secret.Allow {
+	r.unknown(n, "an allowlist", "description", "condition", "commits", "paths", "regexTarget", "regexes", "stopwords", "targetRules")
+	a := &secret.Allow{Stopwords: r.texts(n, "stopwords"), Target: r.text(n, "regexTarget")}
+	for i, source := range r.texts(n, "regexes") {
+		a.Regexes = append(a.Regexes, r.checked(n.get("regexes").items[i], source))
+	}
+	for i, source := range r.texts(n, "paths") {
+		a.Paths = append(a.Paths, r.checked(n.get("paths").items[i], source))
+	}
+	switch strings.ToUpper(r.text(n, "condition")) {
+	case "", "OR", "||":
+	case "AND", "&&":
+		a.All = true
+	default:
+		r.fail(n.get("condition"), "the condition of an allowlist is AND or OR")
+	}
+	switch a.Target {
+	case "secret":
+		a.Target = ""
+	case "", "match", "line":
+	default:
+		r.fail(n.get("regexTarget"), "the regexTarget of an allowlist is secret, match or line")
+	}
+	if commits := n.get("commits"); commits != nil {
+		r.note(commits, "commits of an allowlist do not count: an event is in none")
+		if a.All {
+			return nil // it never holds
+		}
+	}
+	if len(a.Regexes)+len(a.Stopwords)+len(a.Paths) == 0 {
+		return nil
+	}
+	return a
+}
+
+// list returns the tables of a name: one, or an array of them.
+func (r *ruleFile) list(n *jsonNode, name string) []*jsonNode {
+	at := n.get(name)
+	switch {
+	case at == nil:
+		return nil
+	case at.is(jsonObject):
+		return []*jsonNode{at}
+	case at.is(jsonList) && !slices.ContainsFunc(at.items, func(item *jsonNode) bool { return !item.is(jsonObject) }):
+		return at.items
+	}
+	r.fail(at, "%s are tables, [[%s]]", name, name)
+	return nil
+}
+
+func (r *ruleFile) text(n *jsonNode, name string) string {
+	at := n.get(name)
+	if at != nil && !at.is(jsonText) {
+		r.fail(at, "%s is a text", name)
+		return ""
+	}
+	if at == nil {
+		return ""
+	}
+	return at.text
+}
+
+func (r *ruleFile) texts(n *jsonNode, name string) []string {
+	at := n.get(name)
+	if at == nil {
+		return nil
+	}
+	var texts []string
+	for _, item := range at.items {
+		if !item.is(jsonText) {
+			r.fail(item, "%s are texts", name)
+			return nil
+		}
+		texts = append(texts, item.text)
+	}
+	if !at.is(jsonList) {
+		r.fail(at, "%s is a list of texts", name)
+	}
+	return texts
+}
+
+func (r *ruleFile) regexp(n *jsonNode, name string) string {
+	return r.checked(n.get(name), r.text(n, name))
+}
+
+func (r *ruleFile) checked(n *jsonNode, source string) string {
+	if source == "" {
+		return ""
+	}
+	re, err := regexp.Compile(source)
+	switch {
+	case err != nil:
+		r.fail(n, "%v", err)
+	case re.MatchString(""):
+		r.fail(n, "%q matches the empty text", source)
+	default:
+		return source
+	}
+	return ""
+}
+
+// pinRules pins the files of rules of a project's policy.
+func (x *Examined) pinRules() *Error {
+	s := x.Policy.Secrets
+	if s == nil {
+		return nil
+	}
+	for _, file := range s.Files {
+		path := rulePath(x.File, file.Text)
+		fail := func(format string, args ...any) *Error {
+			return &Error{File: x.File, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf(format, args...)}
+		}
+		if !below(x.Root, path) {
+			return fail("the rules for secrets in %s are not in the project: a project's policy names files of its own", path)
+		}
+		if err := x.pinFile(rulesPin, file.Text, path); err != nil {
+			return fail("%v", err)
+		}
+	}
+	if errs := x.Policy.readRules(x.File, x.pinnedContent); len(errs) > 0 {
+		return errs[0]
+	}
+	return nil
+}
+
+// rulesPin stands among the names of hooks for the rules of secrets.
+const rulesPin = "secrets:rules"
+
+// pinnedContent is what was pinned of a file.
+func (x *Examined) pinnedContent(path string) ([]byte, error) {
+	for _, pin := range x.Pins {
+		if pin.Path == path && pin.SHA256 != "" {
+			return x.contents[pin.SHA256], nil
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// content is what was trusted of a file of rules, whatever it says now.
+func (s Trusts) rules(trust *Trust) reader {
+	return func(path string) ([]byte, error) {
+		for _, pin := range trust.Pins {
+			if pin.Path == path && pin.SHA256 != "" {
+				return s.Content(pin.SHA256)
+			}
+		}
+		return nil, errors.New("was not there when the policy was trusted")
+	}
+}
