@@ -16,12 +16,12 @@ const (
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	answers(t, "secrets", map[string]answer{
-		"cat .env":                                      {"ask-before-printing-secrets", grapnel.Ask},
-		"grep KEY app/.env | head":                      {"ask-before-printing-secrets", grapnel.Ask},
-		"source '.env'":                                 {"ask-before-printing-secrets", grapnel.Ask},
+		"cat .env":                                      {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
+		"grep KEY app/.env | head":                      {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
+		"source '.env'":                                 {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
 		"cat .env.example":                              {},
 		"cat .environment":                              {},
-		"echo x > .env":                                 {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
+		"echo x > .env":                                 {"ask-before-secrets", grapnel.Ask},
 		"Write /home/dev/project/.env":                  {"ask-before-secrets", grapnel.Ask},
 		"Write /home/dev/project/a/.env.local":          {"ask-before-secrets", grapnel.Ask},
 		"Read a/server.pem":                             {"ask-before-secrets", grapnel.Ask},
