@@ -155,8 +155,7 @@ func play(t *testing.T, dir string) []played {
 			c.stopped = fire(t, engine, node, c.id)
 			for _, run := range rec.Hooks {
 				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
-					_, hook, _ := strings.Cut(run.Name, "::")
-					c.hooks = append(c.hooks, hook)
+					c.hooks = append(c.hooks, run.Name[strings.LastIndexByte(run.Name, ':')+1:])
 					c.said += fmt.Sprintf("%s %s %s; ", run.Name, run.Decision, run.Error)
 				}
 			}
