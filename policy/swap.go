@@ -42,7 +42,7 @@ func (p Pin) check() error {
 func (p Pin) still(seen fs.FileInfo) error {
 	now, err := os.Stat(p.Path)
 	same := seen == nil && (err != nil || now.IsDir()) ||
-		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && changed(seen).Equal(changed(now))
+		seen != nil && err == nil && os.SameFile(seen, now) && seen.Size() == now.Size() && lastChange(seen).Equal(lastChange(now))
 	if same {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // changed is when the kernel last saw a change of a file, its name included.
-func changed(info fs.FileInfo) time.Time {
+func lastChange(info fs.FileInfo) time.Time {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(stat.Ctim.Unix())
 	}

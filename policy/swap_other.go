@@ -8,4 +8,4 @@ import (
 )
 
 // changed is when a file was last written, as far as it says.
-func changed(info fs.FileInfo) time.Time { return info.ModTime() }
+func lastChange(info fs.FileInfo) time.Time { return info.ModTime() }
