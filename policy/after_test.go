@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -594,5 +595,31 @@ func TestTestsBeforeCommit(t *testing.T) {
 		fire(at(say.before, "git commit -m x", ""), grapnel.Block)
 		fire(at(say.passes, "go test ./...", say.passed), grapnel.None)
 		fire(at(say.before, "git commit -m x", ""), grapnel.None)
+	}
+}
+
+// TestAfterInPacks: hooks of packs can come after something too.
+func TestAfterInPacks(t *testing.T) {
+	t.Parallel()
+	shelf, errs := ReadShelf(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	file := filepath.Join(t.TempDir(), "grapnel.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nuse: [order]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := Load(Request{Files: []File{{Path: file, Scope: grapnel.ScopeUser}}, Packs: shelf})
+	engine, err := grapnel.New(set.Specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		ev   *grapnel.Event
+		want grapnel.Decision
+	}{{did(grapnel.ToolBefore, "b", "1"), grapnel.None}, {did(grapnel.ToolAfter, "a", "2"), grapnel.None}, {did(grapnel.ToolBefore, "b", "3"), grapnel.Block}} {
+		if v := engine.Fire(context.Background(), tt.ev); v.Decision != tt.want {
+			t.Errorf("event %d: %v, want %v", i, v.Decision, tt.want)
+		}
 	}
 }
