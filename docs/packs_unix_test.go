@@ -31,6 +31,9 @@ func TestPackTables(t *testing.T) {
 		var rows [][]string
 		for _, h := range p.Hooks {
 			row := []string{"`" + h.Name + "`", h.Decide, h.Reason}
+			if h.Mask != nil {
+				row[1], row[2] = "mask", "keys become `***`, behind what says which kind they were"
+			}
 			if h.Replace != nil {
 				row[1] = "replace"
 				for i, r := range h.Replace {
