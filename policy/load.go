@@ -101,6 +101,9 @@ type Set struct {
 
 	OnlyManaged string  // what the person is told where a managed policy lets no other count; empty = none does
 	Records     Keeping // what is kept of firings
+
+	// Hide masks in a text what rules for secrets of the files' own find; nil = they have none.
+	Hide func(text string) string
 }
 
 // Load reads the files and never fails. The last valid content of a file that is
@@ -150,6 +153,7 @@ func Load(req Request) Set {
 		if got.policy.Redact != nil {
 			redact = append(redact, got.policy.Redact)
 		}
+		set.hide(got.policy.Secrets)
 		set.Networks = append(set.Networks, got.policy.networks()...)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {

@@ -210,3 +210,18 @@ func (p *fileParser) knownIDs(s *Secrets) {
 		}
 	}
 }
+
+// hide adds the rules of a file's own to what is masked in Records. What the file allows or
+// disables of Grapnel's is masked there all the same.
+func (set *Set) hide(s *Secrets) {
+	if s == nil || len(s.Rules) == 0 {
+		return
+	}
+	before, rules := set.Hide, &secret.Rules{Allow: s.Lists, More: s.Rules}
+	set.Hide = func(text string) string {
+		if before != nil {
+			text = before(text)
+		}
+		return rules.Mask(text, nil, func(string) bool { return true })
+	}
+}

@@ -16,6 +16,16 @@ type limits struct {
 	total int // bytes in all
 	text  int // bytes of one string
 	mask  bool
+	also  func(string) string // masks what Mask does not know; nil = nothing
+}
+
+// hide masks what is to be masked in a text.
+func (l limits) hide(text string) string {
+	text = Mask(text)
+	if l.also != nil {
+		text = l.also(text)
+	}
+	return text
 }
 
 const (
@@ -44,7 +54,7 @@ func (l limits) reduce(raw []byte) []byte {
 	r := reducer{limits: l}
 	switch {
 	case !l.mask:
-	case len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
+	case l.also != nil, len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
 		// Most of it will not be looked at; or a word may not be seen before it is decoded.
 		r.secrets, r.names = true, true
 	default:
@@ -68,7 +78,7 @@ func (l limits) clip(text string) string {
 		window, more = text[:l.text+slack], len(text)-l.text-slack
 	}
 	if l.mask {
-		window = Mask(window)
+		window = l.hide(window)
 	}
 	return cutText(window, l.text, more)
 }
@@ -285,7 +295,7 @@ func (r *reducer) string(raw []byte, name string) {
 	text, more := window(raw, r.text+slack)
 	kept := text
 	if r.secrets {
-		kept = Mask(text)
+		kept = r.hide(text)
 	}
 	if named {
 		kept, more = "***", 0

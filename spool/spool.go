@@ -107,6 +107,7 @@ const (
 type Spool struct {
 	dir  string
 	opts Options
+	also func(string) string
 
 	mu      sync.Mutex
 	records *os.File // open for appending; nil = not yet
@@ -203,6 +204,10 @@ type Entry struct {
 	InputAt string `json:"input_at,omitempty"`
 }
 
+// Hide has Records masked by another function too, behind Mask: by the rules of a policy,
+// for instance. It is called before the first Record is kept.
+func (s *Spool) Hide(also func(text string) string) { s.also = also }
+
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
 	ev := e.Input
@@ -221,7 +226,7 @@ func (s *Spool) keep(e Entry) error {
 		}
 		meta = edited
 	}
-	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full}.reduce(meta)
+	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full, also: s.also}.reduce(meta)
 
 	var input []byte
 	if ev != nil {
@@ -270,7 +275,7 @@ func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
 	if err != nil || len(raw) == 0 || s.opts.Records == Full {
 		return raw, err
 	}
-	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true}.reduce(raw), nil
+	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true, also: s.also}.reduce(raw), nil
 }
 
 // input is what the mode keeps of an event.
@@ -284,7 +289,7 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	case Full:
 		return encode(ev)
 	default:
-		l := limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true}
+		l := limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true, also: s.also}
 		if len(ev.Native) > 0 {
 			// What the agent sent says everything, and its dialect reads it again.
 			return asSent(ev, l.reduce(ev.Native))
