@@ -64,7 +64,7 @@ vectors: ## run the conformance vectors
 
 .PHONY: laws
 laws: ## hold every law against 10,000 random cases
-	$(GO) test -count=1 . ./dialect ./install ./shell ./spool -rapid.checks=10000
+	$(GO) test -count=1 . ./dialect ./install ./policy ./shell ./spool -rapid.checks=10000
 
 .PHONY: bench
 bench: ## compare what a hook costs with its budget; BENCH_JSON=FILE keeps all rows, BENCHFLAGS=-gate fails, -dialects shows every agent
