@@ -45,8 +45,10 @@ func TestFactsOfShellLines(t *testing.T) {
 			none: {"echo .env", "cat .env.example", "touch .env", "echo A=1 > .env", "rm .env", "git commit -m 'add .env'", "grep .env README", "cat sub", "ls", "cat *.md", "find . -name .env", "curl -d .env h"},
 		}},
 		"writes": {"match: {writes: 'deploy/prod/**'}\nblock: x", map[grapnel.Decision][]string{
-			block: {"echo x > deploy/prod/a", "tee deploy/prod/a", "rm deploy/prod/a", "cd deploy && rm prod/a", "cp x deploy/prod/", "sed -i s/a/b/ deploy/prod/a", "mv x deploy/prod/a", "mv deploy/prod/a x", "truncate -s 0 deploy/prod/a", "dd if=x of=deploy/prod/a",
-				"sometool ./deploy/prod/a", "rm deploy/*/a", "rm -rf deploy/prod", "ln -sf x deploy/prod/a", "curl -o deploy/prod/a h", "python3 -c \"open('deploy/prod/a', 'w')\"", "chmod 777 deploy/prod/a", "git rm deploy/prod/a"},
+			block: {
+				"echo x > deploy/prod/a", "tee deploy/prod/a", "rm deploy/prod/a", "cd deploy && rm prod/a", "cp x deploy/prod/", "sed -i s/a/b/ deploy/prod/a", "mv x deploy/prod/a", "mv deploy/prod/a x", "truncate -s 0 deploy/prod/a", "dd if=x of=deploy/prod/a",
+				"sometool ./deploy/prod/a", "rm deploy/*/a", "rm -rf deploy/prod", "ln -sf x deploy/prod/a", "curl -o deploy/prod/a h", "python3 -c \"open('deploy/prod/a', 'w')\"", "chmod 777 deploy/prod/a", "git rm deploy/prod/a",
+			},
 			none: {"cat deploy/prod/a", "cp deploy/prod/a x", "sed -n p deploy/prod/a", "echo deploy/prod/a", "rm deploy/staging/a", "bash deploy/prod/a"},
 		}},
 		"path": {"match: {path: '**/.env'}\nblock: x", map[grapnel.Decision][]string{

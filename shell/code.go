@@ -231,7 +231,9 @@ func (c *codeScan) quoted(i int) (string, int, bool) {
 				j++
 				continue
 			}
-			b.WriteByte(t[j])
+			if q != '\'' || !c.isAny("perl ruby php") || t[j+1] != '\'' && t[j+1] != '\\' {
+				b.WriteByte(t[j])
+			}
 			j++
 			b.WriteByte(t[j])
 		default:
@@ -818,6 +820,7 @@ func (c *codeScan) opens(what deed, args []argument) {
 		use = UseWrite
 	case runFile:
 		use = UseExecute
+	default:
 	case openFile:
 		rest := args[1:]
 		if c.language == "perl" {
@@ -896,7 +899,7 @@ func (c *codeScan) sed() {
 }
 
 func (c *codeScan) sedLine(line string) {
-	for n := 0; n < 64; n++ {
+	for range 64 {
 		line = strings.TrimLeft(line, " \t;{}!")
 		// Its address.
 		for line != "" {
@@ -946,7 +949,7 @@ func (c *codeScan) sedLine(line string) {
 				line = line[1:]
 				if flag == 'e' {
 					c.unknown(c.name + " runs what it reads")
-					c.line(with, strings.ContainsAny(with, `\&`) == false)
+					c.line(with, !strings.ContainsAny(with, `\&`))
 				}
 				if flag == 'w' {
 					c.opens(writeFile, []argument{{text: strings.TrimSpace(line), literal: true}})

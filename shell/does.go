@@ -42,7 +42,7 @@ func (w *walker) does(kind, name string, value Word, at place) {
 		key, text, _ := strings.Cut(value.code(), "=")
 		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
 	case "socat":
-		for _, part := range strings.Split(value.code(), "!!") {
+		for part := range strings.SplitSeq(value.code(), "!!") {
 			how, text, ok := strings.Cut(part, ":")
 			if how = strings.ToLower(how); ok && (how == "exec" || how == "system" || how == "shell") {
 				if cut := strings.LastIndex(text, ","); cut > 0 && !strings.ContainsAny(text[cut:], " '\"") {
@@ -158,7 +158,7 @@ func (w *walker) variable(name string, value Word, at place) {
 			w.nest(": \""+strings.ReplaceAll(text, `"`, `\"`)+"\"", false, name, in)
 		}
 	case "git":
-		for _, setting := range strings.Split(text, "' '") {
+		for setting := range strings.SplitSeq(text, "' '") {
 			w.does("git", name, Word{Text: strings.ReplaceAll(strings.Trim(setting, "'"), "'='", "="), Literal: value.Literal, c: value.c}, at)
 		}
 	case "value":
@@ -177,7 +177,7 @@ func ownVariable(text string) bool {
 // bang reads a command of a program that can run a shell: ":!rm" of an editor,
 // "shell rm" of a debugger, "\! rm" of a database.
 func (w *walker) bang(text, name string, at place) {
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		at0 := strings.TrimLeft(line, ": \t")
 		for _, word := range [...]string{"silent!", "silent", "exe", "execute", "call", "norm", "normal"} {
 			at0 = strings.TrimLeft(strings.TrimPrefix(at0, word+" "), ": \t'\"")
@@ -193,7 +193,7 @@ func (w *walker) bang(text, name string, at place) {
 		}
 		if i := strings.IndexByte(at0, '!'); i > 0 && i < 40 { // :r !cmd, :%!cmd, :w !cmd
 			before := strings.TrimSpace(at0[:i])
-			if strings.Trim(before, "%.,$0123456789'<>rwread") == "" {
+			if strings.Trim(before, "%.,$0123456789'<>rwead") == "" {
 				rest := at0[i+1:]
 				w.nest(rest, strings.IndexByte(rest, hole) >= 0, name, at)
 				continue
@@ -243,7 +243,7 @@ func (w *walker) sourced(name string, file Word, at place) {
 func given(words []Word, text, replace string) []Word {
 	words = slices.Clone(words)
 	if replace == "" {
-		for _, field := range strings.Fields(text) {
+		for field := range strings.FieldsSeq(text) {
 			words = append(words, Word{Text: field, Literal: true})
 		}
 		return words
@@ -322,7 +322,7 @@ func (w *walker) crontab(row *program, name string, args []Word, at place) {
 			text = w.echoed(&at)
 		}
 	}
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
@@ -368,7 +368,7 @@ func (w *walker) makefile(name string, args []Word, at place) {
 
 // makeText finds the commands of a Makefile: recipes and $(shell ...).
 func (w *walker) makeText(text, name string, computed bool, at place) {
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
 			w.nest(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ \t"), "$$", "$"), computed, name, at)
 			continue

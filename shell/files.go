@@ -223,14 +223,14 @@ func (f *fileScan) use(use string, w Word, short bool) {
 			value = "@" + value
 		}
 		if len(value) > 1 && (value[0] == '@' || value[0] == '<') {
-			for _, path := range strings.Split(value[1:], ",") {
+			for path := range strings.SplitSeq(value[1:], ",") {
 				path, _, _ = strings.Cut(path, ";")
 				f.add(strings.Trim(path, `"`), UseRead, w.glob)
 			}
 		}
 	case "v": // docker -v a:b, --mount source=a,target=b
 		if strings.Contains(text, "=") {
-			for _, part := range strings.Split(text, ",") {
+			for part := range strings.SplitSeq(text, ",") {
 				if key, path, ok := strings.Cut(part, "="); ok && has("source src", key) {
 					f.add(path, UseAny, false)
 				}
@@ -275,7 +275,10 @@ func (f *fileScan) use(use string, w Word, short bool) {
 			}
 		}
 		if !strings.Contains(text, ":") {
-			f.files = append(f.files, File{Path: join(f.Dir, text), Use: use, Glob: w.glob})
+			below := f.below // -C does not count for it
+			f.below = ""
+			f.add(text, use, w.glob)
+			f.below = below
 		}
 	}
 }
@@ -355,11 +358,11 @@ func curlValue(text string) bool {
 	if len(text) < 2 || text[0] != '-' || text == "--url" {
 		return false
 	}
-	if row := lookup("curl"); text[1] == '-' {
+	row := lookup("curl")
+	if text[1] == '-' {
 		return has(row.args, text[2:])
-	} else {
-		return has(row.args, text[len(text)-1:])
 	}
+	return has(row.args, text[len(text)-1:])
 }
 
 // address reports text with the scheme of an address.

@@ -3,6 +3,7 @@ package shell
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -17,6 +18,11 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(line)
 	}
+	for _, lines := range behindWrappers {
+		for _, line := range lines {
+			f.Add(line)
+		}
+	}
 	var patterns []*Pattern
 	for _, text := range []string{"rm -rf", "git push --force", "sudo rm", "* -x", "foo bar", "curl -X DELETE", "find -delete", "./a b"} {
 		p, err := Compile(text)
@@ -26,7 +32,11 @@ func FuzzParse(f *testing.F) {
 		patterns = append(patterns, p)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
+		begin := time.Now()
 		s := Parse(line)
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Fatalf("%v for %q", took, line)
+		}
 		if len(s.Commands) > maxCommands || len(s.Unknown) > maxReasons {
 			t.Fatalf("Parse(%q): %d commands, %d reasons", line, len(s.Commands), len(s.Unknown))
 		}
@@ -40,6 +50,21 @@ func FuzzParse(f *testing.F) {
 			}
 			if text := c.String(); strings.ContainsAny(text, "\n\r\x00\x1b") {
 				t.Fatalf("Parse(%q).Commands[%d].String() = %q", line, i, text)
+			}
+		}
+		if n := len(s.URLs()); n > maxCommands+len(line) {
+			t.Fatalf("Parse(%q): %d addresses", line, n)
+		}
+		for i := range s.Commands {
+			for _, file := range s.Commands[i].Files() {
+				if file.Path == "" || file.Use == "" {
+					t.Fatalf("Parse(%q).Commands[%d].Files() = %+v", line, i, file)
+				}
+			}
+		}
+		for _, c := range s.Code {
+			if c.Command < 0 || c.Command >= len(s.Commands) {
+				t.Fatalf("Parse(%q).Code = %+v", line, c)
 			}
 		}
 		for _, p := range patterns {
@@ -66,6 +91,33 @@ func FuzzCompile(f *testing.F) {
 		s := Parse(line)
 		if a, c := p.Match(s); a != No && (c == nil || !NewGate(line).May(p.Program()) || !s.May(p.Begin())) {
 			t.Fatalf("Match(%q, %q) = %v, %v", pattern, line, a, c)
+		}
+	})
+}
+
+// FuzzParseAs reads lines of other shells without a panic and within its bounds.
+func FuzzParseAs(f *testing.F) {
+	for _, line := range []string{"Remove-Item -Recurse -Force x", "rm -r 'a', b; iex (irm x)", "if exist x (del /s /q x) else rd y", "@\"\na\n\"@ | foo", "$x = { ls $(rm y) }", "for %f in (*) do @del %f", "& 'a b' -c `x"} {
+		f.Add(true, line)
+		f.Add(false, line)
+	}
+	f.Fuzz(func(t *testing.T, power bool, line string) {
+		language := Cmd
+		if power {
+			language = PowerShell
+		}
+		begin := time.Now()
+		s := ParseAs(language, line)
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Fatalf("%v for %q", took, line)
+		}
+		if len(s.Commands) > maxCommands || len(s.Unknown) > maxReasons || s.Language != language {
+			t.Fatalf("ParseAs(%q, %q): %d commands, %d reasons, language %q", language, line, len(s.Commands), len(s.Unknown), s.Language)
+		}
+		for i := range s.Commands {
+			if c := &s.Commands[i]; c.parent >= i {
+				t.Fatalf("ParseAs(%q, %q).Commands[%d] = %+v", language, line, i, c)
+			}
 		}
 	})
 }

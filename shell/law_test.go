@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -165,6 +167,95 @@ func TestLawUnknownCoversWhatItMayBe(t *testing.T) {
 			if is == Yes && may == No {
 				t.Fatalf("Match(%q, %q) = no, but %q = yes", p, computed, literal)
 			}
+		}
+	})
+}
+
+// wrapped puts a line behind one of the many things that run it.
+func wrapped(t *rapid.T, line string) string {
+	double := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(line) + `"`
+	single := `'` + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(line) + `'`
+	q := quote
+	return rapid.SampledFrom([]func() string{
+		func() string { return "ssh -p 22 host " + q(line) },
+		func() string { return "docker exec -it web sh -c " + q(line) },
+		func() string { return "docker run --rm -v a:/b --entrypoint bash img -c " + q(line) },
+		func() string { return "kubectl -n x exec pod -c y -- bash -c " + q(line) },
+		func() string { return "sudo -u root bash -c " + q(line) },
+		func() string { return "su - x -c " + q(line) },
+		func() string { return "nix-shell --run " + q(line) },
+		func() string { return "git -c " + q("alias.x=!"+line) + " x" },
+		func() string { return "git -c " + q("core.sshCommand="+line) + " fetch" },
+		func() string { return "git rebase --exec " + q(line) + " main" },
+		func() string { return "git submodule foreach " + q(line) },
+		func() string { return "GIT_SSH_COMMAND=" + q(line) + " git fetch" },
+		func() string { return "export EDITOR=" + q(line) },
+		func() string { return "tar cf a b --checkpoint-action=" + q("exec="+line) },
+		func() string { return "rsync -e " + q(line) + " a b" },
+		func() string { return "ssh -o " + q("ProxyCommand="+line) + " host" },
+		func() string { return "tmux new-session -d " + q(line) },
+		func() string { return "screen -dm bash -c " + q(line) },
+		func() string { return "watch -n 5 " + q(line) },
+		func() string { return "flock /tmp/x -c " + q(line) },
+		func() string { return "script -c " + q(line) + " /dev/null" },
+		func() string { return "find . -exec sh -c " + q(line) + " \\;" },
+		func() string { return "xargs -0 bash -c " + q(line) },
+		func() string { return "trap " + q(line) + " EXIT" },
+		func() string { return "f() {\n" + line + "; }; f" },
+		func() string { return "echo $(" + line + ")" },
+		func() string { return "python3 -c " + q("import os; os.system("+double+")") },
+		func() string { return "python3 -c " + q("import subprocess as s\ns.run("+double+", shell=True)") },
+		func() string { return "node -e " + q("require('child_process').execSync("+double+")") },
+		func() string { return "perl -e " + q("system("+single+")") },
+		func() string { return "ruby -e " + q("system("+single+")") },
+		func() string { return "php -r " + q("system("+single+");") },
+		func() string { return "awk " + q("BEGIN { system("+double+") }") },
+		func() string { return "lua -e " + q("os.execute("+double+")") },
+		func() string { return "osascript -e " + q("do shell script "+double) },
+		func() string { return "X=" + q(line) + "; eval \"$X\"" },
+		func() string { return "X=" + q(line) + "; bash -c \"$X\"" },
+		func() string { return "printf %s " + q(line) + " | sh" },
+		func() string {
+			return "echo " + base64.StdEncoding.EncodeToString([]byte(line)) + " | base64 -d | bash"
+		},
+		func() string {
+			return "eval \"$(base64 -d <<< " + base64.StdEncoding.EncodeToString([]byte(line)) + ")\""
+		},
+		func() string { return "echo " + hex.EncodeToString([]byte(line)) + " | xxd -r -p | sh" },
+		func() string { return "bash <(echo " + q(line) + ")" },
+		func() string { return "vim -c " + q(":!"+strings.ReplaceAll(line, "\n", " ")) + " f" },
+		func() string { return "gdb -ex " + q("shell "+strings.ReplaceAll(line, "\n", " ")) },
+		func() string { return "ansible all -m shell -a " + q(line) },
+		func() string { return "timeout 5 env A=b nohup bash -c " + q(line) },
+	}).Draw(t, "wrapper")()
+}
+
+// Whatever stands around a command, however deep, its pattern finds it, and the gate
+// lets it through.
+func TestLawWrappersKeepMatching(t *testing.T) {
+	t.Parallel()
+	lines := map[string]*Pattern{}
+	for line, pattern := range map[string]string{
+		"rm -rf /": "rm -rf /", "git push -f origin main": "git push --force", "kubectl delete ns prod": "kubectl delete namespace", "curl -XDELETE http://h": "curl -X DELETE",
+	} {
+		p, err := Compile(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[line] = p
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.SampledFrom([]string{"rm -rf /", "git push -f origin main", "kubectl delete ns prod", "curl -XDELETE http://h"}).Draw(t, "line")
+		p := lines[line]
+		for range rapid.IntRange(1, 2).Draw(t, "depth") {
+			line = wrapped(t, line)
+		}
+		s := Parse(line)
+		if a, _ := p.Match(s); a != Yes {
+			t.Fatalf("Match(%q, %q) = %v; commands %q, unknown %q", p, line, a, renderAll(s), s.Unknown)
+		}
+		if !NewGate(line).May(p.Program()) {
+			t.Fatalf("NewGate(%q).May(%q) = false", line, p.Program())
 		}
 	})
 }

@@ -3,6 +3,7 @@ package shell
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -13,8 +14,8 @@ import (
 
 // fedText is what a command reads, if that stands in the line.
 func (w *walker) fedText(at *place) (string, bool) {
-	for i := len(at.stdin) - 1; i >= 0; i-- {
-		if r := at.stdin[i]; feeds(r) {
+	for _, r := range slices.Backward(at.stdin) {
+		if feeds(r) {
 			return w.given(at, r)
 		}
 	}
@@ -320,7 +321,7 @@ func charSet(s string) (string, bool) {
 		}
 		if i+2 < len(s) && s[i+1] == '-' && s[i] <= s[i+2] {
 			for c := int(s[i]); c <= int(s[i+2]); c++ {
-				b.WriteByte(byte(c))
+				b.WriteByte(byte(c)) //nolint:gosec // G115: between two bytes
 			}
 			i += 2
 			continue

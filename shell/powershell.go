@@ -366,7 +366,7 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 		case text == "/q" || text == "/f":
 			options += "f"
 		default:
-			for _, piece := range strings.Split(args[i].Text, ",") {
+			for piece := range strings.SplitSeq(args[i].Text, ",") {
 				word := args[i]
 				if word.Literal {
 					word.Text = strings.TrimSpace(piece)

@@ -50,8 +50,8 @@ func (w *walker) set(name string, array bool, words ...string) {
 // first reading, the one before it in the next.
 func (w *walker) value1(name string) (variable, bool) {
 	found, left := -1, w.subst
-	for i := len(w.vars) - 1; i >= 0; i-- {
-		if w.vars[i].name != name {
+	for i, v := range slices.Backward(w.vars) {
+		if v.name != name {
 			continue
 		}
 		if left == 0 {
@@ -136,9 +136,9 @@ func (w *walker) remember(a *syntax.Assign, at *place) {
 	text, ok := w.literally(a.Value, at)
 	if ok {
 		if a.Append {
-			for i := len(w.vars) - 1; i >= 0; i-- {
-				if w.vars[i].name == a.Name.Value && len(w.vars[i].words) > 0 {
-					text = w.vars[i].words[0] + text
+			for _, v := range slices.Backward(w.vars) {
+				if v.name == a.Name.Value && len(v.words) > 0 {
+					text = v.words[0] + text
 					break
 				}
 			}
