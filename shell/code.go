@@ -820,7 +820,6 @@ func (c *codeScan) opens(what deed, args []argument) {
 		use = UseWrite
 	case runFile:
 		use = UseExecute
-	default:
 	case openFile:
 		rest := args[1:]
 		if c.language == "perl" {
@@ -868,6 +867,7 @@ func (c *codeScan) opens(what deed, args []argument) {
 		case strings.ContainsAny(mode, "wax>"):
 			use = UseWrite
 		}
+	default:
 	}
 	if path.literal && path.text != "" && !strings.Contains(path.text, "://") {
 		cmd := &c.s.Commands[c.at.parent]
