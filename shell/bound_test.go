@@ -44,6 +44,7 @@ func TestBoundedTime(t *testing.T) {
 		"process files":     many("cat <(", 300) + many(")", 300),
 		"make":              "make " + many("'X=$(shell ls)' ", 3000),
 		"crontab":           "crontab <<E\n" + many("* * * * * ls\n", 10000) + "E",
+		"code of names":     "python3 -c '" + many("a();", 60000) + "'",
 		"files":             "cat " + many("a/b ", 60000),
 	} {
 		t.Run(name, func(t *testing.T) {

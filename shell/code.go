@@ -14,6 +14,7 @@ import (
 const (
 	maxCode  = 256 << 10 // bytes
 	maxCalls = 256
+	maxNames = 512 // calls that may be by another name
 )
 
 // interpreter reads a call of an interpreter: code in an option, a script, or
@@ -104,6 +105,7 @@ type codeScan struct {
 	name     string
 	at       place
 	calls    int
+	names    int    // that were looked for
 	modules  string // that it loads by a name put together
 }
 
@@ -142,7 +144,11 @@ func identByte(b byte) bool { return nameByte(b) || b == '$' }
 // scan goes through the tokens.
 func (c *codeScan) scan() {
 	t := c.text
-	for i := 0; i < len(t) && c.calls < maxCalls; {
+	for i := 0; i < len(t); {
+		if c.calls >= maxCalls || c.names >= maxNames {
+			c.unknown(c.name + " makes more calls than are looked at")
+			return
+		}
 		switch b := t[i]; {
 		case b == '#' && c.isAny("python perl ruby php awk r") && (i == 0 || t[i-1] != '$') || strings.HasPrefix(t[i:], "//") && c.isAny("node php") ||
 			strings.HasPrefix(t[i:], "--") && c.isAny("lua applescript"):
@@ -373,6 +379,16 @@ func (c *codeScan) argument(i int, shut byte, depth int) (argument, int) {
 			switch {
 			case i < len(t) && (t[i] == '\'' || t[i] == '"') && strings.Trim(word, "rbfuRBFU") == "": // a prefix
 			case i < len(t) && (t[i] == '=' || t[i] == ':') && a.key == "" && pieces == 0:
+			case word == "qw" && c.language == "perl" && pieces == 0:
+				if text, next, ok := c.delimited(i); ok {
+					a.isList = true
+					for field := range strings.FieldsSeq(text) {
+						a.list = append(a.list, argument{text: field, literal: true, source: field})
+					}
+					i = next
+					continue
+				}
+				other = true
 			case has("q qq", word) && c.isAny("perl ruby"):
 				if text, next, ok := c.delimited(i); ok {
 					a.text += text
@@ -546,6 +562,10 @@ func (c *codeScan) call(path string, begin, end int) int {
 	default:
 		return end
 	}
+	if owner == "" && shut == ')' && c.isAny("python node lua") {
+		c.names++
+		last = c.alias(last)
+	}
 	if c.language == "python" || c.language == "node" {
 		if !c.methods(last, owner, begin, i) {
 			return end
@@ -568,6 +588,43 @@ func (c *codeScan) call(path string, begin, end int) int {
 		break
 	}
 	return end
+}
+
+// alias is the function that the code gives another name: import system as s, or
+// s = os.system.
+func (c *codeScan) alias(name string) string {
+	if name == "" || len(name) > 64 {
+		return name
+	}
+	if i := strings.Index(c.text, " as "+name); i > 0 {
+		if end := i + len(" as "+name); end == len(c.text) || !nameByte(c.text[end]) {
+			begin := i
+			for begin > 0 && nameByte(c.text[begin-1]) {
+				begin--
+			}
+			return c.text[begin:i]
+		}
+	}
+	for from := 0; ; {
+		i := strings.Index(c.text[from:], name)
+		if i < 0 {
+			return name
+		}
+		i += from
+		from = i + len(name)
+		rest := strings.TrimLeft(c.text[from:], " ")
+		if i > 0 && (nameByte(c.text[i-1]) || c.text[i-1] == '.') || len(rest) < 2 || rest[0] != '=' || rest[1] == '=' {
+			continue
+		}
+		rest = strings.TrimLeft(rest[1:], " ")
+		end := 0
+		for end < len(rest) && (nameByte(rest[end]) || rest[end] == '.') {
+			end++
+		}
+		if path := rest[:end]; strings.Contains(path, ".") && (end == len(rest) || rest[end] != '(') {
+			return path[strings.LastIndexByte(path, '.')+1:]
+		}
+	}
 }
 
 // owns reports whether a function is that of a module: it is called by the

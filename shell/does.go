@@ -129,7 +129,9 @@ func runsVariable(name string) string {
 		"SYSTEMD_PAGER", "SYSTEMD_EDITOR", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER", "GH_PAGER", "GH_EDITOR", "KUBE_EDITOR", "TEXEDIT", "MANOPT",
 		"CC", "CXX", "LD", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_editor":
 		return "line"
-	case "PS0", "PS1", "PS2", "PS4", "ENV":
+	case "BASH_ENV":
+		return "file"
+	case "PS0", "PS1", "PS2", "PS4":
 		return "prompt"
 	case "GIT_CONFIG_PARAMETERS":
 		return "git"
@@ -153,6 +155,8 @@ func (w *walker) variable(name string, value Word, at place) {
 		if text != "" {
 			w.nest(text, !value.Literal && !ownVariable(value.Text), name, in)
 		}
+	case "file": // a shell reads it before anything else
+		w.command([]Word{{Text: "source", Literal: true}, value}, in)
 	case "prompt":
 		if strings.ContainsAny(text, "$`") {
 			w.nest(": \""+strings.ReplaceAll(text, `"`, `\"`)+"\"", false, name, in)
@@ -335,7 +339,9 @@ func (w *walker) crontab(row *program, name string, args []Word, at place) {
 			_, line, _ = strings.Cut(strings.TrimLeft(line, " \t"), " ")
 		}
 		if line = strings.TrimSpace(line); line != "" {
-			w.nest(line, strings.IndexByte(line, hole) >= 0, name, at.behind(name))
+			in := at.behind(name)
+			in.stdin, in.from = nil, nil
+			w.nest(line, strings.IndexByte(line, hole) >= 0, name, in)
 		}
 	}
 }
@@ -363,7 +369,9 @@ func (w *walker) makefile(name string, args []Word, at place) {
 		w.unknown("pipe into " + name)
 		return
 	}
-	w.makeText(text, name, false, at.behind(name))
+	in := at.behind(name)
+	in.stdin, in.from = nil, nil
+	w.makeText(text, name, false, in)
 }
 
 // makeText finds the commands of a Makefile: recipes and $(shell ...).

@@ -549,6 +549,14 @@ func (w *walker) cmdLine(line string, at place) {
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == ',' || c == ';' && len(words) == 0 && !inWord:
 			flush()
+		case c == '(' && !inWord && len(words) > 0 && foldCase(words[len(words)-1].text) == "in": // for %f in (*) do
+			stop := strings.IndexByte(line[i:], ')')
+			if stop < 0 {
+				stop = len(line) - i - 1
+			}
+			b.WriteString(line[i : i+stop+1])
+			inWord = true
+			i += stop
 		case c == '&' || c == '|' || c == '\n' || c == '(' && !inWord || c == ')':
 			end()
 		case c == '>' || c == '<':

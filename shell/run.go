@@ -161,6 +161,9 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 			w.wrapped(row, name, args[s.at:], replace, at)
 		case s.word.Text == "-" && s.word.Literal: // env -, su -
 		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
+			if variable, value, _ := strings.Cut(s.word.Text, "="); s.word.Literal {
+				w.set(variable, false, value)
+			}
 			if variable, _, _ := strings.Cut(s.certain(), "="); runsVariable(variable) != "" {
 				value := s.word
 				value.Text = value.Text[len(variable)+1:]
@@ -386,6 +389,7 @@ func standardInput(file string) bool {
 // a here-document or as words of echo, it is read like any other line.
 func (w *walker) input(name string, at place) {
 	in := at.behind(name)
+	in.stdin, in.from = nil, nil // it was read
 	for _, r := range slices.Backward(at.stdin) {
 		if !feeds(r) {
 			continue
@@ -401,9 +405,11 @@ func (w *walker) input(name string, at place) {
 				text, literal = w.text(&at, r.Hdoc, q)
 			}
 			w.nest(text, !literal, name, in)
+			w.valued(literal, r, name, &at, in)
 		case syntax.WordHdoc:
 			text, literal := w.text(&at, r.Word, unquoted)
 			w.nest(text, !literal, name, in)
+			w.valued(literal, r, name, &at, in)
 		default:
 			w.unknown(name + " runs what it reads from a file")
 		}
@@ -419,6 +425,20 @@ func (w *walker) input(name string, at place) {
 		return
 	}
 	if text, ok := w.output(&at); ok {
+		w.nest(text, false, name, in)
+	}
+}
+
+// valued reads the text of a here-document once more with the values that are known.
+func (w *walker) valued(literal bool, r *syntax.Redirect, name string, at *place, in place) {
+	if literal || w.subst > 0 || w.extra >= maxReadings {
+		return
+	}
+	w.extra++
+	w.subst = 1
+	text, ok := w.given(at, r)
+	w.subst = 0
+	if ok {
 		w.nest(text, false, name, in)
 	}
 }

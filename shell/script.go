@@ -433,7 +433,7 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 		w.unknown("unparsable: too many lines inside the line")
 		return
 	}
-	at.stdin, at.from, at.posix = nil, nil, ""
+	at.posix = ""
 	dir := w.dir
 	w.read(text, at)
 	if what != "eval" {
