@@ -12,6 +12,9 @@ func (w *walker) does(kind, name string, value Word, at place) {
 		w.unknown("unparsable: nested too deeply")
 		return
 	}
+	if kind == "ext" && !strings.HasPrefix(value.code(), "ext::") {
+		return // nearly always
+	}
 	in := at.behind(name)
 	switch kind {
 	case "line":
