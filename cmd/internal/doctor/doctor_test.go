@@ -129,7 +129,17 @@ func TestJudge(t *testing.T) {
 		"broken policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.policies[0].State, f.policies[0].Notice = policy.Broken, "tools are blocked"
 		}, "policy.broken", Bad, "tools are blocked", "grapnel check", false},
-		"pause":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
+		"pause":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
+		"sandbox": {claude, func(_ *testing.T, f *facts, _ *agent) { f.boxes = []box{{hook: "g", holds: "sandbox: reads x"}} }, "sandbox.held", OK, "hook g, sandbox: reads x", "", false},
+		"no sandbox": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no")}}
+		}, "sandbox.missing", Bad, "hook g cannot be sandboxed here: no", "required: false", false},
+		"no sandbox, and none needed": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no"), optional: true}}
+		}, "sandbox.missing", Warn, "hook g runs, and cannot be sandboxed here", "", false},
+		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.damaged = []policy.Damage{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
+		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},
 		"unreadable record": {claude, func(_ *testing.T, f *facts, _ *agent) { f.broken = []string{"x: EOF"} }, "install.unreadable", Bad, "x: EOF", "", false},
 		"installed nowhere": {claude, func(_ *testing.T, f *facts, a *agent) { f.records, a.installs = nil, nil }, "install.nowhere", Warn, "", "grapnel install", false},
 		"unreadable log":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.logError = "no" }, "log.unreadable", Warn, "no", "", false},
