@@ -45,10 +45,11 @@ func newDoctor(c *console) *cobra.Command {
 				programs = append(programs, c)
 				return grapnel.Func(nil)
 			}
+			damaged := policy.Damaged(place.Snapshots(), place.Trusts())
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun,
-				Set: set, Programs: programs, Events: policyEvents(place),
+				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place),
 			})
 			if err != nil {
 				return installError(err)

@@ -95,6 +95,7 @@ type Request struct {
 	Root    string     // --root
 
 	Programs []policy.Command // of the hooks in Set
+	Damaged  []policy.Damage  // what policy.Damaged finds before Set is loaded, which mends some of it
 
 	// Events are those that the policy listens to beside the default sets, by agent, as
 	// for install.

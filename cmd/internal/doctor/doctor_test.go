@@ -137,6 +137,7 @@ func TestJudge(t *testing.T) {
 		"no sandbox, and none needed": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no"), optional: true}}
 		}, "sandbox.missing", Warn, "hook g runs, and cannot be sandboxed here", "", false},
+		"torn log": {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.damaged = []policy.Damage{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
 		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},

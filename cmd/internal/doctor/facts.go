@@ -26,6 +26,8 @@ type facts struct {
 	paused   time.Time
 	since    time.Time // of what was read of the log
 	logError string    // why it cannot be read
+	torn     int       // lines of it that hold no whole Record
+	lastTorn string
 	failing  []failing
 	boxes    []box // hooks that have a sandbox
 	damaged  []policy.Damage

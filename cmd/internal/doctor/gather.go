@@ -79,8 +79,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		g.look(measuring, a, &f.agents[i])
 	}
 	g.log()
-	f.boxes = boxes(req.Programs)
-	f.damaged = policy.Damaged(req.Place.Snapshots(), req.Place.Trusts())
+	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
 	return f, nil
 }
 
@@ -495,7 +494,9 @@ func (g *gatherer) log() {
 	unknown := map[[2]string]bool{}
 	for e, err := range spool.Read(g.Place.Spool(), spool.Filter{Since: f.since}) {
 		if err != nil {
-			if !errors.Is(err, spool.ErrTorn) {
+			if errors.Is(err, spool.ErrTorn) {
+				f.torn, f.lastTorn = f.torn+1, err.Error()
+			} else {
 				f.logError = err.Error()
 			}
 			continue

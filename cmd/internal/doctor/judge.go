@@ -86,6 +86,12 @@ func judgePolicy(f *facts) []Finding {
 	if f.logError != "" {
 		found = append(found, Finding{ID: "log.unreadable", Level: Warn, What: "the log cannot be read: " + f.logError, Why: "which guards did not answer is not known"})
 	}
+	if f.torn > 0 {
+		found = append(found, Finding{
+			ID: "log.torn", Level: Info, What: fmt.Sprintf("%d lines of the log hold no whole Record, the last: %s", f.torn, cut(f.lastTorn, 200)),
+			Why: "a disk was full, or the power went, or somebody changed the file",
+		})
+	}
 	for _, b := range f.boxes {
 		switch {
 		case b.missing == nil:
