@@ -258,9 +258,13 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	if file.Root {
 		kept.dir, check = "", owner.Root
 	}
-	data, err := readChecked(file.Path, yaml.MaxSize+1, check)
-	if err == nil && file.Root {
+	var data []byte
+	var err error
+	if file.Root {
 		err = owner.Path(file.Path)
+	}
+	if err == nil {
+		data, err = readChecked(file.Path, yaml.MaxSize+1, check)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):

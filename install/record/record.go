@@ -27,6 +27,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/home"
@@ -226,7 +227,7 @@ func ownDir(dir string) error {
 // read reads a record, if check agrees with what it is in: who can write it chooses the
 // policy.
 func read(name string, check func(fs.FileInfo) error) (Record, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody may ever open the other side
 	if err != nil {
 		return Record{}, err
 	}
