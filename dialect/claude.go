@@ -48,9 +48,10 @@ var ClaudeCode = &Dialect{
 			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
 			{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
 			loads("", "env.LD_PRELOAD"), loads("", "env.LD_AUDIT"), loads("", "env.LD_LIBRARY_PATH"), loads("", "env.DYLD_INSERT_LIBRARIES"),
-			loads("", "env.DYLD_LIBRARY_PATH"), loads("", "env.BASH_ENV"), loads("", "env.ENV"),
+			loads("", "env.DYLD_LIBRARY_PATH"), loads("", "env.BASH_ENV"), loads("", "env.ENV"), loads("", "env.GOMAXPROCS"), loads("", "env.GOMEMLIMIT"),
 			loads(".claude/settings.local.json", "env.LD_PRELOAD"), loads(".claude/settings.local.json", "env.LD_AUDIT"), loads(".claude/settings.local.json", "env.LD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.DYLD_INSERT_LIBRARIES"),
 			loads(".claude/settings.local.json", "env.DYLD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.BASH_ENV"), loads(".claude/settings.local.json", "env.ENV"),
+			loads(".claude/settings.local.json", "env.GOMAXPROCS"), loads(".claude/settings.local.json", "env.GOMEMLIMIT"),
 		},
 		// Seen live, but for what @ names, which is documented.
 		Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
