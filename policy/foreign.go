@@ -22,8 +22,68 @@ type format struct {
 	parse func(files []foreignFile) foreign
 }
 
-// formats are those that `load:` knows.
-var formats = []*format{claudeFormat, geminiFormat, miniclawFormat, flytoFormat, openclawFormat, ironClawFormat}
+// formatNames are what `load:` knows.
+var formatNames = []string{"claude-code", "gemini-cli", "miniclaw", "flyto", "openclaw", "ironclaw"}
+
+// formats are those of the formatNames: a function, so that only programs hold them that
+// call it.
+func formats() []*format {
+	return []*format{claudeFormat, geminiFormat, miniclawFormat, flytoFormat, openclawFormat, ironClawFormat}
+}
+
+// linked is what reads files in the words of others, once [LinkForeign] was called.
+var linked *foreignReaders
+
+type foreignReaders struct {
+	load   func(Request, File, *Policy, *Trust) ([]grapnel.Spec, []Loaded)
+	source func(Request, grapnel.Source) ([]grapnel.Spec, error)
+	rules  func(*Policy, string, reader) []*Error
+}
+
+// LinkForeign lets policies load hook files of other systems, and rules for secrets in the
+// format of gitleaks. Import github.com/grapnel-dev/grapnel/policy/foreign to have it called.
+//
+// It stands apart because of its weight: a program that is started for each event does
+// without, and lets another answer where [Set].Beyond says so. Call it before the first
+// [Load], and not at the same time.
+func LinkForeign() {
+	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, (*Policy).readRules}
+}
+
+// rules reads the files of rules for secrets that a policy file names.
+func (req Request) rules(p *Policy, file string, read reader) []*Error {
+	switch {
+	case p.Secrets == nil || len(p.Secrets.Files) == 0 && linked == nil:
+		return nil
+	case linked == nil:
+		req.leave()
+		return []*Error{notLinked(file, p.Secrets.Files[0])}
+	}
+	return linked.rules(p, file, read)
+}
+
+// foreign loads what the `load:` of a policy names.
+func (req Request) foreign(file File, policy *Policy, trust *Trust) ([]grapnel.Spec, []Loaded) {
+	if linked == nil {
+		req.leave()
+		return []grapnel.Spec{brokenSpec(sourceOf(file), notLinked(file.Path, policy.Load[0].Format))}, nil
+	}
+	return linked.load(req, file, policy, trust)
+}
+
+// leave notes that another program has to load the policies.
+func (req Request) leave() {
+	if req.beyond != nil {
+		*req.beyond = true
+	}
+}
+
+func notLinked(file string, at Word) *Error {
+	return &Error{
+		File: file, Line: at.Line, Col: at.Col, Msg: "this program cannot read files in the words of other systems",
+		Hint: "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign",
+	}
+}
 
 // A foreignFile is one file of a format.
 type foreignFile struct {

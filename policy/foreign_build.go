@@ -30,22 +30,14 @@ type Format struct {
 // ForeignFormats lists what `load:` knows.
 func ForeignFormats() []Format {
 	var all []Format
-	for _, f := range formats {
+	for _, f := range formats() {
 		all = append(all, Format{Name: f.name, Agent: f.agent, User: f.user, Project: f.project, Managed: f.managed})
 	}
 	return all
 }
 
-func formatNames() []string {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 func formatOf(name string) *format {
-	for _, f := range formats {
+	for _, f := range formats() {
 		if f.name == name {
 			return f
 		}
@@ -511,10 +503,18 @@ func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candi
 // to be trusted still.
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	req.facts = &factCache{}
-	f := formatOf(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
-	if f == nil {
+	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
+	switch {
+	case !slices.Contains(formatNames, name):
 		return req.loadPolicySource(source)
+	case linked == nil:
+		return nil, notLinked(source.File, Word{})
 	}
+	return linked.source(req, source)
+}
+
+func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
+	f := formatOf(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
 	file, policy, c := File{Path: source.File, Scope: source.Scope}, &Policy{}, (*candidate)(nil)
 	trust, pin := req.Trusts.naming(source)
 	switch {
@@ -717,8 +717,8 @@ func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
 // format reads the name of one.
 func (p *fileParser) format(n *yaml.Node) Word {
 	w := p.word(n)
-	if w.Text != "" && formatOf(w.Text) == nil {
-		p.fail(n, cmp.Or(didYouMean(w.Text, formatNames()), "there are "+strings.Join(formatNames(), ", ")), "unknown format %q", w.Text)
+	if w.Text != "" && !slices.Contains(formatNames, w.Text) {
+		p.fail(n, cmp.Or(didYouMean(w.Text, formatNames), "there are "+strings.Join(formatNames, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

@@ -29,7 +29,7 @@ import (
 // Code drops a whole file for one bad timeout, and the guards in it with it.
 var claudeFormat = &format{
 	name:    "claude-code",
-	agent:   dialect.ClaudeCode.Name,
+	agent:   "claude-code",
 	user:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, claudeCache + "*/*/*/hooks/hooks.json"},
 	project: []string{".claude/settings.json", ".claude/settings.local.json"},
 	managed: []string{

@@ -83,11 +83,11 @@ func TestForeignFormats(t *testing.T) {
 
 func formatNamed(tb testing.TB, name string) *format {
 	tb.Helper()
-	i := slices.IndexFunc(formats, func(f *format) bool { return f.name == name })
+	i := slices.IndexFunc(formats(), func(f *format) bool { return f.name == name })
 	if i < 0 {
 		tb.Fatalf("there is no format %q", name)
 	}
-	return formats[i]
+	return formats()[i]
 }
 
 // foreignFileOf puts a file where its name says: below /etc it is managed, and below

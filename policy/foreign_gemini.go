@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 )
 
 // geminiFormat is Gemini CLI's: the members `hooks` and `hooksConfig` of its settings,
@@ -18,7 +17,7 @@ import (
 // said so, and what comes with a project is pinned like any policy.
 var geminiFormat = &format{
 	name:    "gemini-cli",
-	agent:   dialect.GeminiCLI.Name,
+	agent:   "gemini-cli",
 	user:    []string{".gemini/settings.json", ".gemini/extensions/" + geminiEnablement, ".gemini/extensions/*/hooks/hooks.json"},
 	project: []string{".gemini/settings.json"},
 	managed: []string{

@@ -25,20 +25,24 @@ const (
 	ironClawMaxInFlight     = 32
 )
 
-// ironClawPaths are where bundles are: in what installed extensions say of themselves,
-// and in the workspace. Those of a project are also beside the extensions' code.
-var ironClawPaths = []string{
-	".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
-	"tools/*.capabilities.json", "channels/*.capabilities.json",
-	"hooks/hooks.json", "hooks/**/*.hook.json",
-}
-
 // ironClawFormat loads IronClaw's bundles. No dialect is IronClaw's, so its own events
 // do not meet them a second time. Whether an extension is active nobody knows here:
 // each counts as if it were.
 var ironClawFormat = &format{
-	name: "ironclaw", user: ironClawPaths,
-	project: slices.Concat(ironClawPaths, []string{"tools/*/capabilities.json", "channels/*/capabilities.json", "tools-src/*/*.capabilities.json"}),
+	name: "ironclaw",
+	// Bundles are in what installed extensions say of themselves, in the workspace, and
+	// in what extensions that are being built say.
+	user: []string{
+		".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
+		"tools/*.capabilities.json", "channels/*.capabilities.json",
+		"hooks/hooks.json", "hooks/**/*.hook.json",
+	},
+	project: []string{
+		".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
+		"tools/*.capabilities.json", "channels/*.capabilities.json",
+		"hooks/hooks.json", "hooks/**/*.hook.json",
+		"tools/*/capabilities.json", "channels/*/capabilities.json", "tools-src/*/*.capabilities.json",
+	},
 	parse: func(files []foreignFile) foreign {
 		bundles := make([]IronClawFile, len(files))
 		for i := range files {

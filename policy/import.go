@@ -30,7 +30,7 @@ type Imported struct {
 func Import(name string, paths []string) (*Imported, error) {
 	f := formatOf(name)
 	if f == nil {
-		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames()), "there are "+strings.Join(formatNames(), ", "))}
+		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
 	}
 	var files []foreignFile
 	for _, path := range paths {

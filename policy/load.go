@@ -48,6 +48,7 @@ type Request struct {
 
 	ruling *ruling         // of root and the user over the others; nil = they say nothing
 	facts  *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
+	beyond *bool           // set where another program has to load them
 	seen   map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
 }
 
@@ -97,6 +98,7 @@ type Set struct {
 	Specs    []grapnel.Spec
 	Files    []Loaded
 	Strict   bool     // a file says so: an event whose Record cannot be kept is not let through
+	Beyond   bool     // a program that has called [LinkForeign] must load them: this one cannot, and tools are blocked
 	Networks []string // that outbound requests may reach although the guard forbids them
 
 	OnlyManaged string  // what the person is told where a managed policy lets no other count; empty = none does
@@ -117,7 +119,7 @@ func Load(req Request) Set {
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}
-	req.seen = map[string]bool{}
+	req.seen, req.beyond = map[string]bool{}, &set.Beyond
 	set.Specs = req.always()
 	var ignored []string
 	var redact []*Redact
@@ -159,7 +161,7 @@ func Load(req Request) Set {
 			if got.trust != nil {
 				file.Must = false
 			}
-			specs, rows := req.loadForeign(file, got.policy, got.trust)
+			specs, rows := req.foreign(file, got.policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
 			}
@@ -285,7 +287,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	policy, errs := Parse(file.Path, data)
 	if len(errs) == 0 {
-		errs = policy.readRules(file.Path, ruleReader(file.Root))
+		errs = req.rules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
 		policy.shelved(file.Path, req.Packs, &errs)

@@ -572,7 +572,7 @@ func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
 	}
 	policy, errs := Parse(trust.File, data)
 	if len(errs) == 0 {
-		errs = policy.readRules(trust.File, req.Trusts.rules(trust))
+		errs = req.rules(policy, trust.File, req.Trusts.rules(trust))
 	}
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)

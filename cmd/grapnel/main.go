@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
 

@@ -252,8 +252,6 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		got.Event.Time = time.Now()
 	}
 	dirs := place.Dirs(got.Event, true)
-	once := hold(sp, got, inv)
-	defer once.close()
 	programs := 0
 	run := runner(place)
 	var set policy.Set
@@ -268,11 +266,18 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		},
 		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
 	}
+	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
+		if reply, err = handOver(ctx, inv, input); err != nil {
+			return lastResort(ctx, d, input, err), false
+		}
+		return reply, false
+	}
+	once := hold(sp, got, inv)
+	defer once.close()
 	if once != nil {
 		opts.Observers, opts.Background = []grapnel.Observer{seen, once}, once
 	}
-	var engine *grapnel.Engine
-	engine, set, err = Open(place, place.Files(inv.policies, dirs), opts)
+	engine, err := open(&set, opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
@@ -334,6 +339,12 @@ type Options struct {
 
 // Open loads policy files into an engine. While there is a pause, hooks observe.
 func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
+	set := load(place, files, opts)
+	engine, err := open(&set, opts)
+	return engine, set, err
+}
+
+func load(place Place, files []policy.File, opts *Options) policy.Set {
 	req := request{place.Request(files, opts.Command)}
 	req.Counter, req.Webhook, req.HTTP = opts.Counter, opts.Webhook, opts.HTTP
 	loose := req.loosely()
@@ -342,8 +353,11 @@ func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, pol
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		set.Specs = pause.Apply(set.Specs)
 	}
-	engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
-	return engine, set, err
+	return set
+}
+
+func open(set *policy.Set, opts *Options) (*grapnel.Engine, error) {
+	return grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
 }
 
 // runner makes the hooks that are programs. Too deep inside of other hooks they

@@ -51,21 +51,27 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 	sp.Keep(mode, set.Records.Edit())
 }
 
-// startDrain starts this program once more, detached, to run the observing hooks
-// that the answer left behind. What cannot be started now waits for the next event.
+// startDrain starts a program, detached, to run the observing hooks that the answer left
+// behind: the one beside this that reads every kind of hook file, else this one once
+// more. What cannot be started now waits for the next event.
 func startDrain(inv invocation) error {
-	self, err := os.Executable()
+	args := []string{"hook", "--drain"}
+	program, err := fuller()
 	if err != nil {
-		return err
+		if program, err = os.Executable(); err != nil {
+			return err
+		}
+		if !isFuller(program) {
+			args = args[1:]
+		}
 	}
-	args := []string{"--drain"}
 	switch {
 	case inv.root != "":
 		args = append(args, "--root", inv.root)
 	case inv.id != "":
 		args = append(args, "--id", inv.id)
 	}
-	return spool.StartDrain(self, args)
+	return spool.StartDrain(program, args)
 }
 
 // drain runs what waits, until nothing is left.

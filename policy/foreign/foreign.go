@@ -1,0 +1,12 @@
+// Package foreign lets policies load the hook files of other systems, and rules for
+// secrets in the format of gitleaks, in any program that imports it:
+//
+//	import _ "github.com/grapnel-dev/grapnel/policy/foreign"
+//
+// It has nothing else. Programs that are started for each event do without; see
+// [policy.LinkForeign].
+package foreign
+
+import "github.com/grapnel-dev/grapnel/policy"
+
+func init() { policy.LinkForeign() }

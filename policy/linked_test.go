@@ -1,0 +1,20 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+)
+
+func init() { LinkForeign() }
+
+// What the parser takes for a format is one.
+func TestFormatNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	if !slices.Equal(names, formatNames) {
+		t.Errorf("formatNames are %v, and the formats %v", formatNames, names)
+	}
+}
