@@ -352,7 +352,7 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	if len(last.free) == 0 && (len(last.lead) == 0 || last.rows[0].known()) {
 		return true
 	}
-	named := last.free
+	named := slices.Clone(last.free)
 	for _, other := range patterns {
 		if other == p || other.inner != nil || len(other.lead) != len(last.lead) {
 			continue
@@ -360,7 +360,7 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 		but := *other
 		but.free = nil
 		if but.MatchCommand(s, i) == Yes {
-			named = slices.Concat(named, other.free)
+			named = append(named, other.free...)
 		}
 	}
 	words := scanner{rows: last.rows, args: s.Commands[i].Args}

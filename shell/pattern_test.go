@@ -103,6 +103,7 @@ func TestMatch(t *testing.T) {
 		{pattern: "sh -c", yes: lines("sh -c x", "sh -ec x"), no: lines("bash -c x", "sh x -c")},
 		{pattern: "eval", yes: lines("eval x", "eval \"$y\""), no: lines("echo eval")},
 		{pattern: "find -delete", yes: lines("find . -name x -delete"), no: lines("find . -name x", "find . -d"), unknown: lines("find . $x")},
+		{pattern: "docker rm '`'*", yes: lines("docker rm `docker ps -q`"), no: lines("docker rm web")},
 		{pattern: "find -exec rm", yes: lines("find . -exec rm {} +"), no: lines("find . -exec ls {} +")},
 		{pattern: "terraform destroy", yes: lines("terraform destroy", "terraform -chdir=x destroy -auto-approve", "terraform destroy -target x"), no: lines("terraform plan -destroy", "terraform state destroy")},
 		{pattern: "terraform destroy -auto-approve", yes: lines("terraform destroy -auto-approve", "terraform destroy --auto-approve"), no: lines("terraform destroy", "terraform destroy -auto-approve=false")},

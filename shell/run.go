@@ -141,6 +141,8 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 					ran = ran || has(get(row.does, "unless"), o)
 					w.does(get(row.does, o), name+" "+dashes(o), s.value, at)
 				}
+			case row.runs == runsXargs && has("a arg-file", o):
+				at.from = nil // it reads that file
 			case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
 				if replace = s.value.Text; replace == "" {
 					replace = "{}"
@@ -230,7 +232,7 @@ func (w *walker) wrapped(row *program, name string, words []Word, replace string
 		if row.runs == runsParallel {
 			w.parallel(name, words, replace, at.behind(name))
 		}
-		words = w.fed(row, words, replace)
+		words = w.fed(row, words, replace, listed(&at))
 	}
 	at = at.behind(name)
 	if row.runs == runsLine && len(words) == 1 && words[0].c != nil && words[0].c.init {
@@ -253,8 +255,8 @@ func (w *walker) wrapped(row *program, name string, words []Word, replace string
 }
 
 // fed puts what xargs or parallel reads where it goes: in the place of a mark,
-// or at the end.
-func (w *walker) fed(row *program, words []Word, replace string) []Word {
+// or at the end. All of it matches the glob all, if that is known.
+func (w *walker) fed(row *program, words []Word, replace, all string) []Word {
 	words = slices.Clone(words)
 	if row.runs == runsParallel {
 		if replace == "" {
@@ -268,11 +270,15 @@ func (w *walker) fed(row *program, words []Word, replace string) []Word {
 	for i, a := range words {
 		if replace != "" && a.Literal && strings.Contains(a.Text, replace) {
 			words[i] = w.filled(a.Text, replace, replace, row.runs == runsParallel, false)
+			if all != "" {
+				words[i].c.glob = strings.ReplaceAll(a.Text, replace, all)
+			}
 			found = true
 		}
 	}
 	if replace == "" || row.runs == runsParallel && !found {
 		words = append(words, w.filled("...", "...", "...", true, false))
+		words[len(words)-1].c.glob = all
 	}
 	return words
 }
@@ -514,7 +520,7 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 		default:
 			continue
 		}
-		verb, marked := args[i].Text, false
+		verb, marked, all := args[i].Text, false, found(args[:i])
 		words := make([]Word, 0, len(args)-i)
 		for i++; i < len(args) && args[i].Text != ";"; i++ {
 			if args[i].Text == "+" && args[i-1].Text == "{}" {
@@ -524,7 +530,11 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 			if a.Literal && strings.Contains(a.Text, "{}") {
 				// What find puts here begins with the path it was given, so it
 				// is never an option.
-				a = w.filled(a.Text, "{}", "{}", a.Text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
+				text := a.Text
+				a = w.filled(text, "{}", "{}", text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
+				if row.style&dashed != 0 && all != "" {
+					a.c.glob = strings.ReplaceAll(text, "{}", all)
+				}
 				marked = true
 			}
 			words = append(words, a)

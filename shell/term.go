@@ -23,8 +23,11 @@ func (t *term) answer(w Word) Answer {
 		}
 		return No
 	}
-	// "rm -rf $HOME" is meant as it stands.
-	if strings.IndexByte(t.text, '$') >= 0 && t.match(w.Text) {
+	// "rm -rf $HOME" is meant as it stands, and so is "docker rm `docker ps`".
+	if strings.ContainsAny(t.text, "$`") && t.match(w.Text) {
+		return Yes
+	}
+	if w.c.glob != "" && t.match(w.c.glob) {
 		return Yes
 	}
 	if w.c.many && w.c.head == "" || t.mayBegin(w.c.head) {

@@ -32,6 +32,7 @@ type computed struct {
 	operand bool    // it is certainly no option
 	init    bool    // it is the output of a tool that sets a shell up
 	feed    *string // what a <(...) gives to read, if that is known
+	glob    string  // it stands for all that matches this, if that is known
 }
 
 // code returns the text of a word with holes where it is computed.

@@ -1,0 +1,85 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// found is what find puts in the place of {}, as a glob: "src/*/node_modules" for
+// "find src -name node_modules". It is "" where that is not known: with several
+// directories, with tests that are joined by -o, or that narrow it down to what no
+// glob says.
+func found(args []Word) string {
+	start, name := "", ""
+	tests := args
+	for len(tests) > 0 && tests[0].Literal && has("-H -L -P", tests[0].Text) {
+		tests = tests[1:]
+	}
+	switch {
+	case len(tests) == 0 || strings.HasPrefix(tests[0].Text, "-"):
+		start = "."
+	case tests[0].Text == "" || strings.IndexByte("(!", tests[0].Text[0]) >= 0 || !tests[0].Literal:
+		return ""
+	default:
+		start, tests = strings.TrimRight(tests[0].Text, "/"), tests[1:]
+	}
+	narrow := false
+	for i := 0; i < len(tests); i++ {
+		test := tests[i]
+		if !test.Literal || test.Text == "" {
+			return ""
+		}
+		switch word := strings.TrimPrefix(test.Text, "-"); {
+		case has("depth prune print print0 xdev mount follow daystart noleaf", word):
+		case has("type maxdepth mindepth", word):
+			i++
+		case has("name iname", word) && i+1 < len(tests) && tests[i+1].Literal && name == "":
+			i++
+			name = tests[i].Text
+		case has("mtime mmin ctime cmin atime amin newer size user group perm links", word):
+			narrow = true
+			i++
+		case has("empty readable writable executable nouser nogroup", word):
+			narrow = true
+		default:
+			return ""
+		}
+	}
+	switch {
+	case strings.Trim(name, "*?") != "":
+		return start + "/*/" + name
+	case narrow:
+		return ""
+	}
+	return start + "/*"
+}
+
+// listed is what a find in front of a pipe prints, as found says it.
+func listed(at *place) string {
+	if at.from == nil {
+		return ""
+	}
+	for _, r := range at.stdin {
+		switch r.Op {
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			return ""
+		}
+	}
+	c, ok := at.from.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) == 0 || len(c.Assigns) > 0 {
+		return ""
+	}
+	var words []Word
+	for _, arg := range c.Args {
+		word, ok := plain(arg)
+		if !ok {
+			return ""
+		}
+		words = append(words, word)
+	}
+	if words[0].Text != "find" {
+		return ""
+	}
+	return found(words[1:])
+}
