@@ -127,7 +127,7 @@ func play(t *testing.T, dir string) []played {
 	if err != nil || files == nil {
 		t.Fatalf("no cases in %s: %v", dir, err)
 	}
-	set := load(t)
+	engine, rec := engine(t, load(t))
 	var cases []played
 	ids := map[string]bool{}
 	for _, file := range files {
@@ -145,7 +145,6 @@ func play(t *testing.T, dir string) []played {
 				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id stands twice", file, node.Line, c.id, c.family)
 			}
 			ids[c.id] = true
-			engine, rec := engine(t, set)
 			if before := node.Get("before"); before != nil {
 				for _, step := range before.Items {
 					fire(t, engine, step, c.id)
