@@ -24,8 +24,11 @@ type facts struct {
 	keptNames lazy[[]namedPath]
 	keptPaths lazy[[]realName]
 	keptInput lazy[any]
-	keptURLs  lazy[[]string]
-	keptNear  lazy[bool]
+
+	lowering sync.Mutex // of lowered
+	lowered  []loweredText
+	keptURLs lazy[[]string]
+	keptNear lazy[bool]
 
 	secretsLock sync.Mutex
 	keptSecrets []foundSecrets

@@ -175,7 +175,7 @@ func (c *compiled) whole(f *facts) bool {
 		}
 	}
 	for i := range c.texts {
-		if t := &c.texts[i]; !anyText(t.patterns, t.of(f)) {
+		if t := &c.texts[i]; !f.anyText(t.patterns, t.of(f)) {
 			return false
 		}
 	}
@@ -449,10 +449,6 @@ func anyGlob(globs []globPattern, word string) bool {
 		}
 	}
 	return false
-}
-
-func anyText(patterns []textPattern, texts []string) bool {
-	return slices.ContainsFunc(patterns, func(p textPattern) bool { return slices.ContainsFunc(texts, p.in) })
 }
 
 // matchTool compares with the class, the agent's name and mcp__server__tool.

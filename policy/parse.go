@@ -589,7 +589,9 @@ func (p *fileParser) match(n *yaml.Node) Match {
 			for _, text := range p.each(n, p.pattern) {
 				pattern := Pattern{Text: text}
 				if re, ok := regexpOf(text); ok {
-					pattern.Literal = requiredLiteral(re)
+					if pattern.Literal = requiredLiteral(re); len(pattern.Literal) < minNear {
+						pattern.Near = nearTexts(re)
+					}
 				}
 				*into = append(*into, pattern)
 			}

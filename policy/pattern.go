@@ -78,12 +78,13 @@ func required(re *syntax.Regexp) string {
 type textPattern struct {
 	source string
 	re     *lazyRegexp // nil = as it stands
+	near   []string    // see nearTexts
 }
 
 func newTextPatterns(patterns []Pattern) []textPattern {
 	var out []textPattern
 	for _, p := range patterns {
-		t := textPattern{source: p.Text}
+		t := textPattern{source: p.Text, near: p.Near}
 		if re, ok := regexpOf(p.Text); ok {
 			t.re = &lazyRegexp{source: re, literal: p.Literal}
 		}

@@ -137,7 +137,7 @@ var classes = []grapnel.Class{
 
 // needs leaves out whatever costs more to find out than to make the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Line: c.shell, Path: len(c.path) > 0, Secret: c.secret != nil}
+	n := Needs{Line: c.shell, Path: len(c.path)+len(c.reads)+len(c.writes) > 0, Secret: c.secret != nil}
 	for _, g := range c.tool {
 		if !slices.Contains(classes, grapnel.Class(g.source)) {
 			n.Classes = nil
