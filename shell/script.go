@@ -36,7 +36,8 @@ type Script struct {
 	Commands []Command
 
 	// Reads and Writes are the files named by redirections, folded, for those
-	// whose name is literal. Here-documents and descriptors are not files.
+	// whose name is literal, or begins with the home directory. Here-documents and
+	// descriptors are not files.
 	Reads, Writes []string
 
 	// Language is that of the line: empty for a shell, "powershell" or "cmd".

@@ -347,7 +347,8 @@ func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 		}
 		w.inWord(r.Word, at)
 		target := w.word(at, r.Word)
-		if !target.Literal || target.Text == "" {
+		name, known := known1(target)
+		if target.Text = name; !known || name == "" {
 			continue
 		}
 		switch r.Op {
