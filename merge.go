@@ -91,6 +91,9 @@ func (f *firing) merge() Verdict {
 	if len(f.answers) == 0 {
 		return v
 	}
+	if f.unread != nil {
+		return f.mergeUnread()
+	}
 	f.expireAllows()
 	for i := range f.answers {
 		v.Decision = max(v.Decision, f.answers[i].enforced())
@@ -112,7 +115,7 @@ func (f *firing) merge() Verdict {
 		}
 		v.Messages = appendNew(v.Messages, a.out.Message)
 		if a.failOpen {
-			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q could not answer, which counts as no opinion: %v", a.spec.FullName(), a.err))
+			v.Messages = appendNew(v.Messages, "grapnel: "+failure(a.spec.FullName(), 0, countsAsNone, a.err))
 		}
 		for key, value := range a.out.Native {
 			v.native(f.first.Agent.Name, key, value)
@@ -129,6 +132,47 @@ func (f *firing) merge() Verdict {
 	v.Messages = capTexts(v.Messages, f.engine.opts.ReasonLimit)
 	v.Context = capTexts(v.Context, f.engine.opts.ContextLimit)
 	return v
+}
+
+// mergeUnread makes the Verdict about an event that could not be read. All hooks failed for
+// the same reason, which is given once.
+func (f *firing) mergeUnread() Verdict {
+	v := Verdict{Event: f.ev}
+	var closed, open []*answer
+	for i := range f.answers {
+		a := &f.answers[i]
+		v.Decision = max(v.Decision, a.enforced())
+		if a.failOpen {
+			open = append(open, a)
+		}
+	}
+	for i := range f.answers {
+		if a := &f.answers[i]; a.spec.Mode == Enforce && f.gives(a, &v) {
+			closed = append(closed, a)
+		}
+	}
+	if len(closed) > 0 {
+		v.Reasons = []Reason{{Hook: closed[0].spec.FullName(), Text: failure(closed[0].spec.Name, len(closed)-1, "", f.unread), Cause: closed[0].cause()}}
+	}
+	if len(open) > 0 {
+		v.Messages = []string{"grapnel: " + failure(open[0].spec.FullName(), len(open)-1, countsAsNone, f.unread)}
+	}
+	if f.first.Can != nil {
+		f.degrade(&v, f.first.Can)
+	}
+	v.Reasons = capReasons(v.Reasons, f.engine.opts.ReasonLimit)
+	return v
+}
+
+const countsAsNone = ", which counts as no opinion"
+
+// failure says that a hook, and so many more, could not answer.
+func failure(hook string, more int, counts string, err error) string {
+	who := fmt.Sprintf("hook %q", hook)
+	if more > 0 {
+		who = fmt.Sprintf("%s and %d more", who, more)
+	}
+	return fmt.Sprintf("%s could not answer%s: %v", who, counts, err)
 }
 
 // gives reports whether a hook's reason is one of the Verdict's.
@@ -212,17 +256,17 @@ func (f *firing) halt(v *Verdict, halts []Reason) {
 
 // reason is what an answer gives as its reason; a Block always has one.
 func (a *answer) reason() string {
-	failure := ""
+	failed := ""
 	if a.byError {
-		failure = fmt.Sprintf("hook %q could not answer: %v", a.spec.Name, a.err)
+		failed = failure(a.spec.Name, 0, "", a.err)
 	}
 	switch {
-	case a.out.Reason != "" && failure != "":
-		return a.out.Reason + "\n" + failure
+	case a.out.Reason != "" && failed != "":
+		return a.out.Reason + "\n" + failed
 	case a.out.Reason != "":
 		return a.out.Reason
-	case failure != "":
-		return failure
+	case failed != "":
+		return failed
 	case a.decision == Block:
 		return fmt.Sprintf("blocked by hook %q", a.spec.Name)
 	default:

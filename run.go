@@ -33,6 +33,7 @@ type firing struct {
 	conflicts []string
 	blocked   bool // nobody else is asked
 	record    bool
+	unread    error  // nobody could be asked, since this is wrong with the event
 	heard     *tally // who wants to know what comes of observing hooks; nil = nobody
 }
 
@@ -540,6 +541,7 @@ func undoes(b, a *answer, field Field) bool {
 
 // fail counts every hook that could have run as failed.
 func (f *firing) fail(err error) {
+	f.unread = err
 	groups := f.lineup.groups()
 	for _, group := range groups[:len(groups)-1] { // observers are no guards
 		for _, s := range group {

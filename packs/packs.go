@@ -17,3 +17,7 @@ import "embed"
 //
 //go:embed *.yaml
 var Files embed.FS
+
+// Always are the packs that are in force in grapnel and grapnel-hook without being named,
+// and that no file leaves out: what guards Grapnel and the hooks of agents themselves.
+var Always = []string{"self-protection"}

@@ -121,6 +121,9 @@ func (req Request) always() []grapnel.Spec {
 	return specs
 }
 
+// Own reports whether a hook is one of those that no file names, see [Request].Always.
+func Own(s *grapnel.Spec) bool { return s.Source.File == ownFile }
+
 // ownFile stands for Grapnel itself where others have a policy file.
 const ownFile = "grapnel"
 

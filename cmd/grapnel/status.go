@@ -93,8 +93,8 @@ func status(place answer.Place) (*statusReport, error) {
 	}
 	for _, file := range set.Files {
 		if file.State == policy.Absent {
-			unguarded := ", so nothing is guarded"
-			if len(set.Specs) > 0 {
+			unguarded := ", so nothing but Grapnel itself is guarded"
+			if slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !policy.Own(&s) }) {
 				unguarded = ""
 			}
 			s.Warnings = append(s.Warnings, fmt.Sprintf("there is no policy %s%s: grapnel init writes one", file.File, unguarded))

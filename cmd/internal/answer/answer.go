@@ -265,6 +265,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			return newAsker(sp, h, func() []string { return set.Networks }), nil
 		},
 		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
+		Unread: got.Err != nil,
 	}
 	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
 		if reply, err = handOver(ctx, inv, input); err != nil {
@@ -335,6 +336,11 @@ type Options struct {
 	Background grapnel.Background // who runs observing hooks
 	Stops      grapnel.StopCounter
 	Counter    policy.Counter // where limits count; nil = in memory
+
+	// Unread leaves the packs out that are always in force: an event that cannot be read
+	// is a failure of the guards that somebody has asked for, and without any nobody is
+	// locked out.
+	Unread bool
 }
 
 // Open loads policy files into an engine. While there is a pause, hooks observe.
@@ -347,6 +353,9 @@ func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, pol
 func load(place Place, files []policy.File, opts *Options) policy.Set {
 	req := request{place.Request(files, opts.Command)}
 	req.Counter, req.Webhook, req.HTTP = opts.Counter, opts.Webhook, opts.HTTP
+	if opts.Unread {
+		req.Always = nil
+	}
 	loose := req.loosely()
 	set := policy.Load(req.Request)
 	set.Specs = append(set.Specs, loose()...)

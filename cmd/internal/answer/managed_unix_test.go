@@ -20,7 +20,11 @@ func TestManagedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
-	load := func() policy.Set { return policy.Load(place.Request(place.Files(nil, nil), nil)) }
+	load := func() policy.Set {
+		req := place.Request(place.Files(nil, nil), nil)
+		req.Always = nil
+		return policy.Load(req)
+	}
 	if set := load(); len(set.Specs) != 0 {
 		t.Fatalf("without a directory: %+v", set)
 	}
@@ -135,7 +139,9 @@ func TestManagedLoads(t *testing.T) {
 	}
 	names := func() (names []string) {
 		for _, spec := range policy.Load(place.Request(place.Files(nil, nil), nil)).Specs {
-			names = append(names, spec.Name)
+			if spec.Source.Name != "grapnel#self-protection" {
+				names = append(names, spec.Name)
+			}
 		}
 		return names
 	}

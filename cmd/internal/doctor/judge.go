@@ -53,9 +53,9 @@ func judgePolicy(f *facts) []Finding {
 	var found []Finding
 	for _, p := range f.policies {
 		switch {
-		case p.State == policy.Absent && len(f.specs) == 0:
+		case p.State == policy.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !policy.Own(&s) }):
 			found = append(found, Finding{
-				ID: "policy.absent", Level: Warn, Subject: p.File, What: "there is no policy " + p.File, Why: "so nothing is guarded", Hint: "grapnel init",
+				ID: "policy.absent", Level: Warn, Subject: p.File, What: "there is no policy " + p.File, Why: "so nothing but Grapnel itself is guarded", Hint: "grapnel init",
 			})
 		case p.Notice != "":
 			level := Warn

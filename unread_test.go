@@ -1,0 +1,35 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// What is wrong with an event that nobody could read is said once, and not by each hook.
+func TestUnreadIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var specs []grapnel.Spec
+	for _, name := range []string{"a", "b", "c"} {
+		for _, phase := range []grapnel.Phase{grapnel.PhaseRule, grapnel.PhaseStep} {
+			specs = append(specs, grapnel.Spec{
+				Name: name + phase.String(), On: []grapnel.Kind{grapnel.ToolBefore}, Phase: phase,
+				Hook: grapnel.Guard(func(*grapnel.Event) string { return "" }),
+			})
+		}
+	}
+	e, err := grapnel.New(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := e.Fail(context.Background(), &grapnel.Event{Kind: grapnel.ToolBefore}, errors.New("it is empty"))
+	if want := `hook "arule" and 2 more could not answer: it is empty`; v.Decision != grapnel.Block || v.Reason() != want {
+		t.Errorf("%v with the reason %q, want a block with %q", v.Decision, v.Reason(), want)
+	}
+	if want := []string{`grapnel: hook "astep" and 2 more could not answer, which counts as no opinion: it is empty`}; !slices.Equal(v.Messages, want) {
+		t.Errorf("the person reads %q, want %q", v.Messages, want)
+	}
+}
