@@ -47,11 +47,11 @@ var ClaudeCode = &Dialect{
 			{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
 			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
 			{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
-			loads("", "env.LD_PRELOAD"), loads("", "env.LD_AUDIT"), loads("", "env.LD_LIBRARY_PATH"), loads("", "env.DYLD_INSERT_LIBRARIES"),
-			loads("", "env.DYLD_LIBRARY_PATH"), loads("", "env.BASH_ENV"), loads("", "env.ENV"), loads("", "env.GOMAXPROCS"), loads("", "env.GOMEMLIMIT"),
-			loads(".claude/settings.local.json", "env.LD_PRELOAD"), loads(".claude/settings.local.json", "env.LD_AUDIT"), loads(".claude/settings.local.json", "env.LD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.DYLD_INSERT_LIBRARIES"),
-			loads(".claude/settings.local.json", "env.DYLD_LIBRARY_PATH"), loads(".claude/settings.local.json", "env.BASH_ENV"), loads(".claude/settings.local.json", "env.ENV"),
-			loads(".claude/settings.local.json", "env.GOMAXPROCS"), loads(".claude/settings.local.json", "env.GOMEMLIMIT"),
+			{Path: "env.LD_PRELOAD", Says: loadsCode}, {Path: "env.LD_AUDIT", Says: loadsCode}, {Path: "env.LD_LIBRARY_PATH", Says: loadsCode}, {Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
+			{Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode}, {Path: "env.BASH_ENV", Says: loadsCode}, {Path: "env.ENV", Says: loadsCode}, {Path: "env.GOMAXPROCS", Says: loadsCode}, {Path: "env.GOMEMLIMIT", Says: loadsCode},
+			{File: ".claude/settings.local.json", Path: "env.LD_PRELOAD", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.LD_AUDIT", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.LD_LIBRARY_PATH", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
+			{File: ".claude/settings.local.json", Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.BASH_ENV", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.ENV", Says: loadsCode},
+			{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode}, {File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
 		},
 		// Seen live, but for what @ names, which is documented.
 		Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
@@ -63,12 +63,10 @@ var ClaudeCode = &Dialect{
 	},
 }
 
-// loads is the switch of a variable that makes the hook program, or a shell that starts
-// it, load code of whoever sets it: Claude Code gives a hook what the member env of its
-// settings sets, those of a project included.
-func loads(file, at string) Switch {
-	return Switch{File: file, Path: at, Says: "reaches the hook of Claude Code and can change what it does; remove it"}
-}
+// loadsCode is what is wrong with a variable that makes the hook program, or a shell that
+// starts it, load code of whoever sets it: Claude Code gives a hook what the member env of
+// its settings sets, those of a project included.
+const loadsCode = "reaches the hook of Claude Code and can change what it does; remove it"
 
 // claudeEvents has all events of 2.1.329, in the order of a session.
 //
@@ -253,26 +251,26 @@ var claudeEvents = []EventRow{
 // are still met. What goes to the network is fetch, searches of the web included;
 // search looks through files. task is work for another agent or on the task list.
 var claudeTools = []ToolRow{
-	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "PowerShell", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "Monitor", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "PowerShell", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "Monitor", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "BashOutput", Class: grapnel.ClassOther}, // reads from and ends what Bash started
 	{Native: "KillShell", Class: grapnel.ClassOther},
 	{Native: "KillBash", Class: grapnel.ClassOther},
-	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
-	{Native: "NotebookRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/notebook_path")}},
-	{Native: "LSP", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/filePath")}},
-	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
-	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_string")}},
-	{Native: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
-	{Native: "NotebookEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/notebook_path"), contentAt("/new_source")}},
-	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
+	{Native: "NotebookRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/notebook_path", Use: grapnel.UseRead}}},
+	{Native: "LSP", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseRead}}},
+	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
+	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_string"}}},
+	{Native: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/new_string"}}},
+	{Native: "NotebookEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/notebook_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_source"}}},
+	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
 	{Native: "WebSearch", Class: grapnel.ClassFetch},
 	{Native: "ListMcpResourcesTool", Class: grapnel.ClassMCP},
-	{Native: "ReadMcpResourceTool", Class: grapnel.ClassMCP, Facts: []grapnel.Fact{urlAt("/uri")}},
+	{Native: "ReadMcpResourceTool", Class: grapnel.ClassMCP, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/uri"}}},
 	{Native: "Agent", Class: grapnel.ClassTask},
 	{Native: "Task", Class: grapnel.ClassTask, Like: "Agent"},
 	{Native: "SendMessage", Class: grapnel.ClassTask},
@@ -290,7 +288,7 @@ var claudeTools = []ToolRow{
 	{Native: "AskUserQuestion", Class: grapnel.ClassOther},
 	{Native: "EnterPlanMode", Class: grapnel.ClassOther},
 	{Native: "ExitPlanMode", Class: grapnel.ClassOther},
-	{Native: "EnterWorktree", Class: grapnel.ClassOther, Facts: []grapnel.Fact{writesAt("/path")}},
+	{Native: "EnterWorktree", Class: grapnel.ClassOther, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}}},
 	{Native: "ExitWorktree", Class: grapnel.ClassOther},
 	{Native: "CronCreate", Class: grapnel.ClassOther},
 	{Native: "CronDelete", Class: grapnel.ClassOther},

@@ -96,15 +96,15 @@ var clineEvents = []EventRow{
 
 // clineTools has the built-in tools.
 var clineTools = []ToolRow{
-	{Native: "run_commands", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/commands/*")}},
+	{Native: "run_commands", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/commands/*"}}},
 	{
-		Native: "editor", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/new_text")},
+		Native: "editor", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_text"}},
 		Members: [][2]string{{"old_text", "old_string"}},
 	},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/input"), contentAt("/input")}},
-	{Native: "read_files", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/files/*/path")}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/input", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/input"}}},
+	{Native: "read_files", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/files/*/path", Use: grapnel.UseRead}}},
 	{Native: "search_codebase", Like: "Grep", Class: grapnel.ClassSearch},
-	{Native: "fetch_web_content", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/requests/*/url")}},
+	{Native: "fetch_web_content", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/requests/*/url"}}},
 	{Native: "skills", Like: "Skill", Class: grapnel.ClassOther},
 	{Native: "ask_question", Like: "AskUserQuestion", Class: grapnel.ClassOther},
 	{Native: "submit_and_exit", Class: grapnel.ClassOther},

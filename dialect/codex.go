@@ -129,11 +129,11 @@ var codexEvents = []EventRow{
 // codexTools has the tools that take part in rules. What is typed into a shell that
 // runs already fires no event (seen live).
 var codexTools = []ToolRow{
-	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/command"), contentAt("/command")}},
+	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/command"}}},
 	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask},
 	{Native: "update_plan", Like: "TodoWrite", Class: grapnel.ClassTask},
-	{Native: "view_image", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "view_image", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 }
 
 // speaksCodex goes by where the transcript lies and by the turn, which no other agent

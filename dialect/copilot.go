@@ -147,16 +147,16 @@ var copilotEvents = []EventRow{
 // called in the other way of telling; its members stay. A permissionRequest has the
 // members of its own words.
 var copilotTools = []ToolRow{
-	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/path"), contentAt("/file_text")}},
+	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/file_text"}}},
 	{
 		Native: "edit", Like: "Edit", Class: grapnel.ClassEdit,
-		Facts:   []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/new_str"), contentAt("/diff")},
+		Facts:   []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_str"}, {Field: grapnel.FieldContent, At: "/diff"}},
 		Members: [][2]string{{"old_str", "old_string"}},
 	},
-	{Native: "view", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
+	{Native: "view", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 	{Native: "task", Like: "Agent", Class: grapnel.ClassTask},
 }
 

@@ -172,19 +172,19 @@ var cursorEvents = []EventRow{
 // changed; all else of a new input is dropped without a word (seen). Each edit that is yet
 // to come is told as a Write (seen); the two for edits are those of its notices.
 var cursorTools = []ToolRow{
-	{Native: "Shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}, Takes: []string{"command", "cwd", "timeout"}},
-	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
-	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}, Takes: []string{"file_path"}},
-	{Native: "TabRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path"), contentAt("/content")}},
-	{Native: "TabWrite", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
-	{Native: "FileEdit", Like: "MultiEdit", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
-	{Native: "Delete", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path")}, Takes: []string{"file_path"}},
-	{Native: "ReadLints", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
-	{Native: "List", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"file_path"}},
+	{Native: "Shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}, Takes: []string{"command", "cwd", "timeout"}},
+	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}, Takes: []string{"file_path"}},
+	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}, {Field: grapnel.FieldContent, At: "/content"}}, Takes: []string{"file_path"}},
+	{Native: "TabRead", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}, {Field: grapnel.FieldContent, At: "/content"}}},
+	{Native: "TabWrite", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/new_string"}}},
+	{Native: "FileEdit", Like: "MultiEdit", As: "Write", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/new_string"}}},
+	{Native: "Delete", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}}, Takes: []string{"file_path"}},
+	{Native: "ReadLints", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}, Takes: []string{"file_path"}},
+	{Native: "List", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}, Takes: []string{"file_path"}},
 	{
-		Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/file_path")}, Takes: []string{"pattern", "file_path"},
+		Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}, Takes: []string{"pattern", "file_path"},
 	},
-	{Native: "Fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}, Takes: []string{"url"}},
+	{Native: "Fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}, Takes: []string{"url"}},
 	{Native: "Task", Like: "Agent", Class: grapnel.ClassTask},
 }
 

@@ -106,17 +106,17 @@ var droidEvents = []EventRow{
 // droidTools has the tools that take part in rules. Where nothing says how a member is
 // called, those of other agents are looked at.
 var droidTools = []ToolRow{
-	{Native: "Execute", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
-	{Native: "Create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/content")}},
-	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/new_str"), contentAt("/new_string")}, Members: [][2]string{{"old_str", "old_string"}, {"change_all", "replace_all"}}},
+	{Native: "Execute", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
+	{Native: "Create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
+	{Native: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_str"}, {Field: grapnel.FieldContent, At: "/new_string"}}, Members: [][2]string{{"old_str", "old_string"}, {"change_all", "replace_all"}}},
 	{Native: "ApplyPatch", Like: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{
-		patchAt("/input"), contentAt("/input"), patchAt("/patch"), contentAt("/patch"), patchAt("/command"), contentAt("/command"),
+		{Field: grapnel.FieldPath, At: "/input", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/input"}, {Field: grapnel.FieldPath, At: "/patch", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/patch"}, {Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/command"},
 	}},
-	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/directory_path"), readsAt("/path")}},
-	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/folder"), readsAt("/path")}},
-	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "FetchUrl", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/directory_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/folder", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "FetchUrl", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
 	{Native: "WebSearch", Class: grapnel.ClassFetch},
 	{Native: "Task", Like: "Agent", Class: grapnel.ClassTask},
 	{Native: "TodoWrite", Class: grapnel.ClassTask},

@@ -98,8 +98,8 @@ const kiroFiles = "is told of the person's edits too; PostToolUse tells of the a
 // kiroTools has the built-in tools by their names, and by the short ones that the files of
 // agents use.
 var kiroTools = []ToolRow{
-	{Native: "execute_bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
-	{Native: "shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command")}},
+	{Native: "execute_bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+	{Native: "shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "fs_write", Class: grapnel.ClassWrite, Facts: kiroWrites, Like: "Write"},
 	{Native: "write", Class: grapnel.ClassWrite, Facts: kiroWrites, Like: "Write"},
 	{Native: "fs_read", Class: grapnel.ClassRead, Facts: kiroReads, Like: "Read"},
@@ -109,8 +109,8 @@ var kiroTools = []ToolRow{
 }
 
 var (
-	kiroWrites = []grapnel.Fact{writesAt("/path"), contentAt("/file_text"), contentAt("/new_str")}
-	kiroReads  = []grapnel.Fact{readsAt("/path"), readsAt("/operations/*/path"), readsAt("/operations/*/image_paths/*")}
+	kiroWrites = []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/file_text"}, {Field: grapnel.FieldContent, At: "/new_str"}}
+	kiroReads  = []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/operations/*/path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/operations/*/image_paths/*", Use: grapnel.UseRead}}
 )
 
 // adaptKiro tells a call that failed from one that did not.

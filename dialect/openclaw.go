@@ -212,18 +212,18 @@ var openclawEvents = []EventRow{
 
 // openclawTools has the tools that take part in rules.
 var openclawTools = []ToolRow{
-	{Native: "exec", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command"), readsAt("/workdir")}},
+	{Native: "exec", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/workdir", Use: grapnel.UseRead}}},
 	{Native: "process", Class: grapnel.ClassOther},
-	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/path"), readsAt("/file_path")}},
-	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/content")}},
-	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/path"), writesAt("/file_path"), contentAt("/newText"), contentAt("/edits/*/newText")}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{patchAt("/input"), contentAt("/input")}},
-	{Native: "ls", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "find", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{readsAt("/path")}},
-	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url")}},
+	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
+	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/newText"}, {Field: grapnel.FieldContent, At: "/edits/*/newText"}}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/input", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/input"}}},
+	{Native: "ls", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "find", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
 	{Native: "web_search", Like: "WebSearch", Class: grapnel.ClassFetch},
-	{Native: "browser", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{urlAt("/url"), urlAt("/targetUrl")}},
+	{Native: "browser", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}, {Field: grapnel.FieldURL, At: "/targetUrl"}}},
 	{Native: "sessions_spawn", Like: "Agent", Class: grapnel.ClassTask},
 	{Native: openclawWrapper, Class: grapnel.ClassOther},
 }

@@ -9,35 +9,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Facts of tools, in the words of the tables. Each is one literal: the compiler then lays
-// the tables out as data, and a hook that starts has nothing to make. For the same reason
-// no table of this package is a map, or calls what is more than a literal.
-
-func commandAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldCommand, At: at}
-}
-
-func readsAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseRead}
-}
-
-func writesAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite}
-}
-
-// patchAt is a patch: the files that it names are written. Its text is content, which is
-// another fact.
-func patchAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldPath, At: at, Use: grapnel.UseWrite, Form: grapnel.FormPatch}
-}
-
-func urlAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldURL, At: at}
-}
-
-func contentAt(at string) grapnel.Fact {
-	return grapnel.Fact{Field: grapnel.FieldContent, At: at}
-}
+// The tables of this package are literals, call nothing and are no maps: the compiler then
+// lays them out as data, also where nothing is inlined, and a hook that starts has nothing
+// to make. A patch has two facts: the files that it names are written, its text is content.
 
 // unknownFacts is what a tool that no table knows is taken to mean by members with
 // these names, when they are strings. A rule on commands or paths would otherwise
@@ -48,11 +22,11 @@ var unknownFacts = [...]struct {
 	name string
 	fact grapnel.Fact
 }{
-	{"command", commandAt("/command")},
-	{"file_path", writesAt("/file_path")},
-	{"path", writesAt("/path")},
-	{"url", urlAt("/url")},
-	{"content", contentAt("/content")},
+	{"command", grapnel.Fact{Field: grapnel.FieldCommand, At: "/command"}},
+	{"file_path", grapnel.Fact{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}},
+	{"path", grapnel.Fact{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}},
+	{"url", grapnel.Fact{Field: grapnel.FieldURL, At: "/url"}},
+	{"content", grapnel.Fact{Field: grapnel.FieldContent, At: "/content"}},
 }
 
 // readTool reads a call from the members tool_name, tool_input and tool_use_id. A

@@ -72,9 +72,9 @@ var windsurfEvents = []EventRow{
 
 // windsurfTools are the kinds of action, which have no names but those of the events.
 var windsurfTools = []ToolRow{
-	{Native: "read_code", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{readsAt("/file_path")}},
-	{Native: "write_code", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{writesAt("/file_path"), contentAt("/edits/*/new_string")}},
-	{Native: "run_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{commandAt("/command_line"), readsAt("/cwd")}},
+	{Native: "read_code", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
+	{Native: "write_code", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/new_string"}}},
+	{Native: "run_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command_line"}, {Field: grapnel.FieldPath, At: "/cwd", Use: grapnel.UseRead}}},
 }
 
 func adaptWindsurf(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
