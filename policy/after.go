@@ -639,24 +639,35 @@ func (p *fileParser) afters(n *yaml.Node) []After {
 
 func (p *fileParser) after(n *yaml.Node) After {
 	var a After
-	p.keys(n, "after", map[string]func(*yaml.Node){
-		"event":  func(n *yaml.Node) { a.Event = p.kinds(n) },
-		"match":  func(n *yaml.Node) { m := p.match(n); a.Match = &m },
-		"except": func(n *yaml.Node) { a.Except = p.matches(n) },
-		"when":   func(n *yaml.Node) { a.When = p.when(n) },
-		"within": func(n *yaml.Node) {
+	p.mapping(n, "after", "event match except when within times same by until", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "event":
+			a.Event = p.kinds(n)
+		case "match":
+			m := p.match(n)
+			a.Match = &m
+		case "except":
+			a.Except = p.matches(n)
+		case "when":
+			a.When = p.when(n)
+		case "within":
 			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
 				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", shortly(maxPer))
 			}
-		},
-		"times": func(n *yaml.Node) {
+		case "times":
 			if a.Times = *p.integer(n); a.Times < 1 || a.Times > maxTimes {
 				p.fail(n, "", "times is between 1 and %d", maxTimes)
 			}
-		},
-		"same":  func(n *yaml.Node) { a.Same = p.oneOf(n, sameWords[:]...) },
-		"by":    func(n *yaml.Node) { a.By = p.limitedBy(n) },
-		"until": func(n *yaml.Node) { a.Until = p.until(n) },
+		case "same":
+			a.Same = p.oneOf(n, sameWords[:]...)
+		case "by":
+			a.By = p.limitedBy(n)
+		case "until":
+			a.Until = p.until(n)
+		default:
+			return false
+		}
+		return true
 	})
 	p.hasEvent(n, "after")
 	return a
@@ -664,11 +675,21 @@ func (p *fileParser) after(n *yaml.Node) After {
 
 func (p *fileParser) until(n *yaml.Node) *Happening {
 	h := &Happening{}
-	p.keys(n, "until", map[string]func(*yaml.Node){
-		"event":  func(n *yaml.Node) { h.Event = p.kinds(n) },
-		"match":  func(n *yaml.Node) { m := p.match(n); h.Match = &m },
-		"except": func(n *yaml.Node) { h.Except = p.matches(n) },
-		"when":   func(n *yaml.Node) { h.When = p.when(n) },
+	p.mapping(n, "until", "event match except when", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "event":
+			h.Event = p.kinds(n)
+		case "match":
+			m := p.match(n)
+			h.Match = &m
+		case "except":
+			h.Except = p.matches(n)
+		case "when":
+			h.When = p.when(n)
+		default:
+			return false
+		}
+		return true
 	})
 	p.hasEvent(n, "until")
 	return h

@@ -190,14 +190,19 @@ func means(pattern, path string) bool {
 func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
 	p.entries(n, "grants", "for example [{source: ~/src/mine/**, may: [allow, run, http]}]", func(item *yaml.Node) {
 		g := Grant{}
-		p.keys(item, "grants", map[string]func(*yaml.Node){
-			"source": func(n *yaml.Node) { g.Source = p.sourcePattern(n) },
-			"may": func(n *yaml.Node) {
+		p.mapping(item, "grants", "source may", func(key string, n *yaml.Node) bool {
+			switch key {
+			case "source":
+				g.Source = p.sourcePattern(n)
+			case "may":
 				for _, item := range itemsOf(n) {
 					p.oneOf(item, mayWords...)
 					g.May = append(g.May, word(item))
 				}
-			},
+			default:
+				return false
+			}
+			return true
 		})
 		p.wants(item, "source", "may")
 		all = append(all, g)
@@ -209,14 +214,19 @@ func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
 func (p *fileParser) vouches(n *yaml.Node) (all []Vouch) {
 	p.entries(n, "trust", "for example [{source: ~/src/**, digest: sha256:...}]", func(item *yaml.Node) {
 		v := Vouch{}
-		p.keys(item, "trust", map[string]func(*yaml.Node){
-			"source": func(n *yaml.Node) { v.Source = p.sourcePattern(n) },
-			"digest": func(n *yaml.Node) {
+		p.mapping(item, "trust", "source digest", func(key string, n *yaml.Node) bool {
+			switch key {
+			case "source":
+				v.Source = p.sourcePattern(n)
+			case "digest":
 				v.Digest = p.word(n)
 				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !digest.Is(sum) {
 					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is no digest", v.Digest.Text)
 				}
-			},
+			default:
+				return false
+			}
+			return true
 		})
 		p.wants(item, "source", "digest")
 		all = append(all, v)

@@ -209,12 +209,22 @@ func (p *fileParser) http(n *yaml.Node) *HTTP {
 		h.URL = p.url(n)
 		return h
 	}
-	p.keys(n, "http", map[string]func(*yaml.Node){
-		"url":     func(n *yaml.Node) { h.URL = p.url(n) },
-		"secret":  func(n *yaml.Node) { h.Secrets = p.secrets(n) },
-		"headers": func(n *yaml.Node) { h.Headers = p.headers(n) },
-		"body":    func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "summary") },
-		"breaker": func(n *yaml.Node) { h.Breaker = p.breaker(n) },
+	p.mapping(n, "http", "url secret headers body breaker", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "url":
+			h.URL = p.url(n)
+		case "secret":
+			h.Secrets = p.secrets(n)
+		case "headers":
+			h.Headers = p.headers(n)
+		case "body":
+			h.Body = p.oneOf(n, "plain", "summary")
+		case "breaker":
+			h.Breaker = p.breaker(n)
+		default:
+			return false
+		}
+		return true
 	})
 	if n.Get("url") == nil {
 		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http names no `url`")
@@ -298,17 +308,20 @@ func (p *fileParser) headers(n *yaml.Node) map[string]string {
 
 func (p *fileParser) breaker(n *yaml.Node) Breaker {
 	var b Breaker
-	p.keys(n, "breaker", map[string]func(*yaml.Node){
-		"failures": func(n *yaml.Node) {
+	p.mapping(n, "breaker", "failures cooldown", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "failures":
 			if b.Failures = *p.integer(n); b.Failures < 1 || b.Failures > maxFailures {
 				p.fail(n, "", "failures: want a number from 1 to %d", maxFailures)
 			}
-		},
-		"cooldown": func(n *yaml.Node) {
+		case "cooldown":
 			if b.Cooldown = p.duration(n); time.Duration(b.Cooldown) > maxCooldown {
 				p.fail(n, "", "cooldown: want at most %s", shortly(maxCooldown))
 			}
-		},
+		default:
+			return false
+		}
+		return true
 	})
 	return b
 }

@@ -53,24 +53,35 @@ func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.errs = append(p.errs, &Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// keys walks a mapping and calls the handler of each key. Unknown keys are errors.
-func (p *fileParser) keys(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
+// mapping walks a mapping and has each key read, which tells whether it knows the key. Others
+// are errors; known names, with spaces between, what may have been meant.
+func (p *fileParser) mapping(n *yaml.Node, what, known string, read func(key string, n *yaml.Node) bool) {
 	if n.Kind != yaml.Map {
 		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
 		return
 	}
 	for _, pair := range n.Pairs {
-		key := pair.Key.Text
-		if handle := known[key]; handle != nil {
-			handle(pair.Value)
-			continue
-		}
-		if slices.Contains(later, key) {
+		switch key := pair.Key.Text; {
+		case read(key, pair.Value):
+		case slices.Contains(later, key):
 			p.fail(pair.Key, "", "%q is not supported by this version of Grapnel", key)
-			continue
+		default:
+			words := strings.Fields(known)
+			slices.Sort(words)
+			p.fail(pair.Key, didYouMean(key, words), "unknown key %q in %s", key, what)
 		}
-		p.fail(pair.Key, didYouMean(key, slices.Sorted(maps.Keys(known))), "unknown key %q in %s", key, what)
 	}
+}
+
+// keys is mapping with a function for each key.
+func (p *fileParser) keys(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
+	p.mapping(n, what, strings.Join(slices.Collect(maps.Keys(known)), " "), func(key string, n *yaml.Node) bool {
+		handle := known[key]
+		if handle != nil {
+			handle(n)
+		}
+		return handle != nil
+	})
 }
 
 func (p *fileParser) policy(n *yaml.Node) *Policy {
@@ -81,33 +92,55 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	}
 	var hooks, pack *yaml.Node
 	var sandbox *Sandbox
-	p.keys(n, "the policy", map[string]func(*yaml.Node){
-		"version": func(n *yaml.Node) {
+	p.mapping(n, "the policy", "version pack use strict defaults hooks load records redact networks grants trust use_only_managed secrets", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "version":
 			if n.Text != "1" {
 				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
 			}
 			policy.Version = 1
-		},
-		"pack":   func(n *yaml.Node) { pack, policy.Pack = n, p.packInfo(n) },
-		"use":    func(n *yaml.Node) { policy.Use = p.uses(n) },
-		"strict": func(n *yaml.Node) { policy.Strict = p.boolean(n) },
-		"defaults": func(n *yaml.Node) {
-			p.keys(n, "defaults", map[string]func(*yaml.Node){
-				"timeout":  func(n *yaml.Node) { policy.Defaults.Timeout = p.duration(n) },
-				"on_error": func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") },
-				"sandbox":  func(n *yaml.Node) { sandbox = p.sandbox(n) },
+		case "pack":
+			pack, policy.Pack = n, p.packInfo(n)
+		case "use":
+			policy.Use = p.uses(n)
+		case "strict":
+			policy.Strict = p.boolean(n)
+		case "defaults":
+			p.mapping(n, "defaults", "timeout on_error sandbox", func(key string, n *yaml.Node) bool {
+				switch key {
+				case "timeout":
+					policy.Defaults.Timeout = p.duration(n)
+				case "on_error":
+					policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask")
+				case "sandbox":
+					sandbox = p.sandbox(n)
+				default:
+					return false
+				}
+				return true
 			})
-		},
-		"hooks":    func(n *yaml.Node) { hooks = n },
-		"load":     func(n *yaml.Node) { policy.Load = p.loads(n) },
-		"records":  func(n *yaml.Node) { policy.Records = p.records(n) },
-		"redact":   func(n *yaml.Node) { policy.Redact = p.redact(n) },
-		"networks": func(n *yaml.Node) { policy.Networks = p.networks(n) },
-		"grants":   func(n *yaml.Node) { policy.Grants = p.grants(n) },
-		"trust":    func(n *yaml.Node) { policy.Vouches = p.vouches(n) },
-
-		"use_only_managed": func(n *yaml.Node) { policy.OnlyManaged = p.boolean(n) },
-		"secrets":          func(n *yaml.Node) { policy.Secrets = p.secretRules(n) },
+		case "hooks":
+			hooks = n
+		case "load":
+			policy.Load = p.loads(n)
+		case "records":
+			policy.Records = p.records(n)
+		case "redact":
+			policy.Redact = p.redact(n)
+		case "networks":
+			policy.Networks = p.networks(n)
+		case "grants":
+			policy.Grants = p.grants(n)
+		case "trust":
+			policy.Vouches = p.vouches(n)
+		case "use_only_managed":
+			policy.OnlyManaged = p.boolean(n)
+		case "secrets":
+			policy.Secrets = p.secretRules(n)
+		default:
+			return false
+		}
+		return true
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
@@ -138,61 +171,82 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	return policy
 }
 
+// hookActions are the keys that say what a hook does.
+var hookActions = []string{"block", "ask", "allow", "limit", "context", "replace", "mask", "set", "run", "worker", "http", "builtin"}
+
 func (p *fileParser) hook(n *yaml.Node) Hook {
 	h := Hook{Line: n.Line}
 	var actions []string
 	var on, after *yaml.Node
-	decide := func(word string) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			actions = append(actions, word)
-			h.Decide = word
-			switch {
-			case n.Kind == yaml.String:
-				h.Reason = strings.TrimSpace(n.Text)
-			case n.Kind == yaml.Bool && n.Text == "true":
-			default:
-				p.fail(n, "", "%s must be the reason, or true", word)
-			}
-		}
-	}
 	var async *yaml.Node
 	var speaks string
 	var env []string
-	p.keys(n, "a hook", map[string]func(*yaml.Node){
-		"name":     func(n *yaml.Node) { h.Name = p.name(n) },
-		"on":       func(n *yaml.Node) { on = n },
-		"match":    func(n *yaml.Node) { m := p.match(n); h.Match = &m },
-		"except":   func(n *yaml.Node) { h.Except = p.matches(n) },
-		"when":     func(n *yaml.Node) { h.When = p.when(n) },
-		"after":    func(n *yaml.Node) { after, h.After = n, p.afters(n) },
-		"mode":     func(n *yaml.Node) { h.Mode = p.oneOf(n, "enforce", "observe") },
-		"on_error": func(n *yaml.Node) { h.OnError = p.oneOf(n, "open", "closed", "ask") },
-		"priority": func(n *yaml.Node) { h.Priority = p.integer(n) },
-		"timeout":  func(n *yaml.Node) { h.Timeout = p.duration(n) },
-		"message":  func(n *yaml.Node) { h.Message = p.text(n) },
-		"advice":   func(n *yaml.Node) { h.Advice = p.each(n, p.advice) },
-		"incident": func(n *yaml.Node) { h.Incident = p.text(n) },
-		"block":    decide("block"),
-		"ask":      decide("ask"),
-		"allow":    decide("allow"),
-		"context":  func(n *yaml.Node) { actions = append(actions, "context"); h.Context = p.context(n) },
-		"replace":  func(n *yaml.Node) { actions = append(actions, "replace"); h.Replace = p.replacements(n) },
-		"mask":     func(n *yaml.Node) { actions = append(actions, "mask"); h.Mask = p.secretIDs(n, "mask") },
-		"fields":   func(n *yaml.Node) { h.Fields = p.fields(n) },
-		"set":      func(n *yaml.Node) { actions = append(actions, "set"); p.set(&h, n) },
-		"limit":    func(n *yaml.Node) { actions = append(actions, "limit"); h.Limit = p.limit(n) },
-		"run":      func(n *yaml.Node) { actions = append(actions, "run"); h.Run = p.command(n) },
-		"worker": func(n *yaml.Node) {
-			actions = append(actions, "worker")
+	p.mapping(n, "a hook", "name on match except when after mode on_error priority timeout message advice incident block ask allow context replace mask fields set limit run worker http builtin async speaks env sandbox", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "name":
+			h.Name = p.name(n)
+		case "on":
+			on = n
+		case "match":
+			m := p.match(n)
+			h.Match = &m
+		case "except":
+			h.Except = p.matches(n)
+		case "when":
+			h.When = p.when(n)
+		case "after":
+			after, h.After = n, p.afters(n)
+		case "mode":
+			h.Mode = p.oneOf(n, "enforce", "observe")
+		case "on_error":
+			h.OnError = p.oneOf(n, "open", "closed", "ask")
+		case "priority":
+			h.Priority = p.integer(n)
+		case "timeout":
+			h.Timeout = p.duration(n)
+		case "message":
+			h.Message = p.text(n)
+		case "advice":
+			h.Advice = p.each(n, p.advice)
+		case "incident":
+			h.Incident = p.text(n)
+		case "block", "ask", "allow":
+			h.Decide, h.Reason = key, p.reason(n, key)
+		case "context":
+			h.Context = p.context(n)
+		case "replace":
+			h.Replace = p.replacements(n)
+		case "mask":
+			h.Mask = p.secretIDs(n, "mask")
+		case "fields":
+			h.Fields = p.fields(n)
+		case "set":
+			p.set(&h, n)
+		case "limit":
+			h.Limit = p.limit(n)
+		case "run":
+			h.Run = p.command(n)
+		case "worker":
 			h.Run = p.command(n)
 			h.Run.Worker = true
-		},
-		"http":    func(n *yaml.Node) { actions = append(actions, "http"); h.HTTP = p.http(n) },
-		"builtin": func(n *yaml.Node) { actions = append(actions, "builtin"); p.builtin(n, &h) },
-		"async":   func(n *yaml.Node) { async = n },
-		"speaks":  func(n *yaml.Node) { speaks = p.speaks(n) },
-		"env":     func(n *yaml.Node) { env = p.texts(n) },
-		"sandbox": func(*yaml.Node) {}, // read with that of the file
+		case "http":
+			h.HTTP = p.http(n)
+		case "builtin":
+			p.builtin(n, &h)
+		case "async":
+			async = n
+		case "speaks":
+			speaks = p.speaks(n)
+		case "env":
+			env = p.texts(n)
+		case "sandbox": // read with that of the file
+		default:
+			return false
+		}
+		if slices.Contains(hookActions, key) {
+			actions = append(actions, key)
+		}
+		return true
 	})
 	if n.Kind != yaml.Map {
 		return h
@@ -203,7 +257,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	switch len(actions) {
 	case 1:
 	case 0:
-		p.fail(n, "one of block, ask, allow, limit, context, replace, mask, set, run, worker, http, builtin", "hook %q does nothing", h.Name)
+		p.fail(n, "one of "+strings.Join(hookActions, ", "), "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
 	}
@@ -260,6 +314,17 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		p.comparable(&h, after)
 	}
 	return h
+}
+
+// reason reads what is beside a decision.
+func (p *fileParser) reason(n *yaml.Node, decision string) string {
+	switch {
+	case n.Kind == yaml.String:
+		return strings.TrimSpace(n.Text)
+	case n.Kind != yaml.Bool || n.Text != "true":
+		p.fail(n, "", "%s must be the reason, or true", decision)
+	}
+	return ""
 }
 
 // events reads `on:` and checks that the event permits what the hook does.
@@ -481,10 +546,18 @@ func (p *fileParser) context(n *yaml.Node) *Context {
 		return &Context{Text: p.text(n)}
 	}
 	c := &Context{}
-	p.keys(n, "context", map[string]func(*yaml.Node){
-		"text": func(n *yaml.Node) { c.Text = p.text(n) },
-		"file": func(n *yaml.Node) { c.File = p.text(n) },
-		"run":  func(n *yaml.Node) { c.Run = p.command(n) },
+	p.mapping(n, "context", "text file run", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "text":
+			c.Text = p.text(n)
+		case "file":
+			c.File = p.text(n)
+		case "run":
+			c.Run = p.command(n)
+		default:
+			return false
+		}
+		return true
 	})
 	if len(n.Pairs) != 1 {
 		p.fail(n, "write one hook for each", "context wants one of text, file and run")
@@ -503,20 +576,23 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 	var out []Replacement
 	for _, item := range n.Items {
 		var r Replacement
-		p.keys(item, "replace", map[string]func(*yaml.Node){
-			"pattern": func(n *yaml.Node) {
+		p.mapping(item, "replace", "pattern with", func(key string, n *yaml.Node) bool {
+			switch key {
+			case "pattern":
 				r.Pattern = p.text(n)
 				re := p.regexp(n, r.Pattern)
 				r.Literal = requiredLiteral(r.Pattern)
 				if re != nil && re.MatchString("") {
 					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
 				}
-			},
-			"with": func(n *yaml.Node) {
+			case "with":
 				if r.With = n.Text; n.Kind == yaml.List || n.Kind == yaml.Map {
 					p.fail(n, "", "want text, not %s", n.Kind)
 				}
-			},
+			default:
+				return false
+			}
+			return true
 		})
 		if r.Pattern == "" || item.Get("with") == nil {
 			p.fail(item, "", "replace wants `pattern` and `with`")
@@ -581,46 +657,68 @@ func (p *fileParser) matches(n *yaml.Node) []Match {
 
 func (p *fileParser) match(n *yaml.Node) Match {
 	var m Match
-	globs := func(into *[]string) func(*yaml.Node) {
-		return func(n *yaml.Node) { *into = p.each(n, p.glob) }
-	}
-	patterns := func(into *[]Pattern) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			for _, text := range p.each(n, p.pattern) {
-				pattern := Pattern{Text: text}
-				if re, ok := regexpOf(text); ok {
-					if pattern.Literal = requiredLiteral(re); len(pattern.Literal) < minNear {
-						pattern.Near = nearTexts(re)
-					}
-				}
-				*into = append(*into, pattern)
-			}
+	p.mapping(n, "match", "tool command shell path reads writes url host content prompt text secret agent mcp mode subagent failed not", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "tool":
+			m.Tool = p.each(n, p.glob)
+		case "command":
+			m.Command = p.each(n, p.commandPattern)
+		case "shell":
+			m.Shell = []string{p.oneOf(n, "unknown")}
+		case "path":
+			m.Path = p.each(n, p.pathPattern)
+		case "reads":
+			m.Reads = p.each(n, p.pathPattern)
+		case "writes":
+			m.Writes = p.each(n, p.pathPattern)
+		case "url":
+			m.URL = p.each(n, p.glob)
+		case "host":
+			m.Host = p.each(n, p.glob)
+		case "content":
+			m.Content = p.patterns(n)
+		case "prompt":
+			m.Prompt = p.patterns(n)
+		case "text":
+			m.Text = p.patterns(n)
+		case "secret":
+			m.Secret = p.secretIDs(n, "secret")
+		case "agent":
+			m.Agent = p.each(n, p.agent)
+		case "mcp":
+			m.MCP = p.each(n, p.glob)
+		case "mode":
+			m.Mode = p.each(n, p.glob)
+		case "subagent":
+			m.Subagent = p.each(n, p.glob)
+		case "failed":
+			failed := p.boolean(n)
+			m.Failed = &failed
+		case "not":
+			not := p.match(n)
+			m.Not = &not
+		default:
+			return false
 		}
-	}
-	p.keys(n, "match", map[string]func(*yaml.Node){
-		"tool":     globs(&m.Tool),
-		"command":  func(n *yaml.Node) { m.Command = p.each(n, p.commandPattern) },
-		"shell":    func(n *yaml.Node) { m.Shell = []string{p.oneOf(n, "unknown")} },
-		"path":     func(n *yaml.Node) { m.Path = p.each(n, p.pathPattern) },
-		"reads":    func(n *yaml.Node) { m.Reads = p.each(n, p.pathPattern) },
-		"writes":   func(n *yaml.Node) { m.Writes = p.each(n, p.pathPattern) },
-		"url":      globs(&m.URL),
-		"host":     globs(&m.Host),
-		"content":  patterns(&m.Content),
-		"prompt":   patterns(&m.Prompt),
-		"text":     patterns(&m.Text),
-		"secret":   func(n *yaml.Node) { m.Secret = p.secretIDs(n, "secret") },
-		"agent":    func(n *yaml.Node) { m.Agent = p.each(n, p.agent) },
-		"mcp":      globs(&m.MCP),
-		"mode":     globs(&m.Mode),
-		"subagent": globs(&m.Subagent),
-		"failed":   func(n *yaml.Node) { failed := p.boolean(n); m.Failed = &failed },
-		"not":      func(n *yaml.Node) { not := p.match(n); m.Not = &not },
+		return true
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, "", "the match is empty")
 	}
 	return m
+}
+
+func (p *fileParser) patterns(n *yaml.Node) (all []Pattern) {
+	for _, text := range p.each(n, p.pattern) {
+		pattern := Pattern{Text: text}
+		if re, ok := regexpOf(text); ok {
+			if pattern.Literal = requiredLiteral(re); len(pattern.Literal) < minNear {
+				pattern.Near = nearTexts(re)
+			}
+		}
+		all = append(all, pattern)
+	}
+	return all
 }
 
 // each reads text or a list of texts and checks every one.

@@ -560,9 +560,16 @@ func walkJSON(raw json.RawMessage, path []string, visit func([]string, json.RawM
 // redact reads a `redact:`.
 func (p *fileParser) redact(n *yaml.Node) *Redact {
 	r := &Redact{}
-	p.keys(n, "redact", map[string]func(*yaml.Node){
-		"fields":   func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) },
-		"patterns": func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) },
+	p.mapping(n, "redact", "fields patterns", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "fields":
+			r.Fields = p.each(n, p.pointer)
+		case "patterns":
+			r.Patterns = p.secretPatterns(n)
+		default:
+			return false
+		}
+		return true
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")

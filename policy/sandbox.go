@@ -70,22 +70,30 @@ func (p *fileParser) sandbox(n *yaml.Node) *Sandbox {
 		return s
 	}
 	required := true
-	paths := func(into *[]string) func(*yaml.Node) {
-		return func(n *yaml.Node) {
-			*into = nil
-			for _, item := range itemsOf(n) {
-				*into = append(*into, p.sandboxPath(item))
-			}
+	p.mapping(n, "sandbox", "read write net required", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "read":
+			s.Read = p.sandboxPaths(n)
+		case "write":
+			s.Write = p.sandboxPaths(n)
+		case "net":
+			p.sandboxNet(n, s)
+		case "required":
+			required = p.boolean(n)
+		default:
+			return false
 		}
-	}
-	p.keys(n, "sandbox", map[string]func(*yaml.Node){
-		"read":     paths(&s.Read),
-		"write":    paths(&s.Write),
-		"net":      func(n *yaml.Node) { p.sandboxNet(n, s) },
-		"required": func(n *yaml.Node) { required = p.boolean(n) },
+		return true
 	})
 	s.Optional = !required
 	return s
+}
+
+func (p *fileParser) sandboxPaths(n *yaml.Node) (names []string) {
+	for _, item := range itemsOf(n) {
+		names = append(names, p.sandboxPath(item))
+	}
+	return names
 }
 
 func (p *fileParser) sandboxPath(n *yaml.Node) string {

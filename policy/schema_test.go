@@ -181,7 +181,8 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	}
 }
 
-// parserKeys reads the calls of fileParser.keys in the source.
+// parserKeys reads the calls of fileParser.mapping and fileParser.keys in the source. What
+// a mapping names as known is what it reads.
 func parserKeys(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -196,18 +197,40 @@ func parserKeys(t *testing.T) map[string][]string {
 		}
 		ast.Inspect(tree, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 3 {
+			if !ok || len(call.Args) < 3 {
 				return true
 			}
 			fn, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || fn.Sel.Name != "keys" {
+			if !ok {
 				return true
 			}
-			what := literal(t, call.Args[1])
-			for _, e := range call.Args[2].(*ast.CompositeLit).Elts {
-				keys[what] = append(keys[what], literal(t, e.(*ast.KeyValueExpr).Key))
+			switch read := call.Args[len(call.Args)-1].(type) {
+			case *ast.CompositeLit: // of keys
+				if fn.Sel.Name != "keys" {
+					return true
+				}
+				what := literal(t, call.Args[1])
+				for _, e := range read.Elts {
+					keys[what] = append(keys[what], literal(t, e.(*ast.KeyValueExpr).Key))
+				}
+				slices.Sort(keys[what])
+			case *ast.FuncLit: // of mapping
+				if _, ok := call.Args[1].(*ast.BasicLit); !ok || fn.Sel.Name != "mapping" {
+					return true // as that of keys
+				}
+				what := literal(t, call.Args[1])
+				for _, c := range read.Body.List[0].(*ast.SwitchStmt).Body.List {
+					for _, key := range c.(*ast.CaseClause).List {
+						keys[what] = append(keys[what], literal(t, key))
+					}
+				}
+				slices.Sort(keys[what])
+				known := strings.Fields(literal(t, call.Args[2]))
+				slices.Sort(known)
+				if diff := cmp.Diff(keys[what], known); diff != "" {
+					t.Errorf("%s: the keys that are known differ (-read +known):\n%s", what, diff)
+				}
 			}
-			slices.Sort(keys[what])
 			return true
 		})
 	}

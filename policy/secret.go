@@ -164,27 +164,29 @@ func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 // secrets reads `secrets:`.
 func (p *fileParser) secretRules(n *yaml.Node) *Secrets {
 	s := &Secrets{}
-	p.keys(n, "secrets", map[string]func(*yaml.Node){
-		"rules": func(n *yaml.Node) {
+	p.mapping(n, "secrets", "rules disable allow", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "rules":
 			p.texts(n)
 			for _, item := range itemsOf(n) {
 				s.Files = append(s.Files, word(item))
 			}
-		},
-		"disable": func(n *yaml.Node) {
+		case "disable":
 			s.Disable = p.each(n, p.glob)
 			for _, item := range itemsOf(n) {
 				p.usedIDs = append(p.usedIDs, word(item))
 			}
-		},
-		"allow": func(n *yaml.Node) {
+		case "allow":
 			for _, text := range p.each(n, p.pattern) {
 				if re, ok := regexpOf(text); ok && emptyMatch(re) {
 					p.fail(n, "", "%s matches the empty text: nothing would be a secret", text)
 				}
 				s.Allow = append(s.Allow, text)
 			}
-		},
+		default:
+			return false
+		}
+		return true
 	})
 	return s
 }

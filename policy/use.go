@@ -159,8 +159,14 @@ func digestOf(data []byte) string {
 
 func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
 	info := &PackInfo{}
-	p.keys(n, "pack", map[string]func(*yaml.Node){
-		"version": func(n *yaml.Node) { info.Version = *p.integer(n) },
+	p.mapping(n, "pack", "version", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "version":
+			info.Version = *p.integer(n)
+		default:
+			return false
+		}
+		return true
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `pack: {version: 1}`", "the pack has no version")
@@ -207,15 +213,21 @@ func (p *fileParser) uses(n *yaml.Node) []Use {
 		if item.Kind != yaml.Map {
 			use.Pack = p.word(item)
 		} else {
-			p.keys(item, "use", map[string]func(*yaml.Node){
-				"pack": func(n *yaml.Node) { use.Pack = p.word(n) },
-				"except": func(n *yaml.Node) {
+			p.mapping(item, "use", "pack except mode", func(key string, n *yaml.Node) bool {
+				switch key {
+				case "pack":
+					use.Pack = p.word(n)
+				case "except":
 					p.texts(n)
 					for _, item := range itemsOf(n) {
 						use.Except = append(use.Except, word(item))
 					}
-				},
-				"mode": func(n *yaml.Node) { use.Mode = p.oneOf(n, "enforce", "observe") },
+				case "mode":
+					use.Mode = p.oneOf(n, "enforce", "observe")
+				default:
+					return false
+				}
+				return true
 			})
 			if item.Get("pack") == nil {
 				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry names no `pack`")
