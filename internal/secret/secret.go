@@ -171,14 +171,19 @@ func resolve(found []Finding) []Finding {
 	if len(found) < 2 {
 		return found
 	}
-	slices.SortFunc(found, func(a, b Finding) int { return a.Begin - b.Begin })
-	kept := found[:1]
-	for _, f := range found[1:] {
+	// By pointers, the code that sorts is one that is linked anyway.
+	order := make([]*Finding, len(found))
+	for i := range found {
+		order[i] = &found[i]
+	}
+	slices.SortStableFunc(order, func(a, b *Finding) int { return a.Begin - b.Begin })
+	kept := []Finding{*order[0]}
+	for _, f := range order[1:] {
 		switch last := &kept[len(kept)-1]; {
 		case f.Begin >= last.End:
-			kept = append(kept, f)
+			kept = append(kept, *f)
 		case f.rank < last.rank:
-			*last = f
+			*last = *f
 		}
 	}
 	return kept
