@@ -26,7 +26,7 @@ type facts struct {
 	keptInput lazy[any]
 
 	lowering sync.Mutex // of lowered
-	lowered  []loweredText
+	lowered  []*loweredText
 	keptURLs lazy[[]string]
 	keptNear lazy[bool]
 

@@ -463,7 +463,7 @@ func sourceOf(file File) grapnel.Source {
 type snapshots struct{ dir string }
 
 // snapshotFormat changes whenever the meaning of a kept Policy does.
-const snapshotFormat = 3
+const snapshotFormat = 4
 
 // keepSnapshots is how many contents are kept.
 const keepSnapshots = 32

@@ -4,62 +4,85 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // A pattern of many alternatives has no single text that every match holds, and takes
-// longer to compile than most events take to answer. It is told from afar by a few
-// texts, one of which every match holds: only where one is found is it compiled.
+// longer to compile than most events take to answer. It is told from afar by the texts
+// that its matches hold: only where they are found is it compiled.
+
+// A string says what a text that a pattern matches holds: of one of some lists of sets a
+// word of each set. Words are in one letter case. Empty = anything.
+
+// What stands between the words of a set, the sets of a list, and the lists.
+const (
+	nextWord = "\x03"
+	nextSet  = "\x02"
+	nextList = "\x01"
+)
 
 // Bounds of what a pattern is told by: shorter texts are found everywhere, and looking
 // for many takes time, too.
 const (
 	minNear = 3
 	maxNear = 48
+	maxRun  = 16 // texts that a row of parts may be
+	maxSets = 4
 
-	maxLowered = 16 // texts of an event that are kept in lower case
+	maxLowered = 16 // texts of an event that are kept in one letter case
 )
 
-// nearTexts returns texts in lower case, one of which is in the lower case of every
-// match; nil = none are known.
-func nearTexts(pattern string) []string {
+// nearTexts returns what tells a pattern from afar.
+func nearTexts(pattern string) string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil
+		return ""
 	}
-	best := told(re).need
-	if shortestOf(best) < minNear {
-		return nil
+	for re.Op == syntax.OpCapture {
+		re = re.Sub[0]
 	}
-	slices.Sort(best)
-	return slices.Compact(best)
+	alternatives := []*syntax.Regexp{re}
+	if re.Op == syntax.OpAlternate {
+		alternatives = re.Sub
+	}
+	var lists []string
+	for _, alternative := range alternatives {
+		var sets []string
+		for _, set := range told(alternative).sets {
+			set = slices.Clone(set)
+			slices.Sort(set)
+			sets = append(sets, strings.Join(slices.Compact(set), nextWord))
+		}
+		if len(sets) == 0 {
+			return ""
+		}
+		slices.Sort(sets)
+		lists = append(lists, strings.Join(slices.Compact(sets), nextSet))
+	}
+	slices.Sort(lists)
+	return strings.Join(slices.Compact(lists), nextList)
 }
 
 // telling is what is known of the matches of a part of a pattern.
 type telling struct {
-	exact []string // all of them, in lower case; nil = too many
-	need  []string // one of which each holds; nil = unknown
+	exact []string   // all of them, in one letter case; nil = too many
+	sets  [][]string // of which each holds a word of every one; nil = unknown
 }
 
 func told(re *syntax.Regexp) telling {
 	switch re.Op {
 	case syntax.OpLiteral:
-		text := strings.ToLower(string(re.Rune))
-		for i := range len(text) {
-			if text[i] >= utf8.RuneSelf {
-				return telling{}
-			}
-		}
-		return exactly(text)
+		return exactly(foldText(string(re.Rune)))
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		return exactly("")
 	case syntax.OpCapture:
 		return told(re.Sub[0])
 	case syntax.OpPlus:
-		return telling{need: told(re.Sub[0]).need}
+		return telling{sets: told(re.Sub[0]).sets}
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return telling{need: told(re.Sub[0]).need}
+			return telling{sets: told(re.Sub[0]).sets}
 		}
 	case syntax.OpQuest:
 		if t := told(re.Sub[0]); t.exact != nil {
@@ -79,11 +102,22 @@ func exactly(text string) telling {
 	if text == "" {
 		return telling{exact: []string{""}}
 	}
-	return telling{exact: []string{text}, need: []string{text}}
+	return telling{exact: []string{text}, sets: enough([]string{text})}
 }
 
-// classTold is that of a few ASCII characters.
+// enough is a set as the only one, if its words are long enough to tell anything.
+func enough(set []string) [][]string {
+	if shortestOf(set) < minNear || len(set) > maxNear {
+		return nil
+	}
+	return [][]string{set}
+}
+
+// classTold is that of a few characters.
 func classTold(ranges []rune) telling {
+	if len(ranges) > 0 && ranges[0] >= utf8.RuneSelf {
+		return telling{sets: headsTold(ranges)}
+	}
 	var exact []string
 	for i := 0; i+1 < len(ranges); i += 2 {
 		if ranges[i+1] >= utf8.RuneSelf || ranges[i+1]-ranges[i] > 3 {
@@ -96,61 +130,104 @@ func classTold(ranges []rune) telling {
 	if len(exact) > 4 {
 		return telling{}
 	}
-	return telling{exact: exact, need: exact}
+	return telling{exact: exact}
+}
+
+// headsTold are the bytes that characters beyond ASCII begin with which have no letter
+// case: a text that has none of them need not be searched for those that nobody sees.
+func headsTold(ranges []rune) [][]string {
+	const most = 256
+	var heads []string
+	for i := 0; i+1 < len(ranges); i += 2 {
+		low, high := ranges[i], ranges[i+1]
+		if high-low > most || i > 16 {
+			return nil
+		}
+		for r := low; r <= high; r++ {
+			if unicode.SimpleFold(r) != r {
+				return nil
+			}
+		}
+		first, last := string(low), string(high)
+		n := 0
+		for n < len(first) && n < len(last) && first[n] == last[n] {
+			n++
+		}
+		if n < 2 {
+			return nil
+		}
+		heads = append(heads, first[:n])
+	}
+	return [][]string{heads}
 }
 
 func alternate(subs []*syntax.Regexp) telling {
-	all := telling{exact: []string{}, need: []string{}}
+	exact, need := []string{}, []string{}
 	for _, sub := range subs {
 		t := told(sub)
-		if t.exact == nil || all.exact == nil || len(all.exact)+len(t.exact) > maxNear {
-			all.exact = nil
+		if t.exact == nil || exact == nil || len(exact)+len(t.exact) > maxNear {
+			exact = nil
 		} else {
-			all.exact = append(all.exact, t.exact...)
+			exact = append(exact, t.exact...)
 		}
-		if t.need == nil || all.need == nil || len(all.need)+len(t.need) > maxNear {
-			all.need = nil
+		if best := bestOf(t.sets); best == nil || need == nil {
+			need = nil
 		} else {
-			all.need = append(all.need, t.need...)
+			need = append(need, best...)
 		}
 	}
-	return all
+	return telling{exact: exact, sets: enough(need)}
+}
+
+// bestOf is the set that tells most.
+func bestOf(sets [][]string) []string {
+	var best []string
+	for _, set := range sets {
+		if best == nil || len(set) < len(best) || len(set) == len(best) && shortestOf(set) > shortestOf(best) {
+			best = set
+		}
+	}
+	return best
 }
 
 // concat joins what is exact as far as it stays small: of c(url|at) it is curl and cat.
 func concat(subs []*syntax.Regexp) telling {
-	var best []string
+	var sets [][]string
 	run, whole := []string{""}, true
-	better := func(set []string) {
-		if shortestOf(set) > shortestOf(best) {
-			best = set
-		}
+	flush := func(next []string) {
+		sets = append(sets, enough(run)...)
+		run = next
 	}
 	for _, sub := range subs {
 		t := told(sub)
-		if t.exact != nil && len(run)*len(t.exact) <= maxNear {
+		if t.exact != nil && len(run)*len(t.exact) <= maxRun {
 			var longer []string
 			for _, head := range run {
 				for _, tail := range t.exact {
 					longer = append(longer, head+tail)
 				}
 			}
-			better(run)
 			run = longer
 			continue
 		}
-		better(run)
-		better(t.need)
-		run, whole = []string{""}, false
+		whole = false
 		if t.exact != nil {
-			run = t.exact
+			flush(t.exact)
+			continue
 		}
+		flush([]string{""})
+		sets = append(sets, t.sets...)
 	}
-	better(run)
+	exact := run
 	if !whole {
-		run = nil
+		exact = nil
 	}
-	return telling{exact: run, need: best}
+	flush(nil)
+	if len(sets) > maxSets {
+		slices.SortStableFunc(sets, func(a, b []string) int { return len(a) - len(b) })
+		sets = sets[:maxSets]
+	}
+	return telling{exact: exact, sets: sets}
 }
 
 func shortestOf(set []string) int {
@@ -164,10 +241,66 @@ func shortestOf(set []string) int {
 	return least
 }
 
-// A loweredText is a text of the event and what it is in lower case.
+// A loweredText is a text of the event and what it is in one letter case.
 type loweredText struct {
 	text, lower string
-	ascii       bool // other characters have letters of another case in ASCII
+	grams       *grams // nil = the text is short
+}
+
+// grams tell which three bytes stand side by side in a text. They may say yes where it is
+// no, and never the other way round.
+type grams [1 << 15 / 32]uint32
+
+func gram(text string, i int) (at, bit uint32) {
+	h := (uint32(text[i]) | uint32(text[i+1])<<8 | uint32(text[i+2])<<16) * 0x9e3779b1 >> 17
+	return h >> 5, 1 << (h & 31)
+}
+
+// has reports whether a word is in the text.
+func (l *loweredText) has(word string) bool {
+	if l.grams != nil {
+		for i := 0; i+3 <= len(word); i++ {
+			if at, bit := gram(word, i); l.grams[at]&bit == 0 {
+				return false
+			}
+		}
+	}
+	return strings.Contains(l.lower, word)
+}
+
+// near reports whether a pattern that nearTexts says that of may match the text.
+func (l *loweredText) near(lists string) bool {
+	if lists == "" {
+		return true
+	}
+	for more := true; more; {
+		var list string
+		if list, lists, more = strings.Cut(lists, nextList); l.hasList(list) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loweredText) hasList(list string) bool {
+	for more := true; more; {
+		var set string
+		set, list, more = strings.Cut(list, nextSet)
+		if !l.hasOne(set) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *loweredText) hasOne(set string) bool {
+	for more := true; more; {
+		var word string
+		if word, set, more = strings.Cut(set, nextWord); l.has(word) {
+			return true
+		}
+	}
+	return false
 }
 
 // anyText reports whether one of the patterns is in one of the texts.
@@ -175,7 +308,7 @@ func (f *facts) anyText(patterns []textPattern, texts []string) bool {
 	for i := range patterns {
 		p := &patterns[i]
 		for _, text := range texts {
-			if (len(p.near) == 0 || f.near(p.near, text)) && p.in(text) {
+			if (p.near == "" || f.lower(text).near(p.near)) && p.in(text) {
 				return true
 			}
 		}
@@ -183,28 +316,55 @@ func (f *facts) anyText(patterns []textPattern, texts []string) bool {
 	return false
 }
 
-func (f *facts) near(words []string, text string) bool {
-	low := f.lower(text)
-	return !low.ascii || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low.lower, w) })
-}
-
-func (f *facts) lower(text string) loweredText {
+func (f *facts) lower(text string) *loweredText {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
-	for i := range f.lowered {
-		if f.lowered[i].text == text { // the same bytes in memory, mostly: that is quick
-			return f.lowered[i]
+	for _, l := range f.lowered {
+		if l.text == text { // the same bytes in memory, mostly: that is quick
+			return l
 		}
 	}
-	low := loweredText{text: text, ascii: true}
-	for i := 0; i < len(text) && low.ascii; i++ {
-		low.ascii = text[i] < utf8.RuneSelf
-	}
-	if low.ascii {
-		low.lower = strings.ToLower(text)
+	const short = 256
+	low := &loweredText{text: text, lower: foldText(text)}
+	if len(low.lower) > short {
+		low.grams = &grams{}
+		for i := 0; i+3 <= len(low.lower); i++ {
+			at, bit := gram(low.lower, i)
+			low.grams[at] |= bit
+		}
 	}
 	if len(f.lowered) < maxLowered {
 		f.lowered = append(f.lowered, low)
 	}
 	return low
+}
+
+// foldText writes a text in one letter case: what (?i) takes for the same is the same.
+func foldText(text string) string {
+	for i := 0; i < len(text); i++ {
+		if text[i] >= utf8.RuneSelf {
+			return strings.Map(foldRune, text)
+		}
+	}
+	return strings.ToLower(text)
+}
+
+func foldRune(r rune) rune {
+	switch {
+	case r < utf8.RuneSelf:
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	case r >= 0x2e80 && r < 0xa000: // Chinese and Japanese have no letter case
+		return r
+	}
+	least := r
+	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+		least = min(least, o)
+	}
+	if least >= 'A' && least <= 'Z' { // of K the one is the sign of Kelvin
+		least += 'a' - 'A'
+	}
+	return least
 }

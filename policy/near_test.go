@@ -2,26 +2,29 @@ package policy
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
 func TestNearTexts(t *testing.T) {
 	t.Parallel()
-	for pattern, want := range map[string][]string{
-		`\b(?:curl|cat|wget)\s`:         {"cat", "curl", "wget"},
-		`(?i)Ignore\s+(?:all|any)`:      {"ignore"},
-		`(?:a|b)c?`:                     nil,
-		`[a-z]+`:                        nil,
-		`x*secret`:                      {"secret"},
-		`(?:tok(?:en|s))+`:              {"token", "toks"},
-		`(?:password)?x`:                nil,
-		`pass(?:word)?`:                 {"pass"},
-		`(?:one|two)\d(?:three|fourth)`: {"fourth", "three"},
-		`ключ`:                          nil,
+	for pattern, want := range map[string]string{
+		`\b(?:curl|cat|wget)\s`:            "cat curl wget",
+		`(?i)Ignore\s+(?:all|any)\s`:       "all any & ignore",
+		`(?:a|b)c?`:                        "",
+		`[a-z]+`:                           "",
+		`x*secret`:                         "secret",
+		`(?:tok(?:en|s))+`:                 "token toks",
+		`(?:password)?x`:                   "",
+		`pass(?:word)?`:                    "pass password",
+		`(?:one|two)\d(?:three|fourth)`:    "fourth three & one two",
+		`(?i)Ключ`:                         "КЛЮЧ",
+		`curl\s.*token|(?:wget|nc)\s.*key`: "curl & token | key",
+		`[\x{200b}-\x{200d}\x{feff}]{9}`:   "\xe2\x80 \xef\xbb\xbf",
+		`[à-ý]{9}`:                         "",
 	} {
-		if got := nearTexts(pattern); !slices.Equal(got, want) {
+		got := strings.NewReplacer(nextWord, " ", nextSet, " & ", nextList, " | ").Replace(nearTexts(pattern))
+		if got != want {
 			t.Errorf("nearTexts(%q) = %q, want %q", pattern, got, want)
 		}
 	}
@@ -32,15 +35,18 @@ func FuzzNear(f *testing.F) {
 	f.Add(`(?i)(?:ignore|disregard)\s+(?:all|your)`, "please IGNORE all")
 	f.Add(`c(?:url|at)\b[^|]*\|\s*(?:ba|z)?sh`, "curl x | sh")
 	f.Add(`(?i)kiss`, "\u212aiss and ki\u017fs")
+	f.Add(`(?i)забудь|[\x{e0020}-\x{e007e}]{2}`, "ЗАБУДЬ \U000e0021\U000e0022")
 	f.Add(`a?b{2,3}(?:cde|fgh)+`, "abbcde")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		re, err := regexp.Compile(pattern)
 		if err != nil || !re.MatchString(text) {
 			return
 		}
-		words := nearTexts(pattern)
-		if len(words) > 0 && !(&facts{}).near(words, text) {
-			t.Errorf("%q is in %q, and is told by %q", pattern, text, words)
+		lists := nearTexts(pattern)
+		for _, text := range []string{text, strings.Repeat("other words\n", 50) + text} { // long ones are looked at in another way
+			if re.MatchString(text) && !(&facts{}).lower(text).near(lists) {
+				t.Errorf("%q is in %q, and is told by %q", pattern, text, lists)
+			}
 		}
 	})
 }

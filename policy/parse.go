@@ -712,8 +712,8 @@ func (p *fileParser) patterns(n *yaml.Node) (all []Pattern) {
 	for _, text := range p.each(n, p.pattern) {
 		pattern := Pattern{Text: text}
 		if re, ok := regexpOf(text); ok {
-			if pattern.Literal = requiredLiteral(re); len(pattern.Literal) < minNear {
-				pattern.Near = nearTexts(re)
+			if pattern.Near = nearTexts(re); pattern.Near == "" {
+				pattern.Literal = requiredLiteral(re)
 			}
 		}
 		all = append(all, pattern)

@@ -78,7 +78,7 @@ func required(re *syntax.Regexp) string {
 type textPattern struct {
 	source string
 	re     *lazyRegexp // nil = as it stands
-	near   []string    // see nearTexts
+	near   string
 }
 
 func newTextPatterns(patterns []Pattern) []textPattern {

@@ -150,9 +150,9 @@ type Match struct {
 
 // Pattern is a piece of text to look for: as it stands, or /RE2/.
 type Pattern struct {
-	Text    string   `json:"text"`
-	Literal string   `json:"literal,omitempty"` // occurs in every match of a /RE2/; empty = unknown
-	Near    []string `json:"near,omitempty"`    // instead: in lower case, one of them does
+	Text    string `json:"text"`
+	Literal string `json:"literal,omitempty"` // occurs in every match of a /RE2/; empty = unknown
+	Near    string `json:"near,omitempty"`    // instead: what tells it from afar, see nearTexts
 }
 
 // Duration is a time span that files write with a unit.
