@@ -27,8 +27,8 @@ demo: ## show Grapnel at work, without any agent
 # gains next to nothing from inlining (2 % at most), and takes 0.3 MB for it.
 BIN      := bin/
 PROGRAMS := ./cmd/...
-ONCE     := github.com/goccy/go-yaml/... github.com/pelletier/go-toml/... mvdan.cc/sh/v3/... fmt time \
-	$(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer)
+ONCE     := github.com/pelletier/go-toml/... mvdan.cc/sh/v3/... fmt time \
+	$(addprefix github.com/grapnel-dev/grapnel/,policy/... internal/yaml spool dialect shell process cmd/internal/answer)
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=16' \
 	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 

@@ -1,27 +1,28 @@
 // Package yaml reads YAML into a tree in which every node knows its line and
-// column, so that an error in a policy can point at the word that is wrong. It is
-// the only place that knows which YAML library is used. It does not decode into
+// column, so that an error in a policy can point at the word that is wrong. It reads what
+// YAML 1.2 calls one document, without tags, merge keys and keys that are not text,
+// and refuses what two readers could take differently. It does not decode into
 // structs and does not write YAML.
 package yaml
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
 
 // MaxSize is the size in bytes of the largest file that is read.
 const MaxSize = 1 << 20
 
-// maxDepth bounds nesting: the parser recurses, and a Go stack that overflows
-// cannot be recovered from.
-const maxDepth = 100
+const (
+	// maxDepth bounds nesting: the reader recurses, and a Go stack that overflows
+	// cannot be recovered from.
+	maxDepth = 100
+
+	// maxNodes and maxCopied (bytes of text) bound what aliases can blow a file up to.
+	maxNodes  = 100_000
+	maxCopied = 4 << 20
+)
 
 // Kind is what a node holds.
 type Kind uint8
@@ -67,212 +68,21 @@ type Error struct {
 func (e *Error) Error() string { return e.Msg }
 
 // Parse reads one document. An empty one is a Null node. The error is an *Error.
-func Parse(data []byte) (*Node, error) {
+func Parse(data []byte) (root *Node, err error) {
 	if len(data) > MaxSize {
 		return nil, &Error{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(data), MaxSize)}
 	}
-	if line := tooDeep(data); line > 0 {
-		return nil, &Error{line, 1, fmt.Sprintf("brackets are nested deeper than %d", maxDepth)}
-	}
-	file, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	root := &Node{Kind: Null, Line: 1, Col: 1}
-	seen := false
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		if _, comment := doc.Body.(*ast.CommentGroupNode); comment {
-			continue
-		}
-		if seen {
-			at := position(doc.Body)
-			return nil, &Error{at.Line, at.Column, "a second document: a file holds one"}
-		}
-		seen = true
-		c := converter{anchors: map[string]*Node{}}
-		if root, err = c.convert(doc.Body, 0); err != nil {
-			return nil, err
-		}
-	}
-	return root, nil
-}
-
-// parse calls the library. A file it chokes on is a bad file, not a crash.
-func parse(data []byte) (file *ast.File, err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			file, err = nil, &Error{1, 1, fmt.Sprintf("cannot be read as YAML: %v", r)}
+		switch r := recover().(type) {
+		case nil:
+		case *Error:
+			root, err = nil, r
+		default: // a mistake in the reader is a file that cannot be read, not a crash
+			root, err = nil, &Error{1, 1, fmt.Sprintf("cannot be read as YAML: %v", r)}
 		}
 	}()
-	file, err = parser.ParseBytes(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), 0)
-	if err == nil {
-		return file, nil
-	}
-	var located interface {
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	if errors.As(err, &located) && located.GetToken() != nil && located.GetToken().Position != nil {
-		p := located.GetToken().Position
-		return nil, &Error{p.Line, p.Column, located.GetMessage()}
-	}
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return nil, &Error{1, 1, first}
-}
-
-// tooDeep returns the line where flow brackets or indentation nest too deep, or 0.
-func tooDeep(data []byte) int {
-	depth, line, indent := 0, 1, 0
-	atStart := true
-	for _, b := range data {
-		switch b {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(depth-1, 0)
-		case '\n':
-			line++
-			indent, atStart = 0, true
-			continue
-		}
-		if atStart && (b == ' ' || b == '-' || b == '?') {
-			indent++
-		} else {
-			atStart = false
-		}
-		if depth > maxDepth || indent > 8*maxDepth {
-			return line
-		}
-	}
-	return 0
-}
-
-type converter struct {
-	anchors map[string]*Node
-	nodes   int
-}
-
-// maxNodes bounds what aliases can blow a file up to.
-const maxNodes = 100_000
-
-func (c *converter) convert(in ast.Node, depth int) (*Node, error) {
-	at := position(in)
-	n := &Node{Line: at.Line, Col: at.Column}
-	c.nodes++
-	if depth > maxDepth {
-		return nil, &Error{n.Line, n.Col, fmt.Sprintf("nested deeper than %d", maxDepth)}
-	}
-	if c.nodes > maxNodes {
-		return nil, &Error{n.Line, n.Col, fmt.Sprintf("more than %d values", maxNodes)}
-	}
-	switch in := in.(type) {
-	case nil, *ast.NullNode:
-	case *ast.BoolNode:
-		n.Kind, n.Text = Bool, fmt.Sprint(in.Value)
-	case *ast.IntegerNode:
-		n.Kind, n.Text = Number, in.Token.Value
-	case *ast.FloatNode:
-		n.Kind, n.Text = Number, in.Token.Value
-	case *ast.InfinityNode, *ast.NanNode:
-		n.Kind, n.Text = String, in.GetToken().Value
-	case *ast.StringNode:
-		n.Kind, n.Text = String, in.Value
-	case *ast.LiteralNode:
-		n.Kind, n.Text = String, in.Value.Value
-	case *ast.TagNode:
-		return nil, &Error{n.Line, n.Col, fmt.Sprintf("tags such as %s are not supported", in.Start.Value)}
-	case *ast.AnchorNode:
-		v, err := c.convert(in.Value, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		c.anchors[in.Name.String()] = v
-		return v, nil
-	case *ast.AliasNode:
-		v := c.anchors[in.Value.String()]
-		if v == nil {
-			return nil, &Error{n.Line, n.Col, fmt.Sprintf("alias *%s has no anchor before it", in.Value)}
-		}
-		c.nodes += v.size()
-		if c.nodes > maxNodes {
-			return nil, &Error{n.Line, n.Col, fmt.Sprintf("more than %d values", maxNodes)}
-		}
-		return v, nil
-	case *ast.SequenceNode:
-		n.Kind = List
-		for _, item := range in.Values {
-			v, err := c.convert(item, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			n.Items = append(n.Items, v)
-		}
-	case *ast.MappingNode:
-		n.Kind = Map
-		for _, pair := range in.Values {
-			if err := c.pair(n, pair, depth); err != nil {
-				return nil, err
-			}
-		}
-	case *ast.MappingValueNode:
-		n.Kind = Map
-		if err := c.pair(n, in, depth); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, &Error{n.Line, n.Col, fmt.Sprintf("%s is not supported here", in.Type())}
-	}
-	if n.Kind == Map && len(n.Pairs) > 0 {
-		n.Line, n.Col = n.Pairs[0].Key.Line, n.Pairs[0].Key.Col // the library points at the colon
-	}
-	return n, nil
-}
-
-func (c *converter) pair(n *Node, in *ast.MappingValueNode, depth int) error {
-	if in.Key.IsMergeKey() {
-		at := position(in.Key)
-		return &Error{at.Line, at.Column, "merge keys (<<) are not supported: write the keys out"}
-	}
-	key, err := c.convert(in.Key, depth+1)
-	if err != nil {
-		return err
-	}
-	if key.Kind == List || key.Kind == Map {
-		return &Error{key.Line, key.Col, "a key must be text"}
-	}
-	key.Kind = String
-	for _, p := range n.Pairs {
-		if p.Key.Text == key.Text {
-			return &Error{key.Line, key.Col, fmt.Sprintf("key %q stands twice, first in line %d", key.Text, p.Key.Line)}
-		}
-	}
-	value, err := c.convert(in.Value, depth+1)
-	if err != nil {
-		return err
-	}
-	n.Pairs = append(n.Pairs, Pair{key, value})
-	return nil
-}
-
-func (n *Node) size() int {
-	size := 1
-	for _, item := range n.Items {
-		size += item.size()
-	}
-	for _, p := range n.Pairs {
-		size += 1 + p.Value.size()
-	}
-	return size
-}
-
-func position(n ast.Node) *token.Position {
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return &token.Position{Line: 1, Column: 1}
-	}
-	return n.GetToken().Position
+	r := reader{s: text(data), line: 1, col: 1, anchors: map[string]anchor{}}
+	return r.file(), nil
 }
 
 // Get returns the value of a key, or nil.

@@ -1,0 +1,636 @@
+package yaml
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// reader walks over the text once. Whatever is wrong ends it by a panic with an
+// *Error, which Parse catches: no half-read tree can be used by mistake.
+type reader struct {
+	s        string
+	i        int // the offset of what is read next
+	brackets int // how many [ and { are open
+
+	// The line and the column of the offset seen. Nodes are made from left to
+	// right, so counting goes on from there and the whole file is counted once.
+	seen, line, col int
+
+	plainly bool // whether the text read last stands without quotes
+
+	anchors map[string]anchor
+	nodes   int
+	copied  int
+}
+
+type anchor struct {
+	node                *Node
+	nodes, height, text int
+}
+
+// text returns data with every line ended by \n, and refuses what is not the
+// printable UTF-8 that YAML is made of.
+func text(data []byte) string {
+	s := strings.TrimPrefix(string(data), "\ufeff")
+	if strings.IndexByte(s, '\r') >= 0 {
+		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+	}
+	for i := 0; i < len(s); {
+		c, size := rune(s[i]), 1
+		if c >= utf8.RuneSelf {
+			c, size = utf8.DecodeRuneInString(s[i:])
+		}
+		bad := ""
+		switch {
+		case c == utf8.RuneError && size == 1:
+			bad = fmt.Sprintf("the byte 0x%02x is not UTF-8: save the file as UTF-8", s[i])
+		case c == 0xfeff:
+			bad = "a byte order mark (U+FEFF) may only begin the file: delete it"
+		case c < ' ' && c != '\t' && c != '\n', 0x7f <= c && c < 0xa0 && c != 0x85, c == 0xfffe, c == 0xffff:
+			bad = fmt.Sprintf("the control character U+%04X is not allowed: delete it, or write \"\\x%02x\"", c, c)
+			if c > 0xff {
+				bad = fmt.Sprintf("U+%04X is not a character: delete it", c)
+			}
+		}
+		if bad != "" {
+			r := reader{s: s, line: 1, col: 1}
+			r.fail(i, "%s", bad)
+		}
+		i += size
+	}
+	return s
+}
+
+// fail ends the reading with what is wrong at an offset.
+func (r *reader) fail(at int, format string, args ...any) {
+	if at < r.seen {
+		r.seen, r.line, r.col = 0, 1, 1
+	}
+	line, col := r.at(at)
+	panic(&Error{line, col, fmt.Sprintf(format, args...)})
+}
+
+// at returns the line and the column of an offset.
+func (r *reader) at(offset int) (line, col int) {
+	for r.seen < offset && r.seen < len(r.s) {
+		c := r.s[r.seen]
+		r.seen++
+		switch {
+		case c == '\n':
+			r.line, r.col = r.line+1, 1
+		case c < utf8.RuneSelf || c >= 0xc0: // not a byte inside a character
+			r.col++
+		}
+	}
+	return r.line, r.col
+}
+
+// add makes a node that stands at an offset.
+func (r *reader) add(kind Kind, at, depth int) *Node {
+	r.nodes++
+	switch {
+	case depth > maxDepth:
+		r.fail(at, "nested deeper than %d", maxDepth)
+	case r.nodes > maxNodes:
+		r.fail(at, "more than %d values", maxNodes)
+	}
+	n := &Node{Kind: kind}
+	n.Line, n.Col = r.at(at)
+	return n
+}
+
+// peek returns the byte at a distance, or 0 behind the end; no text holds a 0.
+func (r *reader) peek(ahead int) byte {
+	if r.i+ahead < len(r.s) {
+		return r.s[r.i+ahead]
+	}
+	return 0
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == 0 }
+func flow(c byte) bool  { return c == ',' || c == '[' || c == ']' || c == '{' || c == '}' }
+
+// bare tells whether c ends an indicator (":", "-", "?") before it.
+func (r *reader) bare(c byte) bool { return space(c) || r.brackets > 0 && flow(c) }
+
+func (r *reader) dash() bool { return r.peek(0) == '-' && space(r.peek(1)) }
+
+// marker tells whether a line that begins or ends a document starts here.
+func (r *reader) marker() bool {
+	return (r.i == 0 || r.s[r.i-1] == '\n') && space(r.peek(3)) &&
+		(strings.HasPrefix(r.s[r.i:], "---") || strings.HasPrefix(r.s[r.i:], "..."))
+}
+
+// end tells whether the document ends here.
+func (r *reader) end() bool { return r.i >= len(r.s) || r.marker() }
+
+// column returns how many bytes stand before this place in its line.
+func (r *reader) column() int { return r.i - strings.LastIndexByte(r.s[:r.i], '\n') - 1 }
+
+// first tells whether nothing but spaces stands before this place in its line.
+func (r *reader) first() bool {
+	i := r.i
+	for i > 0 && r.s[i-1] == ' ' {
+		i--
+	}
+	return i == 0 || r.s[i-1] == '\n'
+}
+
+// skip passes blanks, line ends and comments, and tells whether what follows
+// stands first in its line.
+func (r *reader) skip() (first bool) {
+	first = r.first()
+	tab := -1
+	for ; r.i < len(r.s); r.i++ {
+		switch c := r.s[r.i]; {
+		case c == ' ':
+		case c == '\t':
+			if tab < 0 {
+				tab = r.i
+			}
+		case c == '\n':
+			first, tab = true, -1
+		case c == '#' && (r.i == 0 || space(r.s[r.i-1])):
+			r.comment()
+			r.i--
+		default:
+			if first && tab >= 0 && r.brackets == 0 {
+				r.fail(tab, "a tab cannot indent: write spaces")
+			}
+			return first
+		}
+	}
+	return first
+}
+
+// comment goes to the end of the line.
+func (r *reader) comment() {
+	if n := strings.IndexByte(r.s[r.i:], '\n'); n >= 0 {
+		r.i += n
+	} else {
+		r.i = len(r.s)
+	}
+}
+
+// rest refuses anything but a comment in the rest of the line.
+func (r *reader) rest(what string) {
+	start := r.i
+	for blank(r.peek(0)) {
+		r.i++
+	}
+	switch c := r.peek(0); {
+	case c == '\n' || c == 0:
+	case c == '#' && r.i > start:
+		r.comment()
+	case c == '#':
+		r.fail(r.i, "a comment needs a space before #: write \" #\", or put the text in quotes")
+	default:
+		r.fail(r.i, "nothing but a comment may follow %s in its line: put the whole text in quotes, or begin a new line", what)
+	}
+}
+
+// file reads the one document of a file. Empty ones around it do not count.
+func (r *reader) file() *Node {
+	root := &Node{Line: 1, Col: 1}
+	found := false
+	for r.skip(); r.i < len(r.s); r.skip() {
+		if r.peek(0) == '%' && r.column() == 0 {
+			r.directives()
+		}
+		if strings.HasPrefix(r.s[r.i:], "---") && r.marker() {
+			r.i += 3
+			r.skip()
+		}
+		if !r.end() {
+			if found {
+				r.fail(r.i, "a second document: a file holds one")
+			}
+			found = true
+			root = r.node(-1, 0, r.first(), 0)
+			r.skip()
+		}
+		switch {
+		case !r.end():
+			r.stray(0)
+		case strings.HasPrefix(r.s[r.i:], "..."):
+			r.i += 3
+			r.rest("the end of a document (...)")
+		}
+	}
+	return root
+}
+
+// directives reads the lines before "---". Only the one that says "YAML 1.x" has a
+// meaning that every reader knows.
+func (r *reader) directives() {
+	for once := true; r.peek(0) == '%' && r.column() == 0; r.skip() {
+		start := r.i
+		if !once || !strings.HasPrefix(r.s[r.i:], "%YAML 1.") || r.peek(8) < '0' || r.peek(8) > '9' || !space(r.peek(9)) {
+			r.fail(start, "this directive is not supported: delete the line (text that begins with %% needs quotes)")
+		}
+		once = false
+		r.i += 9
+		r.rest("a directive")
+	}
+	if !r.marker() || r.peek(0) != '-' {
+		r.fail(min(r.i, len(r.s)), "a line --- must follow a directive")
+	}
+}
+
+// stray refuses a line that belongs to nothing. A mapping or a list stands at the
+// column want.
+func (r *reader) stray(want int) {
+	switch got := r.column(); {
+	case flow(r.peek(0)) && r.peek(0) != '[' && r.peek(0) != '{':
+		r.fail(r.i, "%q closes nothing that was opened", r.s[r.i:r.i+1])
+	case got > want:
+		r.fail(r.i, "this line is indented by %d spaces, and nothing above it is: those it could belong to have %d", got, want)
+	case r.dash():
+		r.fail(r.i, "an item of a list stands among the keys of a mapping: indent it below its key")
+	default:
+		r.fail(r.i, "this line belongs to nothing above it: an item of a list begins with \"- \", a key of a mapping ends with \":\"")
+	}
+}
+
+// null is the value that is not written after an indicator.
+func (r *reader) null(at, depth int) *Node { return r.add(Null, at, depth) }
+
+// deeper tells whether this line belongs to what stands at the column parent. A
+// list may stand right below the key it belongs to.
+func (r *reader) deeper(parent int, after byte) bool {
+	c := r.column()
+	return c > parent || c == parent && after == ':' && r.dash()
+}
+
+// value reads what stands after ":" or "-".
+func (r *reader) value(parent int, after byte, depth int) *Node {
+	start := r.i
+	first := r.skip()
+	if r.end() || first && !r.deeper(parent, after) {
+		return r.null(start, depth)
+	}
+	return r.node(parent, after, first, depth)
+}
+
+// node reads one value outside of brackets. parent is the column of what it
+// belongs to, after the indicator before it (0 at the beginning of a document).
+func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
+	start, col := r.i, r.column()
+	name := ""
+	if r.peek(0) == '&' {
+		name = r.name()
+		at := r.i
+		below := r.skip()
+		switch {
+		case r.end() || below && !r.deeper(parent, after):
+			return r.keep(name, r.null(at, depth))
+		case below && r.peek(0) == '&' || !below && r.peek(0) == '&':
+			r.fail(r.i, "a value has one anchor: delete one")
+		case below:
+			return r.keep(name, r.node(parent, after, true, depth))
+		case r.dash():
+			r.fail(r.i, "a list begins in the line below its anchor")
+		}
+	}
+	begins := first || after == '-' // a list or a mapping may begin here
+	switch c := r.peek(0); {
+	case r.dash():
+		if !begins {
+			r.fail(r.i, "a list cannot begin in this line: begin it in the next one")
+		}
+		r.tabs(start)
+		return r.list(col, depth)
+	case c == '|' || c == '>':
+		return r.keep(name, r.block(parent, depth))
+	}
+	n := r.atom(parent, depth)
+	plain := r.plainly
+	if r.colon() {
+		switch {
+		case strings.IndexByte(r.s[start:r.i], '\n') >= 0:
+			r.fail(r.i, "a key stands in one line, and a text goes on only in lines without \": \": put it in quotes")
+		case !begins:
+			r.fail(r.i, "a mapping cannot begin in this line: put text that holds \": \" in quotes, or begin the mapping in the next line")
+		}
+		r.tabs(start)
+		return r.mapping(col, r.keep(name, n), plain, depth)
+	}
+	r.rest("this value")
+	return r.keep(name, n)
+}
+
+// tabs refuses a tab before a list or a mapping: its column would be a guess.
+func (r *reader) tabs(start int) {
+	line := strings.LastIndexByte(r.s[:start], '\n') + 1
+	if i := strings.IndexByte(r.s[line:start], '\t'); i >= 0 {
+		r.fail(line+i, "a tab cannot indent: write spaces")
+	}
+}
+
+// list reads items, each after a dash at the same column.
+func (r *reader) list(col, depth int) *Node {
+	n := r.add(List, r.i, depth)
+	for {
+		r.i++
+		n.Items = append(n.Items, r.value(col, '-', depth+1))
+		r.skip()
+		switch {
+		case r.end() || r.column() < col:
+			return n
+		case r.column() > col:
+			r.stray(col)
+		case !r.dash():
+			return n
+		}
+	}
+}
+
+// mapping reads pairs, each with its key at the same column. The first key is read.
+func (r *reader) mapping(col int, key *Node, plain bool, depth int) *Node {
+	n := r.add(Map, r.seen, depth)
+	n.Line, n.Col = key.Line, key.Col
+	keys := map[string]int{}
+	for {
+		key = r.key(key, plain, keys)
+		r.i++
+		n.Pairs = append(n.Pairs, Pair{key, r.value(col, ':', depth+1)})
+		r.skip()
+		if r.end() || r.column() < col {
+			return n
+		}
+		if r.column() > col || r.dash() {
+			r.stray(col)
+		}
+		start, name := r.i, ""
+		if r.peek(0) == '&' {
+			name = r.name()
+			if r.skip() || r.peek(0) == '&' {
+				r.fail(start, "an anchor stands before the value it names: write `key: &name value`")
+			}
+		}
+		if c := r.peek(0); c == '|' || c == '>' {
+			r.fail(r.i, "a key cannot begin with %q: put it in quotes", r.s[r.i:r.i+1])
+		}
+		key = r.keep(name, r.atom(col, depth+1))
+		plain = r.plainly
+		if !r.colon() {
+			r.i = start
+			r.fail(start, "a key of a mapping ends with \": \": write `key: value`, or indent the line below the key it belongs to")
+		}
+		if strings.IndexByte(r.s[start:r.i], '\n') >= 0 {
+			r.fail(start, "a key stands in one line, followed by \": \"")
+		}
+	}
+}
+
+// key returns a node as the key of a mapping, whose keys so far are known with
+// their lines.
+func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
+	msg := ""
+	switch first := keys[n.Text]; {
+	case n.Kind == List || n.Kind == Map:
+		msg = "a key must be text"
+	case n.Kind == Null:
+		msg = "a key must be text: put null in quotes"
+	case plain && n.Text == "<<":
+		msg = "merge keys (<<) are not supported: write the keys out"
+	case first > 0:
+		msg = fmt.Sprintf("key %q stands twice, first in line %d", n.Text, first)
+	}
+	if msg != "" {
+		panic(&Error{n.Line, n.Col, msg})
+	}
+	keys[n.Text] = n.Line
+	return &Node{Kind: String, Line: n.Line, Col: n.Col, Text: n.Text} // a copy: an alias of it keeps its kind
+}
+
+// colon goes to the ":" that makes a key of what was read, if it is there.
+func (r *reader) colon() bool {
+	i := r.i
+	for blank(r.peek(0)) {
+		r.i++
+	}
+	if r.peek(0) == ':' && r.bare(r.peek(1)) {
+		return true
+	}
+	r.i = i
+	return false
+}
+
+// name reads the name of an anchor or an alias.
+func (r *reader) name() string {
+	start := r.i
+	for r.i++; !space(r.peek(0)) && !flow(r.peek(0)); r.i++ {
+	}
+	if r.i == start+1 || r.brackets == 0 && flow(r.peek(0)) {
+		r.fail(start, "text that begins with %q must be in quotes", r.s[start:start+1])
+	}
+	return r.s[start+1 : r.i]
+}
+
+// keep remembers a value under the name of its anchor.
+func (r *reader) keep(name string, n *Node) *Node {
+	if name != "" {
+		a := anchor{node: n}
+		a.measure(n, 0)
+		r.anchors[name] = a
+	}
+	return n
+}
+
+func (a *anchor) measure(n *Node, depth int) {
+	a.nodes++
+	a.height = max(a.height, depth)
+	a.text += len(n.Text)
+	for _, item := range n.Items {
+		a.measure(item, depth+1)
+	}
+	for _, p := range n.Pairs {
+		a.nodes++
+		a.text += len(p.Key.Text)
+		a.measure(p.Value, depth+1)
+	}
+}
+
+// alias returns the value whose anchor was read before.
+func (r *reader) alias(depth int) *Node {
+	start := r.i
+	name := r.name()
+	a := r.anchors[name]
+	if a.node == nil {
+		r.fail(start, "alias *%s has no anchor before it: put text that begins with * in quotes", name)
+	}
+	r.nodes += a.nodes
+	r.copied += a.text
+	switch {
+	case r.nodes > maxNodes:
+		r.fail(start, "more than %d values", maxNodes)
+	case r.copied > maxCopied:
+		r.fail(start, "aliases repeat more than %d bytes of text", maxCopied)
+	case depth+a.height > maxDepth:
+		r.fail(start, "nested deeper than %d", maxDepth)
+	}
+	return a.node
+}
+
+// atom reads a value that is no block: text, an alias, or something in brackets.
+func (r *reader) atom(parent, depth int) *Node {
+	start, c := r.i, r.peek(0)
+	r.plainly = false
+	switch c {
+	case '"', '\'':
+		n := r.add(String, start, depth)
+		n.Text = r.quoted(parent)
+		return n
+	case '[', '{':
+		return r.collection(depth)
+	case '*':
+		return r.alias(depth)
+	case '!':
+		for r.i++; !r.bare(r.peek(0)); r.i++ {
+		}
+		r.fail(start, "tags such as %s are not supported", r.s[start:r.i])
+	case ']', '}', ',':
+		r.fail(start, "%q closes nothing that was opened: put text that begins with it in quotes", r.s[start:start+1])
+	case '#', '%', '@', '`', '|', '>', '&':
+		r.fail(start, "text that begins with %q must be in quotes", r.s[start:start+1])
+	case '-', ':', '?':
+		if !r.bare(r.peek(1)) {
+			break
+		}
+		switch c {
+		case '?':
+			r.fail(start, "keys that begin with \"? \" are not supported: write `key: value`")
+		case ':':
+			r.fail(start, "a key is missing before \":\"")
+		}
+		r.fail(start, "\"-\" begins an item of a list only at the beginning of a line, and not in brackets: put it in quotes")
+	}
+	n := r.add(Null, start, depth)
+	n.Kind, n.Text = resolve(r.plain(parent))
+	r.plainly = true
+	return n
+}
+
+// collection reads a list or a mapping in brackets.
+func (r *reader) collection(depth int) *Node {
+	start := r.i
+	n, closing := r.add(List, start, depth), byte(']')
+	line := n.Line
+	if r.peek(0) == '{' {
+		n.Kind, closing = Map, '}'
+	}
+	r.brackets++
+	r.i++
+	var keys map[string]int
+	if n.Kind == Map {
+		keys = map[string]int{}
+	}
+	for {
+		if r.inside(start) == closing {
+			break
+		}
+		if n.Kind == List {
+			n.Items = append(n.Items, r.item(start, depth+1))
+		} else {
+			n.Pairs = append(n.Pairs, r.pair(start, depth+1, keys))
+		}
+		c := r.inside(start)
+		if c == closing {
+			break
+		}
+		if c != ',' {
+			r.fail(r.i, "write a comma or %q here: the %q of line %d is open", string(closing), r.s[start:start+1], line)
+		}
+		r.i++
+	}
+	r.i++
+	r.brackets--
+	if len(n.Pairs) > 0 {
+		n.Line, n.Col = n.Pairs[0].Key.Line, n.Pairs[0].Key.Col
+	}
+	return n
+}
+
+// inside goes to what is next in the bracket that was opened at start.
+func (r *reader) inside(start int) byte {
+	if r.skip(); r.end() {
+		r.fail(start, "%q is not closed", r.s[start:start+1])
+	}
+	return r.peek(0)
+}
+
+// word reads one value inside of brackets, and tells whether it is text without
+// quotes, and whether a ":" may follow it without a space.
+func (r *reader) word(start, depth int) (n *Node, plain, quoted bool) {
+	name := ""
+	if r.peek(0) == '&' {
+		name = r.name()
+		at := r.i
+		if c := r.inside(start); c == ',' || c == ']' || c == '}' {
+			return r.keep(name, r.null(at, depth)), false, false
+		}
+		if r.peek(0) == '&' {
+			r.fail(r.i, "a value has one anchor: delete one")
+		}
+	}
+	c := r.peek(0)
+	quoted = c == '"' || c == '\'' || c == '[' || c == '{'
+	n = r.keep(name, r.atom(-1, depth))
+	return n, r.plainly && !quoted, quoted
+}
+
+// mark goes to the ":" after a key inside of brackets, if it is there.
+func (r *reader) mark(start int, quoted bool) bool {
+	at := r.i
+	if r.inside(start) == ':' && (quoted || r.bare(r.peek(1))) {
+		return true
+	}
+	r.i = at
+	return false
+}
+
+// item reads an item of a list in brackets. "a: b" is a mapping of one pair there.
+func (r *reader) item(start, depth int) *Node {
+	at := r.i
+	n, plain, quoted := r.word(start, depth)
+	if !r.mark(start, quoted) {
+		return n
+	}
+	if strings.IndexByte(r.s[at:r.i], '\n') >= 0 {
+		r.fail(r.i, "a key in a list stands in one line, followed by \": \"")
+	}
+	m := r.add(Map, at, depth)
+	m.Line, m.Col = n.Line, n.Col
+	key := r.key(n, plain, map[string]int{})
+	m.Pairs = []Pair{{key, r.marked(start, depth+1)}}
+	return m
+}
+
+// pair reads a pair of a mapping in brackets. A key alone has the value null.
+func (r *reader) pair(start, depth int, keys map[string]int) Pair {
+	at := r.i
+	n, plain, quoted := r.word(start, depth)
+	end := r.i
+	key := r.key(n, plain, keys)
+	if r.mark(start, quoted) {
+		return Pair{key, r.marked(start, depth)}
+	}
+	if plain && strings.IndexByte(key.Text, ':') >= 0 {
+		r.fail(at, "%q would be a key without a value: write a space after \":\", or put it in quotes", key.Text)
+	}
+	return Pair{key, r.null(end, depth)}
+}
+
+// marked reads the value after ":" inside of brackets.
+func (r *reader) marked(start, depth int) *Node {
+	r.i++
+	at := r.i
+	if c := r.inside(start); c == ',' || c == ']' || c == '}' {
+		return r.null(at, depth)
+	}
+	n, _, _ := r.word(start, depth)
+	return n
+}
