@@ -108,7 +108,7 @@ func quoted(kinds []grapnel.Kind) string {
 }
 
 func literal(text string) string {
-	if strings.Contains(text, "`") {
+	if strings.ContainsAny(text, "`\ufeff") {
 		return fmt.Sprintf("%q", text)
 	}
 	return "`" + text + "`"

@@ -66,9 +66,9 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	for name, spoil := range map[string]func(string) string{
 		"empty":              func(string) string { return "" },
 		"torn":               func(s string) string { return s[:len(s)/2] },
-		"no policy":          func(string) string { return `{"format":3,"file":"p"}` },
-		"a policy of naught": func(string) string { return `{"format":3,"file":"p","policy":{}}` },
-		"another format":     func(s string) string { return strings.Replace(s, `"format":3`, `"format":99`, 1) },
+		"no policy":          func(string) string { return `{"format":4,"file":"p"}` },
+		"a policy of naught": func(string) string { return `{"format":4,"file":"p","policy":{}}` },
+		"another format":     func(s string) string { return strings.Replace(s, `"format":4`, `"format":99`, 1) },
 		"a key of later":     func(s string) string { return strings.Replace(s, `"hooks":[`, `"use":["x"],"hookz":[`, 1) },
 		"a hook of later":    func(s string) string { return strings.Replace(s, `"decide":"block"`, `"wasm":{}`, 1) },
 		"more behind":        func(s string) string { return s + `{}` },
