@@ -15,6 +15,14 @@ type namedPath struct {
 	name string
 	use  shell.Use
 	told bool // see realName
+	by   namer
+}
+
+// A namer is the command of a shell line that names a path; its script is nil where
+// the call itself does, or a redirection.
+type namer struct {
+	script *shell.Script
+	i      int
 }
 
 // findPaths are the paths that a call names, those that its shell lines redirect from
@@ -29,11 +37,11 @@ func (f *facts) findPaths() []namedPath {
 		if p.Use != "" {
 			use = shell.Use(p.Use)
 		}
-		names = append(names, namedPath{p.Path, use, true})
+		names = append(names, namedPath{p.Path, use, true, namer{}})
 	}
 	for _, address := range f.ev.Tool.URLs {
 		if len(address) > len("file:") && strings.EqualFold(address[:len("file:")], "file:") {
-			names = append(names, namedPath{address, shell.UseRead, true})
+			names = append(names, namedPath{address, shell.UseRead, true, namer{}})
 		}
 	}
 	for i, line := range f.ev.Tool.Commands {
@@ -46,7 +54,7 @@ func (f *facts) findPaths() []namedPath {
 				if len(names) > maxPaths {
 					return names // more than are looked at, which is an error
 				}
-				name := namedPath{file.Path, file.Use, false}
+				name := namedPath{file.Path, file.Use, false, namer{script, j}}
 				names = append(names, name)
 				if file.Glob {
 					names = append(names, f.expand(name)...)
@@ -62,16 +70,16 @@ func (f *facts) findPaths() []namedPath {
 func redirected(script *shell.Script, others []string) []namedPath {
 	var files []namedPath
 	for _, name := range script.Reads {
-		files = append(files, namedPath{name, shell.UseRead, true})
+		files = append(files, namedPath{name, shell.UseRead, true, namer{}})
 	}
 	for _, name := range slices.Concat(script.Writes, others) {
-		files = append(files, namedPath{name, shell.UseWrite, true})
+		files = append(files, namedPath{name, shell.UseWrite, true, namer{}})
 	}
 	names := slices.Clone(files)
 	for _, dir := range entered(script) {
 		for _, file := range files {
 			if !filepath.IsAbs(file.name) && !strings.HasPrefix(file.name, "~") {
-				names = append(names, namedPath{dir + string(filepath.Separator) + file.name, file.use, true})
+				names = append(names, namedPath{dir + string(filepath.Separator) + file.name, file.use, true, namer{}})
 			}
 		}
 	}
@@ -128,7 +136,7 @@ func (f *facts) expand(p namedPath) []namedPath {
 	}
 	var names []namedPath
 	for _, name := range found {
-		names = append(names, namedPath{strings.TrimSuffix(name, string(filepath.Separator)), p.use, false})
+		names = append(names, namedPath{strings.TrimSuffix(name, string(filepath.Separator)), p.use, false, p.by})
 	}
 	return names
 }
@@ -147,7 +155,7 @@ func (f *facts) realPaths() []realName {
 			continue
 		}
 		for _, path := range resolve(name.name, f.ev) {
-			real = append(real, realName{name: name.name, roots: roots, path: path, use: name.use, told: name.told})
+			real = append(real, realName{name: name.name, roots: roots, path: path, use: name.use, told: name.told, by: name.by})
 		}
 	}
 	return real

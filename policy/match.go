@@ -286,7 +286,7 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 	found := false
 	for _, p := range f.paths() {
-		hit := c.speaks(key, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) })
+		hit := c.speaks(key, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(p) })
 		if c.reading.every() && !hit {
 			return false
 		}
@@ -358,6 +358,12 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 
 func (c *compiled) fitsPath(p realName) bool {
 	return c.speaks(0, p) || c.speaks(1, p) || c.speaks(2, p)
+}
+
+// names reports whether the command that names a path is one that an exception takes
+// out: what a command may be given is free, what another one does with it is not.
+func (c *compiled) names(p realName) bool {
+	return p.by.script != nil && shell.MatchWhole(c.patterns, p.by.script, p.by.i) >= c.reading.least()
 }
 
 func (c *compiled) fitsURL(address string) bool {

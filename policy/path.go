@@ -30,6 +30,7 @@ type realName struct {
 	path  string   // this reading: absolute and clean
 	use   shell.Use
 	told  bool // the call or a redirection says so; false for what a table of programs tells
+	by    namer
 }
 
 // reads and writes say whether the file may be read or run, written or deleted, or

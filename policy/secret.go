@@ -92,7 +92,11 @@ func (f *facts) secrets(rules *secret.Rules) []string {
 	}
 	paths := eventPaths(f.ev)
 	ids := rules.Paths(paths)
+	gone := f.replaced()
 	for _, text := range f.allTexts() {
+		if slices.Contains(gone, text) {
+			continue
+		}
 		for _, found := range rules.Find(text, paths) {
 			if !slices.Contains(ids, found.Rule) {
 				ids = append(ids, found.Rule)
@@ -101,6 +105,36 @@ func (f *facts) secrets(rules *secret.Rules) []string {
 	}
 	f.keptSecrets = append(f.keptSecrets, foundSecrets{rules, ids})
 	return ids
+}
+
+// replaced lists the texts that an edit takes out of a file: a key among them is on its
+// way out.
+func (f *facts) replaced() []string {
+	if part(f.ev.Tool).Class != grapnel.ClassEdit || f.ev.Kind != grapnel.ToolBefore {
+		return nil
+	}
+	var texts []string
+	collect := func(v any) {
+		for name, v := range asObject(v) {
+			switch text, _ := v.(string); name {
+			case "old_string", "old_str", "old_text", "oldString", "oldText":
+				texts = append(texts, text)
+			}
+		}
+	}
+	input := f.input()
+	collect(input)
+	if edits, ok := asObject(input)["edits"].([]any); ok {
+		for _, edit := range edits {
+			collect(edit)
+		}
+	}
+	return texts
+}
+
+func asObject(v any) map[string]any {
+	object, _ := v.(map[string]any)
+	return object
 }
 
 // nearSecret reports whether the table of secrets may find anything in the event.

@@ -81,6 +81,29 @@ func TestSecretMatch(t *testing.T) {
 }
 
 // What is found is said by the name of its rule, and never itself.
+// A key that an edit takes out is on its way out.
+func TestSecretReplaced(t *testing.T) {
+	t.Parallel()
+	e := engine(t, filepath.Join(t.TempDir(), "p.yaml"), rule("match: {secret: true}\nblock: x"))
+	for _, tt := range []struct {
+		tool  string
+		input map[string]any
+		want  grapnel.Decision
+	}{
+		{"Edit", map[string]any{"file_path": "a.js", "old_string": ghToken, "new_string": "x"}, grapnel.None},
+		{"Edit", map[string]any{"file_path": "a.js", "old_string": "x", "new_string": ghToken}, grapnel.Block},
+		{"Edit", map[string]any{"file_path": "a.js", "old_string": ghToken, "new_string": "old " + ghToken}, grapnel.Block},
+		{"MultiEdit", map[string]any{"file_path": "a.js", "edits": []any{map[string]any{"old_string": ghToken, "new_string": "x"}}}, grapnel.None},
+		{"MultiEdit", map[string]any{"file_path": "a.js", "edits": []any{map[string]any{"old_string": "x", "new_string": ghToken}}}, grapnel.Block},
+		{"Write", map[string]any{"file_path": "a.js", "old_string": ghToken, "content": "x"}, grapnel.Block},
+	} {
+		v := said(t, e, map[string]any{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/tmp", "tool_name": tt.tool, "tool_input": tt.input})
+		if v.Decision != tt.want {
+			t.Errorf("%s %v: %v, want %v", tt.tool, tt.input, v.Decision, tt.want)
+		}
+	}
+}
+
 func TestSecretExplain(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "p.yaml", "version: 1\nhooks:\n  - {name: h, on: tool.before, match: {secret: true}, block: no}\n")

@@ -92,7 +92,7 @@ var table = []program{
 		args:  "A user-agent b cookie c cookie-jar C continue-at d data data-ascii data-binary data-raw data-urlencode D dump-header e referer E cert F form form-string H header K config m max-time o output P ftp-port Q quote r range t telnet-option T upload-file u user U proxy-user w write-out x proxy X request y speed-time Y speed-limit z time-cond url json connect-timeout retry retry-delay retry-max-time resolve cacert capath key interface limit-rate max-redirs output-dir unix-socket connect-to proto oauth2-bearer netrc-file trace stderr",
 		flags: "A=user-agent b=cookie c=cookie-jar d=data D=dump-header e=referer E=cert F=form H=header K=config m=max-time o=output O=remote-name r=range T=upload-file u=user U=proxy-user w=write-out x=proxy X=request f=fail G=get I=head i=include include=show-headers k=insecure L=location s=silent S=show-error v=verbose J=remote-header-name N=no-buffer n=netrc g=globoff",
 		longs: "compressed location-trusted fail-with-body http1.1 http2 create-dirs remote-name-all",
-		files: "*=n T=r upload-file=r d=@ data=@ data-ascii=@ data-binary=@ data-urlencode=@ json=@ data-raw=n F=f form=f form-string=n K=r config=r o=w output=w D=w dump-header=w c=w cookie-jar=w b=b cookie=b E=r cert=r key=r cacert=r H=@ header=@ A=n user-agent=n e=n referer=n u=n user=n w=@ write-out=@ url=n x=n proxy=n X=n request=n output-dir=w netrc-file=r unix-socket=r trace=w stderr=w",
+		files: "*=n T=r upload-file=r d=@ data=@ data-ascii=@ data-binary=@ data-urlencode=@ json=@ data-raw=n F=f form=f form-string=n K=r config=r o=w output=w D=w dump-header=w c=w cookie-jar=w b=b cookie=b E=n cert=n key=n cacert=n H=@ header=@ A=n user-agent=n e=n referer=n u=n user=n w=@ write-out=@ url=n x=n proxy=n X=n request=n output-dir=w netrc-file=r unix-socket=r trace=w stderr=w",
 	},
 	{name: "cut", style: flat | shortens, args: "f fields d delimiter b bytes c characters output-delimiter", files: "*=r d=n output-delimiter=n"},
 	{name: "dbus-run-session", style: flat | shortens | early, runs: runsCommand, args: "config-file dbus-daemon"},
@@ -119,7 +119,7 @@ var table = []program{
 	{
 		name: "docker compose", words: 2, args: "f file p project-name profile env-file project-directory ansi parallel progress t timeout scale",
 		flags: "p=project-name d=detach v=volumes t=timeout", longs: "build force-recreate remove-orphans no-deps rm",
-		files: "f=r file=r env-file=r",
+		files: "f=r file=r env-file=n",
 	},
 	{name: "docker compose exec", style: early | settled, runs: runsCommand, skip: 1, args: "e env index u user w workdir"},
 	{name: "docker compose logs", words: 2, args: "n tail since until index", flags: "f=follow t=timestamps n=tail", longs: "no-color no-log-prefix"},
@@ -127,7 +127,7 @@ var table = []program{
 	{name: "docker compose run", style: early | settled, runs: runsCommand, skip: 1, args: "e env u user w workdir entrypoint l label name p publish v volume cap-add cap-drop", does: "entrypoint=program", files: "v=v volume=v"},
 	{name: "docker container", words: 2, alias: "remove=rm", args: "filter", flags: "f=force v=volumes l=link"},
 	{name: "docker container exec", style: early | settled, runs: runsCommand, skip: 1, args: "e env env-file u user w workdir detach-keys"},
-	{name: "docker container run", style: early | settled, runs: runsCommand, skip: 1, does: "entrypoint=program", files: "v=v volume=v mount=v env-file=r", args: "a attach c cpu-shares e env h hostname l label m memory p publish u user v volume w workdir add-host annotation blkio-weight cap-add cap-drop cgroup-parent cgroupns cidfile cpuset-cpus cpuset-mems cpus detach-keys device dns dns-option dns-search domainname entrypoint env-file expose gpus group-add health-cmd health-interval health-retries health-timeout ip ip6 ipc isolation label-file link log-driver log-opt mac-address memory-swap mount name net network network-alias oom-score-adj pid pids-limit platform pull restart runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit userns uts volume-driver volumes-from"},
+	{name: "docker container run", style: early | settled, runs: runsCommand, skip: 1, does: "entrypoint=program", files: "v=v volume=v mount=v env-file=n", args: "a attach c cpu-shares e env h hostname l label m memory p publish u user v volume w workdir add-host annotation blkio-weight cap-add cap-drop cgroup-parent cgroupns cidfile cpuset-cpus cpuset-mems cpus detach-keys device dns dns-option dns-search domainname entrypoint env-file expose gpus group-add health-cmd health-interval health-retries health-timeout ip ip6 ipc isolation label-file link log-driver log-opt mac-address memory-swap mount name net network network-alias oom-score-adj pid pids-limit platform pull restart runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit userns uts volume-driver volumes-from"},
 	{
 		name: "docker exec", style: early | settled, runs: runsCommand, skip: 1, args: "e env env-file u user w workdir detach-keys",
 		flags: "d=detach i=interactive t=tty e=env u=user w=workdir", longs: "privileged",
@@ -139,7 +139,7 @@ var table = []program{
 	{name: "docker rm", flags: "f=force v=volumes l=link"},
 	{name: "docker rmi", flags: "f=force", longs: "no-prune"},
 	{
-		name: "docker run", style: early | settled, runs: runsCommand, skip: 1, does: "entrypoint=program", files: "v=v volume=v mount=v env-file=r",
+		name: "docker run", style: early | settled, runs: runsCommand, skip: 1, does: "entrypoint=program", files: "v=v volume=v mount=v env-file=n",
 		args:  "a attach c cpu-shares e env h hostname l label m memory p publish u user v volume w workdir add-host annotation blkio-weight cap-add cap-drop cgroup-parent cgroupns cidfile cpuset-cpus cpuset-mems cpus detach-keys device dns dns-option dns-search domainname entrypoint env-file expose gpus group-add health-cmd health-interval health-retries health-timeout ip ip6 ipc isolation label-file link log-driver log-opt mac-address memory-swap mount name net network network-alias oom-score-adj pid pids-limit platform pull restart runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit userns uts volume-driver volumes-from",
 		flags: "a=attach d=detach e=env h=hostname i=interactive l=label m=memory p=publish P=publish-all t=tty u=user v=volume w=workdir net=network q=quiet",
 		longs: "rm privileged read-only init no-healthcheck oom-kill-disable sig-proxy",
@@ -448,7 +448,7 @@ var table = []program{
 	{name: "nix shell", args: "f file I inputs-from", does: "c=command command=command"},
 	{name: "nix-shell", style: flat | dashed, args: "run command p packages A attr I arg argstr", line: "run command"},
 	{name: "nocorrect", style: flat | early, runs: runsCommand},
-	{name: "node", style: flat | early, runs: runsCode, args: "e eval p print r require import loader input-type env-file C conditions", none: "v version h help", does: "e=node eval=node p=node print=node -=node", files: "1=x *=a r=x require=x import=x env-file=r"},
+	{name: "node", style: flat | early, runs: runsCode, args: "e eval p print r require import loader input-type env-file C conditions", none: "v version h help", does: "e=node eval=node p=node print=node -=node", files: "1=x *=a r=x require=x import=x env-file=n"},
 	{name: "nohup", style: flat | early, runs: runsCommand, none: "help version"},
 	{
 		name: "npm", style: shortens | global, words: 1,
@@ -531,7 +531,7 @@ var table = []program{
 	{name: "rye"},
 	{name: "rye run", style: early, runs: runsCommand, args: "e environment p env-file f"},
 	{name: "schroot", style: flat | early | shortens, runs: runsCommand, args: "c chroot u user d directory"},
-	{name: "scp", style: flat, args: "c D F i J l o P S X", line: "S D", does: "o=ssh", files: "i=r F=r *=R $=W"},
+	{name: "scp", style: flat, args: "c D F i J l o P S X", line: "S D", does: "o=ssh", files: "i=n F=n *=R $=W"},
 	{name: "screen", style: flat | early, runs: runsCommand, args: "S c e h p s T t", none: "ls list wipe r x v"},
 	{
 		name: "script", style: flat | shortens | early, runs: runsCommand, skip: 1, line: "c command",
@@ -547,7 +547,7 @@ var table = []program{
 	{name: "setfacl", style: flat, args: "m x M X", files: "*=w m=n x=n M=r X=r"},
 	{name: "setpriv", style: flat | early | shortens, runs: runsCommand, args: "reuid regid groups ambient-caps inh-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"},
 	{name: "setsid", style: flat | early | shortens, runs: runsCommand, none: "h help V version"},
-	{name: "sftp", style: flat | early, args: "b B c D F i J l o P R S s X", line: "S D", does: "o=ssh", files: "i=r F=r b=r *=R"},
+	{name: "sftp", style: flat | early, args: "b B c D F i J l o P R S s X", line: "S D", does: "o=ssh", files: "i=n F=n b=r *=R"},
 	{name: "sg", style: flat | early, runs: runsLine, skip: 1, line: "c", args: "c", open: "*"},
 	{name: "sh", style: flat | early, runs: runsShell, args: "rcfile init-file", none: "version help dump-strings dump-po-strings", files: "1=x *=n rcfile=x init-file=x"},
 	{
@@ -561,7 +561,7 @@ var table = []program{
 	{name: "source", style: flat | early, runs: runsSource, files: "1=x *=n"},
 	{name: "split", style: flat | shortens, args: "a b C l n filter additional-suffix lines bytes number suffix-length t", line: "filter", files: "1=r 2=w"},
 	{name: "sqlite3", style: flat | dashed, args: "cmd init separator", does: "cmd=bang *=bang", files: "1=w *=n init=x cmd=n"},
-	{name: "ssh", style: flat | early, runs: runsLine, skip: 1, args: "B b c D E e F I i J L l m O o p P Q R S W w", none: "V Q G N O", open: "fed", does: "o=ssh", files: "i=r F=r E=w S=n"},
+	{name: "ssh", style: flat | early, runs: runsLine, skip: 1, args: "B b c D E e F I i J L l m O o p P Q R S W w", none: "V Q G N O", open: "fed", does: "o=ssh", files: "i=n F=n E=w S=n"},
 	{name: "ssh-agent", style: flat | early, runs: runsCommand, args: "a E t P O", none: "k D d"},
 	{name: "sshpass", style: flat | early, runs: runsCommand, args: "p f d P", files: "f=r"},
 	{name: "start-stop-daemon", style: flat | early, runs: runsCommand, args: "a startas x exec n name u user c chuid p pidfile s signal K d chdir", does: "a=program startas=program x=program exec=program"},

@@ -237,7 +237,7 @@ func TestFiles(t *testing.T) {
 		"bash x.sh":                                    "execute:x.sh",
 		"source .env":                                  "execute:.env",
 		"docker run -v ~/.ssh:/k img cat /k/id":        "any:~/.ssh read:/k/id",
-		"ssh -i ~/.ssh/id h":                           "read:~/.ssh/id",
+		"ssh -i ~/.ssh/id h":                           "",
 		"scp .env u@h:x":                               "read:.env",
 		"rsync -a src/ h:dst":                          "read:src/",
 		"tar czf out.tgz .ssh":                         "write:out.tgz read:.ssh",
