@@ -16,9 +16,10 @@ const (
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	answers(t, "secrets", map[string]answer{
-		"cat .env":                                      {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
-		"grep KEY app/.env | head":                      {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
-		"source '.env'":                                 {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
+		"cat .env":                                      {"ask-before-secrets", grapnel.Ask},
+		"grep KEY app/.env | head":                      {"ask-before-secrets", grapnel.Ask},
+		"source '.env' && npm start":                    {},
+		"git show HEAD:.env":                            {"ask-before-secrets ask-before-printing-secrets", grapnel.Ask},
 		"cat .env.example":                              {},
 		"cat .environment":                              {},
 		"echo x > .env":                                 {"ask-before-secrets", grapnel.Ask},
