@@ -17,7 +17,7 @@ import (
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
 func ask(ctx context.Context, q answer.Question) answer.Said {
-	ctx, cancel := withParent(ctx)
+	ctx, cancel := answer.WithParent(ctx, os.Getppid())
 	defer cancel()
 	if !q.Until.IsZero() {
 		var done context.CancelFunc
@@ -49,33 +49,6 @@ func newAskingHook(h policy.HTTP, networks []string) (*outbound.Hook, error) {
 		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
 		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),
 	})
-}
-
-// orphanCheck is how often a process looks whether the one that started it is there.
-const orphanCheck = 100 * time.Millisecond
-
-// withParent returns a context that ends with the process that started this one: killed,
-// it cannot end us, and nobody reads the answer any more. Where a parent cannot be lost
-// sight of, as on Windows, the timeout ends it.
-func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	parent := os.Getppid()
-	go func() {
-		tick := time.NewTicker(orphanCheck)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if now := os.Getppid(); now != parent {
-					cancel(fmt.Errorf("whoever asked is gone: %w", context.Canceled))
-					return
-				}
-			}
-		}
-	}()
-	return ctx, func() { cancel(nil) }
 }
 
 // lookAtHTTP says whether a server can be asked, as far as that can be told without its

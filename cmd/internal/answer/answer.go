@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -66,6 +67,7 @@ type invocation struct {
 	version      bool
 	drain        bool
 	serve        bool
+	over         int // the process that handed the event over; see handOver
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -75,7 +77,7 @@ func parseArgs(args []string) (invocation, error) {
 	var words []string
 	for i := 0; i < len(args); i++ {
 		name, value, hasValue := strings.Cut(args[i], "=")
-		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string)}[name]
+		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string), "--over": new(string)}[name]
 		switch {
 		case into != nil:
 			if !hasValue {
@@ -88,8 +90,11 @@ func parseArgs(args []string) (invocation, error) {
 				return inv, fmt.Errorf("%s is empty", name)
 			}
 			*into = value
-			if name == "--policy" {
+			switch name {
+			case "--policy":
 				inv.policies = append(inv.policies, value)
+			case "--over":
+				inv.over, _ = strconv.Atoi(value) // of a number that is none nobody is the parent
 			}
 		case args[i] == "--help" || args[i] == "-h":
 			inv.help = true
@@ -166,7 +171,14 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 
 	place, err := Locate(inv.root, inv.id)
 	d := choose(named, input.Payload, place.Agent)
-	reply, pending := answer(context.Background(), inv, d, input, place, err)
+	ctx := context.Background()
+	if inv.over != 0 {
+		var stop context.CancelFunc
+		ctx, stop = WithParent(ctx, inv.over)
+		defer stop()
+	}
+	reply, pending := answer(ctx, inv, d, input, place, err)
+	inv.sayOver(&reply)
 	if len(reply.Stdout) > 0 {
 		if _, err := stdout.Write(reply.Stdout); err != nil {
 			return exitFailure // the agent has gone away
@@ -267,11 +279,12 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}
+	var beyond error
 	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
-		if reply, err = handOver(ctx, inv, input); err != nil {
-			return lastResort(ctx, d, input, err), false
+		if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
+			return reply, false
 		}
-		return reply, false
+		set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
 	}
 	once := hold(sp, got, inv)
 	defer once.close()
@@ -296,6 +309,9 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	}
 	reply = got.Answer(ctx, engine)
 	once.keep(ctx)
+	if beyond != nil {
+		warn(&reply, beyond)
+	}
 	if err := sp.Err(); err != nil {
 		err = fmt.Errorf("no Record was kept: %w", err)
 		// A strict policy lets nothing through unrecorded. What was decided stays: a

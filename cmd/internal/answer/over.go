@@ -1,45 +1,128 @@
 package answer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/process"
 )
 
 // errBeyond says that the policies want more than this program has.
 var errBeyond = errors.New("the policies load files in the words of other systems")
 
+const (
+	// overTime is what the other program takes beside the hooks, which keep their time
+	// themselves: only of one that hangs it is ever over.
+	overTime = time.Second
+
+	// overGrace is how long it may take to end its own programs, and what it has to say.
+	overGrace = 1500 * time.Millisecond
+
+	// overMark begins what it says, and its exit code follows: what says anything else is
+	// not the program that was meant, and must not be taken for one that lets pass.
+	overMark = "grapnel answers 1 "
+)
+
 // handOver lets the program grapnel beside this one answer an event. It is the same
 // program but for what reads the hook files of other systems, which would make every
 // start of grapnel-hook slower and is wanted by few.
-func handOver(ctx context.Context, inv invocation, input dialect.Input) (dialect.Reply, error) {
-	fail := func(err error) (dialect.Reply, error) {
-		return dialect.Reply{}, fmt.Errorf("%w, which the program grapnel reads: %w", errBeyond, err)
+func handOver(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
+	reply, err := over(ctx, inv, got, input)
+	if err != nil {
+		err = fmt.Errorf("%w, which the program grapnel reads: %w", errBeyond, err)
 	}
+	return reply, err
+}
+
+func over(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
 	if input.Err != nil {
-		return fail(input.Err)
+		return dialect.Reply{}, input.Err
 	}
 	program, err := fuller()
 	if err != nil {
-		return fail(err)
+		return dialect.Reply{}, err
 	}
-	args := append([]string{program, "hook"}, inv.words()...)
-	end, err := process.System.Run(ctx, &process.Program{Args: args, Env: os.Environ(), Stdin: input.Payload, MaxOutput: dialect.MaxPayload})
+	timeout := got.Event.Budget + overTime
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
+	defer cancel()
+	if !inv.serve { // an agent that ends us ends what we started
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+	}
+	// It is in the place of this one: in its directory, with its variables, and in its
+	// group, so that whoever ends that ends both.
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, append([]string{"hook", "--over", strconv.Itoa(os.Getpid())}, inv.words()...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input.Payload), &stdout, &stderr
+	cmd.Cancel, cmd.WaitDelay = func() error { return terminate(cmd.Process) }, overGrace
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return dialect.Reply{}, context.Cause(ctx)
+	}
+	mark, said, ok := bytes.Cut(stdout.Bytes(), []byte("\n"))
+	code, marked := strings.CutPrefix(string(mark), overMark)
+	exit, noCode := strconv.Atoi(code)
 	switch {
-	case err != nil:
-		return fail(err)
-	case end.Stopped != nil:
-		return fail(end.Stopped)
-	case end.Signal != "":
-		return fail(fmt.Errorf("it was ended by %s", end.Signal))
+	case ok && marked && noCode == nil:
+		return dialect.Reply{Stdout: said, Stderr: stderr.Bytes(), Exit: exit}, nil
+	case err == nil || cmd.ProcessState != nil && cmd.ProcessState.Exited():
+		text, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(stderr.String()), "grapnel: error: "), "\n")
+		err = fmt.Errorf("it does not answer as it should, exit code %d, %.200q", cmd.ProcessState.ExitCode(), text)
 	}
-	return dialect.Reply{Stdout: end.Stdout.Head, Stderr: end.Stderr.Head, Exit: end.Exit}, nil
+	return dialect.Reply{}, fmt.Errorf("%s: %w (install grapnel and grapnel-hook of one version into the same directory)", program, err)
+}
+
+// terminate asks a program to end, or ends it where none can be asked.
+func terminate(p *os.Process) error {
+	if err := p.Signal(syscall.SIGTERM); err == nil || errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.Kill()
+}
+
+// sayOver says an answer to the program that handed an event over.
+func (inv *invocation) sayOver(reply *dialect.Reply) {
+	if inv.over != 0 {
+		reply.Stdout = append(fmt.Appendf(nil, "%s%d\n", overMark, reply.Exit), reply.Stdout...)
+	}
+}
+
+// orphanCheck is how often a process looks whether the one that started it is there.
+const orphanCheck = 100 * time.Millisecond
+
+// WithParent returns a context that ends with the process that started this one: killed,
+// it cannot end us, and nobody reads the answer any more. Where a parent cannot be lost
+// sight of, as on Windows, the timeout ends it.
+func WithParent(ctx context.Context, parent int) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(orphanCheck)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if now := os.Getppid(); now != parent {
+					cancel(fmt.Errorf("whoever asked is gone: %w", context.Canceled))
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // fuller returns the program grapnel beside this one, unless this is it.
@@ -51,7 +134,14 @@ func fuller() (string, error) {
 	if isFuller(self) {
 		return "", errors.New("it is this one, and cannot")
 	}
-	return beside(self)
+	program, err := beside(self)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(program); err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no program (install grapnel and grapnel-hook into the same directory)", program)
+	}
+	return program, nil
 }
 
 // isFuller reports whether a program is grapnel, of which "grapnel hook" is this one.
@@ -64,7 +154,7 @@ func isFuller(program string) bool {
 // events.
 func (inv *invocation) words() []string {
 	var words []string
-	if inv.agent != "" {
+	if inv.agent != "" || inv.event != "" {
 		words = append(words, inv.agent)
 	}
 	if inv.event != "" {

@@ -1,0 +1,450 @@
+//go:build unix
+
+package hostile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// foreignFiles are guards in the words of other systems, each by the file that `load:`
+// finds beside the policy. In every one of them rm -rf is blocked, and the program says so.
+var foreignFiles = map[string]struct{ name, text string }{
+	"claude-code": {".claude/settings.json", `{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 2; }; exit 0"}]}]}}`},
+	"gemini-cli":  {".gemini/settings.json", `{"hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 2; }; exit 0"}]}]}}`},
+	"miniclaw":    {".config/mini-claw/settings.json", `{"hooks": {"pre_tool": [{"command": "env | grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 1; }; exit 0"}]}}`},
+	"flyto":       {"flyto-hooks.json", `[{"type": "pre_tool_use", "command": "grep -q 'rm -rf' && { echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2; }; exit 0"}]`},
+	"openclaw":    {".openclaw/hooks.json", `{"hooks": [{"event": "before_tool_call", "command": "grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 2; }; exit 0"}]}`},
+	"ironclaw":    {"hooks/hooks.json", `{"rules": [{"name": "no-rm", "points": ["beforeToolCall"], "when_regex": "rm -rf", "reject_reason": "Not this one."}]}`},
+}
+
+// loads is a world whose policy loads files of a format.
+func loads(t *testing.T, format string) world {
+	t.Helper()
+	w := newWorld(t, "version: 1\nload: ["+format+"]\n")
+	w.plant(t, foreignFiles[format].name, foreignFiles[format].text)
+	return w
+}
+
+func (w world) plant(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(w.root, name)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, name, text)
+}
+
+// from is a command with grapnel-hook, or with "grapnel hook", of a directory.
+func (w world) from(t *testing.T, dir, program string, stdin string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := w.hook(t, strings.NewReader(stdin), args...)
+	cmd.Path = filepath.Join(dir, program)
+	if cmd.Args[0] = cmd.Path; program == "grapnel" {
+		cmd.Args = append([]string{cmd.Path, "hook"}, cmd.Args[1:]...)
+	}
+	return cmd
+}
+
+// alone is a directory with grapnel-hook in it, and what is to lie beside it.
+func alone(t *testing.T, plant func(grapnel string) error) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Link(filepath.Join(programs, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
+		data, err := os.ReadFile(filepath.Join(programs, "grapnel-hook"))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "grapnel-hook"), data, 0o700) //nolint:gosec // a program
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plant != nil {
+		if err := plant(filepath.Join(dir, "grapnel")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// records lists the Records that are kept.
+func (w world) records(t *testing.T) (list []struct{ Decision, Error string }) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var rec struct{ Decision, Error string }
+		if err := json.Unmarshal([]byte(line), &rec); err != nil {
+			t.Fatalf("%v: %.200q", err, line)
+		}
+		list = append(list, rec)
+	}
+	return list
+}
+
+// What grapnel-hook does not read itself, it answers as "grapnel hook" does, to the byte,
+// and with one Record.
+func TestOver(t *testing.T) {
+	t.Parallel()
+	for format := range foreignFiles {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			for speaker, a := range agents {
+				if a.name == format {
+					continue // it runs them by itself
+				}
+				for name, text := range map[string]string{
+					"guarded": a.write(a.call(rm)), "harmless": a.write(a.call(ls)), "broken": `{"hook_event_name":"PreTool`, "empty": "", "no UTF-8": "\xff\xfe",
+				} {
+					hook, full := loads(t, format), loads(t, format)
+					got := run(t, hook.from(t, programs, "grapnel-hook", text, a.args...))
+					want := run(t, full.from(t, programs, "grapnel", text, a.args...))
+					as := strings.NewReplacer(full.root, hook.root)
+					if got.stdout != as.Replace(want.stdout) || got.exit != want.exit || got.stderr != as.Replace(want.stderr) {
+						t.Errorf("%s, %s: grapnel-hook answers\n\t%v\ngrapnel hook\n\t%v", speaker, name, got, want)
+					}
+					if e := heeds(t, a.name, got); name == "guarded" && (!e.blocked || !strings.Contains(got.stdout, "Not this one.")) || name == "harmless" && e != (effect{}) {
+						t.Errorf("%s, %s: %v", speaker, name, got)
+					}
+					if n, m := len(hook.records(t)), len(full.records(t)); n != 1 || m != 1 {
+						t.Errorf("%s, %s: there are %d Records, and %d, want 1", speaker, name, n, m)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Rules for secrets in the words of gitleaks are read there, too.
+func TestOverForRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "version: 1\nsecrets: {rules: rules.toml}\nhooks:\n  - {name: no-secrets, on: tool.before, match: {secret: true}, block: Not this one.}\n")
+	w.write(t, "rules.toml", "[[rules]]\nid = \"ours\"\nregex = '''OURS-[0-9]{8}'''\n")
+	if r := blocked(t, w.hook(t, stdin(`"echo OURS-12345678"`), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
+		t.Errorf("%v", r)
+	}
+	if r := run(t, w.hook(t, stdin(ls), claude.args...)); heeds(t, claude.name, r) != (effect{}) {
+		t.Errorf("%v", r)
+	}
+}
+
+// What lies there in place of grapnel, and does not answer as it, blocks tools with the
+// way out, and locks no prompt. To say nothing, and to end with whatever code, is no
+// answer.
+func TestOverIsNotThere(t *testing.T) {
+	t.Parallel()
+	script := func(text string) func(string) error {
+		return func(name string) error { return os.WriteFile(name, []byte(text), 0o700) } //nolint:gosec // a program
+	}
+	for name, plant := range map[string]func(string) error{
+		"nothing":             nil,
+		"a directory":         func(name string) error { return os.Mkdir(name, 0o700) },
+		"a link to itself":    func(name string) error { return os.Symlink("grapnel", name) },
+		"a link to nothing":   func(name string) error { return os.Symlink("/nowhere", name) },
+		"grapnel-hook":        func(name string) error { return os.Symlink("grapnel-hook", name) },
+		"a pipe":              func(name string) error { return syscall.Mkfifo(name, 0o700) },
+		"no program":          func(name string) error { return os.WriteFile(name, []byte("x"), 0o600) },
+		"noise":               script("\x7fELFnoise"),
+		"empty":               script(""),
+		"says nothing":        script("#!/bin/sh\nexit 0\n"),
+		"says yes":            script("#!/bin/sh\necho '{\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}}'\n"),
+		"fails":               script("#!/bin/sh\nexit 1\n"),
+		"is older":            script("#!/bin/sh\necho 'grapnel: error: unknown flag --over' >&2\nexit 64\n"),
+		"crashes":             script("#!/bin/sh\necho 'some trace' >&2\nexit 2\n"),
+		"is killed":           script("#!/bin/sh\nkill -9 $$\n"),
+		"ends half way":       script("#!/bin/sh\nprintf 'grapnel answers 1 0'\n"),
+		"no exit code":        script("#!/bin/sh\necho 'grapnel answers 1 x'\n"),
+		"leaves a deaf child": script("#!/bin/sh\n(trap '' TERM; exec sleep 30) &\nexit 0\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := alone(t, plant)
+			for _, policy := range []string{"version: 1\nload: [ironclaw]\n", "version: 1\nstrict: true\nload: [ironclaw]\n"} {
+				w := newWorld(t, policy)
+				w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
+				r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...))
+				if !strings.Contains(r.stdout, "install grapnel") || !strings.Contains(r.stderr, "grapnel") {
+					t.Errorf("the way out is not named: %v", r)
+				}
+				prompt := run(t, w.from(t, dir, "grapnel-hook", `{"hook_event_name":"UserPromptSubmit","session_id":"s1","prompt":"hello"}`, claude.args...))
+				if got := heeds(t, claude.name, prompt); got != (effect{}) || prompt.exit != 0 {
+					t.Errorf("at a prompt the agent does %+v: %v", got, prompt)
+				}
+				if recs := w.records(t); len(recs) != 2 || recs[0].Decision != "block" {
+					t.Errorf("the Records are %+v, want a block and a prompt", recs)
+				}
+			}
+		})
+	}
+}
+
+// An agent that does not trust a project is not slowed down, and not locked, by what
+// stands in its policy.
+func TestOverOfStrangers(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"load":  "version: 1\nload: [ironclaw]\n",
+		"rules": "version: 1\nsecrets: {rules: rules.toml}\nhooks:\n  - {name: no-secrets, on: tool.before, match: {secret: true}, block: No.}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, guard)
+			project := filepath.Join(w.dir, "project")
+			if err := os.MkdirAll(filepath.Join(project, ".grapnel"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{".grapnel.yaml", "grapnel.yaml", ".grapnel/grapnel.yaml"} {
+				if err := os.WriteFile(filepath.Join(project, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := claude.call(ls)
+			c.cwd = quoted(project)
+			r := run(t, w.from(t, alone(t, nil), "grapnel-hook", claude.write(c), claude.args...))
+			if heeds(t, claude.name, r) != (effect{}) {
+				t.Errorf("%v", r)
+			}
+		})
+	}
+}
+
+// The program beside has the directory and the variables of grapnel-hook, and is as deep
+// inside of hooks.
+func TestOverSurroundings(t *testing.T) {
+	t.Parallel()
+	said := func(program string) string {
+		w := newWorld(t, "version: 1\nload: [flyto]\nhooks:\n  - {name: own, on: tool.before, priority: 300, run: 'true'}\n")
+		out := filepath.Join(w.dir, "seen")
+		w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted("{ pwd; env | grep -v '^_=' | sort; } > "+out)+`}]`)
+		cmd := w.from(t, programs, program, claude.write(claude.call(ls)), claude.args...)
+		cmd.Env = append(cmd.Env, "GRAPNEL_DEPTH=1", "SECRET=x", "ODD=a\nb")
+		cmd.Dir = w.root
+		run(t, cmd)
+		text, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(string(text), w.dir, "")
+	}
+	strip := func(text string) string {
+		var keep []string
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "GRAPNEL_EVENT_ID=") {
+				keep = append(keep, line)
+			}
+		}
+		return strings.Join(keep, "")
+	}
+	got, want := strip(said("grapnel-hook")), strip(said("grapnel"))
+	if got != want || !strings.Contains(got, "GRAPNEL_DEPTH=2") {
+		t.Errorf("a hook sees\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Whatever else the command line names goes over, too.
+func TestOverCommandLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "version: 1\nload: [ironclaw]\n")
+	w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
+	w.write(t, "more one.yaml", strings.Replace(guard, "rm -rf", "ls", 1))
+	w.write(t, "--two.yaml", strings.Replace(guard, "rm -rf", "pwd", 1))
+	for _, command := range []string{ls, rm, `"pwd"`} {
+		cmd := w.hook(t, stdin(command), "claude-code", "PreToolUse", "--policy", "more one.yaml", "--policy=--two.yaml")
+		cmd.Dir = w.root
+		if r := blocked(t, cmd); !strings.Contains(r.stdout, "Not this one.") {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
+// A payload of the largest size that is read goes over whole, and one that is larger is
+// unreadable there, too.
+func TestOverLarge(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		size int
+		says string
+	}{"fits": {31 << 20, "Not this one."}, "too large": {33 << 20, "more than"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := loads(t, "ironclaw")
+			w.write(t, "grapnel.yaml", "version: 1\nstrict: true\nload: [ironclaw]\n")
+			text := claude.write(claude.call(`"rm -rf / ` + strings.Repeat("x", tt.size) + `"`))
+			cmd := w.from(t, programs, "grapnel-hook", text, claude.args...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Run(); err != nil {
+				t.Fatal(err)
+			}
+			if got := stdout.String(); !strings.Contains(got, tt.says) || !strings.Contains(got, "deny") || len(got) > 1<<20 {
+				t.Errorf("%.600q, %.600q", got, stderr.String())
+			}
+		})
+	}
+}
+
+// An observing hook of a foreign file runs once, whichever program was asked.
+func TestOverObserves(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"grapnel-hook", "grapnel"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "version: 1\nload: [openclaw]\n")
+			seen := filepath.Join(w.dir, "seen")
+			w.plant(t, ".openclaw/hooks.json", `{"hooks": [{"event": "after_tool_call", "command": `+quoted("sleep 0.5; echo x >> "+seen)+`}]}`)
+			run(t, w.from(t, programs, program, `{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"Bash","tool_input":{"command":"ls"},"tool_response":"x"}`, claude.args...))
+			until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
+			time.Sleep(100 * time.Millisecond)
+			if text, _ := os.ReadFile(seen); string(text) != "x\n" {
+				t.Errorf("it ran %d times", len(text)/2)
+			}
+		})
+	}
+}
+
+// An action that an agent tells of twice has one Record there, too, also where both come at
+// the same time.
+func TestOverTwice(t *testing.T) {
+	t.Parallel()
+	tell := []struct{ args, text string }{
+		{"copilot-cli preToolUse", `{"sessionId":"s1","timestamp":1,"cwd":"/","toolName":"bash","toolArgs":"{\"command\":\"rm -rf /\"}"}`},
+		{"copilot-cli PreToolUse", `{"hook_event_name":"PreToolUse","session_id":"s1","timestamp":"2026-11-21T00:00:00Z","cwd":"/","tool_name":"bash","tool_input":{"command":"rm -rf /"}}`},
+	}
+	count := func(policy string, both func(a, b func())) (int, string) {
+		w := newWorld(t, policy)
+		w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
+		var out [2]string
+		ask := func(i int) func() {
+			return func() {
+				cmd := w.from(t, programs, "grapnel-hook", tell[i].text, strings.Fields(tell[i].args)...)
+				text, err := cmd.Output()
+				out[i] = fmt.Sprint(string(text), err)
+			}
+		}
+		both(ask(0), ask(1))
+		return len(w.records(t)), out[0] + out[1]
+	}
+	for name, both := range map[string]func(a, b func()){
+		"one after the other": func(a, b func()) { a(); b() },
+		"at the same time": func(a, b func()) {
+			done := make(chan struct{})
+			go func() { defer close(done); a() }()
+			b()
+			<-done
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			want, said := count(guard, both)
+			got, saidOver := count("version: 1\nload: [ironclaw]\n", both)
+			if want != got || strings.Count(saidOver, "Not this one.") != strings.Count(said, "Not this one.") || strings.Count(said, "Not this one.") != 2 {
+				t.Errorf("there are %d Records, and without foreign files %d: %s, %s", got, want, saidOver, said)
+			}
+			if took := time.Since(begun); took > patience {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// An agent that ends grapnel-hook ends what it started, and what that started, however
+// it does so.
+func TestOverEnds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		signal syscall.Signal
+		group  bool
+		trap   string
+	}{
+		"asked":          {syscall.SIGTERM, false, ""},
+		"interrupted":    {syscall.SIGINT, false, ""},
+		"killed":         {syscall.SIGKILL, false, ""},
+		"its group":      {syscall.SIGTERM, true, ""},
+		"a deaf program": {syscall.SIGTERM, false, "trap '' TERM INT HUP; "},
+		"deaf, killed":   {syscall.SIGKILL, false, "trap '' TERM INT HUP; "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "version: 1\nload: [flyto]\n")
+			pid := filepath.Join(w.dir, "pid")
+			w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted(tt.trap+"echo $$ $PPID > "+pid+".new; mv "+pid+".new "+pid+"; while :; do sleep 0.2; done")+`}]`)
+			cmd := w.from(t, programs, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the hook begins", func() bool { _, err := os.Stat(pid); return err == nil })
+			to := cmd.Process.Pid
+			if tt.group {
+				to = -to
+			}
+			if err := syscall.Kill(to, tt.signal); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			text, err := os.ReadFile(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range strings.Fields(string(text)) {
+				n, err := strconv.Atoi(word)
+				if err != nil {
+					t.Fatal(err)
+				}
+				until(t, "process "+word+" ends", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || zombie(n) })
+			}
+		})
+	}
+}
+
+// What is served is handed over event by event.
+func TestOverServed(t *testing.T) {
+	t.Parallel()
+	w := loads(t, "ironclaw")
+	var in strings.Builder
+	const events = 6
+	for i := range events {
+		command := rm
+		if i%2 == 1 {
+			command = ls
+		}
+		fmt.Fprintf(&in, `{"grapnel":1,"type":"event","id":"%d","event":%s}`+"\n", i, claude.write(claude.call(command)))
+	}
+	cmd := w.from(t, programs, "grapnel-hook", in.String(), "claude-code", "--serve")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for line := range strings.Lines(string(out)) {
+		var m struct {
+			Type, ID string
+			Reply    struct{ Stdout string }
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Type != "answer" {
+			continue
+		}
+		answers++
+		if n, _ := strconv.Atoi(m.ID); strings.Contains(m.Reply.Stdout, "Not this one.") != (n%2 == 0) {
+			t.Errorf("%s", line)
+		}
+	}
+	if answers != events || len(w.records(t)) != events {
+		t.Errorf("%d answers and %d Records, want %d", answers, len(w.records(t)), events)
+	}
+}
