@@ -91,7 +91,8 @@ type Explainer interface {
 // Fire waits for it. Its error counts as OnError says, as that of a guard: where
 // nobody could tell later that something happened, it may be blocked now.
 //
-// Mark is called in the place of Handle, once more with the stricter Verdict where
+// It is told of the event as it came, and so is its Matcher; v.Event is what the hooks
+// have made of it. Mark is called in the place of Handle, once more with the stricter Verdict where
 // another Marker's error made it so. It must be quick, and leave v as it is.
 type Marker interface {
 	Mark(ctx context.Context, ev *Event, v *Verdict) error

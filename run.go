@@ -559,11 +559,11 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 	asked := len(f.answers)
 	failed := false
 	for _, s := range f.lineup.markers {
-		ok, err := s.listens(v.Event, &v)
+		ok, err := s.listens(f.first, &v)
 		if !ok && err == nil {
 			continue
 		}
-		a := newAnswer(s, v.Event)
+		a := newAnswer(s, f.first)
 		if err != nil {
 			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
 		} else {
@@ -596,7 +596,7 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 func (a *answer) mark(ctx context.Context, v *Verdict) {
 	defer caught(&a.err)
 	begun := time.Now()
-	a.err = a.spec.Hook.(Marker).Mark(ctx, v.Event, v)
+	a.err = a.spec.Hook.(Marker).Mark(ctx, a.saw, v)
 	a.took = time.Since(begun)
 }
 

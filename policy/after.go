@@ -53,6 +53,8 @@ type past struct {
 	name   string
 	now    func() time.Time
 
+	allow bool // it is that of an `allow`
+
 	counter Counter // see together
 }
 
@@ -70,7 +72,7 @@ type happening struct {
 }
 
 func newPast(h *Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
-	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: time.Now}
+	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: time.Now, allow: as.allow}
 	for i := range h.After {
 		s := step{After: h.After[i]}
 		s.Times = max(1, s.Times)
@@ -327,8 +329,42 @@ func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return fmt.Sprintf("kept for %q, which comes after it", k.past.name)
 }
 
-// bears tells which steps an event is one of, and which it ends, a bit each.
-func (f *past) bears(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
+// happened is the event that happened: as the hooks have left it what was announced, and
+// as it came what is over, whatever a hook makes of how it is told.
+func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
+	if v != nil && v.Event != nil && stops(came) {
+		return v.Event
+	}
+	return came
+}
+
+// stops reports whether what an event announces can still be kept from happening.
+func stops(ev *grapnel.Event) bool {
+	c := ev.Contract
+	if c == nil {
+		c = contractOf(ev.Kind)
+	}
+	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
+}
+
+// bears tells which steps an event is one of, and which it ends, a bit each. What a hook
+// makes of a result may put something into it, and adds to what a guard remembers; what was
+// there it neither takes away, nor can it end a guard.
+func (f *past) bears(came *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
+	ev := happened(came, v)
+	begins, ends, err = f.reads(ev, v)
+	if err != nil || v == nil || v.Event == nil || v.Event == ev {
+		return begins, ends, err
+	}
+	alsoBegins, alsoEnds, err := f.reads(v.Event, v)
+	if f.allow {
+		return begins & alsoBegins, ends | alsoEnds, err
+	}
+	return begins | alsoBegins, ends & alsoEnds, err
+}
+
+// reads is bears of one reading of an event.
+func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
 	for i := range f.steps {
 		ok, wrong := f.steps[i].event.fits(ev, v)
 		if ok {
@@ -348,12 +384,13 @@ func (f *past) bears(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64
 
 // Mark keeps what happened, and forgets what is over. What was blocked did not happen;
 // whether a person said yes is not told, so that what was asked did.
-func (k *marker) Mark(_ context.Context, ev *grapnel.Event, v *grapnel.Verdict) error {
+func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
 	f := k.past
-	begins, ends, err := f.bears(ev, v)
+	begins, ends, err := f.bears(came, v)
 	if err != nil {
 		return err
 	}
+	ev := happened(came, v)
 	now := f.markOf(ev)
 	now.steps = begins
 	for i := range f.steps {
@@ -409,14 +446,7 @@ func (k *marker) Mark(_ context.Context, ev *grapnel.Event, v *grapnel.Verdict) 
 
 // blocked reports whether a Verdict kept from happening what an event announces.
 func blocked(ev *grapnel.Event, v *grapnel.Verdict) bool {
-	if v == nil || v.Decision != grapnel.Block {
-		return false
-	}
-	c := ev.Contract
-	if c == nil {
-		c = contractOf(ev.Kind)
-	}
-	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
+	return v != nil && v.Decision == grapnel.Block && stops(ev)
 }
 
 // end forgets the marks of steps.

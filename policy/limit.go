@@ -269,13 +269,17 @@ func callOf(ev *grapnel.Event) call {
 	switch {
 	case t.ID != "":
 		c.ID = shortDigest(ev.Session.ID, t.ID)
+		if ev.ID != "" {
+			c.Event = shortDigest(ev.ID)
+		}
 	case ev.ID != "":
 		c.ID = shortDigest(ev.ID)
 	}
 	if t.ID != "" || ev.Kind == grapnel.PermissionBefore {
 		c.What = shortDigest(ev.Session.ID, t.Name, string(t.Input))
 	}
-	c.prompt = t.ID == "" && ev.Kind == grapnel.PermissionBefore
+	c.asked = ev.Kind == grapnel.PermissionBefore
+	c.prompt = t.ID == "" && c.asked
 	return c
 }
 
@@ -301,13 +305,23 @@ type used struct {
 type call struct {
 	used
 	ID     string `json:"id"`
+	Event  string `json:"event,omitempty"` // in the event that told of it, a hook may change What
 	What   string `json:"what,omitempty"`
-	prompt bool
+	asked  bool   // it comes after the event of the call, whose input a hook may have changed since
+	prompt bool   // that, without an ID
 }
 
-// is reports whether c is about the same action as one before.
+// is reports whether c is about the same action as one before. The same ID is not enough:
+// some agents number the calls of each turn from 0, and in others the model does.
 func (c call) is(before call) bool {
-	return c.ID != "" && c.ID == before.ID || c.prompt && c.What == before.What
+	switch {
+	case c.Event != "" && c.Event == before.Event:
+		return true
+	case c.ID != "" && c.ID == before.ID:
+		return c.asked || c.What == before.What || c.What == "" || before.What == ""
+	default:
+		return c.prompt && c.What == before.What
+	}
 }
 
 // Up to this many entries the window is exact. Of more, those in the same of coarse
@@ -411,7 +425,11 @@ func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c c
 	}
 	switch {
 	case again >= 0:
-		u.Calls[again].Amount += more
+		was := &u.Calls[again]
+		was.Amount += more
+		if was.Event == c.Event && was.What != "" {
+			was.What = c.What // as a hook has left it
+		}
 	case c.ID != "":
 		if c.used = (used{at, amount}); c.prompt {
 			c.What = "" // nobody asks about it once more

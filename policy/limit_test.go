@@ -205,14 +205,27 @@ func TestLimitCountsAnActionOnce(t *testing.T) {
 	})
 	t.Run("a sum that grows", func(t *testing.T) {
 		t.Parallel()
-		l := newLimited(t, "  - {name: x, on: tool.before, limit: {sum: tool.input.n, max: 10, per: 1h}}\n", nil, nil)
+		l := newLimited(t, "  - {name: x, on: [tool.before, permission.before], limit: {sum: tool.input.n, max: 10, per: 1h}}\n", nil, nil)
+		const call, prompt = grapnel.ToolBefore, grapnel.PermissionBefore
 		for _, tt := range []struct {
 			n    int
 			id   string
+			kind grapnel.Kind
 			want grapnel.Decision
-		}{{6, "1", grapnel.None}, {8, "1", grapnel.None}, {2, "1", grapnel.None}, {3, "2", grapnel.Block}, {2, "2", grapnel.None}, {9, "1", grapnel.Block}, {8, "1", grapnel.None}} {
-			if v := l.fire(limitCall("s", "pay", fmt.Sprintf(`{"n":%d}`, tt.n), tt.id)); v.Decision != tt.want {
-				t.Errorf("%d of call %s: %v, want %v", tt.n, tt.id, v.Decision, tt.want)
+		}{
+			{6, "1", call, grapnel.None},
+			{8, "1", prompt, grapnel.None}, // a hook has raised it
+			{2, "1", prompt, grapnel.None},
+			{3, "2", call, grapnel.Block},
+			{2, "2", call, grapnel.None},
+			{9, "1", prompt, grapnel.Block},
+			{8, "1", prompt, grapnel.None},
+			{1, "1", call, grapnel.Block}, // another with the same ID
+		} {
+			ev := limitCall("s", "pay", fmt.Sprintf(`{"n":%d}`, tt.n), tt.id)
+			ev.Kind = tt.kind
+			if v := l.fire(ev); v.Decision != tt.want {
+				t.Errorf("%d of call %s at %s: %v, want %v", tt.n, tt.id, tt.kind, v.Decision, tt.want)
 			}
 		}
 	})
