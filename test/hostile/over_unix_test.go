@@ -448,3 +448,39 @@ func TestOverServed(t *testing.T) {
 		t.Errorf("%d answers and %d Records, want %d", answers, len(w.records(t)), events)
 	}
 }
+
+// A foreign file that breaks or goes stays in force as it was: the program that cannot
+// read it keeps nothing in its place, and takes nothing away.
+func TestOverKeeps(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(file string) error{
+		"broken": func(file string) error { return os.WriteFile(file, []byte("{"), 0o600) },
+		"gone":   os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for format, f := range foreignFiles {
+				if format == "claude-code" {
+					continue // Claude Code runs them by itself
+				}
+				w := loads(t, format)
+				for range 3 {
+					run(t, w.hook(t, stdin(ls), claude.args...))
+				}
+				if err := change(filepath.Join(w.root, f.name)); err != nil {
+					t.Fatal(err)
+				}
+				for range 3 {
+					if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
+						t.Errorf("%s: %v", format, r)
+					}
+				}
+				// The policy itself, too.
+				w.write(t, "grapnel.yaml", "version: 1\nload: [")
+				if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
+					t.Errorf("%s, with a broken policy: %v", format, r)
+				}
+			}
+		})
+	}
+}
