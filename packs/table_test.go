@@ -78,17 +78,21 @@ func source(shelf policy.Shelf) []byte {
 
 func needs(n policy.Needs) string {
 	var parts []string
-	if n.Classes != nil {
-		parts = append(parts, fmt.Sprintf("Classes: %#v", n.Classes))
-	}
-	if n.Programs != nil {
-		parts = append(parts, fmt.Sprintf("Programs: %#v", n.Programs))
+	for _, list := range []struct{ name, text string }{
+		{"Tools", n.Tools}, {"Programs", n.Programs}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Prompt", n.Prompt},
+	} {
+		if list.text != "" {
+			parts = append(parts, fmt.Sprintf("%s: %q", list.name, list.text))
+		}
 	}
 	if n.Line {
 		parts = append(parts, "Line: true")
 	}
-	if n.Path {
-		parts = append(parts, "Path: true")
+	if n.Unknown {
+		parts = append(parts, "Unknown: true")
+	}
+	if n.URL {
+		parts = append(parts, "URL: true")
 	}
 	if n.Secret {
 		parts = append(parts, "Secret: true")

@@ -25,10 +25,12 @@ type facts struct {
 	keptPaths lazy[[]realName]
 	keptInput lazy[any]
 
-	lowering sync.Mutex // of lowered
-	lowered  []*loweredText
-	keptURLs lazy[[]string]
-	keptNear lazy[bool]
+	lowering   sync.Mutex // of lowered
+	lowered    []*loweredText
+	keptJoined lazy[string]
+	dirs       []realDir // made real, see realDir
+	keptURLs   lazy[[]string]
+	keptNear   lazy[bool]
 
 	secretsLock sync.Mutex
 	keptSecrets []foundSecrets
@@ -211,12 +213,15 @@ func allTexts(ev *grapnel.Event) []string {
 }
 
 // find returns the first command of the call that fits a pattern.
-func (f *facts) find(p command, least shell.Answer) (*shell.Command, bool) {
+func (f *facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 	if p.program >= 0 && !f.gate()[p.program] {
 		return nil, false
 	}
 	for _, script := range f.scripts() {
-		if answer, cmd := p.Match(script); answer >= least {
+		if !p.may(script) {
+			continue
+		}
+		if answer, cmd := p.get().Match(script); answer >= least {
 			return cmd, true
 		}
 	}

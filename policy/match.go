@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -55,8 +56,7 @@ type compiled struct {
 	not    *compiled
 
 	// Of what an event may have several of, one must fit.
-	command   []command
-	patterns  []*shell.Pattern // those of command
+	command   []*command
 	path      []string
 	reads     []string // path patterns, of what is read
 	writes    []string
@@ -67,11 +67,34 @@ type compiled struct {
 	said    *Match // as the file says it, for explanations
 }
 
-// command is a pattern of commands.
+// command is a pattern of commands. That of a hook which is made when an event comes is
+// compiled when a line comes near it: such a hook may have hundreds.
 type command struct {
-	*shell.Pattern
+	source  string
 	program int // its index in the factCache, if it has one
+
+	once    sync.Once
+	pattern *shell.Pattern
 }
+
+// get panics over a pattern that was not checked before, which the engine takes for an
+// error of the hook.
+func (c *command) get() *shell.Pattern {
+	c.once.Do(func() {
+		if c.pattern != nil {
+			return
+		}
+		var err error
+		if c.pattern, err = shell.Compile(c.source); err != nil {
+			panic(err)
+		}
+	})
+	return c.pattern
+}
+
+// may reports whether the pattern may match a command of a script. It is false only if
+// that is certain.
+func (c *command) may(s *shell.Script) bool { return c.program >= 0 || s.MayMatch(c.source) }
 
 // wordTest is a test of one word of the event, which an event of the main agent, or of a
 // tool of the agent's own, may not have: then not even * fits.
@@ -95,12 +118,15 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 		path: m.Path, reads: m.Reads, writes: m.Writes, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
 	}
 	for _, source := range m.Command {
-		p, err := shell.Compile(source)
-		if err != nil {
-			return nil, err
+		p := &command{source: source, program: -1}
+		if cache.first == nil {
+			var err error
+			if p.pattern, err = shell.Compile(source); err != nil {
+				return nil, err
+			}
+			p.program = cache.program(p.pattern.Program())
 		}
-		c.command = append(c.command, command{p, cache.program(p.Program())})
-		c.patterns = append(c.patterns, p)
+		c.command = append(c.command, p)
 	}
 	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
 		if has {
@@ -330,7 +356,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 	if least == shell.Unknown && len(f.unknown()) > 0 {
 		return true
 	}
-	if !slices.ContainsFunc(c.command, func(p command) bool { _, found := f.find(p, least); return found }) {
+	if !slices.ContainsFunc(c.command, func(p *command) bool { _, found := f.find(p, least); return found }) {
 		return false
 	}
 	type place struct {
@@ -348,12 +374,23 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool {
 		if c.reading.every() {
-			return shell.MatchWhole(c.patterns, at.script, at.i) >= c.reading.least()
+			return shell.MatchWhole(c.patterns(at.script), at.script, at.i) >= c.reading.least()
 		}
-		return slices.ContainsFunc(c.command, func(p command) bool {
-			return p.MatchCommand(at.script, at.i) >= c.reading.least()
+		return slices.ContainsFunc(c.command, func(p *command) bool {
+			return p.may(at.script) && p.get().MatchCommand(at.script, at.i) >= c.reading.least()
 		})
 	}, c)
+}
+
+// patterns are those of the commands that may match something in a script.
+func (c *compiled) patterns(script *shell.Script) []*shell.Pattern {
+	var patterns []*shell.Pattern
+	for _, p := range c.command {
+		if p.may(script) {
+			patterns = append(patterns, p.get())
+		}
+	}
+	return patterns
 }
 
 func (c *compiled) fitsPath(p realName) bool {
@@ -363,7 +400,7 @@ func (c *compiled) fitsPath(p realName) bool {
 // names reports whether the command that names a path is one that an exception takes
 // out: what a command may be given is free, what another one does with it is not.
 func (c *compiled) names(p realName) bool {
-	return p.by.script != nil && shell.MatchWhole(c.patterns, p.by.script, p.by.i) >= c.reading.least()
+	return p.by.script != nil && shell.MatchWhole(c.patterns(p.by.script), p.by.script, p.by.i) >= c.reading.least()
 }
 
 func (c *compiled) fitsURL(address string) bool {
@@ -505,7 +542,7 @@ func (m *matcher) explain(f *facts) string {
 	}
 	for _, p := range c.command {
 		if cmd, found := f.find(p, shell.Yes); found {
-			add("command", p.String(), cmd.String())
+			add("command", p.source, cmd.String())
 		}
 	}
 	for key, patterns := range [...][]string{c.path, c.reads, c.writes} {

@@ -49,9 +49,9 @@ type Policy struct {
 
 // Hook is one entry of a file. Exactly one of the actions is set.
 type Hook struct {
-	Name     string         `json:"name"`
-	Line     int            `json:"line"`
-	On       []grapnel.Kind `json:"on"`
+	Name     string         `json:"name,omitempty"`
+	Line     int            `json:"line,omitempty"`
+	On       []grapnel.Kind `json:"on,omitempty"`
 	Match    *Match         `json:"match,omitempty"`
 	Except   []Match        `json:"except,omitempty"`
 	When     string         `json:"when,omitempty"`

@@ -38,17 +38,22 @@ type ShelvedHook struct {
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
 	Counts  bool             // it looks at more than one event, and is made at once
 	Needs   Needs
-	Hook    string // a [Hook], as JSON
+	Hook    string // what else there is of a [Hook], as JSON
 }
 
 // Needs is what an event must have for a hook to listen to it, as far as that shows at a
-// glance.
+// glance. Lists are one string each, since there are many; empty = whatever it has.
 type Needs struct {
-	Classes  []string // one of which the tool must be of; nil = any
-	Programs []string // one of which a command of a shell line must begin with; nil = none
-	Line     bool     // a shell line
-	Path     bool     // the name of a file
-	Secret   bool     // what looks like a secret
+	Tools    string // classes, names or globs, one of which the tool must be of, a line each
+	Programs string // see [shell.Begins]: one of which a command of a shell line must begin with
+	Paths    string // patterns of path, reads and writes, one of which a path must match, see paths
+	Text     string // for each pattern of `text:`, what tells it from afar
+	Content  string // of `content:`
+	Prompt   string // of `prompt:`
+	Line     bool   // a shell line
+	Unknown  bool   // of which something cannot be told
+	URL      bool   // an address
+	Secret   bool   // what looks like a secret
 }
 
 // Names lists the packs.
@@ -114,11 +119,8 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	if err != nil {
 		return ShelvedHook{Name: h.Name}, err
 	}
-	kept := *h
-	kept.Line, kept.Incident = 0, "" // the one is that of who uses the pack, the other for people
 	s := ShelvedHook{
-		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
-		Counts: h.Limit != nil || h.After != nil, Hook: string(encode(&kept)),
+		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode, Counts: h.Limit != nil || h.After != nil,
 	}
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
@@ -127,29 +129,104 @@ func shelve(h *Hook) (ShelvedHook, error) {
 		s.Needs = m.match.needs()
 	}
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
+	kept := *h
+	kept.Name, kept.On, kept.Line, kept.Incident = "", nil, 0, "" // the last are that of who uses the pack, and for people
+	if h.Match != nil && s.Needs != (Needs{}) {
+		match := *h.Match
+		if s.Needs.Paths != "" {
+			match.Path, match.Reads, match.Writes = nil, nil, nil
+		}
+		match.Text, match.Content, match.Prompt = farther(match.Text), farther(match.Content), farther(match.Prompt)
+		kept.Match = &match
+	}
+	s.Hook = string(encode(&kept))
 	return s, nil
 }
 
-// classes are the words of `tool:` that stand for a class of tools alone.
-var classes = []grapnel.Class{
-	grapnel.ClassShell, grapnel.ClassRead, grapnel.ClassWrite, grapnel.ClassEdit, grapnel.ClassSearch, grapnel.ClassFetch, grapnel.ClassTask, grapnel.ClassMCP, grapnel.ClassOther,
+// hook is the Hook that was shelved.
+func (s *ShelvedHook) hook() (*Hook, error) {
+	var h Hook
+	if err := json.Unmarshal([]byte(s.Hook), &h); err != nil {
+		return nil, err
+	}
+	h.Name, h.On = s.Name, s.On
+	if h.Match == nil {
+		return &h, nil
+	}
+	n := &s.Needs
+	if n.Paths != "" {
+		paths, more, _ := strings.Cut(n.Paths, nextSet)
+		reads, writes, _ := strings.Cut(more, nextSet)
+		h.Match.Path, h.Match.Reads, h.Match.Writes = linesOf(paths), linesOf(reads), linesOf(writes)
+	}
+	nearer(h.Match.Text, n.Text)
+	nearer(h.Match.Content, n.Content)
+	nearer(h.Match.Prompt, n.Prompt)
+	return &h, nil
+}
+
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// nearText is what tells patterns from afar, each.
+func nearText(patterns []textPattern) string {
+	var all []string
+	for i := range patterns {
+		p := &patterns[i]
+		switch {
+		case p.re == nil:
+			all = append(all, foldText(p.source))
+		case p.near == "" && p.re.literal != "":
+			all = append(all, foldText(p.re.literal))
+		default:
+			all = append(all, p.near)
+		}
+	}
+	return strings.Join(all, nextPattern)
+}
+
+const nextPattern = "\x05"
+
+// farther are patterns without what tells them from afar, which stands in the Needs.
+func farther(patterns []Pattern) []Pattern {
+	patterns = slices.Clone(patterns)
+	for i := range patterns {
+		patterns[i].Near, patterns[i].Literal = "", ""
+	}
+	return patterns
+}
+
+func nearer(patterns []Pattern, all string) {
+	for i := range patterns {
+		patterns[i].Near, all, _ = strings.Cut(all, nextPattern)
+	}
 }
 
 // needs leaves out whatever costs more to find out than to make the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Line: c.shell, Path: len(c.path)+len(c.reads)+len(c.writes) > 0, Secret: c.secret != nil}
+	n := Needs{Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
+	var tools []string
 	for _, g := range c.tool {
-		if !slices.Contains(classes, grapnel.Class(g.source)) {
-			n.Classes = nil
+		if g.re != nil {
+			tools = nil
 			break
 		}
-		n.Classes = append(n.Classes, g.source)
+		tools = append(tools, g.source)
 	}
+	n.Tools = strings.Join(tools, "\n")
+	var begins []string
 	for _, p := range c.command {
-		if begin := p.Begin(); !slices.Contains(n.Programs, begin) {
-			n.Programs = append(n.Programs, begin)
-		}
+		begins = append(begins, p.get().Begin())
 	}
+	n.Programs = shell.Begins(begins)
+	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
+		n.Paths = strings.Join(c.path, "\n") + nextSet + strings.Join(c.reads, "\n") + nextSet + strings.Join(c.writes, "\n")
+	}
+	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.said.Text)), nearText(newTextPatterns(c.said.Content)), nearText(newTextPatterns(c.said.Prompt))
 	return n
 }
 
@@ -157,16 +234,19 @@ func (c *compiled) needs() Needs {
 func (n *Needs) met(f *facts) bool {
 	t := f.ev.Tool
 	if t == nil {
-		return len(f.ev.Calls) > 0 || n.Classes == nil && n.Programs == nil && !n.Line && !n.Path
+		if len(f.ev.Calls) > 0 {
+			return true
+		}
+		if n.Tools != "" || n.Programs != "" || n.Paths != "" || n.Content != "" || n.Line || n.URL {
+			return false
+		}
+		return f.nearAny(n.Text, (*facts).allTexts) && f.nearAny(n.Prompt, (*facts).prompt)
 	}
-	if n.Classes != nil && !slices.ContainsFunc(n.Classes, func(c string) bool { return c == string(t.Class) || strings.EqualFold(c, t.Name) }) {
+	if n.Tools != "" && !n.tool(t) {
 		return false
 	}
 	if n.Line && len(t.Commands) == 0 {
 		return false
-	}
-	if n.Programs == nil && !n.Path {
-		return true
 	}
 	size := 0
 	for _, line := range t.Commands {
@@ -175,10 +255,42 @@ func (n *Needs) met(f *facts) bool {
 	if size > maxShellBytes {
 		return true // the hook says so
 	}
-	if n.Path && len(f.pathNames()) == 0 {
+	switch {
+	case n.Programs != "" && !slices.ContainsFunc(f.scripts(), func(s *shell.Script) bool { return s.MayAny(n.Programs) }),
+		n.Unknown && len(f.unknown()) == 0,
+		n.URL && len(f.urls()) == 0,
+		!f.nearAny(n.Text, (*facts).allTexts), !f.nearAny(n.Prompt, (*facts).prompt), !f.nearAny(n.Content, (*facts).content):
 		return false
 	}
-	return n.Programs == nil || slices.ContainsFunc(f.scripts(), func(s *shell.Script) bool { return slices.ContainsFunc(n.Programs, s.May) })
+	return n.Paths == "" || len(f.pathNames()) > 0 && f.nearPaths(n.Paths)
+}
+
+func (n *Needs) tool(t *grapnel.Tool) bool {
+	for word := range strings.SplitSeq(n.Tools, "\n") {
+		if word == string(t.Class) || strings.EqualFold(word, t.Name) {
+			return true
+		}
+		if strings.ContainsAny(word, "*?[\\_") && matchTool(newGlobs([]string{word}), t) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearAny reports whether one of the patterns that these tell may match one of the texts.
+func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
+	if all == "" {
+		return true
+	}
+	for _, text := range texts(f) {
+		low := f.lower(text)
+		for lists := range strings.SplitSeq(all, nextPattern) {
+			if low.near(lists) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shelved is a hook of a pack at work.
@@ -218,9 +330,9 @@ func (s *ShelvedHook) toSpec(use *Use, source grapnel.Source, cache *factCache) 
 
 func (s *shelved) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
-		var h Hook
-		if s.err = json.Unmarshal([]byte(s.ShelvedHook.Hook), &h); s.err == nil {
-			s.spec, s.err = (&Policy{}).spec(&h, s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
+		var h *Hook
+		if h, s.err = s.hook(); s.err == nil {
+			s.spec, s.err = (&Policy{}).spec(h, s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
 		}
 	})
 	return &s.spec, s.err

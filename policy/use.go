@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,8 +50,8 @@ func (p *Policy) Packs(file string, shelf Shelf) (packs []Pack, errs []*Error) {
 			if use.without(shelved.Hooks[j].Name) {
 				continue
 			}
-			var h Hook
-			if err := json.Unmarshal([]byte(shelved.Hooks[j].Hook), &h); err != nil {
+			h, err := shelved.Hooks[j].hook()
+			if err != nil {
 				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", shelved.Name, shelved.Hooks[j].Name, err)})
 				continue
 			}
@@ -60,7 +59,7 @@ func (p *Policy) Packs(file string, shelf Shelf) (packs []Pack, errs []*Error) {
 			if use.Mode != "" {
 				h.Mode = use.Mode
 			}
-			pack.Policy.Hooks = append(pack.Policy.Hooks, h)
+			pack.Policy.Hooks = append(pack.Policy.Hooks, *h)
 		}
 		packs = append(packs, pack)
 	}

@@ -9,12 +9,14 @@ func TestMay(t *testing.T) {
 	patterns := []string{
 		"rm -rf", "git push --force", "git push", "git * --force", "mkfs* /dev/*", "sudo rm", "/bin/rm -r", "npm install", "npm i", "kubectl delete pod", "docker compose down -v",
 		"aws s3 rm", "aws * delete-*", "timeout 5 rm", "unknownprogram sub", "[ -f", "x?z a", `we\ ird a`, "cargo publish", "brew remove",
+		"rm -rf *node_modules*", "rm -r src", "rm -rf ./dist/../build", "chmod -R 777 /etc", "rm -rf [a-z]uild", "head -c 100", "kubectl delete deploy web",
 	}
 	lines := []string{
 		"rm -rf x", "git -C a push -f", "git ./push -f", "git $x", "$x push", "g''it push --force", "mkfs.ext4 /dev/sda", "mkfs /dev/sda", "sudo -u me rm a", "/bin/rm -r a",
 		"npm i x", "npm install x", "npm add x", "kubectl delete pod/x", "kubectl -n a delete pod x", "docker compose -f a down -v", "docker-compose down -v", "aws --region x s3 rm s3://a",
 		"aws ec2 delete-vpc", "timeout 5 rm x", "unknownprogram sub a", "[ -f x ]", "xyz a", "xz a", "'we ird' a", "cargo +nightly publish", "brew rm x", "RM -RF x", "GIT PUSH --force",
 		"echo rm -rf", "ls", "git status", "xargs rm -rf", "find . -exec git push --force \\;", `sh -c "git push -f"`, "git pu$x --force",
+		"rm -rf a/node_modules/b", "rm -r ./src", "rm -rf build", "rm -rf $y", "rm -rf b*", "chmod -R 0777 /etc/", "chmod 777 -R /etc", "head -c100 x", "kubectl delete deployment web",
 	}
 	for _, pattern := range patterns {
 		p, err := Compile(pattern)
@@ -27,11 +29,22 @@ func TestMay(t *testing.T) {
 			if answer != No && !s.May(p.Begin()) {
 				t.Errorf("%q says %v to %q, and May(%q) says no", pattern, answer, line, p.Begin())
 			}
+			if answer != No && !s.MayMatch(pattern) {
+				t.Errorf("%q says %v to %q, and MayMatch says no", pattern, answer, line)
+			}
+			if begins := Begins([]string{"other", "mkfile*", p.Begin(), "last"}); s.May(p.Begin()) && !s.MayAny(begins) {
+				t.Errorf("May(%q) says yes to %q, and MayAny(%q) no", p.Begin(), line, begins)
+			}
 		}
 	}
 	for begin, line := range map[string]string{"git push": "git status", "rm": "ls rm", "mkfs*": "ls mkfs", "npm install": "npm test"} {
 		if Parse(line).May(begin) {
 			t.Errorf("May(%q) of %q says yes, which is true and useless", begin, line)
+		}
+	}
+	for pattern, line := range map[string]string{"git push --force": "git status", "rm -rf *node_modules*": "rm -rf src", "rm -rf": "ls rm"} {
+		if Parse(line).MayMatch(pattern) {
+			t.Errorf("MayMatch(%q) of %q says yes, which is true and useless", pattern, line)
 		}
 	}
 }

@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// nearPaths reports whether one of the patterns may match a path of the call: where not
+// even its letters are there, nothing needs to be compiled. The lists are those of path,
+// reads and writes.
+func (f *facts) nearPaths(lists string) bool {
+	if names := f.pathNames(); len(names) > maxPaths {
+		return true // the hook says so
+	}
+	all := f.joinedPaths()
+	for list := range strings.SplitSeq(lists, nextSet) {
+		for pattern := range strings.SplitSeq(list, "\n") {
+			if pattern != "" && f.nearPath(pattern, all) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// joinedPaths are all readings of the paths.
+func (f *facts) joinedPaths() string {
+	return f.keptJoined.get(func() string {
+		var b strings.Builder
+		for _, p := range f.paths() {
+			b.WriteString(p.path)
+			b.WriteByte('\n')
+		}
+		return foldPath(b.String())
+	})
+}
+
+func foldPath(text string) string {
+	if foldsCase {
+		text = strings.ToLower(text)
+	}
+	return filepath.ToSlash(text)
+}
+
+func (f *facts) nearPath(pattern, all string) bool {
+	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
+		base, rest := doublestar.SplitPattern(filepath.ToSlash(expandHome(pattern)))
+		if !strings.ContainsAny(rest, `*?[{\`) {
+			base += "/" + rest
+		}
+		base = filepath.Clean(filepath.FromSlash(base))
+		return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
+	}
+	return strings.Contains(all, foldPath(longestLiteral(pattern)))
+}
+
+// longestLiteral is a text that every path holds which a relative pattern matches.
+func longestLiteral(pattern string) string {
+	best, depth := "", 0
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '\\':
+			return ""
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case '[':
+			if end := strings.IndexByte(pattern[i:], ']'); end > 0 {
+				i += end
+			}
+		case '*', '?', '/', ',':
+		default:
+			start := i
+			for i+1 < len(pattern) && !strings.ContainsRune(`\{}[*?/,`, rune(pattern[i+1])) {
+				i++
+			}
+			if word := pattern[start : i+1]; depth == 0 && len(word) > len(best) && word != "." && word != ".." {
+				best = word
+			}
+		}
+	}
+	return best
+}
+
+// A realDir is an absolute path with symbolic links followed, as by RealPath.
+type realDir struct {
+	name, path string
+	absent     bool // nothing is there, or cannot be reached
+}
+
+// realDir is RealPath of a clean path. What lies in the same directory, as the files that
+// guards know do, costs a system call each.
+func (f *facts) realDir(name string) realDir {
+	f.lowering.Lock()
+	defer f.lowering.Unlock()
+	return f.realPart(name)
+}
+
+func (f *facts) realPart(name string) realDir {
+	for i := range f.dirs {
+		if f.dirs[i].name == name {
+			return f.dirs[i]
+		}
+	}
+	d := realDir{name: name, path: name}
+	if parent := filepath.Dir(name); parent != name {
+		above := f.realPart(parent)
+		d.path, d.absent = filepath.Join(above.path, filepath.Base(name)), above.absent
+		if !d.absent {
+			_, err := os.Readlink(d.path)
+			switch {
+			case err == nil:
+				d.path = RealPath(d.path)
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+				d.absent = true
+			}
+		}
+	}
+	f.dirs = append(f.dirs, d)
+	return d
+}
