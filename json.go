@@ -273,8 +273,13 @@ func applyPatch(target, patch json.RawMessage) json.RawMessage {
 			members = append(members, member{key: c.key, rawKey: c.rawKey, value: applyPatch(nil, c.value)})
 		}
 	}
-	members = slices.DeleteFunc(members, func(m member) bool { return m.value == nil })
-	return joinMembers(members, true)
+	left := members[:0]
+	for i := range members {
+		if members[i].value != nil {
+			left = append(left, members[i])
+		}
+	}
+	return joinMembers(left, true)
 }
 
 // rawStrings calls yield with every decoded string, object keys left out, until

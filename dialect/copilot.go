@@ -191,7 +191,15 @@ func speaksCopilot(top map[string]json.RawMessage) bool {
 		return !isText && (copilotEvent(top) != "" || text(top["hook_event_name"]) == "Notification")
 	}
 	name := text(top["hook_event_name"])
-	return text(top["session_id"]) != "" && slices.ContainsFunc(copilotEvents, func(r EventRow) bool { return r.Wire == name && name != "" })
+	if text(top["session_id"]) == "" || name == "" {
+		return false
+	}
+	for i := range copilotEvents {
+		if copilotEvents[i].Wire == name {
+			return true
+		}
+	}
+	return false
 }
 
 func adaptCopilot(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {

@@ -316,8 +316,13 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 		renamed[i].name, taken[name] = name, true
 	}
 	// A name that is taken stands for what is there.
-	r.pairs = slices.DeleteFunc(r.pairs, func(p pair) bool { return r.input.find(p.own) < 0 && renamed.find(p.there) >= 0 })
-	r.input = renamed
+	pairs := r.pairs[:0]
+	for _, p := range r.pairs {
+		if r.input.find(p.own) >= 0 || renamed.find(p.there) < 0 {
+			pairs = append(pairs, p)
+		}
+	}
+	r.pairs, r.input = pairs, renamed
 	return r, nil
 }
 
@@ -335,7 +340,11 @@ func (r *rendering) pairMembers(own, there [][2]string) {
 		r.pairs = append(r.pairs, pair{p[0], at(there, 1, p[1])})
 	}
 	for _, p := range there {
-		if name := at(own, 1, p[1]); !slices.ContainsFunc(r.pairs, func(q pair) bool { return q.own == name }) {
+		name, known := at(own, 1, p[1]), false
+		for i := range r.pairs {
+			known = known || r.pairs[i].own == name
+		}
+		if !known {
 			r.pairs = append(r.pairs, pair{name, p[0]})
 		}
 	}

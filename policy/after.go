@@ -411,19 +411,19 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		}
 		before := len(marks)
 		marks = f.age(marks)
-		same := slices.IndexFunc(marks, func(m mark) bool { return m.about(&now) })
+		same := find(marks, &now)
 		if blocked(ev, v) {
 			if same < 0 && before == len(marks) && broken == nil {
 				return nil, 0
 			}
 			if same >= 0 { // another guard's failure made the answer stricter, or it was told once more
-				marks = slices.Delete(marks, same, same+1)
+				marks = without(marks, same)
 			}
 			return writeMarks(marks), f.keep()
 		}
 		if ends != 0 {
 			marks = f.end(marks, ends)
-			same = slices.IndexFunc(marks, func(m mark) bool { return m.about(&now) })
+			same = find(marks, &now)
 		}
 		switch {
 		case begins == 0:
@@ -476,8 +476,7 @@ func (f *past) bound(marks []mark) []mark {
 		}
 	}
 	if alike > most+1 { // one more: the event that is judged is not counted for itself
-		i := last - alike + 1
-		marks = slices.Delete(marks, i, i+1)
+		marks = without(marks, last-alike+1)
 	}
 	if len(marks) <= maxMarks {
 		return marks
@@ -493,8 +492,25 @@ func (f *past) bound(marks []mark) []mark {
 			}
 		}
 	}
-	oldest := slices.IndexFunc(marks, func(m mark) bool { return m.steps&(1<<most) != 0 })
-	return slices.Delete(marks, oldest, oldest+1)
+	oldest := 0
+	for marks[oldest].steps&(1<<most) == 0 {
+		oldest++
+	}
+	return without(marks, oldest)
+}
+
+// find returns where the mark of the same event is, or -1.
+func find(marks []mark, now *mark) int {
+	for i := range marks {
+		if marks[i].about(now) {
+			return i
+		}
+	}
+	return -1
+}
+
+func without(marks []mark, i int) []mark {
+	return append(marks[:i], marks[i+1:]...)
 }
 
 // keep is how long marks are kept.

@@ -232,11 +232,18 @@ func (f *facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 // patches: Codex takes apply_patch, with a here-document, for a call of its tool. Which
 // text is whose input is not asked; in lines of other programs a patch is a mention.
 func patched(script *shell.Script, line string) []string {
-	applies := func(c shell.Command) bool {
-		return c.Name == "apply_patch" || c.Name == "applypatch" || c.Name == "patch" ||
-			c.Name == "git" && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "apply" || w.Text == "am" })
+	applies := false
+	for i := range script.Commands {
+		switch c := &script.Commands[i]; c.Name {
+		case "apply_patch", "applypatch", "patch":
+			applies = true
+		case "git":
+			for j := range c.Args {
+				applies = applies || c.Args[j].Text == "apply" || c.Args[j].Text == "am"
+			}
+		}
 	}
-	if !slices.ContainsFunc(script.Commands, applies) {
+	if !applies {
 		return nil
 	}
 	for i := range script.Commands {

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -100,7 +99,7 @@ func granted(grants []Grant, path string) (it may, named bool) {
 		}
 		named = true
 		for bit, word := range mayWords {
-			if slices.ContainsFunc(grants[i].May, func(w Word) bool { return w.Text == word }) {
+			if says(grants[i].May, word) {
 				it |= 1 << bit
 			}
 		}
@@ -156,7 +155,12 @@ func (req Request) vouched(trust *Trust) *Trust {
 
 // vouchesFor reports whether a stronger policy vouches for a digest of a file.
 func (r *ruling) vouchesFor(path, digest string) bool {
-	return slices.ContainsFunc(r.vouches, func(v Vouch) bool { return v.Digest.Text == digest && means(v.Source.Text, path) })
+	for i := range r.vouches {
+		if v := &r.vouches[i]; v.Digest.Text == digest && means(v.Source.Text, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // Vouches reports whether the policy of the user, or a managed one, among the files of

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -351,11 +350,18 @@ func readUsage(kept []byte) (usage, error) {
 	if len(u.Used) > exact+coarse+1 || len(u.Calls) > keepCalls {
 		return usage{}, errors.New("it is longer than any that was written")
 	}
-	wrong := func(e used) bool { return e.At < 0 || e.Amount < 0 }
-	if slices.ContainsFunc(u.Used, wrong) || slices.ContainsFunc(u.Calls, func(c call) bool { return wrong(c.used) }) {
-		return usage{}, errors.New("it has negative numbers")
+	least, ordered := 0.0, true
+	for i, e := range u.Used {
+		least = min(least, float64(e.At), e.Amount)
+		ordered = ordered && (i == 0 || u.Used[i-1].At <= e.At)
 	}
-	if !slices.IsSortedFunc(u.Used, func(a, b used) int { return cmp.Compare(a.At, b.At) }) {
+	for _, c := range u.Calls {
+		least = min(least, float64(c.At), c.Amount)
+	}
+	switch {
+	case least < 0:
+		return usage{}, errors.New("it has negative numbers")
+	case !ordered:
 		return usage{}, errors.New("it is out of order")
 	}
 	return u, nil
@@ -381,8 +387,18 @@ func (u *usage) age(now time.Time, per time.Duration) (turnedBack bool) {
 	for i := range u.Calls {
 		back(&u.Calls[i].used)
 	}
-	u.Used = slices.DeleteFunc(u.Used, func(e used) bool { return at-e.At >= int64(per) })
-	u.Calls = slices.DeleteFunc(u.Calls, func(c call) bool { return at-c.At >= int64(sameCall) })
+	used, calls := u.Used[:0], u.Calls[:0]
+	for _, e := range u.Used {
+		if at-e.At < int64(per) {
+			used = append(used, e)
+		}
+	}
+	for _, c := range u.Calls {
+		if at-c.At < int64(sameCall) {
+			calls = append(calls, c)
+		}
+	}
+	u.Used, u.Calls = used, calls
 	return turnedBack
 }
 

@@ -454,19 +454,22 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 // back puts the originals back into a field. Where a place is gone, or there is one more of
 // it, what was meant cannot be told, and no change is left.
 func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
-	left := slices.Clone(s.spots)
+	left := append([]spot(nil), s.spots...)
 	gone := errors.New("a place is not what it was any more")
 	was, wrong := walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		key := pathKey(path)
-		i := slices.IndexFunc(left, func(sp spot) bool { return sp.path == key })
-		if i < 0 {
+		i := 0
+		for i < len(left) && left[i].path != key {
+			i++
+		}
+		if i == len(left) {
 			if field == grapnel.FieldInput && s.place(path) {
 				return nil, false, gone
 			}
 			return raw, false, nil
 		}
 		sp := left[i]
-		left = slices.Delete(left, i, i+1)
+		left = append(left[:i], left[i+1:]...)
 		text, isText := asText(raw)
 		shown, _ := asText(sp.now)
 		switch {

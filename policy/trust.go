@@ -547,13 +547,18 @@ func (t *Trust) differs() string {
 // user's policy is for somebody who keeps it in a repository and works there.
 func (req Request) loadsElsewhere(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && slices.ContainsFunc(req.Files, func(other File) bool {
-		if other.Trust {
-			return false
+	if err != nil {
+		return false
+	}
+	for i := range req.Files {
+		if req.Files[i].Trust {
+			continue
 		}
-		same, err := os.Stat(other.Path)
-		return err == nil && os.SameFile(info, same)
-	})
+		if same, err := os.Stat(req.Files[i].Path); err == nil && os.SameFile(info, same) {
+			return true
+		}
+	}
+	return false
 }
 
 // trustedPolicy is the policy that was trusted: from its snapshot, else from the

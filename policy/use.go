@@ -100,7 +100,17 @@ func (p *Policy) shelved(file string, shelf Shelf, errs *[]*Error) []*ShelvedPac
 
 // without reports whether a hook of the pack is left out.
 func (u *Use) without(hook string) bool {
-	return slices.ContainsFunc(u.Except, func(w Word) bool { return w.Text == hook })
+	return says(u.Except, hook)
+}
+
+// says reports whether a word is among those of a file.
+func says(words []Word, text string) bool {
+	for i := range words {
+		if words[i].Text == text {
+			return true
+		}
+	}
+	return false
 }
 
 // always makes the Specs of the packs that no file has to name and none can leave out. One

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -188,9 +187,12 @@ func newWhen(source string) *when {
 		return w
 	}
 	name, rest, _ := strings.Cut(source, "==")
-	i := slices.IndexFunc(whenNames, func(n whenName) bool { return n.name == strings.TrimSpace(name) })
+	i := 0
+	for i < len(whenNames) && whenNames[i].name != strings.TrimSpace(name) {
+		i++
+	}
 	rest = strings.TrimSpace(rest)
-	if i < 0 || rest == "" || rest[0] != '"' && rest[0] != '\'' {
+	if i == len(whenNames) || rest == "" || rest[0] != '"' && rest[0] != '\'' {
 		return w
 	}
 	text, rest, ok := strings.Cut(rest[1:], rest[:1])

@@ -369,8 +369,14 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 		case words.kind == option:
 		case leading > 0:
 			leading--
-		case !slices.ContainsFunc(named, func(t term) bool { return t.answer(words.word) == Yes }):
-			return false
+		default:
+			is := No
+			for i := range named {
+				is = max(is, named[i].answer(words.word))
+			}
+			if is != Yes {
+				return false
+			}
 		}
 	}
 	return true

@@ -611,7 +611,12 @@ func (w *walker) plainCall(list []*syntax.Stmt, at *place) (string, []string, bo
 
 // defined reports a name that the line itself gives a meaning.
 func (w *walker) defined(name string) bool {
-	return slices.ContainsFunc(w.funcs, func(f function) bool { return f.name == name })
+	for i := range w.funcs {
+		if w.funcs[i].name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // initTools print what sets a shell up, for eval. They are programs like any other,

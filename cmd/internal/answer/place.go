@@ -108,7 +108,11 @@ func (p Place) Files(named, dirs []string) []policy.File {
 		if abs, err := filepath.Abs(name); err == nil {
 			name = abs
 		}
-		if i := slices.IndexFunc(files, func(f policy.File) bool { return f.Path == name || f.Trust && f.Path == policy.RealPath(name) }); i >= 0 {
+		i := 0
+		for i < len(files) && files[i].Path != name && !(files[i].Trust && files[i].Path == policy.RealPath(name)) {
+			i++
+		}
+		if i < len(files) {
 			files[i].Must, files[i].Trust = true, false
 			continue
 		}

@@ -226,7 +226,10 @@ func (t *told) keep(ctx context.Context) {
 	counts := t.first < 0
 	final := false
 	for _, rec := range t.records {
-		failed := rec.Error != "" || slices.ContainsFunc(rec.Hooks, func(run grapnel.HookRun) bool { return run.Error != "" })
+		failed := rec.Error != ""
+		for i := range rec.Hooks {
+			failed = failed || rec.Hooks[i].Error != ""
+		}
 		if t.first >= 0 && (rec.Decision > k.Decision || failed) {
 			counts = true
 		}
