@@ -444,12 +444,12 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 	switch f {
 	case FieldPrompt:
 		out.Prompt = clone(ev.Prompt)
-		out.Prompt.Text, err = decode[string](value)
+		err = decode(value, &out.Prompt.Text)
 	case FieldSystem:
 		out.Prompt = clone(ev.Prompt)
-		out.Prompt.System, err = decode[string](value)
+		err = decode(value, &out.Prompt.System)
 	case FieldModel:
-		out.Session.Model, err = decode[string](value)
+		err = decode(value, &out.Session.Model)
 	case FieldRequest:
 		out.Model = clone(ev.Model)
 		out.Model.Request = value
@@ -458,10 +458,11 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Model.Response = value
 	case FieldTools:
 		out.Toolset = clone(ev.Toolset)
-		out.Toolset.Allowed, err = decode[[]string](value)
+		out.Toolset.Allowed = nil // else the list of the event before is written to
+		err = decode(value, &out.Toolset.Allowed)
 	case FieldMode:
 		out.Toolset = clone(ev.Toolset)
-		out.Toolset.Mode, err = decode[string](value)
+		err = decode(value, &out.Toolset.Mode)
 	case FieldInput:
 		out.Tool = clone(ev.Tool)
 		out.Tool.Input = value
@@ -477,13 +478,13 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Message.Raw = value
 	case FieldText:
 		out.Message = clone(ev.Message)
-		out.Message.Content, err = decode[string](value)
+		err = decode(value, &out.Message.Content)
 	case FieldSummary:
 		out.Compact = clone(ev.Compact)
-		out.Compact.Summary, err = decode[string](value)
+		err = decode(value, &out.Compact.Summary)
 	case FieldClear:
 		out.Stop = clone(ev.Stop)
-		out.Stop.ClearMemory, err = decode[bool](value)
+		err = decode(value, &out.Stop.ClearMemory)
 	case FieldAnswer:
 		out.Elicitation = clone(ev.Elicitation)
 		out.Elicitation.Answer = value

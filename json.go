@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -497,17 +498,20 @@ func decodeAny(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-// decode reads a value of one type. Unlike json.Unmarshal it takes null for a
-// value of another type, since "no change" is not what whoever sent it meant.
-func decode[T any](raw json.RawMessage) (value T, err error) {
-	err = json.Unmarshal(raw, &value)
+// decode reads a value into what a pointer points to. Unlike json.Unmarshal it takes null for
+// a value of another type, since "no change" is not what whoever sent it meant.
+func decode(raw json.RawMessage, into any) error {
+	err := json.Unmarshal(raw, into)
+	got := ""
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return value, fmt.Errorf("want %T, got %s", value, wrong.Value)
+		got = wrong.Value
+	} else if err == nil && string(bytes.TrimSpace(raw)) == "null" {
+		got = "null"
 	}
-	if err == nil && string(bytes.TrimSpace(raw)) == "null" {
-		return value, fmt.Errorf("want %T, got null", value)
+	if got != "" {
+		return fmt.Errorf("want %v, got %s", reflect.TypeOf(into).Elem(), got)
 	}
-	return value, err
+	return err
 }
 
 // overlayObject lays the members of one object over those of another. What is not
