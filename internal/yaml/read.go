@@ -115,7 +115,7 @@ func flow(c byte) bool  { return c == ',' || c == '[' || c == ']' || c == '{' ||
 // bare tells whether c ends an indicator (":", "-", "?") before it.
 func (r *reader) bare(c byte) bool { return space(c) || r.brackets > 0 && flow(c) }
 
-func (r *reader) dash() bool { return r.peek(0) == '-' && space(r.peek(1)) }
+func (r *reader) dash() bool { return r.peek(0) == '-' && r.bare(r.peek(1)) }
 
 // marker tells whether a line that begins or ends a document starts here.
 func (r *reader) marker() bool {
@@ -419,13 +419,14 @@ func (r *reader) colon() bool {
 	return false
 }
 
-// name reads the name of an anchor or an alias.
+// name reads the name of an anchor or an alias. YAML takes nearly any character for
+// it, so that *x: is a name with a colon; here it is a word.
 func (r *reader) name() string {
 	start := r.i
-	for r.i++; !space(r.peek(0)) && !flow(r.peek(0)); r.i++ {
+	for r.i++; r.peek(0)|0x20 >= 'a' && r.peek(0)|0x20 <= 'z' || r.peek(0) >= '0' && r.peek(0) <= '9' || r.peek(0) == '_' || r.peek(0) == '-'; r.i++ {
 	}
-	if r.i == start+1 || r.brackets == 0 && flow(r.peek(0)) {
-		r.fail(start, "text that begins with %q must be in quotes", r.s[start:start+1])
+	if r.i == start+1 || !r.bare(r.peek(0)) {
+		r.fail(start, "%q begins the name of an anchor, which is a word of letters, digits, - and _: put other text in quotes", r.s[start:start+1])
 	}
 	return r.s[start+1 : r.i]
 }
@@ -602,6 +603,9 @@ func (r *reader) item(start, depth int) *Node {
 	if strings.IndexByte(r.s[at:r.i], '\n') >= 0 {
 		r.fail(r.i, "a key in a list stands in one line, followed by \": \"")
 	}
+	if r.spaced(n, plain); !quoted && flow(r.peek(1)) {
+		r.fail(r.i, "write a space after \":\" to make a key of the text before it, or put it in quotes")
+	}
 	m := r.add(Map, at, depth)
 	m.Line, m.Col = n.Line, n.Col
 	key := r.key(n, plain, map[string]int{})
@@ -611,17 +615,21 @@ func (r *reader) item(start, depth int) *Node {
 
 // pair reads a pair of a mapping in brackets. A key alone has the value null.
 func (r *reader) pair(start, depth int, keys map[string]int) Pair {
-	at := r.i
 	n, plain, quoted := r.word(start, depth)
 	end := r.i
+	r.spaced(n, plain)
 	key := r.key(n, plain, keys)
 	if r.mark(start, quoted) {
 		return Pair{key, r.marked(start, depth)}
 	}
-	if plain && strings.IndexByte(key.Text, ':') >= 0 {
-		r.fail(at, "%q would be a key without a value: write a space after \":\", or put it in quotes", key.Text)
-	}
 	return Pair{key, r.null(end, depth)}
+}
+
+// spaced refuses {a:b}, where YAML sees a key that holds a colon, and people a pair.
+func (r *reader) spaced(key *Node, plain bool) {
+	if plain && strings.IndexByte(key.Text, ':') >= 0 {
+		panic(&Error{key.Line, key.Col, fmt.Sprintf("%q would be a key: write a space after \":\", or put it in quotes", key.Text)})
+	}
 }
 
 // marked reads the value after ":" inside of brackets.

@@ -240,7 +240,8 @@ func (r *reader) hex(start, digits int) rune {
 
 // block reads text after | or >. It is indented deeper than the column parent.
 func (r *reader) block(parent, depth int) *Node {
-	n := r.add(String, r.i, depth)
+	header := r.i
+	n := r.add(String, header, depth)
 	folded := r.peek(0) == '>'
 	indent, chomp := 0, byte(0)
 	for r.i++; ; r.i++ {
@@ -254,9 +255,12 @@ func (r *reader) block(parent, depth int) *Node {
 		}
 	}
 	r.rest("| and >, but for - or + and a digit,")
-	if indent > 0 {
-		indent += max(parent, 0)
-	} else {
+	switch {
+	case indent > 0 && parent < 0: // it would count from -1 by the specification, from 0 in most readers
+		r.fail(header, "a document that is one text needs no digit after | and >: delete it")
+	case indent > 0:
+		indent += parent
+	default:
 		indent = r.indentation(parent)
 	}
 	var b []byte

@@ -1,0 +1,217 @@
+package yaml
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRefused has the message of all that is refused, with the place it points at.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a:\n\tb: 1":                "2:1: a tab cannot indent: write spaces",
+		"a:\n  - b\n \t- c":         "3:2: a tab cannot indent",
+		"-\t- a":                    "1:2: a tab cannot indent",
+		"-\ta: b":                   "1:2: a tab cannot indent",
+		"a: b: c":                   "1:5: a mapping cannot begin in this line",
+		"--- a: b":                  "1:6: a mapping cannot begin in this line",
+		"a: - b":                    "1:4: a list cannot begin in this line",
+		"a: b\n  c: d":              "2:4: a key stands in one line",
+		"a: b\n  - c":               "2:3: this line would be part of the text above it",
+		"[a\n- b]":                  "2:1: this line would be part of the text above it",
+		"a: 1\n b: 2":               "2:3: a key stands in one line",
+		"a: 'x'\n b: 2":             "2:2: this line is indented by 1 spaces",
+		"a:\n  b: 1\n c: 2":         "3:2: this line is indented by 1 spaces",
+		"a:\n  - b\n  c: d":         "3:3: this line is indented by 2 spaces",
+		"a: 'b'\n- c":               "2:1: an item of a list stands among the keys",
+		"- a\nb: c":                 "2:1: this line belongs to nothing above it",
+		"a: b\nc":                   "2:1: a key of a mapping ends with",
+		"a: [1, 2":                  `1:4: "[" is not closed`,
+		"a: {b: 1\n---\n":           `1:4: "{" is not closed`,
+		"[a: b":                     `1:1: "[" is not closed`,
+		"[1, 2}":                    `1:6: write a comma or "]" here: the "[" of line 1 is open`,
+		"[[a]\n, {b]]":              `2:5: write a comma or "}" here: the "{" of line 2 is open`,
+		"a: ]":                      `1:4: "]" closes nothing`,
+		"[a,,b]":                    `1:4: "," closes nothing`,
+		"{a:1}":                     `1:2: "a:1" would be a key`,
+		"{a:1, b: 2}":               `1:2: "a:1" would be a key`,
+		"[a:]":                      `1:3: write a space after ":"`,
+		"[a:, b]":                   `1:3: write a space after ":"`,
+		"[a\n: b]":                  "2:1: a key in a list stands in one line",
+		"a: \"x":                    "1:4: the quote that begins here is not closed",
+		"a: 'x\nb: 'y'":             "1:4: the quote that begins here is not closed in its line",
+		"'x\n---\n'":                "1:1: the quote that begins here is not closed",
+		`a: "\q"`:                   `1:5: \q is no escape`,
+		`a: "\é"`:                   `1:5: \é is no escape`,
+		`a: "\`:                     `1:5: \ is no escape`,
+		`a: "\x4"`:                  `1:5: \x needs 2 hexadecimal digits`,
+		`a: "\u-123"`:               `1:5: \u needs 4 hexadecimal digits`,
+		`a: "\ud83d"`:               "1:5: this escape is not a character",
+		`a: "\ud83d\u0041"`:         "1:5: this escape is not a character",
+		`a: "\UFFFFFFFF"`:           "1:5: this escape is not a character",
+		"a: 'b'c":                   "1:7: nothing but a comment may follow this value",
+		"a: 'b'#c":                  "1:7: a comment needs a space before #",
+		"a: [b] c":                  "1:8: nothing but a comment may follow this value",
+		"a: @b":                     `1:4: text that begins with "@" must be in quotes`,
+		"a: %b":                     `1:4: text that begins with "%" must be in quotes`,
+		"[|]":                       `1:2: text that begins with "|" must be in quotes`,
+		"a: | b":                    "1:6: nothing but a comment may follow |",
+		"a: |0\n  b":                "1:5: nothing but a comment may follow |",
+		"a: |\n    \n  b":           "2:1: this empty line has more spaces",
+		"|1\n b":                    "1:1: a document that is one text needs no digit",
+		"a: !!str b":                "1:4: tags such as !!str are not supported",
+		"a: !!null":                 "1:4: tags such as !!null are not supported",
+		"? a\n: b":                  `1:1: keys that begin with "? " are not supported`,
+		"a: &x {}\nb: {<<: *x}":     "2:5: merge keys (<<) are not supported",
+		"&x <<: a":                  "1:4: merge keys (<<) are not supported",
+		"a: 1\nb: 2\n'a': 3":        `3:1: key "a" stands twice, first in line 1`,
+		"{a, a}":                    `1:5: key "a" stands twice, first in line 1`,
+		"true: a\nTrue: b":          `2:1: key "true" stands twice`,
+		"[a]: b":                    "1:1: a key must be text",
+		"~: a":                      "1:1: a key must be text: put null in quotes",
+		": a":                       `1:1: a key is missing before ":"`,
+		"a: *x":                     "1:4: alias *x has no anchor before it",
+		"&x [*x]":                   "1:5: alias *x has no anchor before it",
+		"a: * b":                    `1:4: "*" begins the name of an anchor`,
+		"*.go: b":                   `1:1: "*" begins the name of an anchor`,
+		"- &x &y a":                 "1:6: a value has one anchor",
+		"- &x - a":                  "1:6: a list begins in the line below its anchor",
+		"%TAG ! x\n---\na":          "1:1: this directive is not supported",
+		"%YAML 1.2\n%YAML 1.2\n---": "2:1: this directive is not supported",
+		"%YAML 2.0\n---\na":         "1:1: this directive is not supported",
+		"%YAML 1.2\na":              "2:1: a line --- must follow a directive",
+		"a: 1\n--- b":               "2:5: a second document",
+		"a: 1\n...\nb: 1":           "3:1: a second document",
+		"a: 1\n... b":               "2:5: nothing but a comment may follow the end",
+		"a: \xff":                   "1:4: the byte 0xff is not UTF-8",
+		"é: \x80":                   "1:4: the byte 0x80 is not UTF-8",
+		"a: 1\nb: \x00":             "2:4: the control character U+0000",
+		"a: \x1b[2J":                "1:4: the control character U+001B",
+		"a: \u0081":                 "1:4: the control character U+0081",
+		"a: b\ufeff":                "1:5: a byte order mark",
+		"a: \uffff":                 "1:4: U+FFFF is not a character",
+	} {
+		_, err := Parse([]byte(in))
+		var at *Error
+		if !errors.As(err, &at) {
+			t.Errorf("Parse(%q): error = %v, want %q", in, err, want)
+			continue
+		}
+		if got := fmt.Sprintf("%d:%d: %s", at.Line, at.Col, at.Msg); !strings.HasPrefix(got, want) {
+			t.Errorf("Parse(%q): error = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestAnchors pins what aliases give: a key that is an alias leaves its value alone.
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a: &x 1\n*x : b\nc: *x":         `{"a":1,"1":"b","c":1}`,
+		"a:\n- &x\nb: *x":                `{"a":[null],"b":null}`,
+		"a:\n- b\n-\nc: d":               `{"a":["b",null],"c":"d"}`, // the key is not swallowed by the item
+		"- &x\n  a: b\n- *x":             `[{"a":"b"},{"a":"b"}]`,
+		"&x a: &y b\nc: *x\nd: *y":       `{"a":"b","c":"a","d":"b"}`,
+		"&x\n&y a: b\nc: *y":             "", // two anchors in a row are refused
+		"a: \"\\ud83d\\ude00\"":          `{"a":"😀"}`,
+		"a: |+\n\n\nb: 1":                `{"a":"\n\n","b":1}`,
+		"a: >\n\n  b\n  c\n\n    d\n  e": `{"a":"\nb c\n\n  d\ne"}`,
+		"---\n---\na: 1\n---\n...\n":     `{"a":1}`, // empty documents do not hide the one
+		"a: 1\rb: 2\r\n":                 `{"a":1,"b":2}`,
+		"a: +-1":                         `{"a":"+-1"}`,
+	} {
+		n, err := Parse([]byte(in))
+		got := ""
+		if err == nil {
+			got = string(n.JSON())
+		}
+		if got != want {
+			t.Errorf("Parse(%q) = %s, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+// TestLinear gives the reader a megabyte of what could cost more than one pass.
+func TestLinear(t *testing.T) {
+	t.Parallel()
+	var keys strings.Builder
+	for i := range 49_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
+	for name, in := range map[string]string{
+		"keys":       keys.String(),
+		"flow keys":  "{" + strings.ReplaceAll(keys.String(), "\n", ",") + "}",
+		"items":      "[" + strings.Repeat("é,", 99_000) + "]",
+		"brackets":   strings.Repeat("[", MaxSize),
+		"braces":     strings.Repeat("{a: ", MaxSize/4),
+		"dashes":     strings.Repeat("- ", MaxSize/2),
+		"deep":       strings.Repeat("-\n ", MaxSize/3),
+		"spaces":     strings.Repeat(" ", MaxSize),
+		"line ends":  "a: b" + strings.Repeat("\n", MaxSize-4),
+		"returns":    strings.Repeat("\r", MaxSize),
+		"comments":   strings.Repeat("#\n", MaxSize/2),
+		"words":      strings.Repeat("a\n", MaxSize/2),
+		"gaps":       strings.Repeat("a\n\n", MaxSize/3),
+		"colons":     strings.Repeat(":", MaxSize),
+		"pairs":      strings.Repeat("a:", MaxSize/2),
+		"quotes":     strings.Repeat("'", MaxSize),
+		"double":     `"` + strings.Repeat("a \n ", MaxSize/4-1),
+		"escapes":    `"` + strings.Repeat(`\n`, MaxSize/2-1) + `"`,
+		"backslash":  `"` + strings.Repeat("\\\n", MaxSize/2-1) + `"`,
+		"block":      "|\n" + strings.Repeat(" a\n", MaxSize/3-1),
+		"folded":     ">\n" + strings.Repeat(" a\n\n", MaxSize/4-1),
+		"blocks":     strings.Repeat("- |\n\n", 99_000),
+		"empty":      "a: |\n" + strings.Repeat("\n", MaxSize-5),
+		"documents":  strings.Repeat("---\n", MaxSize/4),
+		"ends":       strings.Repeat("...\n", MaxSize/4),
+		"anchors":    strings.Repeat("- &a b\n", 99_000),
+		"nested":     strings.Repeat("[&a ", 90) + strings.Repeat("1,", 90_000) + strings.Repeat("]", 90),
+		"aliases":    "- &a x\n" + strings.Repeat("- *a\n", 99_000),
+		"wide alias": "- &a [" + strings.Repeat("1,", 90_000) + "]\n" + strings.Repeat("- *a\n", 9000),
+		"text alias": "- &a " + strings.Repeat("x", MaxSize/2) + "\n" + strings.Repeat("- *a\n", 90_000),
+		"deep alias": "- &a " + strings.Repeat("[", 60) + strings.Repeat("]", 60) + "\n- " + strings.Repeat("[", 60) + "*a" + strings.Repeat("]", 60),
+		"tabs":       strings.Repeat("\t", MaxSize),
+		"questions":  strings.Repeat("?", MaxSize),
+		"percent":    strings.Repeat("%", MaxSize),
+		"in a line":  "[" + strings.Repeat("  a  ,", 90_000) + "]",
+		"below":      strings.Repeat(" ", MaxSize-10) + "a: b\nc: d",
+		"marks":      "[" + strings.Repeat("a ", MaxSize/2-2),
+	} {
+		start := time.Now()
+		n, err := Parse([]byte(in[:min(len(in), MaxSize)]))
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, took, len(in))
+		}
+		if err == nil && len(n.JSON()) > 16*maxCopied {
+			t.Errorf("%s: %d bytes became %d", name, len(in), len(n.JSON()))
+		}
+		if strings.HasSuffix(name, " alias") && err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func policy(rules int) []byte {
+	b := "version: 1\nhooks:\n"
+	for i := range rules {
+		b += fmt.Sprintf("  # why %d\n  - name: rule-%d\n    on: tool.before\n    match: {tool: [Bash, \"Edit|Write\"], command: 'rm *'}\n    block: |\n      Not here,\n      ask first.\n    timeout: 5s\n", i, i)
+	}
+	return []byte(b)
+}
+
+func BenchmarkParse(b *testing.B) {
+	for name, parse := range map[string]func([]byte) (*Node, error){"own": Parse, "library": libraryParse} {
+		b.Run(name, func(b *testing.B) {
+			data := policy(50)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parse(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
