@@ -423,12 +423,18 @@ func (r *reader) colon() bool {
 // it, so that *x: is a name with a colon; here it is a word.
 func (r *reader) name() string {
 	start := r.i
-	for r.i++; r.peek(0)|0x20 >= 'a' && r.peek(0)|0x20 <= 'z' || r.peek(0) >= '0' && r.peek(0) <= '9' || r.peek(0) == '_' || r.peek(0) == '-'; r.i++ {
+	r.i++
+	for wordly(r.peek(0)) {
+		r.i++
 	}
 	if r.i == start+1 || !r.bare(r.peek(0)) {
 		r.fail(start, "%q begins the name of an anchor, which is a word of letters, digits, - and _: put other text in quotes", r.s[start:start+1])
 	}
 	return r.s[start+1 : r.i]
+}
+
+func wordly(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
 // keep remembers a value under the name of its anchor.
@@ -490,7 +496,8 @@ func (r *reader) atom(parent, depth int) *Node {
 	case '*':
 		return r.alias(depth)
 	case '!':
-		for r.i++; !r.bare(r.peek(0)); r.i++ {
+		for !r.bare(r.peek(0)) {
+			r.i++
 		}
 		r.fail(start, "tags such as %s are not supported", r.s[start:r.i])
 	case ']', '}', ',':
