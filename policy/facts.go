@@ -200,6 +200,15 @@ func (f *facts) unknown() []string {
 	return unknown
 }
 
+// hides is what of that hides a command. What takes from an allow asks unknown instead.
+func (f *facts) hides() []string {
+	var hidden []string
+	for _, script := range f.scripts() {
+		hidden = append(hidden, script.Hidden()...)
+	}
+	return hidden
+}
+
 // allTexts is every piece of text in the event.
 func allTexts(ev *grapnel.Event) []string {
 	var texts []string

@@ -205,7 +205,7 @@ func (c *compiled) whole(f *facts) bool {
 			return false
 		}
 	}
-	if c.shell && len(f.unknown()) == 0 {
+	if c.shell && (len(f.unknown()) == 0 || !c.reading.allow && len(f.hides()) == 0) {
 		return false
 	}
 	if c.secret != nil && !c.secret.holds(f) {

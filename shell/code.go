@@ -67,9 +67,12 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			}
 			return
 		}
+		if feeds(r) {
+			w.script(name, r, &at)
+			return
+		}
 	}
 	if at.from == nil {
-		w.unknown(name + " runs what it reads from a file")
 		return
 	}
 	w.unknown("pipe into " + name)

@@ -234,6 +234,8 @@ func (w *walker) bang(text, name string, at place) {
 // printed by a command is not known.
 func (w *walker) sourced(name string, file Word, at place) {
 	switch {
+	case file.c != nil && file.c.init:
+		w.usual("sourced file: " + visible(file.Text))
 	case file.c != nil && file.c.feed != nil:
 		w.unknown("sourced file: " + visible(file.Text))
 		w.nest(*file.c.feed, false, name, at.behind(name))
@@ -241,6 +243,8 @@ func (w *walker) sourced(name string, file Word, at place) {
 		if path, ok := homely(file.Text); !ok || strings.ContainsAny(path, "$`") {
 			w.unknown("sourced file: " + visible(file.Text))
 		}
+	case standardInput(file.Text) && at.from == nil && len(at.stdin) == 0:
+		w.unknown("sourced file: " + file.Text)
 	case standardInput(file.Text):
 		w.input(name, at)
 	}

@@ -31,6 +31,8 @@ func found(args []Word) string {
 			return ""
 		}
 		switch word := strings.TrimPrefix(test.Text, "-"); {
+		case has("! not", word) && i+2 < len(tests) && has("-name -iname -path -wholename -regex -type", tests[i+1].Text):
+			i += 2 // all but those
 		case has("depth prune print print0 xdev mount follow daystart noleaf", word):
 		case has("type maxdepth mindepth", word):
 			i++
@@ -82,4 +84,53 @@ func listed(at *place) string {
 		return ""
 	}
 	return found(words[1:])
+}
+
+// lists is what a word stands for that is a list of files, $(ls src), as a glob.
+func (w *walker) lists(wd *syntax.Word, at *place) string {
+	if len(wd.Parts) != 1 {
+		return ""
+	}
+	if c, ok := wd.Parts[0].(*syntax.CmdSubst); ok && len(c.Stmts) == 1 {
+		return w.listing(c.Stmts[0], at)
+	}
+	return ""
+}
+
+// listing is what a command prints that lists files, as a glob, or "" where it may
+// have left some out.
+func (w *walker) listing(st *syntax.Stmt, at *place) string {
+	c, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || len(c.Args) == 0 || len(c.Assigns) > 0 {
+		return ""
+	}
+	var words []Word
+	for _, a := range c.Args {
+		words = w.words(at, a, words)
+	}
+	if len(words) == 0 || !words[0].Literal {
+		return ""
+	}
+	switch args := words[1:]; words[0].Text {
+	case "find":
+		return found(args)
+	case "ls":
+		dir := ""
+		for _, a := range args {
+			switch {
+			case !a.Literal || a.glob || dir != "":
+				return ""
+			case !strings.HasPrefix(a.Text, "-"):
+				dir = strings.TrimRight(a.Text, "/") + "/"
+			case strings.ContainsAny(a.Text, "d"):
+				return ""
+			}
+		}
+		return dir + "*"
+	case "git":
+		if len(args) == 1 && args[0].Text == "ls-files" {
+			return "*"
+		}
+	}
+	return ""
 }

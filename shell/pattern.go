@@ -431,10 +431,20 @@ func (p *Pattern) named(c *Command) Answer {
 	return No
 }
 
+// asks reports a pattern that is about asking for help.
+func (p *Pattern) asks() bool {
+	for i := range p.needs {
+		if n := p.needs[i].name; n == "help" || n == "version" || n == "h" {
+			return true
+		}
+	}
+	return len(p.free) > 0 && p.free[len(p.free)-1].text == "help"
+}
+
 // judge matches one command.
 func (p *Pattern) judge(c *Command) Answer {
 	named := p.named(c)
-	if named == No {
+	if named == No || c.help && !p.asks() {
 		return No
 	}
 	m := match{Pattern: p, scanner: scanner{rows: p.rows, args: c.Args}, sure: 1, maybe: 1}

@@ -151,7 +151,10 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 				opened = true
 			}
 			if s.value.many() && row.runs != runsNothing {
+				mild := w.mild
+				w.mild = mild || row.runs == runsCommand && w.oneWord(s.value)
 				w.wrapped(row, name, args[s.next-1:], replace, at) // it may hold the command too
+				w.mild = mild
 			}
 			continue
 		}
@@ -159,8 +162,11 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 		case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
 			// It may be options, or the command itself. Both are recorded, the
 			// first as a command with a computed name.
+			mild := w.mild
+			w.mild = mild || skip > 0 && row.runs == runsCommand && w.oneWord(s.word)
 			skip = max(skip-1, 0)
 			w.wrapped(row, name, args[s.at:], replace, at)
+			w.mild = mild
 		case s.word.Text == "-" && s.word.Literal: // env -, su -
 		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
 			if variable, value, _ := strings.Cut(s.word.Text, "="); s.word.Literal {
@@ -417,12 +423,16 @@ func (w *walker) input(name string, at place) {
 			w.nest(text, !literal, name, in)
 			w.valued(literal, r, name, &at, in)
 		default:
-			w.unknown(name + " runs what it reads from a file")
+			w.script(name, r, &at)
 		}
 		return
 	}
 	if at.from == nil {
-		w.unknown(name + " runs what it reads")
+		if reason := name + " runs what it reads"; w.elsewhere {
+			w.unknown(reason)
+		} else { // there is nothing to read
+			w.usual(reason)
+		}
 		return
 	}
 	w.unknown("pipe into " + name)
@@ -432,6 +442,16 @@ func (w *walker) input(name string, at place) {
 	}
 	if text, ok := w.output(&at); ok {
 		w.nest(text, false, name, in)
+	}
+}
+
+// script reads "sh < file". That a script is run is known, as it is of "sh file".
+func (w *walker) script(name string, r *syntax.Redirect, at *place) {
+	reason, file := name+" runs what it reads from a file", w.word(at, r.Word)
+	if r.Op != syntax.RdrIn || !file.Literal || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
+		w.unknown(reason)
+	} else {
+		w.usual(reason)
 	}
 }
 
@@ -512,6 +532,14 @@ func quotedDelimiter(wd *syntax.Word) bool {
 func (w *walker) find(row *program, name string, args []Word, at place) {
 	for i := 0; i < len(args); i++ {
 		switch text := args[i].Text; {
+		case text == "-delete" && row.style&dashed != 0 && slices.ContainsFunc(args[:i], func(a Word) bool { return a.Text == "!" || a.Text == "-not" }):
+			// All but those: what is left is no longer told by the tests that stand there.
+			if all := found(args[:i]); all != "" {
+				words := []Word{{Text: "rm", Literal: true}, {Text: "-r", Literal: true}, w.filled("{}", "{}", "{}", true, true)}
+				words[2].c.glob = all
+				w.command(words, at.behind(name+" -delete"))
+			}
+			continue
 		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
 		case text == ";" || text == "{}":
 			// Without an -exec before it: find $x rm {} +

@@ -53,8 +53,15 @@ type Script struct {
 	// (a script file, a Makefile) is never part of it.
 	Unknown []string
 
-	urls []string // that stand in code
+	urls   []string // that stand in code
+	hidden []string
 }
+
+// Hidden says what of Unknown hides a command. It leaves out what everyday lines are
+// full of: a variable of the environment among the operands of a line (ssh host
+// "cd $DIR"), a script that is read from a file, a shell with nothing to read.
+// Who lets a line through asks Unknown; who asks a person about lines asks Hidden.
+func (s *Script) Hidden() []string { return s.hidden }
 
 // Code is a program in another language.
 type Code struct {
@@ -90,6 +97,7 @@ type Command struct {
 	key      string // Name in one letter case, what patterns compare
 	program  Word   // the word in the program's place
 	computed bool   // the program is not certain
+	help     bool   // it only says how it is used
 	parent   int    // index of the wrapper in Script.Commands, or -1
 }
 
@@ -180,15 +188,18 @@ type walker struct {
 	buf    []byte   // scratch of fold
 	mask   []byte
 
-	line  string     // the outermost
-	dir   string     // Command.Dir of the next command
-	vars  []variable // that were given literal values so far
-	funcs []function
-	args  []string // positional parameters, as far as they are known
-	subst int      // 0, or which values variables have in the current reading
-	used  bool     // a value was put in the place of something computed
-	older bool     // there are further values, for another reading
-	extra int      // further readings so far
+	line      string     // the outermost
+	dir       string     // Command.Dir of the next command
+	vars      []variable // that were given literal values so far
+	funcs     []function
+	args      []string // positional parameters, as far as they are known
+	taint     []string // variables whose values the line takes from somewhere
+	mild      bool     // what is not known now is usual
+	elsewhere bool     // what is read may come from elsewhere: a function's caller, exec
+	subst     int      // 0, or which values variables have in the current reading
+	used      bool     // a value was put in the place of something computed
+	older     bool     // there are further values, for another reading
+	extra     int      // further readings so far
 }
 
 // A place is where a command stands.
@@ -210,6 +221,14 @@ type place struct {
 //
 //go:noinline // some fifty places call it: 24 KB
 func (w *walker) unknown(reason string) {
+	w.usual(reason)
+	if !w.mild && len(w.s.hidden) < maxReasons && !slices.Contains(w.s.hidden, reason) {
+		w.s.hidden = append(w.s.hidden, reason)
+	}
+}
+
+// usual is unknown for what everyday lines are full of, see Script.Hidden.
+func (w *walker) usual(reason string) {
 	if len(w.s.Unknown) < maxReasons && !slices.Contains(w.s.Unknown, reason) {
 		w.s.Unknown = append(w.s.Unknown, reason)
 	}
@@ -419,7 +438,10 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 // nest reads a line that a command runs. computed says that parts of it are not
 // known; they are holes in text.
 func (w *walker) nest(text string, computed bool, what string, at place) {
-	if computed {
+	switch {
+	case computed && w.givenHoles(text):
+		w.usual(what + " of a computed string")
+	case computed:
 		w.unknown(what + " of a computed string")
 	}
 	if len(w.s.Commands) >= maxCommands {
@@ -489,6 +511,8 @@ func (w *walker) command(words []Word, at place) {
 		}
 	}
 	c.key = foldCase(c.Name)
+	row := rowOf(c.key)
+	c.help = !c.computed && strings.IndexByte(c.Path, '/') < 0 && helps(row, c.Args)
 	w.s.Commands = append(w.s.Commands, c)
 	switch c.key {
 	case "cd", "chdir", "pushd", "popd":
@@ -500,7 +524,7 @@ func (w *walker) command(words []Word, at place) {
 	case "read", "printf":
 		w.readVars(c.key, words[1:], &at)
 	}
-	if row := rowOf(c.key); row != nil {
+	if row != nil {
 		at.parent = len(w.s.Commands) - 1
 		w.run(row, c.Name, words[1:], at)
 	}

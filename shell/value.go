@@ -123,6 +123,7 @@ func (w *walker) remember(a *syntax.Assign, at *place) {
 			}
 			text, ok := w.literally(e.Value, at)
 			if !ok {
+				w.tainted(a.Name.Value)
 				return
 			}
 			words = append(words, text)
@@ -144,6 +145,8 @@ func (w *walker) remember(a *syntax.Assign, at *place) {
 			}
 		}
 		w.set(a.Name.Value, false, text)
+	} else if word := w.word(at, a.Value); word.c == nil || !w.givenHoles(word.c.code) {
+		w.tainted(a.Name.Value)
 	}
 	if runsVariable(a.Name.Value) != "" {
 		word := Word{Text: text, Literal: true}
@@ -162,6 +165,11 @@ func (w *walker) looped(l *syntax.WordIter, at *place) {
 		}
 		if text, ok := w.literally(item, at); ok && l.Name != nil {
 			w.set(l.Name.Value, false, text)
+		} else if l.Name != nil {
+			w.tainted(l.Name.Value)
+			if all := w.lists(item, at); all != "" {
+				w.set(l.Name.Value, false, all)
+			}
 		}
 	}
 }
@@ -208,6 +216,19 @@ func (w *walker) readVars(name string, args []Word, at *place) {
 			w.set(texts[1], false, text)
 		}
 	default:
+		all := ""
+		if at.from != nil {
+			all = w.listing(at.from, at)
+		}
+		for _, name := range texts {
+			if strings.HasPrefix(name, "-") {
+				continue
+			}
+			w.tainted(name)
+			if all != "" {
+				w.set(name, false, all)
+			}
+		}
 		if text, ok := w.fedText(at); ok {
 			names := slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return strings.HasPrefix(s, "-") })
 			fields := strings.Fields(text)

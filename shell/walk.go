@@ -52,6 +52,11 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	if slices.ContainsFunc(st.Redirs, feeds) {
 		in.stdin = st.Redirs
 	}
+	if len(in.stdin) > 0 {
+		if c, ok := st.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == "exec" {
+			w.elsewhere = true
+		}
+	}
 	first, dir := len(w.s.Commands), w.dir
 	w.simple(st.Cmd, &in)
 	reads, writes := len(w.s.Reads), len(w.s.Writes)
@@ -154,7 +159,10 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 	case *syntax.FuncDecl:
 		// Its body is walked where it is declared, and read again with the words of
 		// a later call.
+		elsewhere := w.elsewhere
+		w.elsewhere = true
 		w.stmt(c.Body, at)
+		w.elsewhere = elsewhere
 		if c.Name != nil && w.subst == 0 {
 			w.funcs = append(w.funcs, function{name: c.Name.Value, body: c.Body, at: *at})
 		}
@@ -234,6 +242,11 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Args[1:] {
 		words = w.words(at, a, words)
 	}
+	for i := range words {
+		if c := words[i].c; c != nil && i > 0 && c.many && spelledOption(c.code) {
+			w.unknown("computed option: " + visible(words[i].Text))
+		}
+	}
 	if len(words) > 0 {
 		w.idiom(first, &words[0], at)
 		in := *at
@@ -246,6 +259,12 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 		w.parts(a.Parts, at, unquoted)
 	}
 	w.readings(c, words, at)
+}
+
+// spelledOption reports -r${x}f, an option with a hole between its letters.
+func spelledOption(code string) bool {
+	i, j := strings.IndexByte(code, hole), strings.LastIndexByte(code, hole)
+	return i > 1 && i <= 3 && code[0] == '-' && letters(code[1:i]) && j+1 < len(code) && len(code)-j <= 4 && letters(code[j+1:]) && code[j+1] != '-'
 }
 
 func (w *walker) declare(c *syntax.DeclClause, at *place) {

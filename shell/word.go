@@ -170,6 +170,7 @@ type folded struct {
 	split      bool // an unquoted value in it holds blanks, mask 2
 	vanishes   bool // if it is empty it is no word
 	init       bool
+	name       bool // it begins with what names a thing, and is no option
 	feed       *string
 }
 
@@ -206,7 +207,7 @@ func (f *folded) word() Word {
 	} else {
 		tail = ""
 	}
-	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many, init: f.init, feed: f.feed}}
+	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many, operand: f.name, init: f.init, feed: f.feed}}
 }
 
 type quoting byte
@@ -271,7 +272,10 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 				}
 			}
 			f.init = len(parts) == 1 && w.initTool(p.Stmts, at)
-			w.foldComputed(f, w.source(at, p), q == unquoted)
+			show := w.source(at, p)
+			easy := tame(show)
+			f.name = f.name || easy && len(f.text) == 0
+			w.foldComputed(f, show, q == unquoted && !easy)
 		case *syntax.ProcSubst:
 			// The shell puts the name of a pipe here: /dev/fd/63.
 			if p.Op == syntax.CmdIn {
@@ -279,7 +283,9 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 					f.feed = &text
 				}
 			}
-			w.foldComputed(f, w.source(at, p), false)
+			show := w.source(at, p)
+			f.init = p.Op == syntax.CmdIn && len(parts) == 1 && !strings.ContainsAny(show[2:], "($`") && w.initTool(p.Stmts, at)
+			w.foldComputed(f, show, false)
 		default: // arithmetic: always one number
 			w.foldComputed(f, w.source(at, p), false)
 		}
