@@ -67,6 +67,7 @@ func nearTexts(pattern string) string {
 // telling is what is known of the matches of a part of a pattern.
 type telling struct {
 	exact []string   // all of them, in one letter case; nil = too many
+	heads []string   // with one of which each begins; nil = unknown, or exact
 	sets  [][]string // of which each holds a word of every one; nil = unknown
 }
 
@@ -79,10 +80,10 @@ func told(re *syntax.Regexp) telling {
 	case syntax.OpCapture:
 		return told(re.Sub[0])
 	case syntax.OpPlus:
-		return telling{sets: told(re.Sub[0]).sets}
+		return repeated(told(re.Sub[0]))
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return telling{sets: told(re.Sub[0]).sets}
+			return repeated(told(re.Sub[0]))
 		}
 	case syntax.OpQuest:
 		if t := told(re.Sub[0]); t.exact != nil {
@@ -96,6 +97,19 @@ func told(re *syntax.Regexp) telling {
 		return concat(re.Sub)
 	}
 	return telling{}
+}
+
+// repeated is what is known of a part that stands there at least once.
+func repeated(t telling) telling {
+	return telling{heads: t.begins(), sets: t.sets}
+}
+
+// begins are the texts with one of which each match begins.
+func (t *telling) begins() []string {
+	if t.exact != nil {
+		return t.exact
+	}
+	return t.heads
 }
 
 func exactly(text string) telling {
@@ -162,7 +176,7 @@ func headsTold(ranges []rune) [][]string {
 }
 
 func alternate(subs []*syntax.Regexp) telling {
-	exact, need := []string{}, []string{}
+	exact, heads, need := []string{}, []string{}, []string{}
 	for _, sub := range subs {
 		t := told(sub)
 		if t.exact == nil || exact == nil || len(exact)+len(t.exact) > maxNear {
@@ -170,13 +184,18 @@ func alternate(subs []*syntax.Regexp) telling {
 		} else {
 			exact = append(exact, t.exact...)
 		}
+		if begins := t.begins(); begins == nil || heads == nil || len(heads)+len(begins) > maxNear {
+			heads = nil
+		} else {
+			heads = append(heads, begins...)
+		}
 		if best := bestOf(t.sets); best == nil || need == nil {
 			need = nil
 		} else {
 			need = append(need, best...)
 		}
 	}
-	return telling{exact: exact, sets: enough(need)}
+	return telling{exact: exact, heads: heads, sets: enough(need)}
 }
 
 // bestOf is the set that tells most.
@@ -193,41 +212,52 @@ func bestOf(sets [][]string) []string {
 // concat joins what is exact as far as it stays small: of c(url|at) it is curl and cat.
 func concat(subs []*syntax.Regexp) telling {
 	var sets [][]string
+	var heads []string
 	run, whole := []string{""}, true
 	flush := func(next []string) {
+		if whole {
+			heads = run
+		}
+		whole = false
 		sets = append(sets, enough(run)...)
 		run = next
 	}
 	for _, sub := range subs {
 		t := told(sub)
-		if t.exact != nil && len(run)*len(t.exact) <= maxRun {
-			var longer []string
-			for _, head := range run {
-				for _, tail := range t.exact {
-					longer = append(longer, head+tail)
-				}
-			}
-			run = longer
+		begins := t.begins()
+		switch {
+		case t.exact != nil && len(run)*len(t.exact) <= maxRun:
+			run = joined(run, t.exact)
 			continue
-		}
-		whole = false
-		if t.exact != nil {
+		case t.exact != nil:
 			flush(t.exact)
 			continue
+		case begins != nil && len(run)*len(begins) <= maxNear:
+			run = joined(run, begins) // the parser writes rm|rsync as r(m|sync)
 		}
 		flush([]string{""})
 		sets = append(sets, t.sets...)
 	}
-	exact := run
-	if !whole {
-		exact = nil
+	sets = append(sets, enough(run)...)
+	var exact []string
+	if whole {
+		exact = run
 	}
-	flush(nil)
 	if len(sets) > maxSets {
 		slices.SortStableFunc(sets, func(a, b []string) int { return len(a) - len(b) })
 		sets = sets[:maxSets]
 	}
-	return telling{exact: exact, sets: sets}
+	return telling{exact: exact, heads: heads, sets: sets}
+}
+
+func joined(heads, tails []string) []string {
+	var all []string
+	for _, head := range heads {
+		for _, tail := range tails {
+			all = append(all, head+tail)
+		}
+	}
+	return all
 }
 
 func shortestOf(set []string) int {

@@ -9,19 +9,21 @@ import (
 func TestNearTexts(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
-		`\b(?:curl|cat|wget)\s`:            "cat curl wget",
-		`(?i)Ignore\s+(?:all|any)\s`:       "all any & ignore",
-		`(?:a|b)c?`:                        "",
-		`[a-z]+`:                           "",
-		`x*secret`:                         "secret",
-		`(?:tok(?:en|s))+`:                 "token toks",
-		`(?:password)?x`:                   "",
-		`pass(?:word)?`:                    "pass password",
-		`(?:one|two)\d(?:three|fourth)`:    "fourth three & one two",
-		`(?i)Ключ`:                         "КЛЮЧ",
-		`curl\s.*token|(?:wget|nc)\s.*key`: "curl & token | key",
-		`[\x{200b}-\x{200d}\x{feff}]{9}`:   "\xe2\x80 \xef\xbb\xbf",
-		`[à-ý]{9}`:                         "",
+		`\b(?:curl|cat|wget)\s`:                  "cat curl wget",
+		`(?i)Ignore\s+(?:all|any)\s`:             "all any & ignore",
+		`(?:a|b)c?`:                              "",
+		`[a-z]+`:                                 "",
+		`x*secret`:                               "secret",
+		`(?:tok(?:en|s))+`:                       "token toks",
+		`(?:password)?x`:                         "",
+		`pass(?:word)?`:                          "pass password",
+		`(?:one|two)\d(?:three|fourth)`:          "fourth three & one two",
+		`(?i)Ключ`:                               "КЛЮЧ",
+		`curl\s.*token|(?:wget|nc)\s.*key`:       "curl & token | key",
+		`[\x{200b}-\x{200d}\x{feff}]{9}`:         "\x04\u00e2\u0080 \x04\u00ef\u00bb\u00bf",
+		`(?:\s|^)(?:env|export(?:\s+-p)?|set)\s`: "env export set",
+		`(?:ab|b\d)+c`:                           "",
+		`[à-ý]{9}`:                               "",
 	} {
 		got := strings.NewReplacer(nextWord, " ", nextSet, " & ", nextList, " | ").Replace(nearTexts(pattern))
 		if got != want {
@@ -36,6 +38,7 @@ func FuzzNear(f *testing.F) {
 	f.Add(`c(?:url|at)\b[^|]*\|\s*(?:ba|z)?sh`, "curl x | sh")
 	f.Add(`(?i)kiss`, "\u212aiss and ki\u017fs")
 	f.Add(`(?i)забудь|[\x{e0020}-\x{e007e}]{2}`, "ЗАБУДЬ \U000e0021\U000e0022")
+	f.Add(`x(?:env|export(?: -p)?|set)+\s|(?:one\d|on)+e`, "xexport -p ")
 	f.Add(`a?b{2,3}(?:cde|fgh)+`, "abbcde")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		re, err := regexp.Compile(pattern)
