@@ -85,7 +85,7 @@ func (k *Keeping) Edit() func(raw []byte, event bool) ([]byte, error) {
 }
 
 func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
-	return walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	return walkNamed(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if event {
 			path = slices.Concat([]string{"input"}, path)
 		}
@@ -99,17 +99,27 @@ func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 		if !ok {
 			return raw, false, nil
 		}
-		now := text
-		for _, r := range k.replace {
-			if r.near(now) {
-				now = r.get().ReplaceAllString(now, r.with)
-			}
-		}
+		now := k.replaced(text)
 		if now == text {
 			return raw, true, nil
 		}
 		return appendQuoted(nil, now), true, nil
+	}, func(path []string) (written, known string, err error) {
+		known = path[len(path)-1]
+		if event && freeForm(path) {
+			return k.replaced(known), known, nil
+		}
+		return known, known, nil
 	})
+}
+
+func (k *Keeping) replaced(text string) string {
+	for _, r := range k.replace {
+		if r.near(text) {
+			text = r.get().ReplaceAllString(text, r.with)
+		}
+	}
+	return text
 }
 
 // neededOf are the members without which a line is no Record, with those of the event

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -153,18 +152,25 @@ func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 			err = fmt.Errorf("not shown to it, since it cannot be redacted: %w", err)
 		}
 	}()
-	data := encode(ev)
+	s := r.scrubber(ev)
+	whole := *ev
+	if s.holds {
+		whole.Native = nil // where a short secret stands in there, nobody knows
+	}
+	data := encode(&whole)
 	if data == nil {
 		return nil, errors.New("the event is not valid JSON")
 	}
-	s := r.scrubber(ev)
-	data, err = walkJSON(data, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	if len(s.values) > maxSought/(len(data)+1) {
+		return nil, fmt.Errorf("there are %d secrets to look for in %d bytes", len(s.values), len(data))
+	}
+	data, err = s.walk(data, freeForm, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if input, ok := inputPath(path); ok && r.place(input) {
 			return s.whole(path, raw), true, nil
 		}
-		return s.leaf(path, raw)
+		return s.leaf(path, raw, freeForm(path))
 	})
-	if err != nil || len(s.spots) == 0 {
+	if err != nil || len(s.spots)+len(s.names) == 0 && !s.holds {
 		return ev, err
 	}
 	shown = &grapnel.Event{}
@@ -173,9 +179,6 @@ func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	}
 	// What the engine goes by is no text.
 	shown.Kind, shown.Contract, shown.Can, shown.Budget = ev.Kind, ev.Contract, ev.Can, ev.Budget
-	if s.wholes > 0 {
-		shown.Native = nil // where a short secret stands in there, nobody knows
-	}
 	if ev.Tool != nil {
 		rederive(shown.Tool, ev.Tool)
 	}
@@ -228,8 +231,52 @@ type spot struct {
 type scrubber struct {
 	*redactor
 	values []string // secrets by themselves
+	holds  bool     // the event has one of the places, or its payload does
 	spots  []spot
-	wholes int
+	names  map[string]string // of members in which something was redacted: by their way, with the name that is shown
+}
+
+// maxSought bounds for how many secrets how many bytes are searched, multiplied: who
+// chooses the input must not choose how long that takes.
+const maxSought = 1 << 30
+
+// freeForm reports whether the names of members are somebody else's words at this place
+// of an event.
+func freeForm(path []string) bool {
+	for _, to := range [...][]string{
+		{"native"}, {"tool", "input"}, {"tool", "output"}, {"tool", "next"}, {"calls", "*", "input"}, {"calls", "*", "output"}, {"calls", "*", "next"},
+		{"model", "*"}, {"message", "raw"}, {"elicitation", "*"}, {"verdict", "changes", "*"},
+	} {
+		if len(path) > len(to) && fitsPath(to, path[:len(to)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// walk is walkJSON that redacts the names of members where free says that it may.
+func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit visitor) (json.RawMessage, error) {
+	return walkNamed(raw, visit, func(path []string) (shown, known string, err error) {
+		last := len(path) - 1
+		known = path[last]
+		shown = known
+		if !free(path) {
+			return shown, known, nil
+		}
+		var parts []string
+		if shown, parts = s.text(known); parts == nil {
+			return shown, known, nil
+		}
+		key := pathKey(append(slices.Clone(path[:last]), shown))
+		if was, twice := s.names[key]; twice && was != known {
+			return "", "", errors.New("two names of members would be the same")
+		}
+		if s.names == nil {
+			s.names = map[string]string{}
+		}
+		s.names[key] = known
+		return shown, known, nil
+	})
 }
 
 // scrubber looks for the secrets of an event's calls.
@@ -241,8 +288,9 @@ func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
 	}
 	for i := range calls {
 		if len(r.places) > 0 && len(calls[i].Input) > 0 {
-			_, _ = walkJSON(calls[i].Input, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+			_, _ = walkJSON(calls[i].Input, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
 				if r.place(path) {
+					s.holds = true
 					s.remember(raw)
 					return raw, true, nil
 				}
@@ -250,13 +298,47 @@ func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
 			})
 		}
 	}
+	if len(r.places) > 0 && len(ev.Native) > 0 {
+		s.payload(ev.Native, nil)
+	}
 	return s
+}
+
+// payload looks for the places in what the agent sent: hooks may have taken them out of
+// the input, or have put something else there.
+func (s *scrubber) payload(raw json.RawMessage, below []string) {
+	_, _ = walkJSON(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+		path = slices.Concat(below, path)
+		for _, place := range s.places {
+			at := len(path) - len(place)
+			if at < 0 || !fitsPath(place, path[at:]) {
+				continue
+			}
+			s.holds = true
+			if at > 0 && inputName(path[at-1]) {
+				s.remember(raw)
+				return raw, true, nil
+			}
+		}
+		if len(below) == 0 && len(path) > 0 && inputName(path[len(path)-1]) { // JSON in a text, as Cursor has it
+			if text, ok := asText(raw); ok && json.Valid([]byte(text)) {
+				s.payload(json.RawMessage(text), path)
+			}
+		}
+		return raw, false, nil
+	})
+}
+
+// inputName reports whether agents call a tool's input like that.
+func inputName(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "input") || strings.Contains(name, "arg") || strings.Contains(name, "param")
 }
 
 // remember keeps the texts of a secret, as they are and as JSON in a text has them.
 func (s *scrubber) remember(raw json.RawMessage) {
 	add := func(text string) {
-		if len(strings.TrimSpace(text)) < leastSecret {
+		if len(strings.TrimSpace(text)) < leastSecret || len(s.values) < 64 && slices.Contains(s.values, text) {
 			return
 		}
 		s.values = append(s.values, text)
@@ -264,7 +346,7 @@ func (s *scrubber) remember(raw json.RawMessage) {
 			s.values = append(s.values, quoted[1:len(quoted)-1])
 		}
 	}
-	_, _ = walkJSON(raw, nil, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	_, _ = walkJSON(raw, func(_ []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		text, ok := asText(raw)
 		switch {
 		case ok:
@@ -280,14 +362,16 @@ func (s *scrubber) remember(raw json.RawMessage) {
 func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
 	now := json.RawMessage(appendQuoted(nil, Redacted))
 	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: now})
-	s.wholes++
 	return now
 }
 
-// leaf redacts what stands in a text.
-func (s *scrubber) leaf(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+// leaf redacts what stands in a text, and a number that is a secret where it may be a text.
+func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.RawMessage, bool, error) {
 	text, ok := asText(raw)
 	if !ok {
+		if free && len(raw) >= leastSecret && raw[0] != '{' && raw[0] != '[' && slices.Contains(s.values, string(raw)) {
+			return s.whole(path, raw), true, nil
+		}
 		return raw, false, nil
 	}
 	now, parts := s.text(text)
@@ -366,7 +450,7 @@ func (r *redactor) restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 			out.Set, out.Patch = nil, nil
 			return err
 		}
-		if len(s.spots) == 0 {
+		if len(s.spots)+len(s.names) == 0 {
 			continue
 		}
 		var mine grapnel.Outcome
@@ -443,33 +527,35 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	return walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	free := func([]string) bool { return true }
+	return s.walk(raw, free, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if field == grapnel.FieldInput && s.place(path) {
 			return s.whole(path, raw), true, nil
 		}
-		return s.leaf(path, raw)
+		return s.leaf(path, raw, true)
 	})
 }
 
 // back puts the originals back into a field. Where a place is gone, or there is one more of
 // it, what was meant cannot be told, and no change is left.
 func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
-	left := append([]spot(nil), s.spots...)
+	left := map[string][]int{} // numbers of spots, by their path
+	for i := range s.spots {
+		left[s.spots[i].path] = append(left[s.spots[i].path], i)
+	}
+	open, names := len(s.spots), len(s.names)
 	gone := errors.New("a place is not what it was any more")
-	was, wrong := walkJSON(raw, nil, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
+	was, wrong := walkNamed(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		key := pathKey(path)
-		i := 0
-		for i < len(left) && left[i].path != key {
-			i++
-		}
-		if i == len(left) {
+		if len(left[key]) == 0 {
 			if field == grapnel.FieldInput && s.place(path) {
 				return nil, false, gone
 			}
 			return raw, false, nil
 		}
-		sp := left[i]
-		left = append(left[:i], left[i+1:]...)
+		sp := s.spots[left[key][0]]
+		left[key] = left[key][1:]
+		open--
 		text, isText := asText(raw)
 		shown, _ := asText(sp.now)
 		switch {
@@ -485,8 +571,15 @@ func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawM
 		}
 		err = fmt.Errorf("%s", "/"+strings.Join(path, "/"))
 		return sp.was, true, nil
+	}, func(path []string) (shown, known string, err error) {
+		name, renamed := s.names[pathKey(path)]
+		if !renamed {
+			return path[len(path)-1], path[len(path)-1], nil
+		}
+		names--
+		return name, name, nil
 	})
-	if wrong == nil && len(left) > 0 {
+	if wrong == nil && (open > 0 || names != 0) {
 		wrong = gone
 	}
 	if wrong != nil {
@@ -509,70 +602,12 @@ func pathKey(path []string) string {
 	return strings.Join(folded, "\x00")
 }
 
-// walkJSON shows visit each value of a JSON text, from the outside in, and puts what it
-// returns in its place; true means that nothing inside is looked at, and nil with it that
-// the value goes. What did not change keeps its order and its numbers.
-func walkJSON(raw json.RawMessage, path []string, visit func([]string, json.RawMessage) (json.RawMessage, bool, error)) (json.RawMessage, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(path) > redactDeep {
-		return nil, fmt.Errorf("it is nested deeper than %d", redactDeep)
-	}
-	now, done, err := visit(path, raw)
-	if err != nil || done || len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
-		return now, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	out := append(make([]byte, 0, len(raw)), raw[0])
-	for i := 0; dec.More(); i++ {
-		name := strconv.Itoa(i)
-		if raw[0] == '{' {
-			key, err := dec.Token()
-			if err != nil {
-				return nil, err
-			}
-			name, _ = key.(string)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		value, err := walkJSON(value, append(slices.Clip(path), name), visit)
-		if err != nil {
-			return nil, err
-		}
-		if value == nil {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		if raw[0] == '{' {
-			out = append(appendQuoted(out, name), ':')
-		}
-		out = append(out, value...)
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	return append(out, raw[0]+2), nil // the closing bracket follows two later in ASCII
-}
-
 // redact reads a `redact:`.
 func (p *fileParser) redact(n *yaml.Node) *Redact {
 	r := &Redact{}
-	p.mapping(n, "redact", "fields patterns", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "fields":
-			r.Fields = p.each(n, p.pointer)
-		case "patterns":
-			r.Patterns = p.secretPatterns(n)
-		default:
-			return false
-		}
-		return true
+	p.keys(n, "redact", map[string]func(*yaml.Node){
+		"fields":   func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) },
+		"patterns": func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) },
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")

@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// TestRedactTakenOut: what a stronger hook took out of the input, or put something else in
+// the place of, is in the agent's own payload still, and wherever else it stood.
+func TestRedactTakenOut(t *testing.T) {
+	t.Parallel()
+	for name, native := range map[string]string{
+		"as an object": `{"tool_input":{"api_key":"hunter22x"},"tool_name":"x"}`,
+		"as a text":    `{"tool_input":"{\"api_key\":\"hunter22x\"}","tool_name":"x"}`,
+	} {
+		for _, input := range []string{`{"b":1}`, `{"api_key":"other"}`} {
+			r := newRedactor([]*Redact{{Fields: []string{"/api_key"}}})
+			ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(input)}, Native: json.RawMessage(native), Prompt: &grapnel.Prompt{Text: "it is hunter22x"}}
+			shown, err := r.event(ev)
+			if err != nil || strings.Contains(string(encode(shown)), "hunter22x") {
+				t.Errorf("%s, %s: %v, shown is %s", name, input, err, encode(shown))
+			}
+		}
+	}
+}
+
+// TestRedactNames: a secret in the name of a member, or as a number, is one.
+func TestRedactNames(t *testing.T) {
+	t.Parallel()
+	r := newRedactor([]*Redact{{Fields: []string{"/api_key", "/pin"}, Patterns: []Replacement{{Pattern: "sk-[a-z]{4,}"}}}})
+	for name, ev := range map[string]*grapnel.Event{
+		"a pattern in a name of the input":  {Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"env":{"sk-abcdefgh":1}}`)}},
+		"a pattern in a name of the output": {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Output: json.RawMessage(`{"sk-abcdefgh":{"sk-abcdefgh":1}}`)}},
+		"a pattern in a name of the native": {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x"}, Native: json.RawMessage(`{"sk-abcdefgh":1}`)},
+		"a value in a name":                 {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"api_key":"sk-abcdefgh"}`), Output: json.RawMessage(`{"of sk-abcdefgh":1}`)}},
+		"a value as a number":               {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"pin":12345678}`), Output: json.RawMessage(`{"pin":12345678}`)}},
+		"a text as a number":                {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"pin":"12345678"}`), Output: json.RawMessage(`[12345678]`)}},
+	} {
+		shown, err := r.event(ev)
+		if text := ""; err == nil {
+			text = string(encode(shown))
+			if strings.Contains(text, "sk-abcdefgh") || strings.Contains(text, "12345678") {
+				t.Errorf("%s: shown is %s", name, text)
+			}
+		}
+	}
+}
+
+// TestRedactNamesRestored: what a program changes beside such a name leaves it, and what
+// it makes of the name is no change.
+func TestRedactNamesRestored(t *testing.T) {
+	t.Parallel()
+	set := func(input string) grapnel.Outcome {
+		return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(input)}}
+	}
+	const input = `{"env":{"a sk-abcdefgh":{"b":"sk-ijklmnop"},"c":1},"command":"ls"}`
+	for name, tt := range map[string]struct {
+		out   grapnel.Outcome
+		want  string
+		wrong bool
+	}{
+		"beside it":  {set(`{"env":{"a [REDACTED]":{"b":"[REDACTED]"},"c":2},"command":"pwd"}`), `{"env":{"a sk-abcdefgh":{"b":"sk-ijklmnop"},"c":2},"command":"pwd"}`, false},
+		"inside":     {set(`{"env":{"a [REDACTED]":{"b":"is [REDACTED]"},"c":1},"command":"ls"}`), `{"env":{"a sk-abcdefgh":{"b":"is sk-ijklmnop"},"c":1},"command":"ls"}`, false},
+		"taken away": {set(`{"env":{"c":1},"command":"ls"}`), input, true},
+		"renamed":    {set(`{"env":{"x":{"b":"[REDACTED]"},"c":1},"command":"ls"}`), input, true},
+		"moved":      {set(`{"env":{"c":1},"a [REDACTED]":{"b":"[REDACTED]"},"command":"ls"}`), input, true},
+	} {
+		e, shown, rec := redacting(t, `{patterns: ['sk-[a-z]{4,}']}`, func(*grapnel.Event) (grapnel.Outcome, error) { return tt.out, nil })
+		v := e.Fire(context.Background(), limitCall("s", "Bash", input, "1"))
+		if len(*shown) == 0 || strings.Contains(string(encode((*shown)[0])), "sk-") {
+			t.Fatalf("%s: shown is %s", name, encode(*shown))
+		}
+		if got := string(v.Event.Tool.Input); got != tt.want || (rec.Hooks[0].Error != "") != tt.wrong {
+			t.Errorf("%s: %s, want %s; recorded %+v", name, got, tt.want, rec.Hooks)
+		}
+	}
+}
+
+// TestRecordsNames: what is replaced is replaced in the names of somebody else's members
+// too, and in none that make a Record.
+func TestRecordsNames(t *testing.T) {
+	t.Parallel()
+	k := &Keeping{}
+	k.add(&Records{Replace: []Replacement{{Pattern: "customer-\\d+|tool|input", With: "***"}}}, grapnel.ScopeUser)
+	got, err := k.Edit()([]byte(`{"kind":"tool.after","tool":{"name":"x","input":{"of customer-4711":{"customer-4712":[1]}},"output":{"customer-4713":1}}}`), true)
+	const want = `{"kind":"tool.after","tool":{"name":"x","input":{"of ***":{"***":[1]}},"output":{"***":1}}}`
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s, want\n%s", err, got, want)
+	}
+}
+
+// TestRedactInTime: who chooses the input does not choose how long it takes.
+func TestRedactInTime(t *testing.T) {
+	t.Parallel()
+	many := &bytes.Buffer{}
+	many.WriteString(`{"headers":[`)
+	for i := range 20_000 {
+		fmt.Fprintf(many, `{"auth":"secret%06d","x":"value%06d"},`, i, i)
+	}
+	many.WriteString(`{}]}`)
+	deep := `{"a":` + strings.Repeat("[", 120) + `"` + strings.Repeat("x", 2<<20) + `"` + strings.Repeat("]", 120) + `}`
+	for name, input := range map[string]string{"many secrets": many.String(), "deep": deep} {
+		r := newRedactor([]*Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
+		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(input)}, Native: json.RawMessage(`{"tool_input":` + input + `}`)}
+		begun := time.Now()
+		shown, err := r.event(ev)
+		out := grapnel.Outcome{}
+		if err == nil {
+			out.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: shown.Tool.Input}
+			_ = r.restore(context.Background(), ev, shown, &out)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("%s: %d bytes take %v (%v)", name, len(input), took, err)
+		} else {
+			t.Logf("%s: %d bytes take %v (%v)", name, len(input), took, err)
+		}
+	}
+	k := &Keeping{}
+	k.add(&Records{Replace: []Replacement{{Pattern: "bob", With: "pop"}}}, grapnel.ScopeUser)
+	begun := time.Now()
+	_, err := k.Edit()([]byte(`{"tool":{"input":`+deep+`}}`), true)
+	if took := time.Since(begun); took > 3*time.Second || err != nil {
+		t.Errorf("a Record takes %v, %v", took, err)
+	} else {
+		t.Logf("a Record takes %v", took)
+	}
+}

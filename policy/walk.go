@@ -1,0 +1,196 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// A visitor is shown the values of a JSON text, from the outside in, with the way to each,
+// and returns what is put in its place. True means that nothing inside is looked at, and
+// nil with it that the value goes. Of an object or array it looks into, it returns what it
+// got.
+type visitor func(path []string, raw json.RawMessage) (now json.RawMessage, done bool, err error)
+
+// A renamer is asked for the name of a member, which is the end of its way, as it is to be
+// written, and as it stands in the way to what is inside.
+type renamer func(path []string) (written, known string, err error)
+
+// walkJSON shows visit each value of a JSON text. What did not change keeps its order and
+// its numbers.
+func walkJSON(raw json.RawMessage, visit visitor) (json.RawMessage, error) {
+	return walkNamed(raw, visit, nil)
+}
+
+// walkNamed is walkJSON that asks for the names of members too; nil = as they are. It takes
+// time for the bytes that there are, however deep they lie.
+func walkNamed(raw json.RawMessage, visit visitor, rename renamer) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	if !json.Valid(raw) {
+		return nil, errors.New("it is not valid JSON")
+	}
+	w := walker{raw: raw, visit: visit, rename: rename, out: make([]byte, 0, len(raw))}
+	w.measure()
+	kept, err := w.value(0, len(raw), nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case !kept:
+		return nil, nil
+	}
+	return w.out, nil
+}
+
+// A walker copies valid JSON.
+type walker struct {
+	raw    []byte
+	visit  visitor
+	rename renamer
+	out    []byte
+
+	begins, ends []int // of the objects and arrays, in the order in which they begin
+	at           int   // in these
+}
+
+// measure notes where each object and array ends.
+func (w *walker) measure() {
+	var open []int
+	for i := 0; i < len(w.raw); i++ {
+		switch w.raw[i] {
+		case '"':
+			i = w.text(i) - 1
+		case '{', '[':
+			open = append(open, len(w.begins))
+			w.begins, w.ends = append(w.begins, i), append(w.ends, 0)
+		case '}', ']':
+			w.ends[open[len(open)-1]] = i + 1
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// text is the index behind the string that begins at i.
+func (w *walker) text(i int) int {
+	for i++; w.raw[i] != '"'; i++ {
+		if w.raw[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// end is the index behind the value that begins at i.
+func (w *walker) end(i int) int {
+	switch w.raw[i] {
+	case '"':
+		return w.text(i)
+	case '{', '[':
+		for w.begins[w.at] < i { // those that nobody looked into
+			w.at++
+		}
+		return w.ends[w.at]
+	}
+	for i < len(w.raw) && w.raw[i] > ' ' && w.raw[i] != ',' && w.raw[i] != '}' && w.raw[i] != ']' {
+		i++
+	}
+	return i
+}
+
+func (w *walker) space(i int) int {
+	for w.raw[i] <= ' ' {
+		i++
+	}
+	return i
+}
+
+// value copies the value between two indices, and reports whether it is left.
+func (w *walker) value(i, end int, path []string) (kept bool, err error) {
+	if len(path) > redactDeep {
+		return false, fmt.Errorf("it is nested deeper than %d", redactDeep)
+	}
+	raw := w.raw[i:end]
+	now, done, err := w.visit(path, raw)
+	switch {
+	case err != nil:
+		return false, err
+	case done && now == nil:
+		return false, nil
+	case done || raw[0] != '{' && raw[0] != '[':
+		w.out = append(w.out, now...)
+		return true, nil
+	}
+	return true, w.inside(i, path)
+}
+
+// inside copies an object or array.
+func (w *walker) inside(i int, path []string) error {
+	object := w.raw[i] == '{'
+	w.out = append(w.out, w.raw[i])
+	first := true
+	path = append(slices.Clip(path), "")
+	last := len(path) - 1
+	for n := 0; ; n++ {
+		i = w.space(i + 1)
+		if w.raw[i] == '}' || w.raw[i] == ']' {
+			break
+		}
+		before := len(w.out)
+		if !first {
+			w.out = append(w.out, ',')
+		}
+		path[last] = strconv.Itoa(n)
+		if object {
+			end := w.text(i)
+			written, err := w.name(w.raw[i:end], path)
+			if err != nil {
+				return err
+			}
+			w.out = append(append(w.out, written...), ':')
+			i = w.space(w.space(end) + 1) // behind the colon
+		}
+		end := w.end(i)
+		kept, err := w.value(i, end, path)
+		if err != nil {
+			return err
+		}
+		if kept {
+			first = false
+		} else {
+			w.out = w.out[:before]
+		}
+		if i = w.space(end); w.raw[i] != ',' {
+			break
+		}
+	}
+	w.out = append(w.out, w.raw[i])
+	return nil
+}
+
+// name puts the name of a member at the end of the way to it, and returns how it is
+// written.
+func (w *walker) name(raw []byte, path []string) ([]byte, error) {
+	last := len(path) - 1
+	name, _ := asText(raw)
+	path[last] = name
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		raw = appendQuoted(nil, name)
+	}
+	if w.rename == nil {
+		return raw, nil
+	}
+	written, known, err := w.rename(path)
+	if err != nil {
+		return nil, err
+	}
+	path[last] = known
+	if written == name {
+		return raw, nil
+	}
+	return appendQuoted(nil, written), nil
+}
