@@ -20,12 +20,13 @@ const (
 	nextWord = "\x03"
 	nextSet  = "\x02"
 	nextList = "\x01"
+	headOf   = "\x04" // before bytes that are no text of their own, each written as a character
 )
 
 // Bounds of what a pattern is told by: shorter texts are found everywhere, and looking
 // for many takes time, too.
 const (
-	minNear = 3
+	minNear = 3 // bytes
 	maxNear = 48
 	maxRun  = 16 // texts that a row of parts may be
 	maxSets = 4
@@ -170,7 +171,11 @@ func headsTold(ranges []rune) [][]string {
 		if n < 2 {
 			return nil
 		}
-		heads = append(heads, first[:n])
+		head := headOf
+		for _, b := range []byte(first[:n]) {
+			head += string(rune(b))
+		}
+		heads = append(heads, head)
 	}
 	return [][]string{heads}
 }
@@ -288,6 +293,15 @@ func gram(text string, i int) (at, bit uint32) {
 
 // has reports whether a word is in the text.
 func (l *loweredText) has(word string) bool {
+	if head, ok := strings.CutPrefix(word, headOf); ok {
+		var b [utf8.UTFMax]byte
+		n := 0
+		for _, r := range head {
+			b[n] = byte(r)
+			n++
+		}
+		return strings.Contains(l.lower, string(b[:n]))
+	}
 	if l.grams != nil {
 		for i := 0; i+3 <= len(word); i++ {
 			if at, bit := gram(word, i); l.grams[at]&bit == 0 {
