@@ -175,6 +175,13 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 		x.tool = ev.Tool.Name
 	}
 	x.Plan = engine.Plan(ev).Entries
+	for i := range x.Plan { // it is shown to others, and what was looked for is not told
+		if p := &x.Plan[i]; set.Hide != nil {
+			p.Matched = set.Hide(spool.Mask(p.Matched))
+		} else {
+			p.Matched = spool.Mask(p.Matched)
+		}
+	}
 	for _, s := range engine.List(ev.Kind) {
 		if why := policy.NotYet(&s, ev); why != "" {
 			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})

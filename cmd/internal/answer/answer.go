@@ -296,9 +296,6 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		return lastResort(ctx, d, input, err), false
 	}
 	keepRecords(sp, &set)
-	if set.Hide != nil {
-		sp.Hide(set.Hide)
-	}
 	if said := once.verdict(&set); said != nil {
 		engine = said
 	}

@@ -42,13 +42,16 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return errors.Join(failed, l.spool.Run(ctx, ev, waiting))
 }
 
-// keepRecords tells the spool what the policies want kept.
+// keepRecords tells the spool what the policies want kept, and what they know for secrets.
 func keepRecords(sp *spool.Spool, set *policy.Set) {
 	var mode spool.Mode
 	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
 		mode = spool.Metadata
 	}
 	sp.Keep(mode, set.Records.Edit())
+	if set.Hide != nil {
+		sp.Hide(set.Hide)
+	}
 }
 
 // startDrain starts a program, detached, to run the observing hooks that the answer left
