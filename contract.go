@@ -133,11 +133,12 @@ func (c *Contract) Permits(f Field) bool {
 }
 
 func (c *Contract) change(f Field) (Change, bool) {
-	i := slices.IndexFunc(c.Changes, func(ch Change) bool { return ch.Field == f.stored() })
-	if i < 0 {
-		return Change{}, false
+	for _, ch := range c.Changes {
+		if ch.Field == f.stored() {
+			return ch, true
+		}
 	}
-	return c.Changes[i], true
+	return Change{}, false
 }
 
 // Can is what one agent can be told on one event, where that is less than the
@@ -178,9 +179,12 @@ func (c *Can) takes(was, now json.RawMessage) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(after, func(m member) bool {
+	for _, m := range after {
 		at, known := old[m.key]
 		changed := !known || !rawEqual(before[at].value, m.value)
-		return changed && (c.Merges && strings.Contains(m.key, ".") || c.Members != nil && !slices.Contains(c.Members, m.key))
-	})
+		if changed && (c.Merges && strings.Contains(m.key, ".") || c.Members != nil && !slices.Contains(c.Members, m.key)) {
+			return false
+		}
+	}
+	return true
 }

@@ -211,7 +211,10 @@ func (e *Engine) List(k Kind) []Spec {
 	t := newTable(states, &e.opts.Preset)
 	ranked := t.ranked
 	if k != "" {
-		ranked = slices.Concat(t.lineup(k).groups()...)
+		ranked = nil
+		for _, group := range t.lineup(k).groups() {
+			ranked = append(ranked, group...)
+		}
 	}
 	specs := make([]Spec, len(ranked))
 	for i, s := range ranked {

@@ -388,8 +388,13 @@ func sortedFields(changes map[Field]json.RawMessage) []Field {
 
 // appendReason adds a reason unless its text is empty or there already.
 func appendReason(list []Reason, a *answer, text string, cause Cause) []Reason {
-	if text == "" || slices.ContainsFunc(list, func(r Reason) bool { return r.Text == text }) {
+	if text == "" {
 		return list
+	}
+	for i := range list {
+		if list[i].Text == text {
+			return list
+		}
 	}
 	return append(list, Reason{Hook: a.spec.FullName(), Text: text, Cause: cause})
 }

@@ -192,7 +192,10 @@ func (t *table) home(s *Spec) int {
 // groups lists the lineup's Specs, those that see the same event together, the
 // observers last.
 func (l *lineup) groups() [][]*Spec {
-	groups := slices.Collect(slices.Chunk(l.rewrites, 1)) // each sees what the one before left
+	var groups [][]*Spec
+	for i := range l.rewrites { // each sees what the one before left
+		groups = append(groups, l.rewrites[i:i+1:i+1])
+	}
 	groups = append(groups, l.rules)
 	groups = append(groups, l.steps...)
 	return append(groups, l.markers, l.observers)
@@ -264,12 +267,12 @@ func (t *table) once(answers, before []answer) []answer {
 	kept := answers[:0]
 	for i := range answers {
 		key := answers[i].spec.Key
-		same := func(a answer) bool { return a.spec.Key == key && t.standsFor(a.spec, answers[i].spec) }
+		same := func(a *answer) bool { return a.spec.Key == key && t.standsFor(a.spec, answers[i].spec) }
 		switch {
 		case key == "":
-		case slices.ContainsFunc(before, same), t.preset.Once == OnceFirst && slices.ContainsFunc(kept, same):
+		case anyOf(before, same), t.preset.Once == OnceFirst && anyOf(kept, same):
 			continue
-		case t.preset.Once == OnceLast && slices.ContainsFunc(answers[i+1:], same):
+		case t.preset.Once == OnceLast && anyOf(answers[i+1:], same):
 			continue
 		}
 		kept = append(kept, answers[i])
@@ -291,7 +294,17 @@ func nextListening(hooks []*Spec, ev *Event) (asked int, ok bool, err error) {
 
 // inTurn reports whether hooks that would run together run one after the other.
 func inTurn(answers []answer) bool {
-	return slices.ContainsFunc(answers, func(a answer) bool { return a.spec.Sequential })
+	return anyOf(answers, func(a *answer) bool { return a.spec.Sequential })
+}
+
+// anyOf is slices.ContainsFunc that copies no answer.
+func anyOf(answers []answer, fits func(*answer) bool) bool {
+	for i := range answers {
+		if fits(&answers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // explain says why a Spec that listens does.

@@ -3,7 +3,6 @@ package grapnel
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -115,11 +114,12 @@ var Presets = []Preset{
 
 // FindPreset returns the row with this name.
 func FindPreset(name string) (Preset, bool) {
-	i := slices.IndexFunc(Presets, func(p Preset) bool { return p.Name == name })
-	if i < 0 {
-		return Preset{}, false
+	for i := range Presets {
+		if Presets[i].Name == name {
+			return Presets[i], true
+		}
 	}
-	return Presets[i], true
+	return Preset{}, false
 }
 
 // Defaults returns the Spec with what it does not say filled in as the system

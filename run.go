@@ -160,11 +160,17 @@ func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 		if s.Source.Scope != scope {
 			continue
 		}
-		i := slices.IndexFunc(f.answers, func(a answer) bool { return a.spec == s })
-		if i >= 0 && !f.differs(f.answers[i].left) {
+		since := f.answers
+		for i := range since {
+			if since[i].spec == s {
+				since = since[i:]
+				break
+			}
+		}
+		if len(since) > 0 && since[0].spec == s && !f.differs(since[0].left) {
 			continue
 		}
-		if slices.ContainsFunc(f.answers[max(i, 0):], func(a answer) bool { return a.changes() && a.spec.Source.Scope > scope }) {
+		if anyOf(since, func(a *answer) bool { return a.changes() && a.spec.Source.Scope > scope }) {
 			again = append(again, s)
 		}
 	}
@@ -462,7 +468,7 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 
 // changedBefore reports whether a hook has changed a field of the event.
 func (f *firing) changedBefore(field Field) bool {
-	return slices.ContainsFunc(f.answers, func(a answer) bool { return a.changes() && slices.Contains(a.changed, field) })
+	return anyOf(f.answers, func(a *answer) bool { return a.changes() && slices.Contains(a.changed, field) })
 }
 
 // show lays an answer over what the next step sees, where that is not the event as

@@ -193,7 +193,7 @@ func (f *facts) content() []string {
 			if c.Input != "" {
 				texts = append(texts, c.Input)
 			}
-			if (c.Name == "echo" || c.Name == "printf") && (len(script.Writes) > 0 || slices.ContainsFunc(script.Commands, func(c shell.Command) bool { return c.Name == "tee" })) {
+			if (c.Name == "echo" || c.Name == "printf") && (len(script.Writes) > 0 || pipesToTee(script)) {
 				var b strings.Builder
 				for _, a := range c.Args {
 					b.WriteString(a.Text)
@@ -204,4 +204,13 @@ func (f *facts) content() []string {
 		}
 	}
 	return texts
+}
+
+func pipesToTee(script *shell.Script) bool {
+	for i := range script.Commands {
+		if script.Commands[i].Name == "tee" {
+			return true
+		}
+	}
+	return false
 }

@@ -415,7 +415,12 @@ func (u *usage) total() float64 {
 // what it wants more than before.
 func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c call) (wait time.Duration, free bool) {
 	more := amount
-	again := slices.IndexFunc(u.Calls, c.is)
+	again := -1
+	for i := range u.Calls {
+		if again < 0 && c.is(u.Calls[i]) {
+			again = i
+		}
+	}
 	if again >= 0 {
 		more = max(0, amount-u.Calls[again].Amount)
 	}
