@@ -280,6 +280,11 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	digest := digestOf(data)
 	known := kept.last(file.Path) == digest
+	if known && len(data) <= quickFile && kept.holds(digest) {
+		if policy, errs := Parse(file.Path, data); len(errs) == 0 && policy.Secrets == nil { // what those name may have changed
+			return policy, digest, nil
+		}
+	}
 	if known {
 		if policy := kept.read(digest); policy != nil && policy.Secrets.fresh(file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
@@ -298,6 +303,10 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	snaps.write(file.Path, digest, policy)
 	return policy, digest, nil
 }
+
+// quickFile is the size in bytes of a policy file that is read in less time than its
+// snapshot is decoded: that takes half a millisecond, however little is in it.
+const quickFile = 1 << 10
 
 func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
 	if err := policy.beyond(file.Path, file.Scope); err != nil {
@@ -517,6 +526,12 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 		return nil
 	}
 	return &snap
+}
+
+// holds reports whether a content is kept, without decoding it.
+func (s snapshots) holds(digest string) bool {
+	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
+	return err == nil && bytes.HasPrefix(unseal(data), fmt.Appendf(nil, `{"format":%d,`, snapshotFormat))
 }
 
 // write keeps a content as the last valid one of a file. A state directory that

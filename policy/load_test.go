@@ -125,7 +125,8 @@ func TestEditedSnapshots(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
-			put(t, file, "version: 1\nhooks: [{name: x, on: tool.before, match: {command: touch}, block: no}]\n")
+			put(t, file, "version: 1\nhooks: [{name: x, on: tool.before, match: {command: touch}, block: no}]\n"+
+				strings.Repeat("# what is short is read anew\n", 50))
 			load(t, file, snaps, false)
 			kept, _ := filepath.Glob(filepath.Join(snaps, "*.json"))
 			data, err := os.ReadFile(kept[0])
