@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -145,7 +146,7 @@ func (f *facts) nearSecret() bool {
 func eventPaths(ev *grapnel.Event) []string {
 	var paths []string
 	for _, p := range part(ev.Tool).Paths {
-		paths = append(paths, p.Path)
+		paths = append(paths, path.Clean(filepath.ToSlash(p.Path))) // a way around through a/.. is none
 	}
 	return paths
 }

@@ -147,7 +147,11 @@ func (r *ruleFile) rule(n *jsonNode) {
 		return
 	}
 	what := fmt.Sprintf("the rule %q", rule.ID)
-	r.unknown(n, what, "id", "description", "regex", "path", "secretGroup", "entropy", "keywords", "tags", "allowlist", "allowlists")
+	r.unknown(n, what, "id", "description", "regex", "path", "secretGroup", "entropy", "keywords", "tags", "allowlist", "allowlists", "skipReport")
+	if skip := n.get("skipReport"); skip.is(jsonBool) && skip.isTrue() {
+		r.note(n, "%s is there for other rules, and nothing is found by it", what)
+		return
+	}
 	for _, word := range r.texts(n, "keywords") {
 		rule.Keywords = append(rule.Keywords, strings.ToLower(word))
 	}
