@@ -244,8 +244,17 @@ const maxSought = 1 << 30
 // of an event.
 func freeForm(path []string) bool {
 	for _, to := range [...][]string{
-		{"native"}, {"tool", "input"}, {"tool", "output"}, {"tool", "next"}, {"calls", "*", "input"}, {"calls", "*", "output"}, {"calls", "*", "next"},
-		{"model", "*"}, {"message", "raw"}, {"elicitation", "*"}, {"verdict", "changes", "*"},
+		{"native"},
+		{"tool", "input"},
+		{"tool", "output"},
+		{"tool", "next"},
+		{"calls", "*", "input"},
+		{"calls", "*", "output"},
+		{"calls", "*", "next"},
+		{"model", "*"},
+		{"message", "raw"},
+		{"elicitation", "*"},
+		{"verdict", "changes", "*"},
 	} {
 		if len(path) > len(to) && fitsPath(to, path[:len(to)]) {
 			return true
