@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ import (
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
 func ask(ctx context.Context, q answer.Question) answer.Said {
-	ctx, cancel := answer.WithParent(ctx, os.Getppid())
+	ctx, cancel := answer.WithParent(ctx)
 	defer cancel()
 	if !q.Until.IsZero() {
 		var done context.CancelFunc

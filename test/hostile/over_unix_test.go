@@ -165,6 +165,7 @@ func TestOverIsNotThere(t *testing.T) {
 		"is killed":           script("#!/bin/sh\nkill -9 $$\n"),
 		"ends half way":       script("#!/bin/sh\nprintf 'grapnel answers 1 0'\n"),
 		"no exit code":        script("#!/bin/sh\necho 'grapnel answers 1 x'\n"),
+		"stops half way":      script("#!/bin/sh\necho 'grapnel answers 1 0' | head -c 10; kill -9 $$\n"),
 		"leaves a deaf child": script("#!/bin/sh\n(trap '' TERM; exec sleep 30) &\nexit 0\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,6 +187,19 @@ func TestOverIsNotThere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Somebody may have wrapped it: it answers all the same.
+func TestOverIsWrapped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "version: 1\nload: [flyto]\n")
+	w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": "sleep 0.5; echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2"}]`)
+	dir := alone(t, func(name string) error {
+		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(programs, "grapnel")+"' \"$@\"\n"), 0o700) //nolint:gosec // a program
+	})
+	if r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
+		t.Errorf("%v", r)
 	}
 }
 
@@ -280,7 +294,9 @@ func TestOverLarge(t *testing.T) {
 			t.Parallel()
 			w := loads(t, "ironclaw")
 			w.write(t, "grapnel.yaml", "version: 1\nstrict: true\nload: [ironclaw]\n")
-			text := claude.write(claude.call(`"rm -rf / ` + strings.Repeat("x", tt.size) + `"`))
+			c := claude.call(rm)
+			c.tool, c.input = `"Task"`, `{"prompt":"rm -rf / `+strings.Repeat("x", tt.size)+`"}` // of a shell line less is read
+			text := claude.write(c)
 			cmd := w.from(t, programs, "grapnel-hook", text, claude.args...)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -67,7 +66,7 @@ type invocation struct {
 	version      bool
 	drain        bool
 	serve        bool
-	over         int // the process that handed the event over; see handOver
+	over         bool // in the place of the program that was asked; see handOver
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -77,7 +76,7 @@ func parseArgs(args []string) (invocation, error) {
 	var words []string
 	for i := 0; i < len(args); i++ {
 		name, value, hasValue := strings.Cut(args[i], "=")
-		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string), "--over": new(string)}[name]
+		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string)}[name]
 		switch {
 		case into != nil:
 			if !hasValue {
@@ -90,11 +89,8 @@ func parseArgs(args []string) (invocation, error) {
 				return inv, fmt.Errorf("%s is empty", name)
 			}
 			*into = value
-			switch name {
-			case "--policy":
+			if name == "--policy" {
 				inv.policies = append(inv.policies, value)
-			case "--over":
-				inv.over, _ = strconv.Atoi(value) // of a number that is none nobody is the parent
 			}
 		case args[i] == "--help" || args[i] == "-h":
 			inv.help = true
@@ -104,6 +100,8 @@ func parseArgs(args []string) (invocation, error) {
 			inv.drain = true
 		case args[i] == "--serve":
 			inv.serve = true
+		case args[i] == "--over":
+			inv.over = true
 		case strings.HasPrefix(args[i], "-"):
 			return inv, fmt.Errorf("unknown flag %s", args[i])
 		default:
@@ -172,9 +170,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	place, err := Locate(inv.root, inv.id)
 	d := choose(named, input.Payload, place.Agent)
 	ctx := context.Background()
-	if inv.over != 0 {
+	if inv.over {
 		var stop context.CancelFunc
-		ctx, stop = WithParent(ctx, inv.over)
+		ctx, stop = WithParent(ctx)
 		defer stop()
 	}
 	reply, pending := answer(ctx, inv, d, input, place, err)

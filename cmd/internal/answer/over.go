@@ -64,7 +64,7 @@ func over(ctx context.Context, inv invocation, got dialect.Received, input diale
 	// It is in the place of this one: in its directory, with its variables, and in its
 	// group, so that whoever ends that ends both.
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, append([]string{"hook", "--over", strconv.Itoa(os.Getpid())}, inv.words()...)...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"hook", "--over"}, inv.words()...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input.Payload), &stdout, &stderr
 	cmd.Cancel, cmd.WaitDelay = func() error { return terminate(cmd.Process) }, overGrace
 	err = cmd.Run()
@@ -94,7 +94,7 @@ func terminate(p *os.Process) error {
 
 // sayOver says an answer to the program that handed an event over.
 func (inv *invocation) sayOver(reply *dialect.Reply) {
-	if inv.over != 0 {
+	if inv.over {
 		reply.Stdout = append(fmt.Appendf(nil, "%s%d\n", overMark, reply.Exit), reply.Stdout...)
 	}
 }
@@ -105,8 +105,9 @@ const orphanCheck = 100 * time.Millisecond
 // WithParent returns a context that ends with the process that started this one: killed,
 // it cannot end us, and nobody reads the answer any more. Where a parent cannot be lost
 // sight of, as on Windows, the timeout ends it.
-func WithParent(ctx context.Context, parent int) (context.Context, context.CancelFunc) {
+func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	parent := os.Getppid()
 	go func() {
 		tick := time.NewTicker(orphanCheck)
 		defer tick.Stop()
