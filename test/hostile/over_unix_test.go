@@ -62,14 +62,17 @@ func alone(t *testing.T, plant func(grapnel string) error) string {
 	if err := os.Link(filepath.Join(programs, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
 		data, err := os.ReadFile(filepath.Join(programs, "grapnel-hook"))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "grapnel-hook"), data, 0o700) //nolint:gosec // a program
+			err = os.WriteFile(filepath.Join(dir, "grapnel-hook"), data, 0o700)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	if plant != nil {
-		if err := plant(filepath.Join(dir, "grapnel")); err != nil {
+		syscall.ForkLock.RLock() // a child that is being started must not hold a program open for writing
+		err := plant(filepath.Join(dir, "grapnel"))
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +148,7 @@ func TestOverForRules(t *testing.T) {
 func TestOverIsNotThere(t *testing.T) {
 	t.Parallel()
 	script := func(text string) func(string) error {
-		return func(name string) error { return os.WriteFile(name, []byte(text), 0o700) } //nolint:gosec // a program
+		return func(name string) error { return os.WriteFile(name, []byte(text), 0o700) }
 	}
 	for name, plant := range map[string]func(string) error{
 		"nothing":             nil,
@@ -196,7 +199,7 @@ func TestOverIsWrapped(t *testing.T) {
 	w := newWorld(t, "version: 1\nload: [flyto]\n")
 	w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": "sleep 0.5; echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2"}]`)
 	dir := alone(t, func(name string) error {
-		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(programs, "grapnel")+"' \"$@\"\n"), 0o700) //nolint:gosec // a program
+		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(programs, "grapnel")+"' \"$@\"\n"), 0o700)
 	})
 	if r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
 		t.Errorf("%v", r)
@@ -414,7 +417,7 @@ func TestOverEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, word := range strings.Fields(string(text)) {
+			for word := range strings.FieldsSeq(string(text)) {
 				n, err := strconv.Atoi(word)
 				if err != nil {
 					t.Fatal(err)

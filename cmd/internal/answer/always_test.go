@@ -3,7 +3,6 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,7 +166,7 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 			if shells == 0 && writes == 0 {
 				t.Errorf("no call was recorded")
 			}
-			t.Log(fmt.Sprintf("%d shells, %d files", shells, writes))
+			t.Logf("%d shells, %d files", shells, writes)
 		})
 	}
 }
