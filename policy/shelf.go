@@ -139,17 +139,67 @@ func shelve(h *Hook) (ShelvedHook, error) {
 		match.Text, match.Content, match.Prompt = farther(match.Text), farther(match.Content), farther(match.Prompt)
 		kept.Match = &match
 	}
-	s.Hook = string(encode(&kept))
+	form := keep(&kept)
+	s.Hook = string(encode(&form))
 	return s, nil
+}
+
+// keptHook is what there is of most hooks of packs. Of a type encoding/json first finds out
+// what is in it, which for all of a [Hook] takes longer than most events.
+type keptHook struct {
+	Match   *Match                 `json:"match,omitempty"`
+	Except  []Match                `json:"except,omitempty"`
+	When    string                 `json:"when,omitempty"`
+	After   []After                `json:"after,omitempty"`
+	OnError string                 `json:"on_error,omitempty"`
+	Message string                 `json:"message,omitempty"`
+	Decide  string                 `json:"decide,omitempty"`
+	Reason  string                 `json:"reason,omitempty"`
+	Advice  []string               `json:"advice,omitempty"`
+	Context *struct{ Text string } `json:"context,omitempty"`
+	Replace []Replacement          `json:"replace,omitempty"`
+	Mask    []string               `json:"mask,omitempty"`
+	Fields  []grapnel.Field        `json:"fields,omitempty"`
+	More    string                 `json:"more,omitempty"` // all of the rest, as JSON of a Hook
+}
+
+// keep is what is left of a Hook in a ShelvedHook.
+func keep(h *Hook) keptHook {
+	kept := keptHook{
+		Match: h.Match, Except: h.Except, When: h.When, After: h.After, OnError: h.OnError, Message: h.Message,
+		Decide: h.Decide, Reason: h.Reason, Advice: h.Advice, Replace: h.Replace, Mask: h.Mask, Fields: h.Fields,
+	}
+	more := *h
+	more.Mode, more.Match, more.Except, more.When, more.After, more.OnError, more.Message = "", nil, nil, "", nil, "", ""
+	more.Decide, more.Reason, more.Advice, more.Replace, more.Mask, more.Fields = "", "", nil, nil, nil, nil
+	if c := h.Context; c != nil {
+		kept.Context = &struct{ Text string }{c.Text}
+		more.Context = nil // a pack has no files and programs
+	}
+	if rest := string(encode(&more)); rest != string(encode(&Hook{})) {
+		kept.More = rest
+	}
+	return kept
 }
 
 // hook is the Hook that was shelved.
 func (s *ShelvedHook) hook() (*Hook, error) {
-	var h Hook
-	if err := json.Unmarshal([]byte(s.Hook), &h); err != nil {
+	var kept keptHook
+	if err := json.Unmarshal([]byte(s.Hook), &kept); err != nil {
 		return nil, err
 	}
-	h.Name, h.On = s.Name, s.On
+	h := Hook{
+		Name: s.Name, On: s.On, Mode: s.Mode, Match: kept.Match, Except: kept.Except, When: kept.When, After: kept.After, OnError: kept.OnError, Message: kept.Message,
+		Decide: kept.Decide, Reason: kept.Reason, Advice: kept.Advice, Replace: kept.Replace, Mask: kept.Mask, Fields: kept.Fields,
+	}
+	if kept.Context != nil {
+		h.Context = &Context{Text: kept.Context.Text}
+	}
+	if kept.More != "" {
+		if err := json.Unmarshal([]byte(kept.More), &h); err != nil {
+			return nil, err
+		}
+	}
 	if h.Match == nil {
 		return &h, nil
 	}

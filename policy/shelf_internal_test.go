@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestShelvedHooksAreWhole takes from a shelf what was put there.
+func TestShelvedHooksAreWhole(t *testing.T) {
+	t.Parallel()
+	p, errs := Parse("p.yaml", []byte(`version: 1
+pack: {version: 1}
+hooks:
+  - {name: block, on: [tool.before, tool.after], match: {tool: [shell, write], command: [rm -rf, "git push -f"], not: {text: '/x(?:abc|def)/'}}, except: {path: "*.go"}, when: 'tool.command contains "x"', block: no, advice: [ls], message: m, mode: observe, on_error: ask}
+  - {name: near, on: tool.before, match: {text: ['/(?:one|two)\w/', plain], content: '/(?i)three/', prompt: [a, '/./']}, ask: really?}
+  - {name: files, on: tool.before, match: {path: [a, b], reads: c, writes: ["d/*"]}, block: no}
+  - {name: host, on: tool.before, match: {host: evil.example, secret: true}, block: no}
+  - {name: said, on: tool.after, match: {failed: true}, context: mind}
+  - {name: replaced, on: tool.after, replace: [{pattern: abc, with: x}], fields: [tool.output]}
+  - {name: masked, on: tool.after, mask: true}
+  - {name: limited, on: tool.before, limit: {count: 3, per: 1m}, priority: 5}
+  - {name: later, on: tool.before, match: {command: curl}, after: [{event: tool.after, match: {command: cat}, within: 5m}], block: no}
+`))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for i := range p.Hooks {
+		want := p.Hooks[i]
+		want.Line = 0
+		shelved, err := shelve(&want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := shelved.hook()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []*Hook{got, &want} { // a literal has become what tells it from afar
+			if h.Match != nil {
+				for _, patterns := range [][]Pattern{h.Match.Text, h.Match.Content, h.Match.Prompt} {
+					for j := range patterns {
+						patterns[j].Near, patterns[j].Literal = "", ""
+					}
+				}
+			}
+		}
+		if diff := cmp.Diff(string(encode(&want)), string(encode(got))); diff != "" {
+			t.Errorf("%s (-put +taken):\n%s", want.Name, diff)
+		}
+	}
+}
