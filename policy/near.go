@@ -27,7 +27,7 @@ const (
 // for many takes time, too.
 const (
 	minNear = 3 // bytes
-	maxNear = 48
+	maxNear = 128
 	maxRun  = 16 // texts that a row of parts may be
 	maxSets = 4
 
