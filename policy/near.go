@@ -171,11 +171,11 @@ func headsTold(ranges []rune) [][]string {
 		if n < 2 {
 			return nil
 		}
-		head := headOf
+		head := []rune(headOf)
 		for _, b := range []byte(first[:n]) {
-			head += string(rune(b))
+			head = append(head, rune(b))
 		}
-		heads = append(heads, head)
+		heads = append(heads, string(head))
 	}
 	return [][]string{heads}
 }
@@ -297,7 +297,7 @@ func (l *loweredText) has(word string) bool {
 		var b [utf8.UTFMax]byte
 		n := 0
 		for _, r := range head {
-			b[n] = byte(r)
+			b[n] = byte(r & 0xff)
 			n++
 		}
 		return strings.Contains(l.lower, string(b[:n]))
