@@ -122,6 +122,9 @@ func (w *walker) code(language, text string, computed bool, name string, at plac
 		return
 	}
 	at.stdin, at.from = nil, nil
+	elsewhere := w.elsewhere
+	w.elsewhere = true // code may have put a connection in the place of what a shell reads
+	defer func() { w.elsewhere = elsewhere }()
 	if computed && language != "awk" && language != "sed" && language != "vim" && language != "elisp" {
 		w.unknown(name + " of a computed string")
 	}

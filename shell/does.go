@@ -45,6 +45,7 @@ func (w *walker) does(kind, name string, value Word, at place) {
 		key, text, _ := strings.Cut(value.code(), "=")
 		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
 	case "socat":
+		w.elsewhere = true
 		for part := range strings.SplitSeq(value.code(), "!!") {
 			how, text, ok := strings.Cut(part, ":")
 			if how = strings.ToLower(how); ok && (how == "exec" || how == "system" || how == "shell") {

@@ -651,6 +651,7 @@ var table = []program{
 	{name: "unshare", style: flat | shortens | early, runs: runsCommand, args: "R root w wd S setuid G setgid map-user map-group map-users map-groups propagation setgroups", none: "h help V version", open: "*"},
 	{name: "unzip", style: flat, args: "d P x", files: "1=r *=n d=w P=n x=n"},
 	{name: "useradd", style: flat, args: "b base-dir c comment d home-dir D e expiredate f inactive g gid G groups k skel K key p password R root s shell u uid"},
+	{name: "usermod", style: flat | shortens, args: "G groups g gid s shell d home c comment e expiredate f inactive l login u uid p password", flags: "a=append G=groups g=gid s=shell d=home l=login u=uid p=password L=lock U=unlock", longs: "move-home non-unique"},
 	{name: "uv", style: global, words: 1, args: "directory project config-file cache-dir color p python"},
 	{
 		name: "uv run", style: early, runs: runsCommand,

@@ -120,6 +120,7 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 				if s.valued {
 					ran = true
 					verb := name + " " + dashes(o)
+					w.elsewhere = w.elsewhere || row.name == "nc" // a connection
 					w.nest(s.value.code(), !s.value.Literal, verb, at.behind(verb))
 				}
 			case get(row.does, o) == "program":
