@@ -1,6 +1,9 @@
 package shell
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // tameTools print names, numbers and dates: nothing that is a line of its own when
 // it ends up in one. What stands behind a slash is a subcommand.
@@ -65,12 +68,7 @@ func (w *walker) given1(show string) bool {
 	for end < len(name) && nameByte(name[end]) {
 		end++
 	}
-	for _, t := range w.taint {
-		if t == name[:end] {
-			return false
-		}
-	}
-	return end > 0
+	return end > 0 && !slices.Contains(w.taint, name[:end])
 }
 
 // givenHoles reports a nested line all of whose computed pieces are given. Where one of
