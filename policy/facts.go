@@ -97,6 +97,15 @@ const (
 // second for a megabyte. Systems do not start a shell with more than 128 KiB.
 const maxShellBytes = 1 << 20
 
+// shellBytes is how long the shell lines of a call are together.
+func (f *facts) shellBytes() int {
+	size := 0
+	for _, line := range part(f.ev.Tool).Commands {
+		size += len(line)
+	}
+	return size
+}
+
 // factCache keeps the facts of the events that are being judged by rules that were
 // loaded together. An engine gives each firing its own *Event, so the pointer tells events
 // apart.

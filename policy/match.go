@@ -230,11 +230,7 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 	if m.lines {
-		size := 0
-		for _, line := range part(f.ev.Tool).Commands {
-			size += len(line)
-		}
-		if size > maxShellBytes {
+		if size := f.shellBytes(); size > maxShellBytes {
 			return false, fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, maxShellBytes)
 		}
 	}
