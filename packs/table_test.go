@@ -112,7 +112,7 @@ func quoted(kinds []grapnel.Kind) string {
 }
 
 func literal(text string) string {
-	if strings.ContainsAny(text, "`\ufeff") {
+	if strings.ContainsAny(text, "`\ufeff\x1d\x1e\x1f") {
 		return fmt.Sprintf("%q", text)
 	}
 	return "`" + text + "`"

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -38,7 +39,7 @@ type ShelvedHook struct {
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
 	Counts  bool             // it looks at more than one event, and is made at once
 	Needs   Needs
-	Hook    string // what else there is of a [Hook], as JSON
+	Hook    string // what else there is of a [Hook]; see keepText
 }
 
 // Needs is what an event must have for a hook to listen to it, as far as that shows at a
@@ -140,12 +141,14 @@ func shelve(h *Hook) (ShelvedHook, error) {
 		kept.Match = &match
 	}
 	form := keep(&kept)
-	s.Hook = string(encode(&form))
+	var plain bool
+	if s.Hook, plain = keepText(&form); !plain {
+		return s, errors.New("its texts hold control characters")
+	}
 	return s, nil
 }
 
-// keptHook is what there is of most hooks of packs. Of a type encoding/json first finds out
-// what is in it, which for all of a [Hook] takes longer than most events.
+// keptHook is what there is of most hooks of packs.
 type keptHook struct {
 	Match   *Match                 `json:"match,omitempty"`
 	Except  []Match                `json:"except,omitempty"`
@@ -184,8 +187,8 @@ func keep(h *Hook) keptHook {
 
 // hook is the Hook that was shelved.
 func (s *ShelvedHook) hook() (*Hook, error) {
-	var kept keptHook
-	if err := json.Unmarshal([]byte(s.Hook), &kept); err != nil {
+	kept, err := readKept(s.Hook)
+	if err != nil {
 		return nil, err
 	}
 	h := Hook{

@@ -138,7 +138,7 @@ var payloads = map[string]struct {
 	"many members":        {beside(strings.Repeat(`,"x":0`, 200_000)), blocks},
 	"escape sequences":    {runs(`"rm -rf \u001b]0;x\u0007\u009b2J"`), blocks},
 	"prototype":           {beside(`,"__proto__":{"tool_name":"x"},"constructor":1`), blocks},
-	"a long command":      {runs(quoted(strings.Repeat("echo hello; ", 20) + "rm -rf /" + " "+strings.Repeat("x", 100_000))), blocks},
+	"a long command":      {runs(quoted(strings.Repeat("echo hello; ", 20) + "rm -rf /" + " " + strings.Repeat("x", 100_000))), blocks},
 	"no session":          {with(func(c *call) { c.session = "" }), blocks},
 	"session as a path":   {with(func(c *call) { c.session = `"../../../../x/\u0000y"` }), blocks},
 	"session of 1 MB":     {with(func(c *call) { c.session = quoted(strings.Repeat("é/", 400_000)) }), blocks},
