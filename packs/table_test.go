@@ -44,7 +44,7 @@ func source(shelf policy.Shelf) []byte {
 	kinds := map[string]string{}
 	var lists []string
 	for _, pack := range shelf {
-		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q, Hooks: []policy.ShelvedHook{\n", pack.Name, pack.Version, pack.Digest)
+		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q, Begins: %q, Hooks: []policy.ShelvedHook{\n", pack.Name, pack.Version, pack.Digest, pack.Begins)
 		for _, h := range pack.Hooks {
 			on := fmt.Sprintf("%#v", h.On)
 			if kinds[on] == "" { // most hooks listen to the same
@@ -79,11 +79,14 @@ func source(shelf policy.Shelf) []byte {
 func needs(n policy.Needs) string {
 	var parts []string
 	for _, list := range []struct{ name, text string }{
-		{"Tools", n.Tools}, {"Programs", n.Programs}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Prompt", n.Prompt},
+		{"Tools", n.Tools}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Prompt", n.Prompt},
 	} {
 		if list.text != "" {
 			parts = append(parts, fmt.Sprintf("%s: %q", list.name, list.text))
 		}
+	}
+	if n.Program {
+		parts = append(parts, "Program: true")
 	}
 	if n.Line {
 		parts = append(parts, "Line: true")

@@ -25,10 +25,11 @@ type facts struct {
 	keptPaths lazy[[]realName]
 	keptInput lazy[any]
 
-	lowering   sync.Mutex // of lowered
+	lowering   sync.Mutex // of lowered, dirs and packs
 	lowered    []*loweredText
 	keptJoined lazy[string]
 	dirs       []realDir // made real, see realDir
+	packs      []nearPack
 	keptURLs   lazy[[]string]
 	keptNear   lazy[bool]
 

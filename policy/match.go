@@ -287,7 +287,7 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 	} else if c.reading.every() && f.ev.Tool != nil && len(f.ev.Tool.Commands) > 0 {
 		return false // where a command writes to says nothing of what it does
 	}
-	for key, patterns := range [...][]string{c.path, c.reads, c.writes} {
+	for key, patterns := range c.paths() {
 		if len(patterns) > 0 && !c.fitsPaths(f, key, exceptions) {
 			return false
 		}
@@ -306,9 +306,18 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 // names beside its redirections counts against a call and never for it: the table of
 // programs may not know all of them.
 func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
+	var near []string
+	for _, pattern := range c.paths()[key] {
+		if f.nearPath(pattern) {
+			near = append(near, pattern)
+		}
+	}
+	if near == nil {
+		return false
+	}
 	found := false
 	for _, p := range f.paths() {
-		hit := c.speaks(key, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(p) })
+		hit := c.speaks(key, p, near) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(p) })
 		if c.reading.every() && !hit {
 			return false
 		}
@@ -317,18 +326,13 @@ func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 	return found
 }
 
-// speaks says whether one of the keys path, reads and writes fits a path.
-func (c *compiled) speaks(key int, p realName) bool {
-	patterns := c.path
-	switch key {
-	case 1:
-		if patterns = c.reads; !p.reads(c.reading.every()) {
-			return false
-		}
-	case 2:
-		if patterns = c.writes; !p.writes(c.reading.every()) {
-			return false
-		}
+// paths are the patterns of the keys path, reads and writes.
+func (c *compiled) paths() [3][]string { return [...][]string{c.path, c.reads, c.writes} }
+
+// speaks says whether one of the patterns of such a key fits a path.
+func (c *compiled) speaks(key int, p realName, patterns []string) bool {
+	if key == 1 && !p.reads(c.reading.every()) || key == 2 && !p.writes(c.reading.every()) {
+		return false
 	}
 	return slices.ContainsFunc(patterns, p.match)
 }
@@ -390,7 +394,12 @@ func (c *compiled) patterns(script *shell.Script) []*shell.Pattern {
 }
 
 func (c *compiled) fitsPath(p realName) bool {
-	return c.speaks(0, p) || c.speaks(1, p) || c.speaks(2, p)
+	for key, patterns := range c.paths() {
+		if c.speaks(key, p, patterns) {
+			return true
+		}
+	}
+	return false
 }
 
 // names reports whether the command that names a path is one that an exception takes
@@ -541,10 +550,10 @@ func (m *matcher) explain(f *facts) string {
 			add("command", p.source, cmd.String())
 		}
 	}
-	for key, patterns := range [...][]string{c.path, c.reads, c.writes} {
+	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
 			for _, p := range f.paths() {
-				if p.match(pattern) && c.speaks(key, p) {
+				if c.speaks(key, p, []string{pattern}) {
 					add([...]string{"path", "reads", "writes"}[key], pattern, p.name)
 				}
 			}

@@ -18,10 +18,9 @@ func (f *facts) nearPaths(lists string) bool {
 	if names := f.pathNames(); len(names) > maxPaths {
 		return true // the hook says so
 	}
-	all := f.joinedPaths()
 	for list := range strings.SplitSeq(lists, nextSet) {
 		for pattern := range strings.SplitSeq(list, "\n") {
-			if pattern != "" && f.nearPath(pattern, all) {
+			if pattern != "" && f.nearPath(pattern) {
 				return true
 			}
 		}
@@ -48,7 +47,11 @@ func foldPath(text string) string {
 	return filepath.ToSlash(text)
 }
 
-func (f *facts) nearPath(pattern, all string) bool {
+func (f *facts) nearPath(pattern string) bool {
+	if strings.Contains(pattern, "..") || strings.Contains(pattern, `\`) {
+		return true // a link before .. leads elsewhere
+	}
+	all := f.joinedPaths()
 	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
 		base, rest := doublestar.SplitPattern(filepath.ToSlash(expandHome(pattern)))
 		if !strings.ContainsAny(rest, `*?[{\`) {

@@ -77,8 +77,7 @@ func matchGlob(pattern, name string) bool {
 	if foldsCase {
 		pattern, name = strings.ToLower(pattern), strings.ToLower(name)
 	}
-	ok, _ := doublestar.Match(filepath.ToSlash(pattern), filepath.ToSlash(name))
-	return ok
+	return doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(name))
 }
 
 // maxPath is the length in bytes beyond which links are not followed: no system opens

@@ -26,6 +26,7 @@ type ShelvedPack struct {
 	Name    string
 	Version int
 	Digest  string // SHA-256 of its file, in hex
+	Begins  string // what the commands begin with that the hooks are about, see [shell.Begins]
 	Hooks   []ShelvedHook
 }
 
@@ -45,16 +46,16 @@ type ShelvedHook struct {
 // Needs is what an event must have for a hook to listen to it, as far as that shows at a
 // glance. Lists are one string each, since there are many; empty = whatever it has.
 type Needs struct {
-	Tools    string // classes, names or globs, one of which the tool must be of, a line each
-	Programs string // see [shell.Begins]: one of which a command of a shell line must begin with
-	Paths    string // patterns of path, reads and writes, one of which a path must match, see paths
-	Text     string // for each pattern of `text:`, what tells it from afar
-	Content  string // of `content:`
-	Prompt   string // of `prompt:`
-	Line     bool   // a shell line
-	Unknown  bool   // of which something cannot be told
-	URL      bool   // an address
-	Secret   bool   // what looks like a secret
+	Tools   string // classes, names or globs, one of which the tool must be of, a line each
+	Paths   string // patterns of path, reads and writes, one of which a path must match, see paths
+	Text    string // for each pattern of `text:`, what tells it from afar
+	Content string // of `content:`
+	Prompt  string // of `prompt:`
+	Program bool   // one of those that the pack knows the hook by, see Begins
+	Line    bool   // a shell line
+	Unknown bool   // of which something cannot be told
+	URL     bool   // an address
+	Secret  bool   // what looks like a secret
 }
 
 // Names lists the packs.
@@ -105,21 +106,25 @@ func readPack(dir fs.FS, file string) (ShelvedPack, []*Error) {
 		return pack, []*Error{{File: file, Line: 1, Col: 1, Msg: "it is no pack", Hint: "write `pack: {version: 1}`"}}
 	}
 	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
+	var commands [][]*shell.Pattern
 	for i := range p.Hooks {
-		h, err := shelve(&p.Hooks[i])
+		h, patterns, err := shelve(&p.Hooks[i])
 		if err != nil {
 			return pack, []*Error{{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
-		pack.Hooks = append(pack.Hooks, h)
+		pack.Hooks, commands = append(pack.Hooks, h), append(commands, patterns)
 	}
+	pack.Begins = shell.Begins(commands)
 	return pack, nil
 }
 
-func shelve(h *Hook) (ShelvedHook, error) {
+// shelve returns the hook and its patterns of commands.
+func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
 	spec, err := (&Policy{}).spec(h, grapnel.Source{}, &factCache{}, nil)
 	if err != nil {
-		return ShelvedHook{Name: h.Name}, err
+		return ShelvedHook{Name: h.Name}, nil, err
 	}
+	var commands []*shell.Pattern
 	s := ShelvedHook{
 		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode, Counts: h.Limit != nil || h.After != nil,
 	}
@@ -128,6 +133,9 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	}
 	if m, ok := spec.Match.(*matcher); ok && m.match != nil {
 		s.Needs = m.match.needs()
+		for _, c := range m.match.command {
+			commands = append(commands, c.get())
+		}
 	}
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
 	kept := *h
@@ -143,9 +151,9 @@ func shelve(h *Hook) (ShelvedHook, error) {
 	form := keep(&kept)
 	var plain bool
 	if s.Hook, plain = keepText(&form); !plain {
-		return s, errors.New("its texts hold control characters")
+		return s, nil, errors.New("its texts hold control characters")
 	}
-	return s, nil
+	return s, commands, nil
 }
 
 // keptHook is what there is of most hooks of packs.
@@ -261,7 +269,7 @@ func nearer(patterns []Pattern, all string) {
 
 // needs leaves out whatever costs more to find out than to make the hook.
 func (c *compiled) needs() Needs {
-	n := Needs{Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
+	n := Needs{Program: len(c.command) > 0, Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
 	var tools []string
 	for _, g := range c.tool {
 		if g.re != nil {
@@ -271,11 +279,6 @@ func (c *compiled) needs() Needs {
 		tools = append(tools, g.source)
 	}
 	n.Tools = strings.Join(tools, "\n")
-	var begins []string
-	for _, p := range c.command {
-		begins = append(begins, p.get().Begin())
-	}
-	n.Programs = shell.Begins(begins)
 	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
 		n.Paths = strings.Join(c.path, "\n") + nextSet + strings.Join(c.reads, "\n") + nextSet + strings.Join(c.writes, "\n")
 	}
@@ -283,14 +286,14 @@ func (c *compiled) needs() Needs {
 	return n
 }
 
-// met reports whether an event has what a hook needs.
-func (n *Needs) met(f *facts) bool {
-	t := f.ev.Tool
+// met reports whether an event has what the hook needs.
+func (s *shelved) met(f *facts) bool {
+	t, n := f.ev.Tool, &s.Needs
 	if t == nil {
 		if len(f.ev.Calls) > 0 {
 			return true
 		}
-		if n.Tools != "" || n.Programs != "" || n.Paths != "" || n.Content != "" || n.Line || n.URL {
+		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Line || n.URL {
 			return false
 		}
 		return f.nearAny(n.Text, (*facts).allTexts) && f.nearAny(n.Prompt, (*facts).prompt)
@@ -305,13 +308,41 @@ func (n *Needs) met(f *facts) bool {
 		return true // the hook says so
 	}
 	switch {
-	case n.Programs != "" && !slices.ContainsFunc(f.scripts(), func(s *shell.Script) bool { return s.MayAny(n.Programs) }),
+	case n.Program && !f.near(s.pack)[s.number],
 		n.Unknown && len(f.unknown()) == 0,
 		n.URL && len(f.urls()) == 0,
 		!f.nearAny(n.Text, (*facts).allTexts), !f.nearAny(n.Prompt, (*facts).prompt), !f.nearAny(n.Content, (*facts).content):
 		return false
 	}
 	return n.Paths == "" || len(f.pathNames()) > 0 && f.nearPaths(n.Paths)
+}
+
+// near tells of each hook of a pack whether the programs of the call may be those that it
+// is about.
+func (f *facts) near(pack *ShelvedPack) []bool {
+	f.lowering.Lock()
+	defer f.lowering.Unlock()
+	for i := range f.packs {
+		if f.packs[i].pack == pack {
+			return f.packs[i].near
+		}
+	}
+	near := make([]bool, len(pack.Hooks))
+	for _, script := range f.scripts() {
+		if script.Near(pack.Begins, func(hook int) { near[hook] = true }) {
+			for i := range near {
+				near[i] = true
+			}
+		}
+	}
+	f.packs = append(f.packs, nearPack{pack, near})
+	return near
+}
+
+// nearPack is what facts.near keeps.
+type nearPack struct {
+	pack *ShelvedPack
+	near []bool
 }
 
 func (n *Needs) tool(t *grapnel.Tool) bool {
@@ -345,6 +376,8 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 // shelved is a hook of a pack at work.
 type shelved struct {
 	*ShelvedHook
+	pack    *ShelvedPack
+	number  int // in the pack
 	source  grapnel.Source
 	facts   *factCache
 	secrets *secret.Rules
@@ -354,9 +387,10 @@ type shelved struct {
 	err  error
 }
 
-// spec is the hook with nothing made yet, or, if it counts, made.
-func (s *ShelvedHook) toSpec(use *Use, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
-	hook := &shelved{ShelvedHook: s, source: source, facts: cache, secrets: cache.secrets}
+// toSpec is a hook of the pack with nothing made yet, or, if it counts, made.
+func (p *ShelvedPack) toSpec(number int, use *Use, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
+	s := &p.Hooks[number]
+	hook := &shelved{ShelvedHook: s, pack: p, number: number, source: source, facts: cache, secrets: cache.secrets}
 	spec := grapnel.Spec{
 		Name: s.Name, Source: source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: hook, Hook: hook,
 	}
@@ -390,7 +424,7 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 // Match makes the hook only if the event has what it needs.
 func (s *shelved) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	f := s.facts.of(ev)
-	if !s.Needs.met(f) {
+	if !s.met(f) {
 		return false, nil
 	}
 	// No system starts a shell with such a line. The guards that somebody asked for say

@@ -28,7 +28,7 @@ hooks:
 	for i := range p.Hooks {
 		want := p.Hooks[i]
 		want.Line = 0
-		shelved, err := shelve(&want)
+		shelved, _, err := shelve(&want)
 		if err != nil {
 			t.Fatal(err)
 		}

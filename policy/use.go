@@ -152,7 +152,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 			if use.without(pack.Hooks[j].Name) {
 				continue
 			}
-			spec, err := pack.Hooks[j].toSpec(use, source, req.facts)
+			spec, err := pack.toSpec(j, use, source, req.facts)
 			if err != nil {
 				return nil, err
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Begin is how every command that the pattern matches begins, for [Script.May]: the
+// Begin is how every command that the pattern matches begins, for [Begins]: the
 // program, which may be a glob, and the first word of the subcommand, if there is one.
 func (p *Pattern) Begin() string {
 	switch {
@@ -19,75 +19,116 @@ func (p *Pattern) Begin() string {
 	return p.key
 }
 
-// May reports whether a pattern that begins like that may match a command of the script.
-// It is false only if that is certain.
-func (s *Script) May(begin string) bool {
-	name, word, _ := strings.Cut(begin, " ")
-	program := term{text: name, glob: strings.ContainsAny(name, `*?[\`)}
+// Begins is an index of many lists of patterns by what they begin with: of a hundred lists
+// a script needs to be compared with those only that are about its programs. It has a line
+// for each beginning, plain ones sorted, with a letter for each list behind a tab. Globs
+// come first.
+func Begins(lists [][]*Pattern) string {
+	var begins []string
+	of := map[string]string{}
+	for i, patterns := range lists {
+		letter := string(rune(firstList + i))
+		for _, p := range patterns {
+			begin := p.Begin()
+			if strings.ContainsAny(begin, "\t\n"+endGlobs) {
+				begin = "*"
+			}
+			if _, known := of[begin]; !known {
+				begins = append(begins, begin)
+			}
+			if !strings.HasSuffix(of[begin], letter) {
+				of[begin] += letter
+			}
+		}
+	}
+	slices.Sort(begins)
+	var globs, plain strings.Builder
+	for _, begin := range begins {
+		b := &plain
+		if isGlob(begin) {
+			b = &globs
+		}
+		b.WriteString(begin + "\t" + of[begin] + "\n")
+	}
+	if globs.Len()+plain.Len() == 0 {
+		return ""
+	}
+	return globs.String() + endGlobs + plain.String()
+}
+
+const (
+	firstList = 0x100 // the letter of the first list
+	endGlobs  = "\x00"
+)
+
+func isGlob(begin string) bool { return begin == "" || strings.ContainsAny(begin, `*?[\/`) }
+
+// Near calls for each list that may have a pattern which matches a command of the script,
+// or returns true for all. The index is one of [Begins].
+func (s *Script) Near(index string, near func(list int)) (all bool) {
+	globs, plain, _ := strings.Cut(index, endGlobs)
 	for i := range s.Commands {
-		c := &s.Commands[i]
-		if c.computed {
+		if s.Commands[i].computed {
 			return true
 		}
-		if (program.match(c.key) || program.match(foldCase(c.Path))) && (word == "" || c.may(word)) {
-			return true
+	}
+	for globs != "" {
+		var line string
+		line, globs, _ = strings.Cut(globs, "\n")
+		if at := strings.LastIndexByte(line, '\t'); s.begins(line[:at]) {
+			eachList(line[at+1:], near)
+		}
+	}
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if c.key == "" {
+			continue
+		}
+		for rest := plain[lineOf(plain, c.key):]; strings.HasPrefix(rest, c.key); {
+			var line string
+			line, rest, _ = strings.Cut(rest, "\n")
+			begin, lists, _ := strings.Cut(line, "\t")
+			word, more := begin[len(c.key):], false
+			if word, more = strings.CutPrefix(word, " "); !more && word != "" {
+				break // another program, whose name goes on
+			}
+			if word == "" || c.may(word) {
+				eachList(lists, near)
+			}
 		}
 	}
 	return false
 }
 
-// Begins joins what patterns begin with, for [Script.MayAny].
-func Begins(begins []string) string {
-	var globs, plain []string
-	for _, b := range begins {
-		switch {
-		case slices.Contains(globs, b) || slices.Contains(plain, b):
-		case strings.ContainsAny(b, "*?[\\/\n") || b == "":
-			globs = append(globs, b)
-		default:
-			plain = append(plain, b)
+// lineOf returns where the first line begins that does not come before a key.
+func lineOf(lines, key string) int {
+	low, high := 0, len(lines) // both begin lines
+	for low < high {
+		at := low + strings.LastIndexByte(lines[low:(low+high)/2], '\n') + 1
+		if end := at + strings.IndexByte(lines[at:], '\n'); lines[at:end] < key {
+			low = end + 1
+		} else {
+			high = at
 		}
 	}
-	if len(globs)+len(plain) == 0 {
-		return ""
-	}
-	return strings.Join(globs, "\n") + "\x00\n" + strings.Join(plain, "\n") + "\n"
+	return low
 }
 
-// MayAny is May of several at once, as Begins joined them.
-func (s *Script) MayAny(begins string) bool {
-	globs, plain, _ := strings.Cut(begins, "\x00")
-	for globs != "" {
-		var begin string
-		if begin, globs, _ = strings.Cut(globs, "\n"); s.May(begin) {
-			return true
-		}
+func eachList(letters string, near func(list int)) {
+	for _, letter := range letters {
+		near(int(letter) - firstList)
 	}
-	if len(plain) < 3 { // two newlines
-		return false
-	}
+}
+
+// begins reports whether a command of the script may begin like that. It is false only if
+// that is certain.
+func (s *Script) begins(begin string) bool {
+	name, word, _ := strings.Cut(begin, " ")
+	program := term{text: name, glob: strings.ContainsAny(name, `*?[\`)}
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		if c.computed {
+		if (program.match(c.key) || program.match(foldCase(c.Path))) && (word == "" || c.may(word)) {
 			return true
-		}
-		name, before := "\n"+c.key, c.key != ""
-		for rest := plain; before; {
-			at := strings.Index(rest, name)
-			if at < 0 {
-				break
-			}
-			rest = rest[at+len(name):]
-			if rest[0] == '\n' {
-				return true
-			}
-			if rest[0] != ' ' {
-				continue
-			}
-			word, _, _ := strings.Cut(rest[1:], "\n")
-			if c.may(word) {
-				return true
-			}
 		}
 	}
 	return false
@@ -120,6 +161,9 @@ func (s *Script) MayMatch(pattern string) bool {
 	if program == "" {
 		return true
 	}
+	if !s.mayRun(program) {
+		return false
+	}
 	part, sub := "", ""
 	switch row := lookup(program); {
 	case row == nil || row.wraps():
@@ -138,6 +182,16 @@ func (s *Script) MayMatch(pattern string) bool {
 			return true
 		}
 		if c.key == program && (sub == "" || c.may(sub)) && c.holds(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayRun reports whether a command of the script may be one of a program.
+func (s *Script) mayRun(program string) bool {
+	for i := range s.Commands {
+		if c := &s.Commands[i]; c.computed || c.key == program {
 			return true
 		}
 	}
