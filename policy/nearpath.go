@@ -48,48 +48,86 @@ func foldPath(text string) string {
 }
 
 func (f *facts) nearPath(pattern string) bool {
-	if strings.Contains(pattern, "..") || strings.Contains(pattern, `\`) {
-		return true // a link before .. leads elsewhere
+	if strings.Contains(pattern, "..") || strings.ContainsAny(pattern, "\\\ufffd") {
+		return true // a link before .. leads elsewhere, and � is any byte that is no text
 	}
 	all := f.joinedPaths()
-	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
-		base, rest := doublestar.SplitPattern(filepath.ToSlash(expandHome(pattern)))
-		if !strings.ContainsAny(rest, `*?[{\`) {
-			base += "/" + rest
-		}
-		base = filepath.Clean(filepath.FromSlash(base))
-		return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
+	if pattern != "~" && !strings.HasPrefix(pattern, "~/") && !filepath.IsAbs(pattern) {
+		return holdsPieces(all, foldPath(pattern))
 	}
-	return strings.Contains(all, foldPath(longestLiteral(pattern)))
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(expandHome(pattern)))
+	switch {
+	case !strings.ContainsAny(rest, `*?[{`):
+		base += "/" + rest
+	case !holdsPieces(all, foldPath(rest)): // in which no links are followed
+		return false
+	}
+	base = filepath.Clean(filepath.FromSlash(base))
+	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
 }
 
-// longestLiteral is a text that every path holds which a relative pattern matches.
-func longestLiteral(pattern string) string {
-	best, depth := "", 0
+// holdsPieces reports whether paths hold all pieces of text that a pattern consists of, of
+// braces those of one alternative.
+func holdsPieces(all, pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; c {
-		case '\\':
-			return ""
-		case '{':
-			depth++
-		case '}':
-			depth--
+		switch pattern[i] {
+		case '*', '?', '/', '}':
 		case '[':
 			if end := strings.IndexByte(pattern[i:], ']'); end > 0 {
 				i += end
 			}
-		case '*', '?', '/', ',':
+		case '{':
+			end := endOfBraces(pattern, i)
+			if !holdsOne(all, pattern[i+1:end]) {
+				return false
+			}
+			i = end
 		default:
 			start := i
-			for i+1 < len(pattern) && !strings.ContainsRune(`\{}[*?/,`, rune(pattern[i+1])) {
+			for i+1 < len(pattern) && strings.IndexByte("{}[*?/", pattern[i+1]) < 0 {
 				i++
 			}
-			if word := pattern[start : i+1]; depth == 0 && len(word) > len(best) && word != "." && word != ".." {
-				best = word
+			if piece := pattern[start : i+1]; piece != "." && !strings.Contains(all, piece) {
+				return false
 			}
 		}
 	}
-	return best
+	return true
+}
+
+// holdsOne is holdsPieces for one of the alternatives between braces.
+func holdsOne(all, alternatives string) bool {
+	depth, start := 0, 0
+	for i := 0; i <= len(alternatives); i++ {
+		switch {
+		case i == len(alternatives) || alternatives[i] == ',' && depth == 0:
+			if holdsPieces(all, alternatives[start:i]) {
+				return true
+			}
+			start = i + 1
+		case alternatives[i] == '{':
+			depth++
+		case alternatives[i] == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// endOfBraces returns where the braces close that open at a place, or the end.
+func endOfBraces(pattern string, open int) int {
+	depth := 0
+	for i := open; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(pattern)
 }
 
 // A realDir is an absolute path with symbolic links followed, as by RealPath.

@@ -127,7 +127,7 @@ func (s *Script) begins(begin string) bool {
 	program := term{text: name, glob: strings.ContainsAny(name, `*?[\`)}
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		if (program.match(c.key) || program.match(foldCase(c.Path))) && (word == "" || c.may(word)) {
+		if c.computed || (program.match(c.key) || program.match(foldCase(c.Path))) && (word == "" || c.may(word)) {
 			return true
 		}
 	}
@@ -153,19 +153,17 @@ func (c *Command) may(word string) bool {
 // script. It is false only if that is certain, and sees that only in plain patterns.
 func (s *Script) MayMatch(pattern string) bool {
 	program, rest, _ := strings.Cut(pattern, " ")
-	for i := range len(program) {
-		if c := program[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return true
-		}
-	}
-	if program == "" {
+	switch program = foldCase(program); {
+	case program == "" || strings.ContainsAny(program, "'\"\\$`{}~=") || strings.ContainsFunc(pattern, func(r rune) bool { return r < ' ' || r > '~' }):
 		return true
+	case strings.ContainsAny(program, "*?["):
+		return s.begins(program)
 	}
-	if !s.mayRun(program) {
+	if program = programName(program); !s.mayRun(program) {
 		return false
 	}
 	part, sub := "", ""
-	switch row := lookup(program); {
+	switch row := rowOf(program); {
 	case row == nil || row.wraps():
 	case row.style&flat != 0:
 		part = lastPart(rest)
@@ -174,6 +172,9 @@ func (s *Script) MayMatch(pattern string) bool {
 			sub = row.canonical(sub)
 		} else {
 			sub = ""
+		}
+		if row.style&typed == 0 && strings.Contains(rest[strings.LastIndexByte(rest, ' ')+1:], ".") {
+			part = lastPart(rest) // no name of a subcommand, of which there may be several
 		}
 	}
 	for i := range s.Commands {
@@ -211,7 +212,7 @@ func plainWord(word string) bool {
 // matches, "" = none is known.
 func lastPart(words string) string {
 	word := words[strings.LastIndexByte(words, ' ')+1:]
-	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "'\"\\$`{}~=+") {
+	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "'\"\\$`{}~+:") || strings.Contains(word, "=") && !strings.Contains(word, ".") {
 		return ""
 	}
 	best := ""
@@ -223,10 +224,10 @@ func lastPart(words string) string {
 			} else {
 				return ""
 			}
-		case '*', '?', '/':
+		case '*', '?', '/', '=':
 		default:
 			start := i
-			for i+1 < len(word) && strings.IndexByte("[*?/", word[i+1]) < 0 {
+			for i+1 < len(word) && strings.IndexByte("[*?/=", word[i+1]) < 0 {
 				i++
 			}
 			if part := word[start : i+1]; len(part) > len(best) {

@@ -10,6 +10,7 @@ func TestMay(t *testing.T) {
 		"rm -rf", "git push --force", "git push", "git * --force", "mkfs* /dev/*", "sudo rm", "/bin/rm -r", "npm install", "npm i", "kubectl delete pod", "docker compose down -v",
 		"aws s3 rm", "aws * delete-*", "timeout 5 rm", "unknownprogram sub", "[ -f", "x?z a", `we\ ird a`, "cargo publish", "brew remove",
 		"rm -rf *node_modules*", "rm -r src", "rm -rf ./dist/../build", "chmod -R 777 /etc", "rm -rf [a-z]uild", "head -c 100", "kubectl delete deploy web",
+		"Format-Volume", "RM.EXE -r", "/usr/bin/git push", "git\tpush", "git add *.pem", "git -c http.sslVerify=false", "git -c core.hooksPath=*", "./*", "dd of=/dev/sda", "chmod a=rwx", "kubectl delete pod/a.b",
 	}
 	lines := []string{
 		"rm -rf x", "git -C a push -f", "git ./push -f", "git $x", "$x push", "g''it push --force", "mkfs.ext4 /dev/sda", "mkfs /dev/sda", "sudo -u me rm a", "/bin/rm -r a",
@@ -17,6 +18,7 @@ func TestMay(t *testing.T) {
 		"aws ec2 delete-vpc", "timeout 5 rm x", "unknownprogram sub a", "[ -f x ]", "xyz a", "xz a", "'we ird' a", "cargo +nightly publish", "brew rm x", "RM -RF x", "GIT PUSH --force",
 		"echo rm -rf", "ls", "git status", "xargs rm -rf", "find . -exec git push --force \\;", `sh -c "git push -f"`, "git pu$x --force",
 		"rm -rf a/node_modules/b", "rm -r ./src", "rm -rf build", "rm -rf $y", "rm -rf b*", "chmod -R 0777 /etc/", "chmod 777 -R /etc", "head -c100 x", "kubectl delete deployment web",
+		"format-volume D", "rm.exe -r x", "git add a/b.pem", "git add 'b'.pem", "git -c http.sslVerify=false clone x", "git -chttp.sslVerify=false clone x", "git -c core.hooksPath=a commit", "./a", "a/b", "dd of=/dev/sda", "chmod 777 a", "chmod a=rwx b", "kubectl delete pods a.b",
 	}
 	for _, pattern := range patterns {
 		p, err := Compile(pattern)
