@@ -772,7 +772,7 @@ func (p *fileParser) comparable(h *Hook, n *yaml.Node) {
 		if h.After[i].Same == "" {
 			continue
 		}
-		for _, k := range append(h.On[:len(h.On):len(h.On)], h.After[i].Event...) {
+		for _, k := range append(slices.Clip(h.On), h.After[i].Event...) {
 			if !isCall(k) {
 				p.fail(n, "it compares calls of tools", "hook %q: %s has nothing that could be the same %s", h.Name, k, h.After[i].Same)
 			}

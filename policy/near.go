@@ -114,6 +114,9 @@ func (t *telling) begins() []string {
 }
 
 func exactly(text string) telling {
+	if strings.ContainsAny(text, nextList+nextSet+nextWord+headOf+nextPattern) {
+		return telling{}
+	}
 	if text == "" {
 		return telling{exact: []string{""}}
 	}
@@ -135,7 +138,7 @@ func classTold(ranges []rune) telling {
 	}
 	var exact []string
 	for i := 0; i+1 < len(ranges); i += 2 {
-		if ranges[i+1] >= utf8.RuneSelf || ranges[i+1]-ranges[i] > 3 {
+		if ranges[i] < ' ' || ranges[i+1] >= utf8.RuneSelf || ranges[i+1]-ranges[i] > 3 {
 			return telling{}
 		}
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
@@ -279,7 +282,9 @@ func shortestOf(set []string) int {
 // A loweredText is a text of the event and what it is in one letter case.
 type loweredText struct {
 	text, lower string
+	aligned     bool   // each byte of the one stands where it does in the other
 	grams       *grams // nil = the text is short
+	runs        runs
 }
 
 // grams tell which three bytes stand side by side in a text. They may say yes where it is
@@ -293,14 +298,8 @@ func gram(text string, i int) (at, bit uint32) {
 
 // has reports whether a word is in the text.
 func (l *loweredText) has(word string) bool {
-	if head, ok := strings.CutPrefix(word, headOf); ok {
-		var b [utf8.UTFMax]byte
-		n := 0
-		for _, r := range head {
-			b[n] = byte(r & 0xff)
-			n++
-		}
-		return strings.Contains(l.lower, string(b[:n]))
+	if strings.HasPrefix(word, headOf) {
+		return strings.Contains(l.lower, bytesOf(word))
 	}
 	if l.grams != nil {
 		for i := 0; i+3 <= len(word); i++ {
@@ -310,6 +309,17 @@ func (l *loweredText) has(word string) bool {
 		}
 	}
 	return strings.Contains(l.lower, word)
+}
+
+// bytesOf are those of a word with headOf.
+func bytesOf(word string) string {
+	var b [utf8.UTFMax]byte
+	n := 0
+	for _, r := range word[len(headOf):] {
+		b[n] = byte(r & 0xff)
+		n++
+	}
+	return string(b[:n])
 }
 
 // near reports whether a pattern that nearTexts says that of may match the text.
@@ -352,7 +362,9 @@ func (f *facts) anyText(patterns []textPattern, texts []string) bool {
 	for i := range patterns {
 		p := &patterns[i]
 		for _, text := range texts {
-			if (p.near == "" || f.lower(text).near(p.near)) && p.in(text) {
+			switch {
+			case p.near != "" && !f.lower(text).near(p.near):
+			case p.re == nil && p.in(text), p.re != nil && p.re.near(text) && p.re.inLong(f.lower(text), p.near):
 				return true
 			}
 		}
@@ -370,6 +382,7 @@ func (f *facts) lower(text string) *loweredText {
 	}
 	const short = 256
 	low := &loweredText{text: text, lower: foldText(text)}
+	low.aligned = len(low.lower) == len(text) && utf8.ValidString(text) // no character grows
 	if len(low.lower) > short {
 		low.grams = &grams{}
 		for i := 0; i+3 <= len(low.lower); i++ {

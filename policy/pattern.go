@@ -17,6 +17,9 @@ type lazyRegexp struct {
 	literal string // occurs in every match; empty = unknown
 	once    sync.Once
 	re      *regexp.Regexp
+
+	lookoutOnce sync.Once
+	lookout     lookout
 }
 
 func (l *lazyRegexp) get() *regexp.Regexp {

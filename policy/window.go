@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// A long pattern takes a tenth of a second for the output of one tool. Where it is known
+// how long its matches are, it is tried where the words stand together that tell it from
+// afar, and nowhere else.
+
+// A text shorter than that is searched at once.
+const minWindows = 2 << 10
+
+// Trying may take that long before the whole text is searched.
+const (
+	trying        = time.Millisecond
+	tryingForByte = 250 * time.Nanosecond
+)
+
+// A lookout is what is known of the matches of a pattern.
+type lookout struct {
+	width width
+	heads *heads // nil = unknown
+}
+
+func lookoutFor(pattern string) lookout {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return lookout{width: width{endless: true}}
+	}
+	return lookout{widthOf(re), headsOf(pattern, re)}
+}
+
+// inLong is match for a text of which near tells the pattern from afar.
+func (l *lazyRegexp) inLong(low *loweredText, near string) bool {
+	if near == "" || !low.aligned || len(low.text) < minWindows {
+		return l.get().MatchString(low.text)
+	}
+	return l.lookFor(low, near)
+}
+
+func (l *lazyRegexp) lookFor(low *loweredText, near string) bool {
+	l.lookoutOnce.Do(func() { l.lookout = lookoutFor(l.source) })
+	bytes := low.bytes(l.lookout.width)
+	end := time.Now().Add(trying + time.Duration(len(low.text))*tryingForByte)
+	for _, w := range low.windows(near, bytes) {
+		found, sure := false, false
+		if h := l.lookout.heads; h != nil {
+			found, sure = h.in(low, w, bytes, end)
+		} else if w.to-w.from < len(low.text) {
+			found, sure = l.get().MatchString(low.text[w.from:w.to]), true
+		}
+		if found || !sure { // where the window is cut is no beginning and no end
+			return l.get().MatchString(low.text)
+		}
+	}
+	return false
+}
+
+// A width is how long the matches of a pattern are at most: so many characters, and besides
+// so many runs of white space, of letters, and of what stands in one line.
+type width struct {
+	chars, spaces, words, lines int
+	endless                     bool
+}
+
+func (w width) and(v width) width {
+	return width{w.chars + v.chars, w.spaces + v.spaces, w.words + v.words, w.lines + v.lines, w.endless || v.endless}
+}
+
+func (w width) or(v width) width {
+	return width{max(w.chars, v.chars), max(w.spaces, v.spaces), max(w.words, v.words), max(w.lines, v.lines), w.endless || v.endless}
+}
+
+func (w width) times(n int) width {
+	return width{w.chars * n, w.spaces * n, w.words * n, w.lines * n, w.endless}
+}
+
+func widthOf(re *syntax.Regexp) width {
+	var all width
+	switch re.Op {
+	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+	case syntax.OpLiteral:
+		all.chars = len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		all.chars = 1
+	case syntax.OpCapture, syntax.OpQuest:
+		return widthOf(re.Sub[0])
+	case syntax.OpStar, syntax.OpPlus:
+		return endlessly(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return widthOf(re.Sub[0]).times(re.Min).and(endlessly(re.Sub[0]))
+		}
+		return widthOf(re.Sub[0]).times(re.Max)
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			all = all.and(widthOf(sub))
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			all = all.or(widthOf(sub))
+		}
+	default:
+		all.endless = true
+	}
+	return all
+}
+
+// endlessly is a part any number of times.
+func endlessly(re *syntax.Regexp) width {
+	ranges := []rune{'\n', '\n', 'a', 'a'}
+	switch {
+	case re.Op == syntax.OpCharClass:
+		ranges = re.Rune
+	case re.Op == syntax.OpLiteral && len(re.Rune) == 1 && re.Rune[0] != '\n':
+		return width{lines: 1}
+	case re.Op == syntax.OpAnyCharNotNL:
+		return width{lines: 1}
+	}
+	switch {
+	case onlyOf(ranges, isSpace):
+		return width{spaces: 1}
+	case onlyOf(ranges, isWord):
+		return width{words: 1}
+	}
+	for i := 0; i+1 < len(ranges); i += 2 {
+		if ranges[i] <= '\n' && '\n' <= ranges[i+1] {
+			return width{endless: true}
+		}
+	}
+	return width{lines: 1}
+}
+
+// onlyOf reports whether ranges hold nothing but what a small class of characters holds.
+func onlyOf(ranges []rune, class func(rune) bool) bool {
+	for i := 0; i+1 < len(ranges); i += 2 {
+		if ranges[i+1]-ranges[i] > utf8.RuneSelf {
+			return false
+		}
+		for r := ranges[i]; r <= ranges[i+1]; r++ {
+			if !class(r) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isSpace is \s of a pattern, isWord is \w in one letter case.
+func isSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' && r != '\v' }
+
+func isWord(r rune) bool {
+	r = foldRune(r)
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_'
+}
+
+// runs are the longest runs in a text, and its longest character, in bytes.
+type runs struct {
+	once                    sync.Once
+	char, space, word, line int
+}
+
+// bytes is how many bytes a width is in the text, and those of what stands around it and
+// tells whether a word ends there.
+func (l *loweredText) bytes(w width) int {
+	if w.endless {
+		return len(l.text)
+	}
+	r := &l.runs
+	r.once.Do(func() {
+		r.char = 1
+		space, word, line := 0, 0, 0
+		for i := range len(l.lower) {
+			c := rune(l.lower[i])
+			space, word, line = space+1, word+1, line+1
+			switch {
+			case c == '\n':
+				word, line = 0, 0
+			case isSpace(c):
+				word = 0
+			case c >= utf8.RuneSelf:
+				r.char, space, word = utf8.UTFMax, 0, 0
+			case isWord(c):
+				space = 0
+			default:
+				space, word = 0, 0
+			}
+			r.space, r.word, r.line = max(r.space, space), max(r.word, word), max(r.line, line)
+		}
+	})
+	return w.chars*r.char + w.spaces*r.space + w.words*r.word + w.lines*r.line + utf8.UTFMax
+}
+
+// A window is a part of a text.
+type window struct{ from, to int }
+
+// windows are the parts of a text in which a match of some bytes can lie: where all stands
+// that tells the pattern from afar.
+func (l *loweredText) windows(near string, bytes int) []window {
+	whole := []window{{0, len(l.lower)}}
+	if bytes > len(l.lower)/4 {
+		return whole
+	}
+	var all []window
+	for list := range strings.SplitSeq(near, nextList) {
+		if !l.hasList(list) {
+			continue
+		}
+		places, few := l.fewest(list)
+		if !few {
+			return whole
+		}
+		for _, p := range places {
+			w := window{max(0, p.from-bytes), min(len(l.lower), p.to+bytes)}
+			for w.from > 0 && !utf8.RuneStart(l.text[w.from]) {
+				w.from--
+			}
+			if (&loweredText{lower: l.lower[w.from:w.to]}).hasList(list) {
+				all = append(all, w)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b window) int { return a.from - b.from })
+	var joined []window
+	for _, w := range all {
+		if last := len(joined) - 1; last >= 0 && w.from <= joined[last].to {
+			joined[last].to = max(joined[last].to, w.to)
+		} else {
+			joined = append(joined, w)
+		}
+	}
+	return joined
+}
+
+// fewest is where the words of one of the sets stand, of which there are the fewest, if
+// there are few.
+func (l *loweredText) fewest(list string) (places []window, few bool) {
+	most := len(l.lower) / 256
+	for set := range strings.SplitSeq(list, nextSet) {
+		if found, ok := l.places(set, most); ok {
+			places, few, most = found, true, len(found)
+		}
+	}
+	return places, few
+}
+
+// places are where the words of a set stand, if there are no more than that.
+func (l *loweredText) places(set string, most int) ([]window, bool) {
+	var places []window
+	for word := range strings.SplitSeq(set, nextWord) {
+		if strings.HasPrefix(word, headOf) {
+			word = bytesOf(word)
+		} else if !l.has(word) {
+			continue
+		}
+		for at := 0; ; at++ {
+			next := strings.Index(l.lower[at:], word)
+			if next < 0 {
+				break
+			}
+			at += next
+			if places = append(places, window{at, at + len(word)}); len(places) > most {
+				return nil, false
+			}
+		}
+	}
+	return places, true
+}

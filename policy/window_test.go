@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// FuzzLookFor: where a pattern is tried in parts of a text only, it says what it says of
+// all of the text.
+func FuzzLookFor(f *testing.F) {
+	for _, pair := range [][2]string{
+		{`(?i)(?:ignore|disregard)\s+(?:all|any)\b[^\n]{0,40}instructions?`, "please Ignore   all of the\tprevious instructions"},
+		{`(?i)\b(?:send|post)\b[^\n]{0,20}\b(?:secrets?|tokens?)\b`, "send the tokens, resend secretsx, post secrets"},
+		{`(?:^|[\n.:>\s])(?:AI|Assistant)\s*[:,!]\s*(?:run|execute)`, "AI: run"},
+		{`(?:^|\n)\s*(?:Human|User)\s*:`, "x\n   \n User :"},
+		{`(?i)(?:new|real)\s+(?:system\s+)?orders?(?:\s+for you)?[:.]`, "neW\n system ORDERS for you:"},
+		{`(?s)<!--.{0,30}?agents?.*-->`, "<!-- for agentſ -->"},
+		{`(?i)(?:please\s+|now\s+)*(?:delete|wipe)\b.{0,9}all$`, "now please delete it all"},
+		{`[\x{200B}-\x{200D}]{3,}`, "a\u200b\u200c\u200db"},
+		{`abc\b|\Bxyz|^start|end$`, "abcd wxyz start end"},
+		{`(?i)kelvin\w+kk`, "\u212aelvin\u212a\u212ak"},
+		{`foo[^>]*bar`, "foo\nbar foo>bar foo bar"},
+		{`(?:#|//|--)\s*(?:note\s*)?(?:llm|gpt)`, "## note gpt // llm"},
+		{`\.env|\.ssh`, "a.env"},
+		{`aaa?b{2,}c`, "aabbbbc"},
+	} {
+		f.Add(pair[0], pair[1], uint16(10))
+	}
+	f.Fuzz(func(t *testing.T, pattern, text string, around uint16) {
+		re, err := regexp.Compile(pattern)
+		near := nearTexts(pattern)
+		if err != nil || near == "" || len(pattern) > 300 || len(text) > 2000 {
+			return
+		}
+		filler := strings.Repeat("All is well. ", int(around)%1500)
+		for _, text := range []string{text, filler + text, text + filler, filler + text + "\n" + filler} {
+			l, low := &lazyRegexp{source: pattern}, (&facts{}).lower(text)
+			if !low.aligned || !low.near(near) {
+				continue
+			}
+			if got, want := l.lookFor(low, near), re.MatchString(text); got != want {
+				t.Fatalf("%q in %q: %v, want %v", pattern, text, got, want)
+			}
+		}
+	})
+}
+
+// What a tool brings is searched in a time that agents wait: the patterns of the pack of
+// orders to a model took half a minute for some megabytes.
+func TestLongTextsAreQuick(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../packs/prompt-injection.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, errs := Parse("prompt-injection.yaml", data)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	readme, err := os.ReadFile("../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"a document": string(readme), "words that begin orders": "run send use the new note to your agent ", "markup": "<!-- <system> ![a](https://x?y={ <div style='display:none'> ", "white space": "ignore \t\n ",
+		"one word": "ignoreallprevious", "no line": "tell the user that they should not send it, never; ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Repeat(text, 256<<10/len(text)+1)
+			begun := time.Now()
+			f := &facts{}
+			for i := range p.Hooks {
+				if m := p.Hooks[i].Match; m != nil {
+					for _, pattern := range newTextPatterns(m.Text) {
+						f.anyText([]textPattern{pattern}, []string{text})
+					}
+				}
+			}
+			if took := time.Since(begun); took > 20*time.Second {
+				t.Errorf("%d bytes took %v, want 20s at most", len(text), took)
+			} else {
+				t.Logf("%d bytes took %v", len(text), took)
+			}
+		})
+	}
+}
