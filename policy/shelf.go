@@ -311,10 +311,10 @@ func (s *shelved) met(f *facts) bool {
 	case n.Program && !f.near(s.pack)[s.number],
 		n.Unknown && len(f.unknown()) == 0,
 		n.URL && len(f.urls()) == 0,
-		!f.nearAny(n.Text, (*facts).allTexts), !f.nearAny(n.Prompt, (*facts).prompt), !f.nearAny(n.Content, (*facts).content):
+		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
 		return false
-	}
-	return n.Paths == "" || len(f.pathNames()) > 0 && f.nearPaths(n.Paths)
+	} // and texts, which may be long, at last
+	return f.nearAny(n.Text, (*facts).allTexts) && f.nearAny(n.Prompt, (*facts).prompt) && f.nearAny(n.Content, (*facts).content)
 }
 
 // near tells of each hook of a pack whether the programs of the call may be those that it
