@@ -111,22 +111,19 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 	var limits []*limit
 	var pasts []*past
 	var blocks, marks []grapnel.Spec
-	for _, s := range specs {
+	for i := range specs {
+		s := &specs[i]
 		if f, ok := s.Match.(*past); ok {
 			pasts = append(pasts, f)
-			marks = append(marks, f.spec(s))
+			marks = append(marks, f.spec(*s))
 		}
-		switch hook := s.Hook.(type) {
-		case *limit:
-			limits = append(limits, hook)
-		case decide:
-			if hook.Decision == grapnel.Block && s.Mode == grapnel.Enforce {
-				blocks = append(blocks, s)
-			}
-		case *shelved:
-			if hook.Decide == grapnel.Block && s.Mode == grapnel.Enforce {
-				blocks = append(blocks, s)
-			}
+		if l, ok := s.Hook.(*limit); ok {
+			limits = append(limits, l)
+		}
+	}
+	for i := range specs {
+		if limits != nil && specs[i].Mode == grapnel.Enforce && blocksAlways(&specs[i]) {
+			blocks = append(blocks, specs[i])
 		}
 	}
 	if len(limits)+len(pasts) > 0 && counter == nil {
@@ -139,6 +136,17 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 		f.counter = counter
 	}
 	return append(specs, marks...)
+}
+
+// blocksAlways reports whether a rule blocks every event that it listens to.
+func blocksAlways(s *grapnel.Spec) bool {
+	switch hook := s.Hook.(type) {
+	case decide:
+		return hook.Decision == grapnel.Block
+	case *shelved:
+		return hook.Decide == grapnel.Block
+	}
+	return false
 }
 
 // ReadsID: what comes twice in one firing is counted once.

@@ -378,7 +378,7 @@ type shelved struct {
 	*ShelvedHook
 	pack    *ShelvedPack
 	number  int // in the pack
-	source  grapnel.Source
+	source  *grapnel.Source
 	facts   *factCache
 	secrets *secret.Rules
 
@@ -387,15 +387,13 @@ type shelved struct {
 	err  error
 }
 
-// toSpec is a hook of the pack with nothing made yet, or, if it counts, made.
-func (p *ShelvedPack) toSpec(number int, use *Use, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
-	s := &p.Hooks[number]
-	hook := &shelved{ShelvedHook: s, pack: p, number: number, source: source, facts: cache, secrets: cache.secrets}
+// toSpec is the hook with nothing made yet, or, if it counts, made.
+func (s *shelved) toSpec(use *Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
-		Name: s.Name, Source: source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: hook, Hook: hook,
+		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
 	}
 	if s.Counts {
-		made, err := hook.made()
+		made, err := s.made()
 		if err != nil {
 			return spec, err
 		}
@@ -415,7 +413,7 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *Hook
 		if h, s.err = s.hook(); s.err == nil {
-			s.spec, s.err = (&Policy{}).spec(h, s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
+			s.spec, s.err = (&Policy{}).spec(h, *s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
 		}
 	})
 	return &s.spec, s.err

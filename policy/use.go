@@ -142,17 +142,26 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 	var errs []*Error
 	var specs []grapnel.Spec
 	req.facts.secrets = policy.Secrets.rules()
-	for i, pack := range policy.shelved(file.Path, req.Packs, &errs) {
-		if len(errs) > 0 {
-			return nil, errs[0]
-		}
+	packs := policy.shelved(file.Path, req.Packs, &errs)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	size := 0
+	for _, pack := range packs {
+		size += len(pack.Hooks)
+	}
+	specs = make([]grapnel.Spec, 0, size)
+	hooks := make([]shelved, size)
+	for i, pack := range packs {
 		use := &policy.Use[i]
 		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
 		for j := range pack.Hooks {
 			if use.without(pack.Hooks[j].Name) {
 				continue
 			}
-			spec, err := pack.toSpec(j, use, source, req.facts)
+			hook := &hooks[len(specs)]
+			*hook = shelved{ShelvedHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
+			spec, err := hook.toSpec(use)
 			if err != nil {
 				return nil, err
 			}
