@@ -306,6 +306,10 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 // names beside its redirections counts against a call and never for it: the table of
 // programs may not know all of them.
 func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
+	paths := f.paths()
+	if len(paths) == 0 {
+		return false
+	}
 	var near []string
 	for _, pattern := range c.paths()[key] {
 		if f.nearPath(pattern) {
@@ -316,7 +320,7 @@ func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 		return false
 	}
 	found := false
-	for _, p := range f.paths() {
+	for _, p := range paths {
 		hit := c.speaks(key, p, near) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(p) })
 		if c.reading.every() && !hit {
 			return false

@@ -207,7 +207,7 @@ func (l *loweredText) windows(near string, bytes int) []window {
 	if bytes > len(l.lower)/4 {
 		return whole
 	}
-	var all []window
+	var all []int
 	for list := range strings.SplitSeq(near, nextList) {
 		if !l.hasList(list) {
 			continue
@@ -216,21 +216,19 @@ func (l *loweredText) windows(near string, bytes int) []window {
 		if !few {
 			return whole
 		}
-		for _, p := range places {
-			w := window{max(0, p.from-bytes), min(len(l.lower), p.to+bytes)}
-			for w.from > 0 && !utf8.RuneStart(l.text[w.from]) {
-				w.from--
-			}
+		for _, at := range places {
+			w := l.around(at, bytes)
 			if (&loweredText{lower: l.lower[w.from:w.to]}).hasList(list) {
-				all = append(all, w)
+				all = append(all, at)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b window) int { return a.from - b.from })
+	slices.Sort(all)
 	var joined []window
-	for _, w := range all {
+	for _, at := range all {
+		w := l.around(at, bytes)
 		if last := len(joined) - 1; last >= 0 && w.from <= joined[last].to {
-			joined[last].to = max(joined[last].to, w.to)
+			joined[last].to = w.to
 		} else {
 			joined = append(joined, w)
 		}
@@ -238,9 +236,18 @@ func (l *loweredText) windows(near string, bytes int) []window {
 	return joined
 }
 
+// around is where a match lies that holds a place.
+func (l *loweredText) around(at, bytes int) window {
+	w := window{max(0, at-bytes), min(len(l.lower), at+bytes)}
+	for w.from > 0 && !utf8.RuneStart(l.text[w.from]) {
+		w.from--
+	}
+	return w
+}
+
 // fewest is where the words of one of the sets stand, of which there are the fewest, if
 // there are few.
-func (l *loweredText) fewest(list string) (places []window, few bool) {
+func (l *loweredText) fewest(list string) (places []int, few bool) {
 	most := len(l.lower) / 256
 	for set := range strings.SplitSeq(list, nextSet) {
 		if found, ok := l.places(set, most); ok {
@@ -251,8 +258,8 @@ func (l *loweredText) fewest(list string) (places []window, few bool) {
 }
 
 // places are where the words of a set stand, if there are no more than that.
-func (l *loweredText) places(set string, most int) ([]window, bool) {
-	var places []window
+func (l *loweredText) places(set string, most int) ([]int, bool) {
+	var places []int
 	for word := range strings.SplitSeq(set, nextWord) {
 		if strings.HasPrefix(word, headOf) {
 			word = bytesOf(word)
@@ -265,7 +272,7 @@ func (l *loweredText) places(set string, most int) ([]window, bool) {
 				break
 			}
 			at += next
-			if places = append(places, window{at, at + len(word)}); len(places) > most {
+			if places = append(places, at); len(places) > most {
 				return nil, false
 			}
 		}
