@@ -4,6 +4,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -285,6 +286,9 @@ type loweredText struct {
 	aligned     bool   // each byte of the one stands where it does in the other
 	grams       *grams // nil = the text is short
 	runs        runs
+
+	placing sync.Mutex
+	placed  map[string][]int // by word, see places
 }
 
 // grams tell which three bytes stand side by side in a text. They may say yes where it is

@@ -248,34 +248,47 @@ func (l *loweredText) around(at, bytes int) window {
 // fewest is where the words of one of the sets stand, of which there are the fewest, if
 // there are few.
 func (l *loweredText) fewest(list string) (places []int, few bool) {
-	most := len(l.lower) / 256
+	most := l.mostPlaces()
 	for set := range strings.SplitSeq(list, nextSet) {
-		if found, ok := l.places(set, most); ok {
+		var found []int
+		for word := range strings.SplitSeq(set, nextWord) {
+			if found = append(found, l.places(word)...); len(found) > most {
+				break
+			}
+		}
+		if len(found) <= most {
 			places, few, most = found, true, len(found)
 		}
 	}
 	return places, few
 }
 
-// places are where the words of a set stand, if there are no more than that.
-func (l *loweredText) places(set string, most int) ([]int, bool) {
-	var places []int
-	for word := range strings.SplitSeq(set, nextWord) {
-		if strings.HasPrefix(word, headOf) {
-			word = bytesOf(word)
-		} else if !l.has(word) {
-			continue
-		}
-		for at := 0; ; at++ {
-			next := strings.Index(l.lower[at:], word)
-			if next < 0 {
-				break
-			}
-			at += next
-			if places = append(places, at); len(places) > most {
-				return nil, false
-			}
-		}
+// mostPlaces is how many places are few in the text.
+func (l *loweredText) mostPlaces() int { return min(len(l.lower)/256, 2048) }
+
+// places are where a word stands, one more at most than are few. Patterns share words.
+func (l *loweredText) places(word string) []int {
+	l.placing.Lock()
+	defer l.placing.Unlock()
+	places, known := l.placed[word]
+	if known {
+		return places
 	}
-	return places, true
+	text := word
+	if strings.HasPrefix(word, headOf) {
+		text = bytesOf(word)
+	}
+	for at := 0; len(places) <= l.mostPlaces(); at++ {
+		next := strings.Index(l.lower[at:], text)
+		if next < 0 {
+			break
+		}
+		at += next
+		places = append(places, at)
+	}
+	if l.placed == nil {
+		l.placed = map[string][]int{}
+	}
+	l.placed[word] = places
+	return places
 }
