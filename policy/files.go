@@ -154,11 +154,20 @@ func (f *facts) realPaths() []realName {
 		if !name.told && slices.Contains(names[:min(i, 64)], name) {
 			continue
 		}
-		for _, path := range resolve(name.name, f.ev) {
+		for _, path := range resolve(slashed(name.name), f.ev) {
 			real = append(real, realName{name: name.name, roots: roots, path: path, use: name.use, told: name.told, by: name.by})
 		}
 	}
 	return real
+}
+
+// slashed is a path of Windows, such as C:\Users\me\.ssh, as patterns know it, also where
+// a backslash is a letter like others: the file may be on another machine, or below WSL.
+func slashed(name string) string {
+	if len(name) > 2 && (name[1] == ':' && name[2] == '\\' || name[0] == '%' || name[:2] == `\\` || name[:2] == `~\`) {
+		return strings.ReplaceAll(name, `\`, "/")
+	}
+	return name
 }
 
 // shellLanguage is that of the lines of a tool: empty for a shell.
