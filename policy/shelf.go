@@ -235,22 +235,31 @@ func linesOf(text string) []string {
 
 // nearText is what tells patterns from afar, each.
 func nearText(patterns []textPattern) string {
-	var all []string
+	var all, full []string
 	for i := range patterns {
 		p := &patterns[i]
+		near := p.near
 		switch {
 		case p.re == nil:
-			all = append(all, foldText(p.source))
-		case p.near == "" && p.re.literal != "":
-			all = append(all, foldText(p.re.literal))
-		default:
-			all = append(all, p.near)
+			near = foldText(p.source)
+		case near == "" && p.re.literal != "":
+			near = foldText(p.re.literal)
 		}
+		full = append(full, near)
+		if at := slices.Index(full, near); at < min(i, 10) && len(near) > 2 {
+			near = asBefore + "0123456789"[at:at+1]
+		}
+		all = append(all, near)
 	}
 	return strings.Join(all, nextPattern)
 }
 
-const nextPattern = "\x05"
+// What stands between what tells patterns, and before the place of an earlier pattern that
+// is told by the same: two that look for the same things in another order are.
+const (
+	nextPattern = "\x05"
+	asBefore    = "\x06"
+)
 
 // farther are patterns without what tells them from afar, which stands in the Needs.
 func farther(patterns []Pattern) []Pattern {
@@ -264,6 +273,9 @@ func farther(patterns []Pattern) []Pattern {
 func nearer(patterns []Pattern, all string) {
 	for i := range patterns {
 		patterns[i].Near, all, _ = strings.Cut(all, nextPattern)
+		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
+			patterns[i].Near = patterns[at[0]-'0'].Near
+		}
 	}
 }
 
@@ -365,7 +377,7 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 	for _, text := range texts(f) {
 		low := f.lower(text)
 		for lists := range strings.SplitSeq(all, nextPattern) {
-			if low.near(lists) {
+			if !strings.HasPrefix(lists, asBefore) && low.near(lists) {
 				return true
 			}
 		}
