@@ -318,6 +318,7 @@ var table = []program{
 		name: "go", style: dashed, words: 1,
 		args:  "C o p run bench count timeout tags ldflags gcflags asmflags mod modfile overlay coverprofile exec cpu parallel",
 		longs: "v x n race a i u t json short cover",
+		files: "1=n *=r o=w coverprofile=w modfile=w C=a overlay=r p=n run=n bench=n count=n timeout=n tags=n ldflags=n gcflags=n asmflags=n mod=n exec=n cpu=n parallel=n",
 	},
 	{name: "gosu", style: flat | early, runs: runsCommand, skip: 1},
 	{name: "gpg", style: flat | shortens, args: "o output r recipient u local-user homedir passphrase passphrase-file keyring", files: "*=r o=w output=w passphrase=n passphrase-file=r r=n recipient=n homedir=a"},
