@@ -26,8 +26,9 @@ type lead struct {
 }
 
 const (
-	minHead = 2 // bytes: a word of one letter is everywhere
-	maxLead = 4 // characters
+	minHead  = 2 // bytes: a word of one letter is everywhere
+	maxLead  = 4 // characters
+	maxHeads = 512
 )
 
 // headsOf is nil for a pattern of which no such words are known.
@@ -64,7 +65,7 @@ func headsOfPart(re *syntax.Regexp) ([]string, lead) {
 		var most lead
 		for _, sub := range re.Sub {
 			words, before := headsOfPart(sub)
-			if words == nil || len(all)+len(words) > maxNear {
+			if words == nil || len(all)+len(words) > maxHeads {
 				return nil, lead{}
 			}
 			all, most = append(all, words...), most.or(before)
@@ -102,7 +103,7 @@ func headsOfRow(row []*syntax.Regexp) ([]string, lead) {
 		if part.Op == syntax.OpQuest || part.Op == syntax.OpStar || part.Op == syntax.OpRepeat && part.Min == 0 {
 			if words, more = headsOfPart(part.Sub[0]); words != nil { // or what follows
 				others, most := headsOfRow(row[i+1:])
-				if others == nil || len(words)+len(others) > maxNear {
+				if others == nil || len(words)+len(others) > maxHeads {
 					break
 				}
 				return append(others, words...), before.and(more.or(most))
