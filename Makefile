@@ -29,7 +29,7 @@ BIN      := bin/
 PROGRAMS := ./cmd/...
 ONCE     := github.com/pelletier/go-toml/... mvdan.cc/sh/v3/... golang.org/x/sys/unix \
 	context fmt os/exec os/signal path regexp/syntax syscall time \
-	$(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer internal/expr internal/secret internal/yaml install/record)
+	$(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer internal/expr internal/secret internal/tree/... internal/yaml install/record)
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=16' \
 	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // A format is a kind of file that another system keeps its hooks in, by the name
@@ -38,6 +39,7 @@ type foreignReaders struct {
 	load   func(Request, File, *Policy, *Trust) ([]grapnel.Spec, []Loaded)
 	source func(Request, grapnel.Source) ([]grapnel.Spec, error)
 	rules  func(*Policy, string, reader) []*Error
+	toml   func([]byte) (*tree.Node, *tree.Error)
 }
 
 // LinkForeign lets policies load hook files of other systems, and rules for secrets in the
@@ -45,9 +47,23 @@ type foreignReaders struct {
 //
 // It stands apart because of its weight: a program that is started for each event does
 // without, and lets another answer where [Set].Beyond says so. Call it before the first
-// [Load], and not at the same time.
-func LinkForeign() {
-	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, (*Policy).readRules}
+// [Load], and not at the same time. The reader of TOML is handed in, since a program that
+// imports its parser cannot but hold it.
+func LinkForeign(toml func([]byte) (*tree.Node, *tree.Error)) {
+	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, (*Policy).readRules, toml}
+}
+
+// readTOML reads a file as [LinkForeign] was told to.
+func readTOML(data []byte) (*tree.Node, *tree.Error) {
+	if linked == nil {
+		return nil, &tree.Error{Line: 1, Col: 1, Msg: cannotRead + ": " + linksForeign}
+	}
+	return linked.toml(data)
+}
+
+// wrongIn is what is wrong with a file.
+func wrongIn(file string, err *tree.Error) *Error {
+	return &Error{File: file, Line: err.Line, Col: err.Col, Msg: err.Msg}
 }
 
 // rules reads the files of rules for secrets that a policy file names.
@@ -78,11 +94,13 @@ func (req Request) leave() {
 	}
 }
 
+const (
+	cannotRead   = "this program cannot read files in the words of other systems"
+	linksForeign = "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign"
+)
+
 func notLinked(file string, at Word) *Error {
-	return &Error{
-		File: file, Line: at.Line, Col: at.Col, Msg: "this program cannot read files in the words of other systems",
-		Hint: "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign",
-	}
+	return &Error{File: file, Line: at.Line, Col: at.Col, Msg: cannotRead, Hint: linksForeign}
 }
 
 // A foreignFile is one file of a format.

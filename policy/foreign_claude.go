@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -60,15 +61,15 @@ type claudeHandle struct {
 
 func parseClaude(files []foreignFile) foreign {
 	r := &claudeReader{foreignReader: newForeignReader(files), handles: map[string][]*claudeHandle{}}
-	roots := make([]*jsonNode, len(files))
+	roots := make([]*tree.Node, len(files))
 	for i := range files {
-		roots[i] = r.open(i, files[i].data, jsonObject)
+		roots[i] = r.open(i, files[i].data, tree.Object)
 	}
 	active := claudePlugins(files, roots)
-	var off *jsonNode
+	var off *tree.Node
 	for i := range files {
-		if v := roots[i].get("disableAllHooks"); v != nil && files[i].source.Scope != grapnel.ScopeManaged {
-			if off = nil; v.isTrue() { // the later file wins
+		if v := roots[i].Get("disableAllHooks"); v != nil && files[i].source.Scope != grapnel.ScopeManaged {
+			if off = nil; v.IsTrue() { // the later file wins
 				off, r.file = v, i
 			}
 		}
@@ -86,10 +87,10 @@ func parseClaude(files []foreignFile) foreign {
 			}
 		}
 		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
-			if env := roots[i].get("env"); env != nil && roots[i].get("hooks") != nil {
+			if env := roots[i].Get("env"); env != nil && roots[i].Get("hooks") != nil {
 				r.note(env, "env", "set them in the command, if its hooks need them", "holds variables of Claude Code, and its hooks see none of them elsewhere")
 			}
-			r.events(roots[i].get("hooks"))
+			r.events(roots[i].Get("hooks"))
 		}
 	}
 	r.once()
@@ -98,31 +99,31 @@ func parseClaude(files []foreignFile) foreign {
 
 // claudePlugins returns the directories of the plugins that are installed for the user
 // and switched on; nil when no file tells, because somebody named a plugin's file.
-func claudePlugins(files []foreignFile, roots []*jsonNode) map[string]bool {
+func claudePlugins(files []foreignFile, roots []*tree.Node) map[string]bool {
 	var active map[string]bool
 	for i := range files {
 		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
 			continue
 		}
 		active = map[string]bool{}
-		installed := roots[i].get("plugins")
+		installed := roots[i].Get("plugins")
 		if installed == nil {
 			continue
 		}
-		for _, name := range installed.names {
+		for _, name := range installed.Names {
 			on := false
 			for _, root := range roots {
-				if v := root.get("enabledPlugins").get(name); v != nil {
-					on = v.isTrue()
+				if v := root.Get("enabledPlugins").Get(name); v != nil {
+					on = v.IsTrue()
 				}
 			}
-			entries := installed.get(name)
-			for _, entry := range append(entries.items, entries) { // older files have one entry, no list
-				scope, dir := entry.get("scope"), entry.get("installPath")
-				if on && dir.is(jsonText) && (scope == nil || scope.text == "user" || scope.text == "managed") {
-					active[filepath.Clean(dir.text)] = true
-					if at := strings.LastIndex(filepath.ToSlash(dir.text), "/"+claudeCache); at >= 0 { // the home directory can have other names
-						active[path.Clean(filepath.ToSlash(dir.text)[at+1:])] = true
+			entries := installed.Get(name)
+			for _, entry := range append(entries.Items, entries) { // older files have one entry, no list
+				scope, dir := entry.Get("scope"), entry.Get("installPath")
+				if on && dir.Is(tree.Text) && (scope == nil || scope.Text == "user" || scope.Text == "managed") {
+					active[filepath.Clean(dir.Text)] = true
+					if at := strings.LastIndex(filepath.ToSlash(dir.Text), "/"+claudeCache); at >= 0 { // the home directory can have other names
+						active[path.Clean(filepath.ToSlash(dir.Text)[at+1:])] = true
 					}
 				}
 			}
@@ -131,16 +132,16 @@ func claudePlugins(files []foreignFile, roots []*jsonNode) map[string]bool {
 	return active
 }
 
-func (r *claudeReader) events(hooks *jsonNode) {
+func (r *claudeReader) events(hooks *tree.Node) {
 	switch {
 	case hooks == nil:
 		return
-	case hooks.kind != jsonObject:
-		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.kind)
+	case hooks.Kind != tree.Object:
+		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.Kind)
 		return
 	}
-	for _, name := range hooks.names {
-		at, groups := "hooks."+name, hooks.get(name)
+	for _, name := range hooks.Names {
+		at, groups := "hooks."+name, hooks.Get(name)
 		row := dialect.ClaudeCode.Row(name)
 		switch {
 		case row == nil:
@@ -150,38 +151,38 @@ func (r *claudeReader) events(hooks *jsonNode) {
 			}
 			r.fail(groups, at, didYouMean(name, known), "is no event of Claude Code")
 			continue
-		case groups.kind != jsonList:
-			r.fail(groups, at, "", "is %s, not a list of groups", groups.kind)
+		case groups.Kind != tree.List:
+			r.fail(groups, at, "", "is %s, not a list of groups", groups.Kind)
 			continue
 		}
-		if len(groups.items) > 0 && (row.Kind.Native() || name == "UserPromptExpansion") {
+		if len(groups.Items) > 0 && (row.Kind.Native() || name == "UserPromptExpansion") {
 			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks by itself")
 		}
-		for i, group := range groups.items {
+		for i, group := range groups.Items {
 			r.group(row, fmt.Sprintf("%s[%d]", at, i), group)
 		}
 	}
 }
 
-func (r *claudeReader) group(row *dialect.EventRow, at string, group *jsonNode) {
-	handlers := group.get("hooks")
-	if !handlers.is(jsonList) {
+func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node) {
+	handlers := group.Get("hooks")
+	if !handlers.Is(tree.List) {
 		r.fail(group, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
 		return
 	}
-	m, err := newClaudeMatcher(row.Native, group.get("matcher"))
+	m, err := newClaudeMatcher(row.Native, group.Get("matcher"))
 	switch {
 	case errors.Is(err, errNoRE2):
-		r.note(group.get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v: its hooks fail at each event", err)
+		r.note(group.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v: its hooks fail at each event", err)
 	case err != nil:
-		r.fail(group.get("matcher"), at+".matcher", "", "%v", err)
+		r.fail(group.Get("matcher"), at+".matcher", "", "%v", err)
 		return
 	default:
 		if hint := m.dead(); hint != "" {
-			r.note(group.get("matcher"), at+".matcher", hint, "%q matches no tool that Claude Code is known to have", m.source)
+			r.note(group.Get("matcher"), at+".matcher", hint, "%q matches no tool that Claude Code is known to have", m.source)
 		}
 	}
-	for i, handler := range handlers.items {
+	for i, handler := range handlers.Items {
 		r.handler(row, fmt.Sprintf("%s.hooks[%d]", at, i), handler, m)
 	}
 }
@@ -205,27 +206,27 @@ func claudeElsewhere(kind string) string {
 	return ""
 }
 
-func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, group *claudeMatcher) {
-	kind, line := n.get("type"), n.get("command")
+func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, group *claudeMatcher) {
+	kind, line := n.Get("type"), n.Get("command")
 	switch {
-	case !n.is(jsonObject):
-		r.fail(n, at, "", "is %s, not an object", n.kind)
+	case !n.Is(tree.Object):
+		r.fail(n, at, "", "is %s, not an object", n.Kind)
 		return
-	case !kind.is(jsonText):
+	case !kind.Is(tree.Text):
 		r.fail(n, at, `write "type": "command"`, "has no type")
 		return
-	case claudeElsewhere(kind.text) != "":
-		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.text, claudeElsewhere(kind.text))
+	case claudeElsewhere(kind.Text) != "":
+		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.Text, claudeElsewhere(kind.Text))
 		return
-	case kind.text != "command":
-		r.fail(kind, at+".type", didYouMean(kind.text, claudeKinds), "%q is no type of hook", kind.text)
+	case kind.Text != "command":
+		r.fail(kind, at+".type", didYouMean(kind.Text, claudeKinds), "%q is no type of hook", kind.Text)
 		return
-	case !line.is(jsonText) || strings.TrimSpace(line.text) == "":
+	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.fail(n, at, "", "has no command")
 		return
 	}
 	m := *group
-	if rule := n.get("if"); rule != nil {
+	if rule := n.Get("if"); rule != nil {
 		var err error
 		if m.rule, err = newClaudeRule(rule); err == nil && claudeToolless(row.Native) {
 			err = errors.New("goes with tools only: Claude Code never runs this hook")
@@ -235,7 +236,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, gr
 			return
 		}
 	}
-	texts, ok := r.texts(n, at, line.text)
+	texts, ok := r.texts(n, at, line.Text)
 	if !ok {
 		return
 	}
@@ -253,15 +254,15 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, gr
 		},
 		at: at, match: &m, key: row.Native + " " + key, lost: m.lost(),
 	}
-	switch fails := n.get("onFailure"); {
+	switch fails := n.Get("onFailure"); {
 	case fails == nil:
-	case fails.is(jsonText) && fails.text == "block":
+	case fails.Is(tree.Text) && fails.Text == "block":
 		h.OnError = "closed"
-	case !fails.is(jsonText) || fails.text != "continue":
-		r.note(fails, at+".onFailure", "", "is %s, neither \"block\" nor \"continue\", and does not count", fails.raw)
+	case !fails.Is(tree.Text) || fails.Text != "continue":
+		r.note(fails, at+".onFailure", "", "is %s, neither \"block\" nor \"continue\", and does not count", fails.Raw)
 	}
-	cmd.Async = n.get("async").isTrue()
-	if rewake := n.get("asyncRewake"); rewake.isTrue() {
+	cmd.Async = n.Get("async").IsTrue()
+	if rewake := n.Get("asyncRewake"); rewake.IsTrue() {
 		cmd.Async = true
 		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background, and cannot call the agent back")
 		h.lost = append(h.lost, "asyncRewake: what it says in the background is told to nobody")
@@ -278,15 +279,15 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *jsonNode, gr
 }
 
 // texts returns the line of a handler, or the program and its arguments.
-func (r *claudeReader) texts(n *jsonNode, at, line string) (texts []string, ok bool) {
+func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok bool) {
 	texts = []string{line}
-	if args := n.get("args"); args != nil {
-		if !args.is(jsonList) || slices.ContainsFunc(args.items, func(a *jsonNode) bool { return a.kind != jsonText }) {
+	if args := n.Get("args"); args != nil {
+		if !args.Is(tree.List) || slices.ContainsFunc(args.Items, func(a *tree.Node) bool { return a.Kind != tree.Text }) {
 			r.fail(args, at+".args", "", "is no list of texts")
 			return nil, false
 		}
-		for _, a := range args.items {
-			texts = append(texts, a.text)
+		for _, a := range args.Items {
+			texts = append(texts, a.Text)
 		}
 	}
 	all := strings.Join(texts, "\n")
@@ -302,7 +303,7 @@ func (r *claudeReader) texts(n *jsonNode, at, line string) (texts []string, ok b
 }
 
 // command returns how a handler starts its program, and what tells it from others.
-func (r *claudeReader) command(n *jsonNode, at string, texts []string) (cmd *Command, key string) {
+func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *Command, key string) {
 	cmd = &Command{Speaks: dialect.ClaudeCode.Name}
 	key = strings.Join(texts, "\x00")
 	if r.plugin != "" {
@@ -310,7 +311,7 @@ func (r *claudeReader) command(n *jsonNode, at string, texts []string) (cmd *Com
 		key += "\x00" + r.plugin // a plugin's copy runs again
 	}
 	windows := runtime.GOOS == "windows"
-	if n.get("args") != nil {
+	if n.Get("args") != nil {
 		perEvent := false
 		for i := range texts {
 			texts[i] = strings.ReplaceAll(texts[i], "${CLAUDE_PLUGIN_ROOT}", r.plugin)
@@ -330,8 +331,8 @@ func (r *claudeReader) command(n *jsonNode, at string, texts []string) (cmd *Com
 	if r.plugin != "" && strings.Trim(r.plugin, plainPath) == "" {
 		line = strings.ReplaceAll(line, "${CLAUDE_PLUGIN_ROOT}", r.plugin) // also between single quotes
 	}
-	if sh := n.get("shell"); sh != nil {
-		if which = sh.text; which != "bash" && which != "powershell" {
+	if sh := n.Get("shell"); sh != nil {
+		if which = sh.Text; which != "bash" && which != "powershell" {
 			r.fail(sh, at+".shell", didYouMean(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
 			return nil, ""
 		}
@@ -383,15 +384,15 @@ func claudeTimeout(event string) time.Duration {
 	return 600 * time.Second
 }
 
-func (r *claudeReader) seconds(row *dialect.EventRow, n *jsonNode, at string) Duration {
+func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) Duration {
 	usual := claudeTimeout(row.Native)
-	t := n.get("timeout")
+	t := n.Get("timeout")
 	if t == nil {
 		return Duration(usual)
 	}
-	seconds, ok := t.number()
+	seconds, ok := t.Number()
 	if !ok || seconds <= 0 || seconds > maxForeignTimeout.Seconds() {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", short(string(t.raw)))
+		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", short(string(t.Raw)))
 		return Duration(usual)
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
@@ -441,15 +442,15 @@ type claudeMatcher struct {
 
 // newClaudeMatcher returns a matcher that can be used beside an error that is
 // errNoRE2.
-func newClaudeMatcher(event string, n *jsonNode) (*claudeMatcher, error) {
+func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 	m := &claudeMatcher{event: event}
 	if n == nil {
 		return m, nil
 	}
-	if n.kind != jsonText {
-		return nil, fmt.Errorf("is %s, not text, and its hooks are left out", n.kind)
+	if n.Kind != tree.Text {
+		return nil, fmt.Errorf("is %s, not text, and its hooks are left out", n.Kind)
 	}
-	m.source = n.text
+	m.source = n.Text
 	if m.source == "*" {
 		m.source = ""
 	}
@@ -627,15 +628,15 @@ func claudeFamily(name string) []string {
 }
 
 // newClaudeRule reads Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
-func newClaudeRule(n *jsonNode) (*claudeRule, error) {
-	if n.kind != jsonText {
-		return nil, fmt.Errorf("is %s, not text", n.kind)
+func newClaudeRule(n *tree.Node) (*claudeRule, error) {
+	if n.Kind != tree.Text {
+		return nil, fmt.Errorf("is %s, not text", n.Kind)
 	}
-	rule := &claudeRule{source: n.text}
-	name, about, more := strings.Cut(strings.TrimSpace(n.text), "(")
+	rule := &claudeRule{source: n.Text}
+	name, about, more := strings.Cut(strings.TrimSpace(n.Text), "(")
 	rule.tool = name
 	if strings.Trim(name, toolNameChars+"*") != "" || name == "" || more && !strings.HasSuffix(about, ")") {
-		return nil, fmt.Errorf("%q is no permission rule", n.text)
+		return nil, fmt.Errorf("%q is no permission rule", n.Text)
 	}
 	about = strings.TrimSuffix(about, ")")
 	row := dialect.ClaudeCode.Tools[max(0, slices.IndexFunc(dialect.ClaudeCode.Tools, func(t dialect.ToolRow) bool { return t.Native == name }))]
@@ -648,7 +649,7 @@ func newClaudeRule(n *jsonNode) (*claudeRule, error) {
 	case claudeFamily(name) != nil && claudePaths(about) != nil:
 		rule.family, rule.paths = claudeFamily(name), claudePaths(about)
 	default:
-		return nil, fmt.Errorf("%q is a rule that Grapnel cannot follow: it knows those of tools, shell commands, paths and domains", n.text)
+		return nil, fmt.Errorf("%q is a rule that Grapnel cannot follow: it knows those of tools, shell commands, paths and domains", n.Text)
 	}
 	return rule, nil
 }

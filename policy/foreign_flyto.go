@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // flytoFormat is that of Flyto's hook definitions. Flyto registers them by code and
@@ -30,12 +31,12 @@ var flytoFormat = &format{
 func parseFlyto(files []foreignFile) foreign {
 	r := &flytoReader{newForeignReader(files)}
 	for i := range files {
-		root := r.open(i, files[i].data, jsonObject, jsonList)
-		switch hooks := root.get("hooks"); {
+		root := r.open(i, files[i].data, tree.Object, tree.List)
+		switch hooks := root.Get("hooks"); {
 		case root == nil:
-		case root.is(jsonList):
+		case root.Is(tree.List):
 			r.list("", nil, root)
-		case hooks.is(jsonList):
+		case hooks.Is(tree.List):
 			r.list("hooks", nil, hooks)
 		case hooks != nil:
 			r.types("hooks", hooks)
@@ -49,18 +50,18 @@ func parseFlyto(files []foreignFile) foreign {
 type flytoReader struct{ *foreignReader }
 
 // types reads lists by type.
-func (r *flytoReader) types(at string, n *jsonNode) {
-	if n.kind != jsonObject {
-		r.fail(n, at, "", "is %s, neither an object of types nor a list", n.kind)
+func (r *flytoReader) types(at string, n *tree.Node) {
+	if n.Kind != tree.Object {
+		r.fail(n, at, "", "is %s, neither an object of types nor a list", n.Kind)
 		return
 	}
-	for _, name := range n.names {
-		at, list := strings.TrimPrefix(at+"."+name, "."), n.get(name)
+	for _, name := range n.Names {
+		at, list := strings.TrimPrefix(at+"."+name, "."), n.Get(name)
 		row := r.row(list, at, name)
 		switch {
 		case row == nil:
-		case list.kind != jsonList:
-			r.fail(list, at, "", "is %s, not a list of hooks", list.kind)
+		case list.Kind != tree.List:
+			r.fail(list, at, "", "is %s, not a list of hooks", list.Kind)
 		default:
 			r.list(at, row, list)
 		}
@@ -68,7 +69,7 @@ func (r *flytoReader) types(at string, n *jsonNode) {
 }
 
 // row returns the row of a type, or nil when there is none, and says so.
-func (r *flytoReader) row(n *jsonNode, at, name string) *dialect.EventRow {
+func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
 	row := dialect.Flyto.Row(name)
 	if row == nil {
 		var known []string
@@ -80,23 +81,23 @@ func (r *flytoReader) row(n *jsonNode, at, name string) *dialect.EventRow {
 	return row
 }
 
-func (r *flytoReader) list(at string, row *dialect.EventRow, list *jsonNode) {
-	for i, n := range list.items {
+func (r *flytoReader) list(at string, row *dialect.EventRow, list *tree.Node) {
+	for i, n := range list.Items {
 		at, row := fmt.Sprintf("%s[%d]", at, i), row
-		if n.kind != jsonObject {
-			r.fail(n, at, "", "is %s, not an object", n.kind)
+		if n.Kind != tree.Object {
+			r.fail(n, at, "", "is %s, not an object", n.Kind)
 			continue
 		}
 		if row == nil {
-			name := n.get("type")
+			name := n.Get("type")
 			if name == nil {
-				name = n.get("hook_type")
+				name = n.Get("hook_type")
 			}
-			if !name.is(jsonText) {
+			if !name.Is(tree.Text) {
 				r.fail(n, at, `write "type": "pre_tool_use"`, "does not name its type")
 				continue
 			}
-			if row = r.row(name, at+".type", name.text); row == nil {
+			if row = r.row(name, at+".type", name.Text); row == nil {
 				continue
 			}
 		}
@@ -107,16 +108,16 @@ func (r *flytoReader) list(at string, row *dialect.EventRow, list *jsonNode) {
 // flytoTimeout is for hooks that name none.
 const flytoTimeout = 30 * time.Second
 
-func (r *flytoReader) hook(at string, row *dialect.EventRow, n *jsonNode) {
-	line, url := n.get("command"), n.get("webhook_url")
-	if line.is(jsonText) && strings.TrimSpace(line.text) == "" || line.is(jsonNull) {
+func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
+	line, url := n.Get("command"), n.Get("webhook_url")
+	if line.Is(tree.Text) && strings.TrimSpace(line.Text) == "" || line.Is(tree.Null) {
 		line = nil
 	}
 	switch {
-	case line != nil && line.kind != jsonText:
-		r.fail(line, at+".command", "", "is %s, not a line of text", line.kind)
+	case line != nil && line.Kind != tree.Text:
+		r.fail(line, at+".command", "", "is %s, not a line of text", line.Kind)
 		return
-	case line == nil && url.is(jsonText) && url.text != "":
+	case line == nil && url.Is(tree.Text) && url.Text != "":
 		r.fail(n, at, "write a hook with notify: in the policy", "has a webhook_url alone, and Flyto itself never sent anything there")
 		return
 	case line == nil:
@@ -125,29 +126,29 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *jsonNode) {
 	}
 	h := foreignHook{
 		Hook: Hook{
-			Name: calledAfter(line.text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: Duration(flytoTimeout),
-			Run: &Command{Line: line.text, Speaks: dialect.Flyto.Name},
+			Name: calledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: Duration(flytoTimeout),
+			Run: &Command{Line: line.Text, Speaks: dialect.Flyto.Name},
 		},
 		at: at, sequential: true,
 	}
-	if url.is(jsonText) && url.text != "" {
+	if url.Is(tree.Text) && url.Text != "" {
 		r.note(url, at+".webhook_url", "", "nothing is sent there, as Flyto itself never did")
-		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", short(url.text)))
+		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", short(url.Text)))
 	}
-	if t := n.get("timeout"); t != nil {
-		seconds, ok := t.number()
+	if t := n.Get("timeout"); t != nil {
+		seconds, ok := t.Number()
 		switch {
 		case ok && seconds == 0: // the same as none
 		case ok && seconds > 0 && seconds == float64(int(seconds)) && seconds <= maxForeignTimeout.Seconds():
 			h.Timeout = r.timeout(n, t, at+".timeout", time.Duration(seconds)*time.Second)
 		default:
-			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", short(string(t.raw)))
+			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", short(string(t.Raw)))
 		}
 	}
 	// After a call of the model Flyto waits for nobody.
-	h.Run.Async = n.get("async").isTrue() || row.Native == "post_sampling"
-	if dir := n.get("plugin_dir"); dir.is(jsonText) && dir.text != "" {
-		root := filepath.FromSlash(dir.text)
+	h.Run.Async = n.Get("async").IsTrue() || row.Native == "post_sampling"
+	if dir := n.Get("plugin_dir"); dir.Is(tree.Text) && dir.Text != "" {
+		root := filepath.FromSlash(dir.Text)
 		if !filepath.IsAbs(root) {
 			root = filepath.Join(filepath.Dir(r.files[r.file].path), root)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // geminiFormat is Gemini CLI's: the members `hooks` and `hooksConfig` of its settings,
@@ -35,28 +36,28 @@ const geminiEnablement = "extension-enablement.json"
 func parseGemini(files []foreignFile) foreign {
 	r := newGeminiReader(files, nil)
 	r.short = true
-	roots := make([]*jsonNode, len(files))
+	roots := make([]*tree.Node, len(files))
 	enablement := -1
-	var off *jsonNode
+	var off *tree.Node
 	for i := range files {
-		roots[i] = r.open(i, withoutComments(files[i].data), jsonObject)
+		roots[i] = r.open(i, withoutComments(files[i].data), tree.Object)
 		if path.Base(filepath.ToSlash(files[i].path)) == geminiEnablement {
 			enablement = i
 		}
-		config := roots[i].get("hooksConfig")
-		if enabled := config.get("enabled"); enabled.is(jsonBool) {
-			if off = nil; !enabled.isTrue() {
+		config := roots[i].Get("hooksConfig")
+		if enabled := config.Get("enabled"); enabled.Is(tree.Bool) {
+			if off = nil; !enabled.IsTrue() {
 				off = enabled
 			}
 		}
-		if disabled := config.get("disabled"); disabled != nil {
-			for _, name := range disabled.items {
-				r.disabled = append(r.disabled, name.text)
+		if disabled := config.Get("disabled"); disabled != nil {
+			for _, name := range disabled.Items {
+				r.disabled = append(r.disabled, name.Text)
 			}
 		}
 	}
 	if off != nil {
-		r.file = slices.IndexFunc(roots, func(root *jsonNode) bool { return root.get("hooksConfig").get("enabled") == off })
+		r.file = slices.IndexFunc(roots, func(root *tree.Node) bool { return root.Get("hooksConfig").Get("enabled") == off })
 		r.note(off, "hooksConfig.enabled", "", "is false: no hook of these files runs")
 		return r.foreign
 	}
@@ -65,10 +66,10 @@ func parseGemini(files []foreignFile) foreign {
 		if slashed := filepath.ToSlash(files[i].path); path.Base(slashed) == "hooks.json" {
 			r.extension = filepath.FromSlash(path.Dir(path.Dir(slashed)))
 		}
-		hooks := root.get("hooks")
+		hooks := root.Get("hooks")
 		switch {
 		case hooks == nil || i == enablement:
-		case r.extension != "" && enablement >= 0 && geminiOff(roots[enablement].get(filepath.Base(r.extension))):
+		case r.extension != "" && enablement >= 0 && geminiOff(roots[enablement].Get(filepath.Base(r.extension))):
 			r.note(hooks, "hooks", "load its file by name", "the extension is switched off, if only in some folders, and its hooks do not run")
 		default:
 			r.events(hooks)
@@ -91,7 +92,7 @@ func parseGemini(files []foreignFile) foreign {
 
 // geminiOff reports whether an extension is switched off anywhere. The overrides of
 // folders are patterns, those with a ! switch off.
-func geminiOff(extension *jsonNode) bool {
-	overrides := extension.get("overrides")
-	return overrides != nil && slices.ContainsFunc(overrides.items, func(n *jsonNode) bool { return strings.HasPrefix(n.text, "!") })
+func geminiOff(extension *tree.Node) bool {
+	overrides := extension.Get("overrides")
+	return overrides != nil && slices.ContainsFunc(overrides.Items, func(n *tree.Node) bool { return strings.HasPrefix(n.Text, "!") })
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // What a bundle may say, and what it says where it says nothing.
@@ -167,7 +168,7 @@ func (r *ironClawReader) read() {
 // ironClawEntry is an entry of a bundle, and what is wrong with it.
 type ironClawEntry struct {
 	ironClawHook
-	node *jsonNode
+	node *tree.Node
 	err  *IronClawError
 }
 
@@ -211,29 +212,28 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 		r.wrong = &Error{File: r.at.Path, Msg: reason(r.at.Err)}
 		return nil
 	}
-	root, wrong := readJSON(r.at.Data)
+	root, wrong := tree.ParseJSON(r.at.Data)
 	switch {
 	case !utf8.Valid(r.at.Data):
-		wrong = &Error{Msg: "is not UTF-8"}
+		wrong = &tree.Error{Msg: "is not UTF-8"}
 	case len(bytes.TrimSpace(r.at.Data)) == 0:
-		wrong = &Error{Msg: "is empty"}
+		wrong = &tree.Error{Msg: "is empty"}
 	}
 	if wrong != nil {
-		wrong.File = r.at.Path
-		r.wrong = wrong
+		r.wrong = wrongIn(r.at.Path, wrong)
 		return nil
 	}
 	n, at := root, ""
-	if nested := root.get("hooks"); nested != nil {
+	if nested := root.Get("hooks"); nested != nil {
 		n, at = nested, "hooks"
 	} else if ofExtension(r.at.Source) {
-		if n, at = root.get("capabilities").get("hooks"), "capabilities.hooks"; n == nil {
+		if n, at = root.Get("capabilities").Get("hooks"), "capabilities.hooks"; n == nil {
 			return nil // an extension without hooks
 		}
 	}
 	var entries []ironClawEntry
-	if n.is(jsonList) {
-		for i, item := range n.items {
+	if n.Is(tree.List) {
+		for i, item := range n.Items {
 			entries = append(entries, r.rule(item, fmt.Sprintf("%s[%d]", at, i)))
 		}
 		return entries
@@ -244,31 +244,31 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 	if !r.object(n, "the bundle", "rules", "outbound_webhooks") {
 		return nil
 	}
-	for i, item := range r.list(n.get("rules"), at+"rules") {
+	for i, item := range r.list(n.Get("rules"), at+"rules") {
 		entries = append(entries, r.rule(item, fmt.Sprintf("%srules[%d]", at, i)))
 	}
-	for i, item := range r.list(n.get("outbound_webhooks"), at+"outbound_webhooks") {
+	for i, item := range r.list(n.Get("outbound_webhooks"), at+"outbound_webhooks") {
 		entries = append(entries, r.outbound(item, fmt.Sprintf("%soutbound_webhooks[%d]", at, i)))
 	}
 	return entries
 }
 
 // entry reads what rules and webhooks have in common.
-func (r *ironClawReader) entry(n *jsonNode, at string, fields ...string) ironClawEntry {
+func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironClawEntry {
 	e := ironClawEntry{node: n, ironClawHook: ironClawHook{source: r.at.Source}}
 	e.file, e.at = r.file, at
 	if !r.object(n, at, append(fields, "name", "points", "priority", "timeout_ms")...) {
 		return e
 	}
-	e.Line = n.line
+	e.Line = n.Line
 	e.Name = r.required(n, at, "name")
-	if n.get("points") == nil {
+	if n.Get("points") == nil {
 		r.fail(n, "", "%s has no points", at)
 	}
-	for i, point := range r.list(n.get("points"), at+".points") {
+	for i, point := range r.list(n.Get("points"), at+".points") {
 		e.point(r, point, fmt.Sprintf("%s.points[%d]", at, i))
 	}
-	if p := r.number(n.get("priority"), at+".priority", 32); p != nil {
+	if p := r.number(n.Get("priority"), at+".priority", 32); p != nil {
 		priority := int(min(*p, math.MaxInt))
 		e.Priority = &priority
 	}
@@ -281,7 +281,7 @@ func (r *ironClawReader) entry(n *jsonNode, at string, fields ...string) ironCla
 	return e
 }
 
-func (e *ironClawEntry) point(r *ironClawReader, n *jsonNode, at string) {
+func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 	name := r.text(n, at)
 	var known []string
 	for _, row := range dialect.IronClawEvents {
@@ -296,7 +296,7 @@ func (e *ironClawEntry) point(r *ironClawReader, n *jsonNode, at string) {
 }
 
 // fail says why the entry is left out. The first reason counts.
-func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *jsonNode, hint, format string, args ...any) {
+func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint, format string, args ...any) {
 	if e.err == nil {
 		e.err = &IronClawError{Kind: kind, At: r.errorAt(n, hint, format, args...)}
 	}
@@ -304,7 +304,7 @@ func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *jsonNode, hint, 
 
 // timeout reads timeout_ms, or returns what stands for it.
 func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) Duration {
-	n := e.node.get("timeout_ms")
+	n := e.node.Get("timeout_ms")
 	ms := otherwise
 	if said := r.number(n, e.at+".timeout_ms", 64); said != nil {
 		if ms = *said; ms < 1 || ms > ironClawMaxTimeout {
@@ -315,30 +315,30 @@ func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) Duration {
 	return Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // it is small by now
 }
 
-func (r *ironClawReader) rule(n *jsonNode, at string) ironClawEntry {
+func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 	e := r.entry(n, at, "failure_mode", "when_regex", "reject_reason", "replacements", "prepend", "append")
 	e.Timeout = e.timeout(r, 0)
-	if mode := r.optional(n.get("failure_mode"), at+".failure_mode"); mode != nil {
+	if mode := r.optional(n.Get("failure_mode"), at+".failure_mode"); mode != nil {
 		switch *mode {
 		case "fail_open":
 			e.OnError = "open"
 		case "fail_closed":
 			e.OnError = "closed"
 		default:
-			r.fail(n.get("failure_mode"), didYouMean(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
+			r.fail(n.Get("failure_mode"), didYouMean(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
 		}
 	}
 	text := func(name string) string {
-		if t := r.optional(n.get(name), at+"."+name); t != nil {
+		if t := r.optional(n.Get(name), at+"."+name); t != nil {
 			return *t
 		}
 		return ""
 	}
 	rule := IronClawRule{
-		WhenRegex: text("when_regex"), RejectReason: r.optional(n.get("reject_reason"), at+".reject_reason"),
+		WhenRegex: text("when_regex"), RejectReason: r.optional(n.Get("reject_reason"), at+".reject_reason"),
 		Prepend: text("prepend"), Append: text("append"),
 	}
-	for i, item := range r.list(n.get("replacements"), at+".replacements") {
+	for i, item := range r.list(n.Get("replacements"), at+".replacements") {
 		at := fmt.Sprintf("%s.replacements[%d]", at, i)
 		if r.object(item, at, "pattern", "replacement") {
 			rule.Replacements = append(rule.Replacements, IronClawReplacement{r.required(item, at, "pattern"), r.required(item, at, "replacement")})
@@ -374,20 +374,20 @@ func (r *IronClawRule) patterns() []string {
 
 // outbound reads a webhook. Whether its address and headers are good is asked first,
 // so what is wrong with the other fields must not be in what is asked about.
-func (r *ironClawReader) outbound(n *jsonNode, at string) ironClawEntry {
+func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 	e := r.entry(n, at, "url", "headers", "max_in_flight")
 	w := &Webhook{Name: e.fullName(), URL: r.required(n, at, "url"), MaxInFlight: ironClawMaxInFlight, Body: "ironclaw"}
-	if headers := n.get("headers"); headers != nil && r.object(headers, at+".headers") {
+	if headers := n.Get("headers"); headers != nil && r.object(headers, at+".headers") {
 		w.Headers = map[string]string{}
-		for _, name := range headers.names {
-			w.Headers[name] = r.text(headers.get(name), at+".headers."+name)
+		for _, name := range headers.Names {
+			w.Headers[name] = r.text(headers.Get(name), at+".headers."+name)
 		}
 	}
 	asked := e.err == nil // an entry without points is not
 	w.Timeout = e.timeout(r, ironClawWebhookTimeout)
-	if most := r.number(n.get("max_in_flight"), at+".max_in_flight", 64); most != nil {
+	if most := r.number(n.Get("max_in_flight"), at+".max_in_flight", 64); most != nil {
 		if w.MaxInFlight = int(min(*most, math.MaxInt)); w.MaxInFlight == 0 {
-			e.fail(r, IronClawInvalidMaxInFlight, n.get("max_in_flight"), "", "hook %q: max_in_flight is 0, and nothing would ever be sent", e.Name)
+			e.fail(r, IronClawInvalidMaxInFlight, n.Get("max_in_flight"), "", "hook %q: max_in_flight is 0, and nothing would ever be sent", e.Name)
 			w.MaxInFlight = ironClawMaxInFlight
 		}
 	}
@@ -402,65 +402,65 @@ func (r *ironClawReader) outbound(n *jsonNode, at string) ironClawEntry {
 }
 
 // fail says why the whole file counts for nothing. The first reason counts.
-func (r *ironClawReader) fail(n *jsonNode, hint, format string, args ...any) {
+func (r *ironClawReader) fail(n *tree.Node, hint, format string, args ...any) {
 	if r.wrong == nil {
 		r.wrong = r.errorAt(n, hint, format, args...)
 	}
 }
 
-func (r *ironClawReader) note(n *jsonNode, hint, format string, args ...any) {
+func (r *ironClawReader) note(n *tree.Node, hint, format string, args ...any) {
 	r.notes = append(r.notes, r.errorAt(n, hint, format, args...))
 }
 
-func (r *ironClawReader) errorAt(n *jsonNode, hint, format string, args ...any) *Error {
-	return &Error{File: r.at.Path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...), Hint: hint}
+func (r *ironClawReader) errorAt(n *tree.Node, hint, format string, args ...any) *Error {
+	return &Error{File: r.at.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // object checks that a value is an object. What it does not know counts for nothing,
 // and nobody would notice a slip of the pen: it is noted. No names = all are known.
-func (r *ironClawReader) object(n *jsonNode, what string, known ...string) bool {
-	if !n.is(jsonObject) {
-		r.fail(n, "", "%s must be an object, not %s", what, n.kind)
+func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool {
+	if !n.Is(tree.Object) {
+		r.fail(n, "", "%s must be an object, not %s", what, n.Kind)
 		return false
 	}
-	for _, name := range n.names {
+	for _, name := range n.Names {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			r.note(n.get(name), didYouMean(name, known), "%s: unknown field %q", what, short(name))
+			r.note(n.Get(name), didYouMean(name, known), "%s: unknown field %q", what, short(name))
 		}
 	}
 	return true
 }
 
 // list returns the items of a list, which need not be there.
-func (r *ironClawReader) list(n *jsonNode, what string) []*jsonNode {
+func (r *ironClawReader) list(n *tree.Node, what string) []*tree.Node {
 	if n == nil {
 		return nil
 	}
-	if !n.is(jsonList) {
-		r.fail(n, "", "%s must be a list, not %s", what, n.kind)
+	if !n.Is(tree.List) {
+		r.fail(n, "", "%s must be a list, not %s", what, n.Kind)
 	}
-	return n.items
+	return n.Items
 }
 
 // required returns a text that an object must have.
-func (r *ironClawReader) required(n *jsonNode, at, name string) string {
-	if n.get(name) == nil {
+func (r *ironClawReader) required(n *tree.Node, at, name string) string {
+	if n.Get(name) == nil {
 		r.fail(n, "", "%s has no %s", at, name)
 		return ""
 	}
-	return r.text(n.get(name), at+"."+name)
+	return r.text(n.Get(name), at+"."+name)
 }
 
-func (r *ironClawReader) text(n *jsonNode, what string) string {
-	if !n.is(jsonText) {
-		r.fail(n, "", "%s must be text, not %s", what, n.kind)
+func (r *ironClawReader) text(n *tree.Node, what string) string {
+	if !n.Is(tree.Text) {
+		r.fail(n, "", "%s must be text, not %s", what, n.Kind)
 	}
-	return n.text
+	return n.Text
 }
 
 // optional returns a text, or nil where there is none or null.
-func (r *ironClawReader) optional(n *jsonNode, what string) *string {
-	if n == nil || n.is(jsonNull) {
+func (r *ironClawReader) optional(n *tree.Node, what string) *string {
+	if n == nil || n.Is(tree.Null) {
 		return nil
 	}
 	text := r.text(n, what)
@@ -468,13 +468,13 @@ func (r *ironClawReader) optional(n *jsonNode, what string) *string {
 }
 
 // number returns a whole number from 0 on, or nil where there is none or null.
-func (r *ironClawReader) number(n *jsonNode, what string, bits int) *uint64 {
-	if n == nil || n.is(jsonNull) {
+func (r *ironClawReader) number(n *tree.Node, what string, bits int) *uint64 {
+	if n == nil || n.Is(tree.Null) {
 		return nil
 	}
-	number, err := strconv.ParseUint(string(n.raw), 10, bits)
+	number, err := strconv.ParseUint(string(n.Raw), 10, bits)
 	if err != nil { // text too, with its quotes
-		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, short(string(n.raw)))
+		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, short(string(n.Raw)))
 	}
 	return &number
 }

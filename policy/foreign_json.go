@@ -4,189 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
-
-// A jsonNode is one value of a JSON file that knows where it stands.
-type jsonNode struct {
-	kind      jsonKind
-	line, col int // from 1, columns in characters
-	raw       json.RawMessage
-	text      string // of a text: what it says
-	members   map[string]*jsonNode
-	names     []string // of the members, in the order in which they first stand there
-	items     []*jsonNode
-}
-
-type jsonKind uint8
-
-const (
-	jsonNull jsonKind = iota
-	jsonBool
-	jsonNumber
-	jsonText
-	jsonList
-	jsonObject
-)
-
-// String returns what to call a value in a message.
-func (k jsonKind) String() string {
-	return [...]string{"null", "true or false", "a number", "text", "a list", "an object"}[k]
-}
-
-// get returns a member; nil when the node is none of an object or has no such member.
-func (n *jsonNode) get(name string) *jsonNode {
-	if n == nil {
-		return nil
-	}
-	return n.members[name]
-}
-
-// is reports whether a value is there and of a kind.
-func (n *jsonNode) is(kind jsonKind) bool { return n != nil && n.kind == kind }
-
-// isTrue reports whether a value is there and true.
-func (n *jsonNode) isTrue() bool { return n.is(jsonBool) && string(n.raw) == "true" }
-
-// number returns the value of a number.
-func (n *jsonNode) number() (f float64, ok bool) {
-	return f, n.is(jsonNumber) && json.Unmarshal(n.raw, &f) == nil
-}
-
-// maxJSONDepth bounds nesting.
-const maxJSONDepth = 200
-
-// readJSON reads a file. Of equal names in an object the last counts, as it does for
-// JavaScript. A file in which nothing stands is an empty object.
-func readJSON(data []byte) (*jsonNode, *Error) {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	r := &jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), cursor: cursor{data: data, line: 1, col: 1}}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return &jsonNode{kind: jsonObject, line: 1, col: 1}, nil
-	}
-	r.dec.UseNumber()
-	if !json.Valid(data) { // at each event: what is wrong is looked for only then
-		var whole json.RawMessage
-		err := json.Unmarshal(data, &whole)
-		at := len(data)
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			at = int(syntax.Offset) - 1
-		}
-		r.goTo(at)
-		return nil, &Error{Line: r.line, Col: r.col, Msg: "is not JSON: " + err.Error()}
-	}
-	n, err := r.value(0)
-	if err != nil {
-		return nil, &Error{Line: r.line, Col: r.col, Msg: err.Error()}
-	}
-	return n, nil
-}
-
-// jsonReader walks over a file that is valid JSON.
-type jsonReader struct {
-	dec *json.Decoder
-	cursor
-}
-
-// A cursor knows the line and the column of one byte, and finds those of the bytes
-// behind it without looking at what is before.
-type cursor struct {
-	data      []byte
-	at        int
-	line, col int // from 1, columns in characters
-}
-
-// goTo moves to a byte, or to the end.
-func (c *cursor) goTo(at int) {
-	if at < c.at {
-		c.at, c.line, c.col = 0, 1, 1
-	}
-	at = min(at, len(c.data))
-	passed := c.data[c.at:at]
-	if i := bytes.LastIndexByte(passed, '\n'); i >= 0 {
-		c.line += bytes.Count(passed, []byte("\n"))
-		c.col = 1
-		passed = passed[i+1:]
-	}
-	c.col += utf8.RuneCount(passed)
-	c.at = at
-}
-
-func (r *jsonReader) value(depth int) (*jsonNode, error) {
-	start := int(r.dec.InputOffset())
-	for start < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[start]) >= 0 {
-		start++
-	}
-	r.goTo(start)
-	n := &jsonNode{line: r.line, col: r.col}
-	token, err := r.dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	if depth > maxJSONDepth {
-		return nil, fmt.Errorf("its values are nested deeper than %d", maxJSONDepth)
-	}
-	switch token := token.(type) {
-	case json.Delim:
-		if err := r.inside(n, token, depth); err != nil {
-			return nil, err
-		}
-	case string:
-		n.kind, n.text = jsonText, token
-	case json.Number:
-		n.kind = jsonNumber
-	case bool:
-		n.kind = jsonBool
-	}
-	n.raw = r.data[start:r.dec.InputOffset()]
-	return n, nil
-}
-
-// inside reads the members of an object or the items of a list.
-func (r *jsonReader) inside(n *jsonNode, open json.Delim, depth int) error {
-	n.kind = jsonList
-	if open == '{' {
-		n.kind, n.members = jsonObject, map[string]*jsonNode{}
-	}
-	for r.dec.More() {
-		var name string
-		if n.kind == jsonObject {
-			token, err := r.dec.Token()
-			if err != nil {
-				return err
-			}
-			name, _ = token.(string)
-		}
-		value, err := r.value(depth + 1)
-		if err != nil {
-			return err
-		}
-		if n.kind == jsonList {
-			n.items = append(n.items, value)
-			continue
-		}
-		if n.members[name] == nil {
-			n.names = append(n.names, name)
-		}
-		n.members[name] = value
-	}
-	_, err := r.dec.Token()
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
 
 // withoutComments puts spaces in the place of // and /* */, so that all else keeps its
 // line and column.
@@ -344,29 +172,28 @@ func newForeignReader(files []foreignFile) *foreignReader { return &foreignReade
 
 // open reads a file, and notes it as broken when it holds no value of the kinds. It
 // returns nil then.
-func (r *foreignReader) open(i int, data []byte, kinds ...jsonKind) *jsonNode {
-	return r.openWith(i, data, readJSON, kinds...)
+func (r *foreignReader) open(i int, data []byte, kinds ...tree.Kind) *tree.Node {
+	return r.openWith(i, data, tree.ParseJSON, kinds...)
 }
 
 // openWith opens a file that is read by another function.
-func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*jsonNode, *Error), kinds ...jsonKind) *jsonNode {
+func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.Node, *tree.Error), kinds ...tree.Kind) *tree.Node {
 	r.file = i
 	root, err := read(data)
-	if err == nil && !slices.Contains(kinds, root.kind) {
-		err = &Error{Line: root.line, Col: root.col, Msg: fmt.Sprintf("holds %s, not %s", root.kind, kinds[0])}
+	if err == nil && !slices.Contains(kinds, root.Kind) {
+		err = &tree.Error{Line: root.Line, Col: root.Col, Msg: fmt.Sprintf("holds %s, not %s", root.Kind, kinds[0])}
 	}
 	if err != nil {
-		err.File = r.files[i].path
-		r.broken = append(r.broken, err)
+		r.broken = append(r.broken, wrongIn(r.files[i].path, err))
 		return nil
 	}
 	return root
 }
 
-func (r *foreignReader) problem(n *jsonNode, at, hint, format string, args ...any) *Error {
+func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...any) *Error {
 	err := &Error{File: r.files[r.file].path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
 	if n != nil {
-		err.Line, err.Col = n.line, n.col
+		err.Line, err.Col = n.Line, n.Col
 	}
 	return err
 }
@@ -374,14 +201,14 @@ func (r *foreignReader) problem(n *jsonNode, at, hint, format string, args ...an
 // fail notes an entry that is left out.
 //
 //go:noinline // some sixty places call it: 12 KB
-func (r *foreignReader) fail(n *jsonNode, at, hint, format string, args ...any) {
+func (r *foreignReader) fail(n *tree.Node, at, hint, format string, args ...any) {
 	r.errors = append(r.errors, r.problem(n, at, hint, format, args...))
 }
 
 // note notes something of an entry that does not count.
 //
 //go:noinline // some thirty places call it: 8 KB
-func (r *foreignReader) note(n *jsonNode, at, hint, format string, args ...any) {
+func (r *foreignReader) note(n *tree.Node, at, hint, format string, args ...any) {
 	r.notes = append(r.notes, r.problem(n, at, hint, format, args...))
 }
 
@@ -390,8 +217,8 @@ const maxForeignTimeout = 24 * time.Hour
 
 // timeout keeps a timeout that a hook names, and notes it where the agent has less
 // patience. Hooks in the background have all the time.
-func (r *foreignReader) timeout(hook, n *jsonNode, at string, d time.Duration) Duration {
-	if d > dialect.DefaultBudget && !hook.get("async").isTrue() {
+func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) Duration {
+	if d > dialect.DefaultBudget && !hook.Get("async").IsTrue() {
 		r.note(n, at, "let it run in the background, if nobody needs its answer", "is %v, and all hooks of an event have %v together", d, dialect.DefaultBudget)
 	}
 	return Duration(d)
@@ -441,7 +268,7 @@ func searchGlobs(expression string) (globs []string, ok bool) {
 const maxForeignHooks = 1000
 
 // add keeps a hook, and reports whether it did.
-func (r *foreignReader) add(n *jsonNode, h foreignHook) bool {
+func (r *foreignReader) add(n *tree.Node, h foreignHook) bool {
 	if len(r.hooks) == maxForeignHooks {
 		if !r.full {
 			r.fail(n, h.at, "", "is one of more than %d hooks: it and those behind it are left out", maxForeignHooks)
@@ -449,7 +276,7 @@ func (r *foreignReader) add(n *jsonNode, h foreignHook) bool {
 		r.full = true
 		return false
 	}
-	h.file, h.Line = r.file, n.line
+	h.file, h.Line = r.file, n.Line
 	r.hooks = append(r.hooks, h)
 	return true
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // miniclawFormat is the section `hooks` of mini-claw's settings, in TOML as there or in
@@ -37,20 +38,20 @@ var miniclawFormat = &format{
 func parseMiniclaw(files []foreignFile) foreign {
 	r := &miniclawReader{newForeignReader(files)}
 	for i := range files {
-		read := readJSON
+		read := tree.ParseJSON
 		if path.Ext(filepath.ToSlash(files[i].path)) == ".toml" {
 			read = readTOML
 		}
-		root := r.openWith(i, files[i].data, read, jsonObject)
-		hooks := root.get("hooks")
+		root := r.openWith(i, files[i].data, read, tree.Object)
+		hooks := root.Get("hooks")
 		if hooks == nil {
 			continue
 		}
-		if hooks.kind != jsonObject {
-			r.fail(hooks, "hooks", "", "is %s, not a section", hooks.kind)
+		if hooks.Kind != tree.Object {
+			r.fail(hooks, "hooks", "", "is %s, not a section", hooks.Kind)
 			continue
 		}
-		if len(r.hooks) > 0 && hooks.holdsItems() {
+		if len(r.hooks) > 0 && holdsItems(hooks) {
 			r.note(hooks, "hooks", "", "takes the place of what %s says", files[r.hooks[0].file].path)
 			r.hooks, r.full = nil, false
 		}
@@ -60,8 +61,8 @@ func parseMiniclaw(files []foreignFile) foreign {
 }
 
 // holdsItems reports whether any member of an object is a list that is not empty.
-func (n *jsonNode) holdsItems() bool {
-	return slices.ContainsFunc(n.names, func(name string) bool { return len(n.members[name].items) > 0 })
+func holdsItems(n *tree.Node) bool {
+	return slices.ContainsFunc(n.Names, func(name string) bool { return len(n.Members[name].Items) > 0 })
 }
 
 type miniclawReader struct{ *foreignReader }
@@ -75,23 +76,23 @@ var miniclawLists = []struct {
 	{"post_tool", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
 }
 
-func (r *miniclawReader) section(hooks *jsonNode) {
+func (r *miniclawReader) section(hooks *tree.Node) {
 	var known []string
 	for _, l := range miniclawLists {
 		known = append(known, l.name)
 	}
-	for _, name := range hooks.names {
-		at, list := "hooks."+name, hooks.get(name)
+	for _, name := range hooks.Names {
+		at, list := "hooks."+name, hooks.Get(name)
 		i := slices.Index(known, name)
 		switch {
 		case i < 0:
 			r.fail(list, at, didYouMean(name, known), "is no list of hooks: there are %s", strings.Join(known, " and "))
 			continue
-		case list.kind != jsonList:
-			r.fail(list, at, "", "is %s, not a list of hooks", list.kind)
+		case list.Kind != tree.List:
+			r.fail(list, at, "", "is %s, not a list of hooks", list.Kind)
 			continue
 		}
-		for j, n := range list.items {
+		for j, n := range list.Items {
 			r.hook(fmt.Sprintf("%s[%d]", at, j), miniclawLists[i].on, n)
 		}
 	}
@@ -100,13 +101,13 @@ func (r *miniclawReader) section(hooks *jsonNode) {
 // miniclawTimeout is for hooks that name none.
 const miniclawTimeout = 5 * time.Second
 
-func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *jsonNode) {
-	line, pattern, timeout := n.get("command"), n.get("tool_pattern"), n.get("timeout_ms")
+func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
+	line, pattern, timeout := n.Get("command"), n.Get("tool_pattern"), n.Get("timeout_ms")
 	switch {
-	case n.kind != jsonObject:
-		r.fail(n, at, "", "is %s, not an object", n.kind)
+	case n.Kind != tree.Object:
+		r.fail(n, at, "", "is %s, not an object", n.Kind)
 		return
-	case !line.is(jsonText) || strings.TrimSpace(line.text) == "":
+	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.fail(n, at, "", "has no command")
 		return
 	}
@@ -118,8 +119,8 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *jsonNode) {
 	}
 	h := foreignHook{
 		Hook: Hook{
-			Name: calledAfter(line.text, at), On: slices.Clone(on), Timeout: Duration(miniclawTimeout),
-			Run: &Command{Line: line.text, Speaks: dialect.Miniclaw.Name},
+			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: Duration(miniclawTimeout),
+			Run: &Command{Line: line.Text, Speaks: dialect.Miniclaw.Name},
 		},
 		at: at, sequential: true,
 	}
@@ -135,9 +136,9 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *jsonNode) {
 		}
 	}
 	if timeout != nil {
-		ms, ok := timeout.number()
+		ms, ok := timeout.Number()
 		if !ok || ms < 1 || ms != float64(int64(ms)) || ms > float64(maxForeignTimeout.Milliseconds()) {
-			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", short(string(timeout.raw)))
+			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", short(string(timeout.Raw)))
 		} else {
 			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
 		}
@@ -153,14 +154,14 @@ type miniclawMatcher struct {
 }
 
 // newMiniclawMatcher returns nil for all tools.
-func newMiniclawMatcher(n *jsonNode) (*miniclawMatcher, error) {
+func newMiniclawMatcher(n *tree.Node) (*miniclawMatcher, error) {
 	switch {
-	case n == nil || n.is(jsonNull):
+	case n == nil || n.Is(tree.Null):
 		return nil, nil
-	case n.kind != jsonText:
-		return nil, fmt.Errorf("is %s, not text", n.kind)
+	case n.Kind != tree.Text:
+		return nil, fmt.Errorf("is %s, not text", n.Kind)
 	}
-	return compileMiniclaw(n.text)
+	return compileMiniclaw(n.Text)
 }
 
 // MiniclawGlob is the Matcher of a mini-claw hook with this tool_pattern. An error means

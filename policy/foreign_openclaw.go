@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // openclawFormat is a mapping of OpenClaw's events to handlers, and the member `hooks`
@@ -86,17 +87,17 @@ const openclawWay = `leave it to OpenClaw, or let a program do it: "command": "n
 func parseOpenClaw(files []foreignFile) foreign {
 	r := &openclawReader{newForeignReader(files)}
 	for i := range files {
-		root := r.open(i, fromJSON5(files[i].data), jsonObject, jsonList)
-		switch hooks := root.get("hooks"); {
+		root := r.open(i, fromJSON5(files[i].data), tree.Object, tree.List)
+		switch hooks := root.Get("hooks"); {
 		case root == nil:
-		case root.is(jsonList):
+		case root.Is(tree.List):
 			r.list("", "", root)
-		case hooks.is(jsonList):
+		case hooks.Is(tree.List):
 			r.list("hooks", "", hooks)
-		case hooks.is(jsonObject):
+		case hooks.Is(tree.Object):
 			r.events("hooks", hooks)
 		case hooks != nil:
-			r.fail(hooks, "hooks", "", "is %s, neither an object of events nor a list", hooks.kind)
+			r.fail(hooks, "hooks", "", "is %s, neither an object of events nor a list", hooks.Kind)
 		case path.Base(filepath.ToSlash(files[i].path)) != "openclaw.json":
 			r.events("", root)
 		}
@@ -106,14 +107,14 @@ func parseOpenClaw(files []foreignFile) foreign {
 
 type openclawReader struct{ *foreignReader }
 
-func (r *openclawReader) events(at string, n *jsonNode) {
-	for _, name := range n.names {
-		at, value := strings.TrimPrefix(at+"."+name, "."), n.get(name)
+func (r *openclawReader) events(at string, n *tree.Node) {
+	for _, name := range n.Names {
+		at, value := strings.TrimPrefix(at+"."+name, "."), n.Get(name)
 		switch {
 		case name == "internal":
 			r.internal(at, value)
 		case slices.Contains(openclawSettings, name):
-		case value.is(jsonList):
+		case value.Is(tree.List):
 			r.list(at, name, value)
 		default:
 			r.entry(at, name, value)
@@ -121,23 +122,23 @@ func (r *openclawReader) events(at string, n *jsonNode) {
 	}
 }
 
-func (r *openclawReader) list(at, event string, list *jsonNode) {
-	for i, n := range list.items {
+func (r *openclawReader) list(at, event string, list *tree.Node) {
+	for i, n := range list.Items {
 		r.entry(fmt.Sprintf("%s[%d]", at, i), event, n)
 	}
 }
 
 // internal names the hooks of OpenClaw's own configuration.
-func (r *openclawReader) internal(at string, n *jsonNode) {
-	if handlers := n.get("handlers"); handlers != nil {
-		for i, h := range handlers.items {
-			r.fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "the module %q is one that only OpenClaw can load", textOf(h.get("module")))
+func (r *openclawReader) internal(at string, n *tree.Node) {
+	if handlers := n.Get("handlers"); handlers != nil {
+		for i, h := range handlers.Items {
+			r.fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "the module %q is one that only OpenClaw can load", textOf(h.Get("module")))
 		}
 	}
-	if entries := n.get("entries"); entries != nil {
-		for _, name := range entries.names {
-			entry := entries.get(name)
-			if on := entry.get("enabled"); on == nil || on.isTrue() {
+	if entries := n.Get("entries"); entries != nil {
+		for _, name := range entries.Names {
+			entry := entries.Get(name)
+			if on := entry.Get("enabled"); on == nil || on.IsTrue() {
 				r.fail(entry, at+".entries."+name, openclawWay, "is a hook that only OpenClaw can load")
 			}
 		}
@@ -146,7 +147,7 @@ func (r *openclawReader) internal(at string, n *jsonNode) {
 
 // event returns the event of a name, in the spelling with dashes or with underscores.
 // When there is none it says so.
-func (r *openclawReader) event(n *jsonNode, at, name string) *openclawEvent {
+func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	var known []string
 	plain := strings.ReplaceAll(name, "-", "_")
 	for i := range openclawEvents {
@@ -164,21 +165,21 @@ func (r *openclawReader) event(n *jsonNode, at, name string) *openclawEvent {
 }
 
 // entry reads a handler of an event. It is the path of one, or an object.
-func (r *openclawReader) entry(at, event string, n *jsonNode) {
+func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	if event == "" {
-		name := n.get("event")
-		if !name.is(jsonText) {
+		name := n.Get("event")
+		if !name.Is(tree.Text) {
 			r.fail(n, at, `write "event": "before_tool_call"`, "does not name its event")
 			return
 		}
-		event = name.text
+		event = name.Text
 	}
 	ev := r.event(n, at, event)
 	if ev == nil {
 		return
 	}
-	line, handler := n.get("command"), n.get("handler")
-	if n.is(jsonText) {
+	line, handler := n.Get("command"), n.Get("handler")
+	if n.Is(tree.Text) {
 		handler = n
 	}
 	h := foreignHook{
@@ -194,17 +195,17 @@ func (r *openclawReader) entry(at, event string, n *jsonNode) {
 	case line != nil && handler != nil:
 		r.fail(n, at, "write one entry for each", "has both a command and a handler")
 		return
-	case line.is(jsonText) && strings.TrimSpace(line.text) != "":
-		h.Name, h.Run.Line = calledAfter(line.text, event), line.text
-	case handler.is(jsonText):
-		program, hint, problem := r.program(handler.text)
+	case line.Is(tree.Text) && strings.TrimSpace(line.Text) != "":
+		h.Name, h.Run.Line = calledAfter(line.Text, event), line.Text
+	case handler.Is(tree.Text):
+		program, hint, problem := r.program(handler.Text)
 		if problem != "" {
-			r.fail(handler, at, hint, "the handler %q %s", handler.text, problem)
+			r.fail(handler, at, hint, "the handler %q %s", handler.Text, problem)
 			return
 		}
 		h.Name, h.Run.Args = filepath.Base(program), []string{program}
-	case n.kind != jsonObject:
-		r.fail(n, at, "", "is %s, neither the path of a handler nor an object", n.kind)
+	case n.Kind != tree.Object:
+		r.fail(n, at, "", "is %s, neither the path of a handler nor an object", n.Kind)
 		return
 	default:
 		r.fail(n, at, "", "has neither a handler nor a command")
@@ -215,13 +216,13 @@ func (r *openclawReader) entry(at, event string, n *jsonNode) {
 		return
 	}
 	if h.Match = match; match != nil {
-		h.lost = append(h.lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.get("matcher").raw))
+		h.lost = append(h.lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
-	if t := n.get("timeoutMs"); t != nil {
-		if ms, ok := t.number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
+	if t := n.Get("timeoutMs"); t != nil {
+		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
 			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
 		} else {
-			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", short(string(t.raw)), openclawMaxTimeout)
+			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", short(string(t.Raw)), openclawMaxTimeout)
 		}
 	}
 	r.add(n, h)
@@ -259,14 +260,14 @@ func (r *openclawReader) program(handler string) (program, hint, problem string)
 }
 
 // priority turns OpenClaw's, of which the higher comes first and 0 is usual, into ours.
-func (r *openclawReader) priority(n *jsonNode, at string) *int {
-	p := n.get("priority")
+func (r *openclawReader) priority(n *tree.Node, at string) *int {
+	p := n.Get("priority")
 	if p == nil {
 		return nil
 	}
-	value, ok := p.number()
+	value, ok := p.Number()
 	if !ok || value != math.Trunc(value) || math.Abs(value) > 1e6 {
-		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", short(string(p.raw)))
+		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", short(string(p.Raw)))
 		return nil
 	}
 	ours := grapnel.DefaultPriority - int(value)
@@ -294,23 +295,23 @@ func openclawTool(name string) grapnel.Class {
 
 // match reads the list of tools that a handler is meant for, nil for all. Without ok it
 // is one that OpenClaw refuses, or that would match nothing.
-func (r *openclawReader) match(n *jsonNode, at string, ev *openclawEvent) (m *Match, ok bool) {
-	list := n.get("matcher")
+func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *Match, ok bool) {
+	list := n.Get("matcher")
 	switch {
 	case list == nil:
 		return nil, true
 	case !strings.HasSuffix(ev.name, "_tool_call"):
 		r.note(list, at+".matcher", "", "goes with calls of tools only, and does not count")
 		return nil, true
-	case len(list.items) == 0:
+	case len(list.Items) == 0:
 		r.fail(list, at+".matcher", "leave it out to mean all tools", "is no list of tools")
 		return nil, false
 	}
 	m = &Match{}
-	for _, tool := range list.items {
-		name := strings.ToLower(tool.text)
+	for _, tool := range list.Items {
+		name := strings.ToLower(tool.Text)
 		if name == "" || strings.Trim(name, toolNameChars) != "" {
-			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", short(string(tool.raw)))
+			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", short(string(tool.Raw)))
 			return nil, false
 		}
 		if server, of, isMCP := strings.Cut(name, "__"); isMCP {

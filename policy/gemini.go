@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
 // GeminiHooks is one place where hooks of Gemini CLI are configured.
@@ -46,7 +47,7 @@ func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*Error) {
 			continue
 		}
 		r.file = i
-		hooks, err := readJSON(f.Hooks)
+		hooks, err := tree.ParseJSON(f.Hooks)
 		if err != nil {
 			r.fail(nil, "hooks", "", "%s", err.Msg)
 			continue
@@ -93,22 +94,22 @@ func newGeminiReader(files []foreignFile, disabled []string) *geminiReader {
 }
 
 // events reads a file's hooks in the order of the agent's events.
-func (r *geminiReader) events(hooks *jsonNode) {
-	if hooks.kind != jsonObject {
-		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.kind)
+func (r *geminiReader) events(hooks *tree.Node) {
+	if hooks.Kind != tree.Object {
+		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.Kind)
 		return
 	}
 	var known []string
 	for i := range dialect.GeminiCLI.Events {
 		row := &dialect.GeminiCLI.Events[i]
 		known = append(known, row.Native)
-		if n := hooks.get(row.Native); n != nil {
+		if n := hooks.Get(row.Native); n != nil {
 			r.definitions("hooks."+row.Native, row, n)
 		}
 	}
-	for _, name := range hooks.names {
+	for _, name := range hooks.Names {
 		if dialect.GeminiCLI.Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
-			r.fail(hooks.get(name), "hooks."+name, didYouMean(name, known), "is no event of Gemini CLI")
+			r.fail(hooks.Get(name), "hooks."+name, didYouMean(name, known), "is no event of Gemini CLI")
 		}
 	}
 }
@@ -116,37 +117,37 @@ func (r *geminiReader) events(hooks *jsonNode) {
 // geminiOtherKeys may stand among the events. They are from older versions.
 var geminiOtherKeys = []string{"enabled", "disabled", "notifications"}
 
-func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *jsonNode) {
-	if list.kind != jsonList {
-		r.fail(list, at, "", "is %s, not a list of definitions", list.kind)
+func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.Node) {
+	if list.Kind != tree.List {
+		r.fail(list, at, "", "is %s, not a list of definitions", list.Kind)
 		return
 	}
-	for i, def := range list.items {
+	for i, def := range list.Items {
 		at := fmt.Sprintf("%s[%d]", at, i)
-		hooks := def.get("hooks")
-		if !hooks.is(jsonList) {
+		hooks := def.Get("hooks")
+		if !hooks.Is(tree.List) {
 			r.fail(def, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
 			continue
 		}
-		match, err := newGeminiMatcher(row, def.get("matcher"))
+		match, err := newGeminiMatcher(row, def.Get("matcher"))
 		if err != nil {
 			hint := ""
 			if errors.Is(err, errNoRE2) {
 				hint = "name the tools one by one instead: a|b"
 			}
-			r.note(def.get("matcher"), at+".matcher", hint, "%v: its hooks fail at each event", err)
+			r.note(def.Get("matcher"), at+".matcher", hint, "%v: its hooks fail at each event", err)
 		}
-		for j, n := range hooks.items {
-			r.hook(fmt.Sprintf("%s.hooks[%d]", at, j), row, n, *match, def.get("sequential").isTrue())
+		for j, n := range hooks.Items {
+			r.hook(fmt.Sprintf("%s.hooks[%d]", at, j), row, n, *match, def.Get("sequential").IsTrue())
 		}
 	}
 }
 
-func (r *geminiReader) hook(at string, row *dialect.EventRow, n *jsonNode, match geminiMatcher, sequential bool) {
-	kind, name, line := textOf(n.get("type")), textOf(n.get("name")), textOf(n.get("command"))
+func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, match geminiMatcher, sequential bool) {
+	kind, name, line := textOf(n.Get("type")), textOf(n.Get("name")), textOf(n.Get("command"))
 	switch {
-	case n.kind != jsonObject:
-		r.fail(n, at, "", "is %s, not an object", n.kind)
+	case n.Kind != tree.Object:
+		r.fail(n, at, "", "is %s, not an object", n.Kind)
 		return
 	case kind != "command" && kind != "plugin" && kind != "runtime":
 		r.fail(n, at, "keep it in Gemini CLI if that runs it, or let a command do it", "the type is %q, and only hooks of the type \"command\" run", kind)
@@ -181,27 +182,27 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *jsonNode, match
 }
 
 // textOf returns what a text says; anything else says nothing.
-func textOf(n *jsonNode) string {
+func textOf(n *tree.Node) string {
 	if n == nil {
 		return ""
 	}
-	return n.text
+	return n.Text
 }
 
-func (r *geminiReader) milliseconds(n *jsonNode, at string) Duration {
-	t := n.get("timeout")
+func (r *geminiReader) milliseconds(n *tree.Node, at string) Duration {
+	t := n.Get("timeout")
 	if t == nil {
 		return 0
 	}
-	ms, ok := t.number()
+	ms, ok := t.Number()
 	if !ok || ms < 1 || ms >= float64(maxForeignTimeout.Milliseconds()) {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", short(string(t.raw)))
+		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", short(string(t.Raw)))
 		return 0
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
 }
 
-func (r *geminiReader) command(n *jsonNode, at, line string) *Command {
+func (r *geminiReader) command(n *tree.Node, at, line string) *Command {
 	cmd := &Command{Speaks: dialect.GeminiCLI.Name}
 	line = quoteVariables(r.hydrated(line), geminiVariables)
 	switch {
@@ -211,16 +212,16 @@ func (r *geminiReader) command(n *jsonNode, at, line string) *Command {
 	default:
 		cmd.Args = []string{"bash", "-c", line}
 	}
-	env := n.get("env")
-	if env != nil && (env.kind != jsonObject || slices.ContainsFunc(env.names, func(name string) bool { return !env.get(name).is(jsonText) })) {
+	env := n.Get("env")
+	if env != nil && (env.Kind != tree.Object || slices.ContainsFunc(env.Names, func(name string) bool { return !env.Get(name).Is(tree.Text) })) {
 		r.note(env, at+".env", "", "is no object of texts and does not count")
 		return cmd
 	}
 	if env != nil {
-		for _, name := range env.names {
-			value := r.hydrated(env.get(name).text)
+		for _, name := range env.Names {
+			value := r.hydrated(env.Get(name).Text)
 			if strings.Contains(value, "$") {
-				r.note(env.get(name), at+".env."+name, "set it in the command line", "variables in it stay as they are written")
+				r.note(env.Get(name), at+".env."+name, "set it in the command line", "variables in it stay as they are written")
 			}
 			cmd.Vars = append(cmd.Vars, name+"="+value)
 		}
@@ -298,10 +299,10 @@ type geminiMatcher struct {
 
 // newGeminiMatcher returns a matcher that can be used whatever the error, which says
 // what it cannot do.
-func newGeminiMatcher(row *dialect.EventRow, n *jsonNode) (*geminiMatcher, error) {
-	if n != nil && n.kind != jsonText && n.kind != jsonNull {
-		err := fmt.Errorf("%s is no text", short(string(n.raw)))
-		return &geminiMatcher{source: string(n.raw), err: err}, err
+func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
+	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
+		err := fmt.Errorf("%s is no text", short(string(n.Raw)))
+		return &geminiMatcher{source: string(n.Raw), err: err}, err
 	}
 	m := &geminiMatcher{source: strings.TrimSpace(textOf(n))}
 	if m.source == "*" {

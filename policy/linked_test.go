@@ -3,9 +3,11 @@ package policy
 import (
 	"slices"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 )
 
-func init() { LinkForeign() }
+func init() { LinkForeign(toml.Parse) }
 
 // What the parser takes for a format is one.
 func TestFormatNames(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -81,8 +82,7 @@ func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
 		r := ruleFile{path: path, into: s}
 		root, wrong := readTOML(data)
 		if wrong != nil {
-			wrong.File = path
-			errs = append(errs, wrong)
+			errs = append(errs, wrongIn(path, wrong))
 			continue
 		}
 		r.file(root)
@@ -101,28 +101,28 @@ type ruleFile struct {
 	errs []*Error
 }
 
-func (r *ruleFile) fail(n *jsonNode, format string, args ...any) {
-	r.errs = append(r.errs, &Error{File: r.path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...)})
+func (r *ruleFile) fail(n *tree.Node, format string, args ...any) {
+	r.errs = append(r.errs, &Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
 }
 
-func (r *ruleFile) note(n *jsonNode, format string, args ...any) {
-	r.into.Notes = append(r.into.Notes, &Error{File: r.path, Line: n.line, Col: n.col, Msg: fmt.Sprintf(format, args...)})
+func (r *ruleFile) note(n *tree.Node, format string, args ...any) {
+	r.into.Notes = append(r.into.Notes, &Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
 }
 
 // unknown names the keys that do not count, as those of a later version do not.
-func (r *ruleFile) unknown(n *jsonNode, what string, known ...string) {
-	for _, name := range n.names {
+func (r *ruleFile) unknown(n *tree.Node, what string, known ...string) {
+	for _, name := range n.Names {
 		if !slices.Contains(known, name) {
-			r.note(n.members[name], "%q of %s does not count", name, what)
+			r.note(n.Members[name], "%q of %s does not count", name, what)
 		}
 	}
 }
 
-func (r *ruleFile) file(root *jsonNode) {
+func (r *ruleFile) file(root *tree.Node) {
 	r.unknown(root, "the file", "title", "description", "minVersion", "extend", "rules", "allowlist", "allowlists")
-	if extend := root.get("extend"); extend.is(jsonObject) {
+	if extend := root.Get("extend"); extend.Is(tree.Object) {
 		r.unknown(extend, "extend", "useDefault", "disabledRules")
-		if d := extend.get("useDefault"); d.is(jsonBool) && !d.isTrue() {
+		if d := extend.Get("useDefault"); d.Is(tree.Bool) && !d.IsTrue() {
 			r.note(d, "the rules of Grapnel count all the same: switch them off with disable under secrets")
 		}
 		r.into.Off = append(r.into.Off, r.texts(extend, "disabledRules")...)
@@ -140,7 +140,7 @@ func (r *ruleFile) file(root *jsonNode) {
 	}
 }
 
-func (r *ruleFile) rule(n *jsonNode) {
+func (r *ruleFile) rule(n *tree.Node) {
 	rule := &secret.Rule{ID: r.text(n, "id"), Regex: r.regexp(n, "regex"), Path: r.regexp(n, "path")}
 	if rule.ID == "" {
 		r.fail(n, "a rule has no id")
@@ -148,23 +148,23 @@ func (r *ruleFile) rule(n *jsonNode) {
 	}
 	what := fmt.Sprintf("the rule %q", rule.ID)
 	r.unknown(n, what, "id", "description", "regex", "path", "secretGroup", "entropy", "keywords", "tags", "allowlist", "allowlists", "skipReport")
-	if skip := n.get("skipReport"); skip.is(jsonBool) && skip.isTrue() {
+	if skip := n.Get("skipReport"); skip.Is(tree.Bool) && skip.IsTrue() {
 		r.note(n, "%s is there for other rules, and nothing is found by it", what)
 		return
 	}
 	for _, word := range r.texts(n, "keywords") {
 		rule.Keywords = append(rule.Keywords, strings.ToLower(word))
 	}
-	if group := n.get("secretGroup"); group != nil {
-		f, ok := group.number()
+	if group := n.Get("secretGroup"); group != nil {
+		f, ok := group.Number()
 		re, err := regexp.Compile(rule.Regex)
 		if !ok || f != float64(int(f)) || f < 0 || err == nil && int(f) > re.NumSubexp() {
 			r.fail(group, "%s: secretGroup is not a group of its regex", what)
 		}
 		rule.Group = int(f)
 	}
-	if entropy := n.get("entropy"); entropy != nil {
-		f, ok := entropy.number()
+	if entropy := n.Get("entropy"); entropy != nil {
+		f, ok := entropy.Number()
 		if !ok || f < 0 || f > 8 {
 			r.fail(entropy, "%s: entropy is a number from 0 to 8", what)
 		}
@@ -196,30 +196,30 @@ func (r *ruleFile) rule(n *jsonNode) {
 }
 
 // allow reads an allowlist; nil = it is about the history of a repository alone.
-func (r *ruleFile) allow(n *jsonNode) *secret.Allow {
+func (r *ruleFile) allow(n *tree.Node) *secret.Allow {
 	r.unknown(n, "an allowlist", "description", "condition", "commits", "paths", "regexTarget", "regexes", "stopwords", "targetRules")
 	a := &secret.Allow{Stopwords: r.texts(n, "stopwords"), Target: r.text(n, "regexTarget")}
 	for i, source := range r.texts(n, "regexes") {
-		a.Regexes = append(a.Regexes, r.checked(n.get("regexes").items[i], source))
+		a.Regexes = append(a.Regexes, r.checked(n.Get("regexes").Items[i], source))
 	}
 	for i, source := range r.texts(n, "paths") {
-		a.Paths = append(a.Paths, r.checked(n.get("paths").items[i], source))
+		a.Paths = append(a.Paths, r.checked(n.Get("paths").Items[i], source))
 	}
 	switch strings.ToUpper(r.text(n, "condition")) {
 	case "", "OR", "||":
 	case "AND", "&&":
 		a.All = true
 	default:
-		r.fail(n.get("condition"), "the condition of an allowlist is AND or OR")
+		r.fail(n.Get("condition"), "the condition of an allowlist is AND or OR")
 	}
 	switch a.Target {
 	case "secret":
 		a.Target = ""
 	case "", "match", "line":
 	default:
-		r.fail(n.get("regexTarget"), "the regexTarget of an allowlist is secret, match or line")
+		r.fail(n.Get("regexTarget"), "the regexTarget of an allowlist is secret, match or line")
 	}
-	if commits := n.get("commits"); commits != nil {
+	if commits := n.Get("commits"); commits != nil {
 		r.note(commits, "commits of an allowlist do not count: an event is in none")
 		if a.All {
 			return nil // it never holds
@@ -232,56 +232,56 @@ func (r *ruleFile) allow(n *jsonNode) *secret.Allow {
 }
 
 // list returns the tables of a name: one, or an array of them.
-func (r *ruleFile) list(n *jsonNode, name string) []*jsonNode {
-	at := n.get(name)
+func (r *ruleFile) list(n *tree.Node, name string) []*tree.Node {
+	at := n.Get(name)
 	switch {
 	case at == nil:
 		return nil
-	case at.is(jsonObject):
-		return []*jsonNode{at}
-	case at.is(jsonList) && !slices.ContainsFunc(at.items, func(item *jsonNode) bool { return !item.is(jsonObject) }):
-		return at.items
+	case at.Is(tree.Object):
+		return []*tree.Node{at}
+	case at.Is(tree.List) && !slices.ContainsFunc(at.Items, func(item *tree.Node) bool { return !item.Is(tree.Object) }):
+		return at.Items
 	}
 	r.fail(at, "%s are tables, [[%s]]", name, name)
 	return nil
 }
 
-func (r *ruleFile) text(n *jsonNode, name string) string {
-	at := n.get(name)
-	if at != nil && !at.is(jsonText) {
+func (r *ruleFile) text(n *tree.Node, name string) string {
+	at := n.Get(name)
+	if at != nil && !at.Is(tree.Text) {
 		r.fail(at, "%s is a text", name)
 		return ""
 	}
 	if at == nil {
 		return ""
 	}
-	return at.text
+	return at.Text
 }
 
-func (r *ruleFile) texts(n *jsonNode, name string) []string {
-	at := n.get(name)
+func (r *ruleFile) texts(n *tree.Node, name string) []string {
+	at := n.Get(name)
 	if at == nil {
 		return nil
 	}
 	var texts []string
-	for _, item := range at.items {
-		if !item.is(jsonText) {
+	for _, item := range at.Items {
+		if !item.Is(tree.Text) {
 			r.fail(item, "%s are texts", name)
 			return nil
 		}
-		texts = append(texts, item.text)
+		texts = append(texts, item.Text)
 	}
-	if !at.is(jsonList) {
+	if !at.Is(tree.List) {
 		r.fail(at, "%s is a list of texts", name)
 	}
 	return texts
 }
 
-func (r *ruleFile) regexp(n *jsonNode, name string) string {
-	return r.checked(n.get(name), r.text(n, name))
+func (r *ruleFile) regexp(n *tree.Node, name string) string {
+	return r.checked(n.Get(name), r.text(n, name))
 }
 
-func (r *ruleFile) checked(n *jsonNode, source string) string {
+func (r *ruleFile) checked(n *tree.Node, source string) string {
 	if source == "" {
 		return ""
 	}

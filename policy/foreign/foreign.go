@@ -7,6 +7,9 @@
 // [policy.LinkForeign].
 package foreign
 
-import "github.com/grapnel-dev/grapnel/policy"
+import (
+	"github.com/grapnel-dev/grapnel/internal/tree/toml"
+	"github.com/grapnel-dev/grapnel/policy"
+)
 
-func init() { policy.LinkForeign() }
+func init() { policy.LinkForeign(toml.Parse) }
