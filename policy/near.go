@@ -253,10 +253,23 @@ func concat(subs []*syntax.Regexp) telling {
 		exact = run
 	}
 	if len(sets) > maxSets {
-		slices.SortStableFunc(sets, func(a, b []string) int { return len(a) - len(b) })
-		sets = sets[:maxSets]
+		sets = smallest(sets, maxSets)
 	}
 	return telling{exact: exact, heads: heads, sets: sets}
+}
+
+// smallest returns the n sets that have the fewest texts.
+func smallest(sets [][]string, n int) [][]string {
+	order := make([]*[]string, len(sets)) // sorting pointers is in the program anyway
+	for i := range sets {
+		order[i] = &sets[i]
+	}
+	slices.SortStableFunc(order, func(a, b *[]string) int { return len(*a) - len(*b) })
+	few := make([][]string, n)
+	for i := range few {
+		few[i] = *order[i]
+	}
+	return few
 }
 
 func joined(heads, tails []string) []string {
