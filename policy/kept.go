@@ -53,7 +53,7 @@ func keepText(k *keptHook) (string, bool) {
 	if k.Replace != nil || k.More != "" {
 		w.put("j", string(encode(&keptHook{Replace: k.Replace, More: k.More})))
 	}
-	return shorten(w.b.String()), !w.odd
+	return w.b.String(), !w.odd
 }
 
 type keptWriter struct {
@@ -68,7 +68,7 @@ func (w *keptWriter) put(key string, items ...string) {
 	}
 	w.b.WriteString(key)
 	for _, item := range items {
-		w.odd = w.odd || strings.ContainsAny(item, endField+endItem) || holdsPhrase(item)
+		w.odd = w.odd || strings.ContainsAny(item, endField+endItem)
 		w.b.WriteString(endItem)
 		w.b.WriteString(item)
 	}
@@ -151,7 +151,6 @@ func kindsOf(kinds []grapnel.Kind) []string {
 // readKept is the hook that keepText has written.
 func readKept(text string) (keptHook, error) {
 	var k keptHook
-	text = lengthen(text)
 	for text != "" {
 		var field string
 		field, text, _ = strings.Cut(text, endField)
@@ -279,74 +278,4 @@ func (h *Happening) read(key string, items []string) {
 		failed := items[0] == "true"
 		m.Failed = &failed
 	}
-}
-
-// What packs say again and again is kept as one byte that no text of a hook has: a
-// control character, or one that UTF-8 never holds. It makes them a fifth smaller. Whoever
-// changes a phrase runs "go test ./packs -update".
-const (
-	pastLow   = 0x1d // endPart
-	firstHigh = 0xf5
-)
-
-var lowPhrases = [pastLow]string{
-	0x04: "(?:", 0x05: "delete", 0x06: "\x1fgit ", 0x07: "\x1frm -r", 0x08: ")\\b[^\\n]{0,", 0x0b: "credential",
-	0x0c: "config", 0x0e: "remove", 0x0f: "install", 0x10: " --", 0x11: "\\s+", 0x12: "http", 0x13: "s?|",
-	0x14: "\\s*", 0x15: "\x1ed\x1fask\x1er\x1fThis ", 0x16: "\x1fkubectl ", 0x17: "python", 0x18: "\\b|",
-	0x19: "m\x1em:a\x1fshell\x1em:", 0x1a: "system", 0x1b: "docker", 0x1c: "grapnel",
-}
-
-var highPhrases = [256 - firstHigh]string{
-	0x00: "secret", 0x01: "\x1f**/", 0x02: "pass", 0x03: "env", 0x04: "/\x1d\x1d\x1f/", 0x05: "ate",
-	0x06: "\x1faws ", 0x07: "|\\.", 0x08: "hooks", 0x09: "\x1fchmod ", 0x0a: "tion",
-}
-
-// phraseOf is what a byte stands for; empty = for itself.
-func phraseOf(code byte) string {
-	switch {
-	case code < pastLow:
-		return lowPhrases[code]
-	case code >= firstHigh:
-		return highPhrases[code-firstHigh]
-	}
-	return ""
-}
-
-// holdsPhrase reports whether a byte of a text could be taken for a phrase.
-func holdsPhrase(text string) bool {
-	for i := range len(text) {
-		if phraseOf(text[i]) != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// shorten writes each phrase as its byte, in the order of the bytes.
-func shorten(text string) string {
-	for code := range 256 {
-		if phrase := phraseOf(byte(code)); phrase != "" {
-			text = strings.ReplaceAll(text, phrase, string([]byte{byte(code)}))
-		}
-	}
-	return text
-}
-
-// lengthen is the text that shorten was given.
-func lengthen(text string) string {
-	var long strings.Builder
-	long.Grow(len(text) + len(text)/3)
-	from := 0
-	for i := range len(text) {
-		if c := text[i]; c >= pastLow && c < firstHigh {
-			continue // nearly all
-		}
-		if phrase := phraseOf(text[i]); phrase != "" {
-			long.WriteString(text[from:i])
-			long.WriteString(phrase)
-			from = i + 1
-		}
-	}
-	long.WriteString(text[from:])
-	return long.String()
 }
