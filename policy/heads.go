@@ -49,8 +49,13 @@ func headsOf(pattern string, re *syntax.Regexp) *heads {
 	return h
 }
 
-func (l lead) and(m lead) lead { return lead{l.chars + m.chars, slices.Concat(l.skip, m.skip)} }
-func (l lead) or(m lead) lead  { return lead{max(l.chars, m.chars), slices.Concat(l.skip, m.skip)} }
+func (l lead) and(m lead) lead {
+	return lead{l.chars + m.chars, append(slices.Clip(l.skip), m.skip...)}
+}
+
+func (l lead) or(m lead) lead {
+	return lead{max(l.chars, m.chars), append(slices.Clip(l.skip), m.skip...)}
+}
 
 func headsOfPart(re *syntax.Regexp) ([]string, lead) {
 	switch re.Op {

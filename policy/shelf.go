@@ -105,6 +105,9 @@ func readPack(dir fs.FS, file string) (ShelvedPack, []*Error) {
 	if p.Pack == nil {
 		return pack, []*Error{{File: file, Line: 1, Col: 1, Msg: "it is no pack", Hint: "write `pack: {version: 1}`"}}
 	}
+	if len(p.Hooks) > shell.MaxLists {
+		return pack, []*Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack has %d hooks at most", shell.MaxLists), Hint: "write two packs"}}
+	}
 	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
 	var commands [][]*shell.Pattern
 	for i := range p.Hooks {

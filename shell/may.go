@@ -21,13 +21,13 @@ func (p *Pattern) Begin() string {
 
 // Begins is an index of many lists of patterns by what they begin with: of a hundred lists
 // a script needs to be compared with those only that are about its programs. It has a line
-// for each beginning, plain ones sorted, with a letter for each list behind a tab. Globs
-// come first.
+// for each beginning, plain ones sorted, with a byte for each list behind a tab. Globs
+// come first. There can be MaxLists of them.
 func Begins(lists [][]*Pattern) string {
 	var begins []string
 	of := map[string]string{}
 	for i, patterns := range lists {
-		letter := string(rune(firstList + i))
+		letter := string([]byte{firstList + byte(i)})
 		for _, p := range patterns {
 			begin := p.Begin()
 			if strings.ContainsAny(begin, "\t\n"+endGlobs) {
@@ -56,8 +56,11 @@ func Begins(lists [][]*Pattern) string {
 	return globs.String() + endGlobs + plain.String()
 }
 
+// MaxLists is how many lists an index of [Begins] may be of.
+const MaxLists = 128
+
 const (
-	firstList = 0x100 // the letter of the first list
+	firstList = 0x80 // the byte of the first list
 	endGlobs  = "\x00"
 )
 
@@ -115,8 +118,8 @@ func lineOf(lines, key string) int {
 }
 
 func eachList(letters string, near func(list int)) {
-	for _, letter := range letters {
-		near(int(letter) - firstList)
+	for i := range len(letters) {
+		near(int(letters[i] - firstList))
 	}
 }
 
