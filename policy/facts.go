@@ -16,13 +16,15 @@ import (
 // facts are what matchers ask of one event, worked out once however many ask.
 type facts struct {
 	ev        *grapnel.Event
-	programs  []string // those that the policy's rules are about
+	lines     *parsedLines // nil = none are kept
+	programs  []string     // those that the policy's rules are about
 	keptCalls lazy[[]*facts]
 	keptGate  lazy[[]bool]
 	keptShell lazy[[]*shell.Script]
 	keptTexts lazy[[]string]
 	keptNames lazy[[]namedPath]
 	keptPaths lazy[[]realName]
+	keptRoots lazy[[]string]
 	keptInput lazy[any]
 
 	lowering   sync.Mutex // of lowered, dirs and packs
@@ -60,7 +62,7 @@ func (f *facts) gate() []bool {
 }
 
 func (f *facts) scripts() []*shell.Script {
-	return f.keptShell.get(func() []*shell.Script { return parseShell(f.ev) })
+	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.ev) })
 }
 
 func (f *facts) allTexts() []string {
@@ -118,6 +120,8 @@ type factCache struct {
 	// Of a rule that is made later than that: what the others have.
 	first *factCache
 
+	lines parsedLines
+
 	// The youngest, and some before it: of events that are judged at once none should
 	// push out what another still needs a hundred times.
 	last  atomic.Pointer[facts]
@@ -141,7 +145,7 @@ func (c *factCache) older(ev *grapnel.Event) *facts {
 			return f
 		}
 	}
-	f := &facts{ev: ev, programs: c.programs}
+	f := &facts{ev: ev, lines: &c.lines, programs: c.programs}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
@@ -166,7 +170,7 @@ func (f *facts) eachCall() []*facts {
 	for i := range f.ev.Calls {
 		one := *f.ev
 		one.Tool, one.Calls = &f.ev.Calls[i], nil
-		calls = append(calls, &facts{ev: &one, programs: f.programs})
+		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs})
 	}
 	return calls
 }
@@ -188,15 +192,38 @@ func gate(ev *grapnel.Event, programs []string) []bool {
 	return may
 }
 
-// parseShell reads the shell lines of a call, each by itself: an open quote in one
-// must not swallow the next.
-func parseShell(ev *grapnel.Event) []*shell.Script {
+// parsedLines are shell lines that were parsed not long ago: a call has an event before it
+// and one after it, and both are about the same line.
+type parsedLines [8]atomic.Pointer[parsedLine]
+
+type parsedLine struct {
+	language, line string
+	script         *shell.Script
+}
+
+// maxKeptLine bounds the lines that are kept, in bytes.
+const maxKeptLine = 4 << 10
+
+// parse reads the shell lines of a call, each by itself: an open quote in one must not
+// swallow the next.
+func (p *parsedLines) parse(ev *grapnel.Event) []*shell.Script {
 	if ev.Tool == nil {
 		return nil
 	}
+	language := shellLanguage(ev.Tool)
 	var scripts []*shell.Script
 	for _, line := range ev.Tool.Commands {
-		scripts = append(scripts, shell.ParseAs(shellLanguage(ev.Tool), line))
+		if p == nil || len(line) > maxKeptLine {
+			scripts = append(scripts, shell.ParseAs(language, line))
+			continue
+		}
+		kept := &p[len(line)%len(p)]
+		l := kept.Load()
+		if l == nil || l.line != line || l.language != language {
+			l = &parsedLine{language, line, shell.ParseAs(language, line)}
+			kept.Store(l)
+		}
+		scripts = append(scripts, l.script)
 	}
 	return scripts
 }

@@ -50,7 +50,7 @@ func (f *facts) findPaths() []namedPath {
 			names = append(names, redirected(script, patched(script, line))...)
 		}
 		for j := range script.Commands {
-			for _, file := range script.Commands[j].Files() {
+			for _, file := range script.Files(j) {
 				if len(names) > maxPaths {
 					return names // more than are looked at, which is an error
 				}
@@ -141,21 +141,27 @@ func (f *facts) expand(p namedPath) []namedPath {
 	return names
 }
 
+// roots are the project's, as it is called and real.
+func (f *facts) roots() []string {
+	return f.keptRoots.get(func() []string {
+		root := projectRoot(f.ev)
+		return distinct(root, RealPath(root))
+	})
+}
+
 // realPaths are the readings of all paths.
 func (f *facts) realPaths() []realName {
 	names := f.pathNames()
 	if len(names) == 0 {
 		return nil
 	}
-	root := projectRoot(f.ev)
-	roots := distinct(root, RealPath(root))
 	var real []realName
 	for i, name := range names {
 		if !name.told && slices.Contains(names[:min(i, 64)], name) {
 			continue
 		}
-		for _, path := range resolve(slashed(name.name), f.ev) {
-			real = append(real, realName{name: name.name, roots: roots, path: path, use: name.use, told: name.told, by: name.by})
+		for _, path := range resolve(slashed(name.name), f.ev, f.realDir) {
+			real = append(real, realName{name: name.name, in: f, path: path, use: name.use, told: name.told, by: name.by})
 		}
 	}
 	return real

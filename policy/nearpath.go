@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -48,8 +49,8 @@ func foldPath(text string) string {
 }
 
 func (f *facts) nearPath(pattern string) bool {
-	if strings.Contains(pattern, "..") || strings.ContainsAny(pattern, "\\\ufffd") {
-		return true // a link before .. leads elsewhere, and � is any byte that is no text
+	if oddPath(pattern) {
+		return true
 	}
 	all := f.joinedPaths()
 	if pattern != "~" && !strings.HasPrefix(pattern, "~/") && !filepath.IsAbs(pattern) {
@@ -64,6 +65,17 @@ func (f *facts) nearPath(pattern string) bool {
 	}
 	base = filepath.Clean(filepath.FromSlash(base))
 	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
+}
+
+// oddPath reports whether the pieces of a pattern say nothing: a link before .. leads
+// elsewhere, and beyond ASCII a character may stand for bytes that are no text.
+func oddPath(pattern string) bool {
+	for i := range len(pattern) {
+		if c := pattern[i]; c == '\\' || c >= utf8.RuneSelf || c == '.' && i > 0 && pattern[i-1] == '.' {
+			return true
+		}
+	}
+	return false
 }
 
 // holdsPieces reports whether paths hold all pieces of text that a pattern consists of, of
@@ -141,8 +153,14 @@ type realDir struct {
 func (f *facts) realDir(name string) realDir {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
+	if len(f.dirs) > maxDirs {
+		return realDir{name: name, path: RealPath(name)}
+	}
 	return f.realPart(name)
 }
+
+// maxDirs is how many directories of an event are kept.
+const maxDirs = 256
 
 func (f *facts) realPart(name string) realDir {
 	for i := range f.dirs {

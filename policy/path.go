@@ -25,12 +25,12 @@ import (
 // file through another name of it, or a guard of a name that is itself a link, as
 // those in a home directory often are, would guard nothing.
 type realName struct {
-	name  string   // as the call names it
-	roots []string // the project's, as it is called and real
-	path  string   // this reading: absolute and clean
-	use   shell.Use
-	told  bool // the call or a redirection says so; false for what a table of programs tells
-	by    namer
+	name string // as the call names it
+	in   *facts // of the project; nil = none is known
+	path string // this reading: absolute and clean
+	use  shell.Use
+	told bool // the call or a redirection says so; false for what a table of programs tells
+	by   namer
 }
 
 // reads and writes say whether the file may be read or run, written or deleted, or
@@ -63,7 +63,11 @@ func (p realName) match(pattern string) bool {
 	for strings.HasPrefix(pattern, "./") {
 		pattern = strings.TrimLeft(pattern[1:], "/")
 	}
-	return slices.ContainsFunc(p.roots, func(root string) bool {
+	var roots []string
+	if p.in != nil {
+		roots = p.in.roots()
+	}
+	return slices.ContainsFunc(roots, func(root string) bool {
 		rel, err := filepath.Rel(root, p.path)
 		outside := rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator))
 		return err == nil && outside == strings.HasPrefix(pattern, "../") && matchGlob(pattern, rel)
@@ -87,7 +91,7 @@ const maxPath = 32 << 10
 // resolve lists the readings of a path. Where a dot-dot follows a symbolic link there
 // are two that are real: most agents clean the text first, the system follows the
 // link first.
-func resolve(name string, ev *grapnel.Event) []string {
+func resolve(name string, ev *grapnel.Event, dir func(string) realDir) []string {
 	if scheme := len("file:"); len(name) > scheme && strings.EqualFold(name[:scheme], "file:") {
 		name = unescape(name[scheme:])
 		if rest, ok := strings.CutPrefix(name, "//"); ok { // and a host, which is this one
@@ -104,7 +108,11 @@ func resolve(name string, ev *grapnel.Event) []string {
 	if len(clean) > maxPath {
 		return []string{clean}
 	}
-	if !strings.Contains(name, "..") || len(name) > maxPath {
+	if len(name) > maxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
+		const short = 256 // what is found again takes longer than to ask, in long names
+		if len(clean) < short {
+			return distinct(clean, dir(clean).path)
+		}
 		return distinct(clean, RealPath(clean))
 	}
 	return distinct(clean, RealPath(clean), RealPath(name))

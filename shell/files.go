@@ -27,6 +27,24 @@ type File struct {
 // maxFiles bounds the files of one command.
 const maxFiles = 8192
 
+// Files are those of a command of the script, as [Command.Files] tells, which is asked once.
+func (s *Script) Files(i int) []File {
+	s.filesLock.Lock()
+	defer s.filesLock.Unlock()
+	if s.files == nil {
+		s.files = make([]foundFiles, len(s.Commands))
+	}
+	if f := &s.files[i]; !f.known {
+		f.known, f.files = true, s.Commands[i].Files()
+	}
+	return s.files[i].files
+}
+
+type foundFiles struct {
+	known bool
+	files []File
+}
+
 // Files lists the files that a command names: in its redirections, and as far as
 // the table tells which of its words are files. Of a program that is not in the
 // table those words count that look like a path, for any use. Words that are

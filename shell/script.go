@@ -55,6 +55,9 @@ type Script struct {
 
 	urls   []string // that stand in code
 	hidden []string
+
+	filesLock sync.Mutex
+	files     []foundFiles // of the Commands
 }
 
 // Hidden says what of Unknown hides a command. It leaves out what everyday lines are
