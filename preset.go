@@ -146,7 +146,8 @@ func (p *Preset) named(specs []Spec) ([]Spec, error) {
 		if err := s.check(); err != nil {
 			return nil, err
 		}
-		first, taken := at[s.FullName()]
+		name := s.FullName()
+		first, taken := at[name]
 		switch {
 		case taken && p.Names == NamesUnique:
 			return nil, fmt.Errorf("two hooks are named %q in source %q: names are unique in a source", s.Name, s.Source.Name)
@@ -154,8 +155,10 @@ func (p *Preset) named(specs []Spec) ([]Spec, error) {
 			kept[first] = *s
 			continue
 		}
-		at[s.FullName()] = len(kept)
-		kept = append(kept, *s)
+		at[name] = len(kept)
+		if kept = kept[:len(kept)+1]; len(kept) <= i {
+			kept[len(kept)-1] = *s
+		}
 	}
 	return kept, nil
 }

@@ -117,8 +117,11 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
 		path: m.Path, reads: m.Reads, writes: m.Writes, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
 	}
-	for _, source := range m.Command {
-		p := &command{source: source, program: -1}
+	block := make([]command, len(m.Command))
+	c.command = make([]*command, len(m.Command))
+	for i, source := range m.Command {
+		p := &block[i]
+		p.source, p.program = source, -1
 		if cache.first == nil {
 			var err error
 			if p.pattern, err = shell.Compile(source); err != nil {
@@ -126,7 +129,7 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 			}
 			p.program = cache.program(p.pattern.Program())
 		}
-		c.command = append(c.command, p)
+		c.command[i] = p
 	}
 	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
 		if has {

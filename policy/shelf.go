@@ -214,7 +214,7 @@ func (s *ShelvedHook) hook() (*Hook, error) {
 			return nil, err
 		}
 	}
-	if h.Match == nil {
+	if h.Match == nil || s.Needs == (Needs{}) {
 		return &h, nil
 	}
 	n := &s.Needs
