@@ -31,6 +31,7 @@ type facts struct {
 	lowered    []*loweredText
 	keptJoined lazy[string]
 	dirs       []realDir // made real, see realDir
+	fewDirs    [6]realDir
 	packs      []nearPack
 	keptURLs   lazy[[]string]
 	keptNear   lazy[bool]

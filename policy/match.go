@@ -60,6 +60,7 @@ type compiled struct {
 	path      []string
 	reads     []string // path patterns, of what is read
 	writes    []string
+	firsts    [3][]string // of the patterns of paths, see firstPiece
 	url, host []globPattern
 	sorts     int // how many of commands, paths, addresses it speaks of
 
@@ -116,6 +117,11 @@ func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
 	c := &compiled{
 		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
 		path: m.Path, reads: m.Reads, writes: m.Writes, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
+	}
+	for key, patterns := range c.paths() {
+		for _, pattern := range patterns {
+			c.firsts[key] = append(c.firsts[key], firstPiece(pattern))
+		}
 	}
 	block := make([]command, len(m.Command))
 	c.command = make([]*command, len(m.Command))
@@ -314,8 +320,9 @@ func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 		return false
 	}
 	var near []string
-	for _, pattern := range c.paths()[key] {
-		if f.nearPath(pattern) {
+	all := f.joinedPaths()
+	for i, pattern := range c.paths()[key] {
+		if strings.Contains(all, c.firsts[key][i]) && f.nearPath(pattern) {
 			near = append(near, pattern)
 		}
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,8 +31,12 @@ func (f *facts) nearPaths(lists string) bool {
 // joinedPaths are all readings of the paths.
 func (f *facts) joinedPaths() string {
 	return f.keptJoined.get(func() string {
+		paths := f.paths()
+		if len(paths) == 1 {
+			return foldPath(paths[0].path)
+		}
 		var b strings.Builder
-		for _, p := range f.paths() {
+		for _, p := range paths {
 			b.WriteString(p.path)
 			b.WriteByte('\n')
 		}
@@ -67,6 +70,26 @@ func (f *facts) nearPath(pattern string) bool {
 	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
 }
 
+// firstPiece is a text that a path holds which a pattern is near; empty = any.
+func firstPiece(pattern string) string {
+	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) || oddPath(pattern) {
+		return ""
+	}
+	pattern = foldPath(pattern)
+	start := 0
+	for start < len(pattern) && (pattern[start] == '*' || pattern[start] == '/' || pattern[start] == '?') {
+		start++
+	}
+	end := start
+	for end < len(pattern) && !endsPiece(pattern[end]) {
+		end++
+	}
+	if piece := pattern[start:end]; piece != "." {
+		return piece
+	}
+	return ""
+}
+
 // oddPath reports whether the pieces of a pattern say nothing: a link before .. leads
 // elsewhere, and beyond ASCII a character may stand for bytes that are no text.
 func oddPath(pattern string) bool {
@@ -96,7 +119,7 @@ func holdsPieces(all, pattern string) bool {
 			i = end
 		default:
 			start := i
-			for i+1 < len(pattern) && strings.IndexByte("{}[*?/", pattern[i+1]) < 0 {
+			for i+1 < len(pattern) && !endsPiece(pattern[i+1]) {
 				i++
 			}
 			if piece := pattern[start : i+1]; piece != "." && !strings.Contains(all, piece) {
@@ -105,6 +128,14 @@ func holdsPieces(all, pattern string) bool {
 		}
 	}
 	return true
+}
+
+func endsPiece(c byte) bool {
+	switch c {
+	case '{', '}', '[', '*', '?', '/':
+		return true
+	}
+	return false
 }
 
 // holdsOne is holdsPieces for one of the alternatives between braces.
@@ -171,16 +202,22 @@ func (f *facts) realPart(name string) realDir {
 	d := realDir{name: name, path: name}
 	if parent := filepath.Dir(name); parent != name {
 		above := f.realPart(parent)
-		d.path, d.absent = filepath.Join(above.path, filepath.Base(name)), above.absent
+		if d.absent = above.absent; above.path != parent {
+			d.path = filepath.Join(above.path, filepath.Base(name))
+		}
 		if !d.absent {
-			_, err := os.Readlink(d.path)
+			var some [1]byte // os.Readlink allocates, and nothing of the target is needed
+			_, err := syscall.Readlink(d.path, some[:])
 			switch {
-			case err == nil:
+			case err == nil, errors.Is(err, syscall.EINTR):
 				d.path = RealPath(d.path)
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 				d.absent = true
 			}
 		}
+	}
+	if f.dirs == nil {
+		f.dirs = f.fewDirs[:0]
 	}
 	f.dirs = append(f.dirs, d)
 	return d

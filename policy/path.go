@@ -110,10 +110,16 @@ func resolve(name string, ev *grapnel.Event, dir func(string) realDir) []string 
 	}
 	if len(name) > maxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
 		const short = 256 // what is found again takes longer than to ask, in long names
+		real := clean
 		if len(clean) < short {
-			return distinct(clean, dir(clean).path)
+			real = dir(clean).path
+		} else {
+			real = RealPath(clean)
 		}
-		return distinct(clean, RealPath(clean))
+		if real == clean {
+			return []string{clean}
+		}
+		return []string{clean, real}
 	}
 	return distinct(clean, RealPath(clean), RealPath(name))
 }
