@@ -72,6 +72,15 @@ func (f *facts) allTexts() []string {
 
 func (f *facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
 
+// pathSize is how many paths there are, and how long they are together, in bytes.
+func (f *facts) pathSize() (n, size int) {
+	names := f.pathNames()
+	for i := range names {
+		size += len(names[i].name)
+	}
+	return len(names), size
+}
+
 func (f *facts) paths() []realName { return f.keptPaths.get(f.realPaths) }
 
 // input is a tool's input, decoded; output is as it came.

@@ -244,12 +244,8 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 		}
 	}
 	if m.paths {
-		names, size := f.pathNames(), 0
-		for _, name := range names {
-			size += len(name.name)
-		}
-		if len(names) > maxPaths || size > maxPathBytes {
-			return false, fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", len(names), size, maxPaths, maxPathBytes)
+		if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
+			return false, fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", n, size, maxPaths, maxPathBytes)
 		}
 	}
 	var exceptions []*compiled

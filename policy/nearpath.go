@@ -15,7 +15,7 @@ import (
 // even its letters are there, nothing needs to be compiled. The lists are those of path,
 // reads and writes.
 func (f *facts) nearPaths(lists string) bool {
-	if names := f.pathNames(); len(names) > maxPaths {
+	if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
 		return true // the hook says so
 	}
 	for list := range strings.SplitSeq(lists, nextSet) {
