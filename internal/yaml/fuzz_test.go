@@ -20,7 +20,8 @@ func blind(in string) bool {
 		hashInBlock.MatchString(in) || // it loses a text after | that begins with #
 		colonInWord.MatchString(in) || // it reads [a:b] as text, but as a pair when the list is in a mapping in brackets
 		emptyKept.MatchString(in) || // it makes a line of text after |+ that has none
-		blockEnded.MatchString(in) // it takes --- for a line of text after |, when it is the document
+		blockEnded.MatchString(in) || // it takes --- for a line of text after |, when it is the document
+		quotedReturn.MatchString(in) // it keeps the end of a line between quotes where \r\n ends it
 }
 
 var (
@@ -29,6 +30,7 @@ var (
 	hashInBlock  = regexp.MustCompile(`[|>][-+\d]*( .*)?[\n\r]\s*#`)
 	colonInWord  = regexp.MustCompile(`(?s)\{.*[^ ]:[^ \n]`)
 	emptyKept    = regexp.MustCompile(`[|>]\d?\+`)
+	quotedReturn = regexp.MustCompile(`(?s)["'].*\r\n`)
 	blockEnded   = regexp.MustCompile(`[|>][-+\d]*( .*)?[\n\r](.*[\n\r])*---`)
 )
 
