@@ -110,7 +110,7 @@ func resolve(name string, ev *grapnel.Event, dir func(string) realDir) []string 
 	}
 	if len(name) > maxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
 		const short = 256 // what is found again takes longer than to ask, in long names
-		real := clean
+		var real string
 		if len(clean) < short {
 			real = dir(clean).path
 		} else {
