@@ -153,6 +153,9 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 	specs = make([]grapnel.Spec, 0, size)
 	hooks := make([]shelved, size)
 	for i, pack := range packs {
+		if file.Path != ownFile && slices.Contains(req.Always, pack.Name) {
+			continue // its hooks are in force, whatever the file says of them
+		}
 		use := &policy.Use[i]
 		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
 		for j := range pack.Hooks {
