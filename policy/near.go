@@ -397,7 +397,7 @@ func (f *facts) lower(text string) *loweredText {
 			return l
 		}
 	}
-	const short = 256
+	const short = 48
 	low := &loweredText{text: text, lower: foldText(text)}
 	low.aligned = len(low.lower) == len(text) && utf8.ValidString(text) // no character grows
 	if len(low.lower) > short {
