@@ -307,12 +307,17 @@ func (t *told) keepChanged(final bool) {
 	_ = held.Keep(writeActions(kept[max(0, len(kept)-keepActions):]))
 }
 
-// digestOf names what is in force.
+// digestOf names what is in force. What hooks of one source have in common is said once.
 func digestOf(set *policy.Set) string {
 	var parts []string
+	var before grapnel.Source
 	for i := range set.Specs {
 		s := &set.Specs[i]
-		parts = append(parts, s.FullName(), s.Source.Digest, s.Source.File, fmt.Sprint(s.Mode, s.Source.Scope))
+		if i == 0 || s.Source != before {
+			before = s.Source
+			parts = append(parts, "", before.Name, before.Digest, before.File, fmt.Sprint(before.Scope))
+		}
+		parts = append(parts, s.Name, string(rune('0'+s.Mode)))
 	}
 	return nameOf(parts...)
 }
