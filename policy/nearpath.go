@@ -18,12 +18,15 @@ func (f *facts) nearPaths(lists string) bool {
 	if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
 		return true // the hook says so
 	}
-	for list := range strings.SplitSeq(lists, nextSet) {
-		for pattern := range strings.SplitSeq(list, "\n") {
-			if pattern != "" && f.nearPath(pattern) {
-				return true
-			}
+	for lists != "" {
+		end := strings.IndexAny(lists, nextSet+"\n")
+		if end < 0 {
+			end = len(lists)
 		}
+		if pattern := lists[:end]; pattern != "" && f.nearPath(pattern) {
+			return true
+		}
+		lists = lists[min(end+1, len(lists)):]
 	}
 	return false
 }

@@ -361,8 +361,9 @@ type nearPack struct {
 }
 
 func (n *Needs) tool(t *grapnel.Tool) bool {
-	for word := range strings.SplitSeq(n.Tools, "\n") {
-		if word == string(t.Class) || strings.EqualFold(word, t.Name) {
+	for rest, more := n.Tools, true; more; {
+		var word string
+		if word, rest, more = strings.Cut(rest, "\n"); word == string(t.Class) || strings.EqualFold(word, t.Name) {
 			return true
 		}
 		if strings.ContainsAny(word, "*?[\\_") && matchTool(newGlobs([]string{word}), t) {
@@ -379,7 +380,9 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 	}
 	for _, text := range texts(f) {
 		low := f.lower(text)
-		for lists := range strings.SplitSeq(all, nextPattern) {
+		for rest, more := all, true; more; {
+			var lists string
+			lists, rest, more = strings.Cut(rest, nextPattern)
 			if !strings.HasPrefix(lists, asBefore) && low.near(lists) {
 				return true
 			}
