@@ -139,14 +139,14 @@ func (p *Preset) Defaults(s Spec) Spec {
 
 // named applies the rule for names, and reports what is wrong with a Spec.
 func (p *Preset) named(specs []Spec) ([]Spec, error) {
-	at := make(map[string]int, len(specs))
+	at := make(map[[2]string]int, len(specs))
 	kept := specs[:0]
 	for i := range specs {
 		s := &specs[i]
 		if err := s.check(); err != nil {
 			return nil, err
 		}
-		name := s.FullName()
+		name := [2]string{s.Source.Name, s.Name}
 		first, taken := at[name]
 		switch {
 		case taken && p.Names == NamesUnique:
