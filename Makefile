@@ -27,9 +27,9 @@ demo: ## show Grapnel at work, without any agent
 # gains next to nothing from inlining (2 % at most), and takes 0.4 MB for it.
 BIN      := bin/
 PROGRAMS := ./cmd/...
-ONCE     := github.com/pelletier/go-toml/... mvdan.cc/sh/v3/... golang.org/x/sys/unix \
+ONCE     := mvdan.cc/sh/v3/... golang.org/x/sys/unix \
 	bytes context encoding/json fmt internal/reflectlite internal/runtime/atomic internal/sync os os/exec os/signal path reflect regexp/syntax strings sync syscall time unicode/utf8 \
-	github.com/grapnel-dev/grapnel $(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer internal/expr internal/secret internal/tree/... internal/yaml install/record)
+	github.com/grapnel-dev/grapnel $(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer internal/expr internal/secret internal/yaml install/record)
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=4' \
 	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 
