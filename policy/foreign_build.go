@@ -562,9 +562,9 @@ func (req Request) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, erro
 
 // foreignSnapshot is the content of a foreign file as it is kept.
 type foreignSnapshot struct {
-	Policy string `json:"policy"` // the file that loads it
-	Name   string `json:"name"`
-	Data   []byte `json:"data"`
+	Policy string // the file that loads it
+	Name   string
+	Data   []byte
 }
 
 // keptEntry lists what an entry of `load:` found last, of what is valid. Without it
@@ -627,9 +627,7 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 		}
 		now = append(now, keptFile{c.path, c.name, c.source.Digest})
 		if s.dir != "" && k.digest(c.path) != c.source.Digest &&
-			!s.keepAs(s.foreignDigest(c.source.Name, c.source.Digest), snapshot{
-				Format: snapshotFormat, File: c.source.Name, Foreign: &foreignSnapshot{k.Policy, c.name, c.data},
-			}) {
+			!s.keepAs(s.foreignDigest(c.source.Name, c.source.Digest), snapshot{File: c.source.Name, Foreign: &foreignSnapshot{k.Policy, c.name, c.data}}) {
 			return
 		}
 	}

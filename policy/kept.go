@@ -2,82 +2,178 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A hook of a pack is kept as text that is read in microseconds: encoding/json first finds
+// What was parsed is kept as text that is read in microseconds: encoding/json first finds
 // out what is in a type, which takes longer than most events. A field is its key and its
-// items; keys are letters, and those of a part of the hook begin with the key of the part.
+// items; keys are letters, and those of a part begin with the key of the part. What few
+// hooks have is JSON, each of a small type.
 const (
+	endHook  = "\x1d"
 	endField = "\x1e"
 	endItem  = "\x1f"
-	endPart  = "\x1d" // of a pattern
+	escape   = "\x1b" // before a letter that stands for one of these
 )
 
-// keepText writes a hook, and reports whether it can be written so: its texts may not hold
-// what ends them.
-func keepText(k *keptHook) (string, bool) {
-	w := &keptWriter{}
-	w.happening("", k.Match, k.Except, k.When)
-	for i := range k.After {
-		a := &k.After[i]
-		w.put("A")
-		w.put("Ae", kindsOf(a.Event)...)
-		w.happening("A", a.Match, a.Except, a.When)
-		w.put("Ai", time.Duration(a.Within).String())
-		w.put("At", strconv.Itoa(a.Times))
-		w.some("As", a.Same)
-		w.put("Ab", a.By...)
-		if u := a.Until; u != nil {
-			w.put("AU")
-			w.put("AUe", kindsOf(u.Event)...)
-			w.happening("AU", u.Match, u.Except, u.When)
-		}
+var escapes = [...]string{escape, escape + "e", endHook, escape + "h", endField, escape + "f", endItem, escape + "i"}
+
+func escaped(text string) string {
+	if !strings.ContainsAny(text, escape+endHook+endField+endItem) {
+		return text
 	}
-	w.some("o", k.OnError)
-	w.some("g", k.Message)
-	w.some("d", k.Decide)
-	w.some("r", k.Reason)
-	w.put("v", k.Advice...)
-	if k.Context != nil {
-		w.put("c", k.Context.Text)
-	}
-	w.put("k", k.Mask...)
-	for _, f := range k.Fields {
-		w.put("f", string(f))
-	}
-	if k.Replace != nil || k.More != "" {
-		w.put("j", string(encode(&keptHook{Replace: k.Replace, More: k.More})))
-	}
-	return w.b.String(), !w.odd
+	return strings.NewReplacer(escapes[:]...).Replace(text)
 }
 
-type keptWriter struct {
-	b   strings.Builder
-	odd bool
+func unescaped(text string) string {
+	if !strings.Contains(text, escape) {
+		return text
+	}
+	var back []string
+	for i := 0; i < len(escapes); i += 2 {
+		back = append(back, escapes[i+1], escapes[i])
+	}
+	return strings.NewReplacer(back...).Replace(text)
 }
 
-// put writes a field; but for the keys that begin a part, one without items is none.
+// keptWriter writes fields. All but put and command leave out what is empty.
+type keptWriter struct{ b strings.Builder }
+
 func (w *keptWriter) put(key string, items ...string) {
-	if len(items) == 0 && key != "A" && key != "AU" && !strings.HasSuffix(key, "m") && !strings.HasSuffix(key, "x") {
-		return
-	}
 	w.b.WriteString(key)
 	for _, item := range items {
-		w.odd = w.odd || strings.ContainsAny(item, endField+endItem)
 		w.b.WriteString(endItem)
-		w.b.WriteString(item)
+		w.b.WriteString(escaped(item))
 	}
 	w.b.WriteString(endField)
 }
 
-func (w *keptWriter) some(key, text string) {
+func (w *keptWriter) list(key string, items []string) {
+	if len(items) > 0 {
+		w.put(key, items...)
+	}
+}
+
+func (w *keptWriter) text(key, text string) {
 	if text != "" {
 		w.put(key, text)
+	}
+}
+
+func (w *keptWriter) number(key string, n int) {
+	if n != 0 {
+		w.put(key, strconv.Itoa(n))
+	}
+}
+
+func (w *keptWriter) duration(key string, d Duration) {
+	w.number(key, int(d))
+}
+
+func (w *keptWriter) flag(key string, set bool) {
+	if set {
+		w.put(key)
+	}
+}
+
+func (w *keptWriter) json(key string, v any, there bool) {
+	if there {
+		w.put(key, string(encode(v)))
+	}
+}
+
+// policy writes a policy: what is not in its hooks, and those.
+func (w *keptWriter) policy(p *Policy) {
+	w.number("V", p.Version)
+	w.json("p", p.Pack, p.Pack != nil)
+	for i := range p.Use {
+		u := &p.Use[i]
+		w.put("u", u.Mode)
+		w.word("U", u.Pack)
+		for _, except := range u.Except {
+			w.word("e", except)
+		}
+	}
+	w.flag("s", p.Strict)
+	w.json("l", p.Load, len(p.Load) > 0)
+	w.json("r", p.Records, p.Records != nil)
+	w.json("d", p.Redact, p.Redact != nil)
+	w.json("c", p.Secrets, p.Secrets != nil)
+	for _, network := range p.Networks {
+		w.word("n", network)
+	}
+	w.json("g", p.Grants, len(p.Grants) > 0)
+	w.json("v", p.Vouches, len(p.Vouches) > 0)
+	w.flag("m", p.OnlyManaged)
+	w.duration("T", p.Defaults.Timeout)
+	w.text("E", p.Defaults.OnError)
+	for i := range p.Hooks {
+		w.b.WriteString(endHook)
+		w.hook(&p.Hooks[i])
+	}
+}
+
+func (w *keptWriter) word(key string, word Word) {
+	w.put(key, word.Text, strconv.Itoa(word.Line), strconv.Itoa(word.Col))
+}
+
+func (w *keptWriter) hook(h *Hook) {
+	w.text("n", h.Name)
+	w.number("l", h.Line)
+	w.kinds("O", h.On)
+	w.happening("", h.Match, h.Except, h.When)
+	for i := range h.After {
+		a := &h.After[i]
+		w.put("A")
+		w.kinds("Ae", a.Event)
+		w.happening("A", a.Match, a.Except, a.When)
+		w.duration("Ai", a.Within)
+		w.number("At", a.Times)
+		w.text("As", a.Same)
+		w.list("Ab", a.By)
+		if u := a.Until; u != nil {
+			w.put("AU")
+			w.kinds("AUe", u.Event)
+			w.happening("AU", u.Match, u.Except, u.When)
+		}
+	}
+	w.text("M", h.Mode)
+	w.text("o", h.OnError)
+	if h.Priority != nil {
+		w.put("p", strconv.Itoa(*h.Priority))
+	}
+	w.duration("T", h.Timeout)
+	w.text("g", h.Message)
+	w.text("I", h.Incident)
+	w.text("d", h.Decide)
+	w.text("r", h.Reason)
+	w.list("v", h.Advice)
+	if c := h.Context; c != nil {
+		w.put("c", c.Text, c.File)
+		w.command("C", c.Run)
+	}
+	for i := range h.Replace {
+		w.put("y", h.Replace[i].Pattern, h.Replace[i].With, h.Replace[i].Literal)
+	}
+	w.list("k", h.Mask)
+	for _, f := range h.Fields {
+		w.put("f", string(f))
+	}
+	w.json("S", h.Set, len(h.Set) > 0)
+	w.json("P", h.Places, len(h.Places) > 0)
+	w.json("L", h.Limit, h.Limit != nil)
+	w.command("R", h.Run)
+	w.json("H", h.HTTP, h.HTTP != nil)
+	w.json("B", h.Builtin, h.Builtin != nil)
+}
+
+func (w *keptWriter) kinds(key string, kinds []grapnel.Kind) {
+	for _, k := range kinds {
+		w.put(key, string(k))
 	}
 }
 
@@ -90,192 +186,369 @@ func (w *keptWriter) happening(part string, match *Match, except []Match, when s
 		w.put(part + "x")
 		w.match(part+"x", &except[i])
 	}
-	w.some(part+"w", when)
+	w.text(part+"w", when)
 }
 
 func (w *keptWriter) match(part string, m *Match) {
-	for key, items := range m.texts() {
-		if len(*items) > 0 {
-			w.put(part+":"+key, *items...)
-		}
+	for i, list := range m.texts() {
+		w.list(part+":"+matchTexts[i:i+1], *list)
 	}
-	for key, patterns := range m.patterns() {
-		var items []string
+	for i, patterns := range m.patterns() {
 		for _, p := range *patterns {
-			w.odd = w.odd || strings.Contains(p.Text+p.Literal+p.Near, endPart)
-			items = append(items, p.Text+endPart+p.Literal+endPart+p.Near)
-		}
-		if items != nil {
-			w.put(part+":"+key, items...)
+			w.put(part+":"+matchPatterns[i:i+1], p.Text, p.Literal, p.Near)
 		}
 	}
 	if m.Failed != nil {
-		w.put(part+":Z", strconv.FormatBool(*m.Failed))
+		w.put(part+":F", strconv.FormatBool(*m.Failed))
 	}
 	if m.Not != nil {
-		w.put(part+"!", "")
+		w.put(part + "!")
 		w.match(part+"!", m.Not)
 	}
 }
 
-// texts and patterns are the lists of a match, in a fixed order, each with its key.
-func (m *Match) texts() func(func(string, *[]string) bool) {
-	return func(yield func(string, *[]string) bool) {
-		lists := [...]*[]string{&m.Tool, &m.Command, &m.Shell, &m.Path, &m.Reads, &m.Writes, &m.URL, &m.Host, &m.Secret, &m.Agent, &m.MCP, &m.Mode, &m.Subagent}
-		for i, list := range lists {
-			if !yield("abcdefghijklm"[i:i+1], list) {
-				return
-			}
-		}
-	}
+// The keys of the lists of a match, in the order in which texts and patterns have them.
+const (
+	matchTexts    = "abcdefghijklm"
+	matchPatterns = "CPT"
+)
+
+func (m *Match) texts() [len(matchTexts)]*[]string {
+	return [...]*[]string{&m.Tool, &m.Command, &m.Shell, &m.Path, &m.Reads, &m.Writes, &m.URL, &m.Host, &m.Secret, &m.Agent, &m.MCP, &m.Mode, &m.Subagent}
 }
 
-func (m *Match) patterns() func(func(string, *[]Pattern) bool) {
-	return func(yield func(string, *[]Pattern) bool) {
-		for i, list := range [...]*[]Pattern{&m.Content, &m.Prompt, &m.Text} {
-			if !yield("CPT"[i:i+1], list) {
-				return
-			}
-		}
-	}
+func (m *Match) patterns() [len(matchPatterns)]*[]Pattern {
+	return [...]*[]Pattern{&m.Content, &m.Prompt, &m.Text}
 }
 
-func kindsOf(kinds []grapnel.Kind) []string {
-	var words []string
-	for _, k := range kinds {
-		words = append(words, string(k))
+func (w *keptWriter) command(key string, c *Command) {
+	if c == nil {
+		return
 	}
-	return words
+	w.put(key, c.Name, c.Line, c.Speaks)
+	w.list(key+"a", c.Args)
+	w.list(key+"e", c.Env)
+	w.flag(key+"w", c.Worker)
+	w.flag(key+"b", c.Async)
+	w.flag(key+"c", c.Context)
+	w.flag(key+"s", c.Asked)
+	w.json(key+"S", c.Sandbox, c.Sandbox != nil)
 }
 
-// readKept is the hook that keepText has written.
-func readKept(text string) (keptHook, error) {
-	var k keptHook
+// A keptField is one field.
+type keptField struct {
+	key   string
+	items []string
+}
+
+// fields reads all fields of a text, up to the first that is refused.
+func fields(text string, read func(keptField) error) error {
 	for text != "" {
 		var field string
 		field, text, _ = strings.Cut(text, endField)
 		key, rest, has := strings.Cut(field, endItem)
-		var items []string
+		f := keptField{key: key}
 		if has {
-			items = strings.Split(rest, endItem)
+			f.items = strings.Split(rest, endItem)
+			for i := range f.items {
+				f.items[i] = unescaped(f.items[i])
+			}
 		}
-		if err := k.read(key, items); err != nil {
-			return k, err
+		if err := read(f); err != nil {
+			return err
 		}
-	}
-	return k, nil
-}
-
-func (k *keptHook) read(key string, items []string) error {
-	first := ""
-	if len(items) > 0 {
-		first = items[0]
-	}
-	switch key[0] {
-	case 'A':
-		return k.readAfter(key[1:], items)
-	case 'o':
-		k.OnError = first
-	case 'g':
-		k.Message = first
-	case 'd':
-		k.Decide = first
-	case 'r':
-		k.Reason = first
-	case 'v':
-		k.Advice = items
-	case 'c':
-		k.Context = &struct{ Text string }{first}
-	case 'k':
-		k.Mask = items
-	case 'f':
-		k.Fields = append(k.Fields, grapnel.Field(first))
-	case 'j':
-		return json.Unmarshal([]byte(first), k)
-	default:
-		h := Happening{Match: k.Match, Except: k.Except, When: k.When}
-		h.read(key, items)
-		k.Match, k.Except, k.When = h.Match, h.Except, h.When
 	}
 	return nil
 }
 
-func (k *keptHook) readAfter(key string, items []string) (err error) {
-	if key == "" {
-		k.After = append(k.After, After{})
-		return nil
+// item returns an item, or "" where there are fewer.
+func (f keptField) item(i int) string {
+	if i < len(f.items) {
+		return f.items[i]
 	}
-	a := &k.After[len(k.After)-1]
-	switch key[0] {
-	case 'U':
-		if a.Until == nil {
-			a.Until = &Happening{}
+	return ""
+}
+
+func (f keptField) number(into *int) (err error) {
+	*into, err = strconv.Atoi(f.item(0))
+	return err
+}
+
+func (f keptField) duration(into *Duration) error {
+	n, err := strconv.ParseInt(f.item(0), 10, 64)
+	*into = Duration(n)
+	return err
+}
+
+func (f keptField) flag(into *bool) error { *into = true; return nil }
+
+func (f keptField) text(into *string) error { *into = f.item(0); return nil }
+
+func (f keptField) list(into *[]string) error { *into = f.items; return nil }
+
+func (f keptField) json(into any) error { return json.Unmarshal([]byte(f.item(0)), into) }
+
+func (f keptField) word() (w Word, err error) {
+	w.Text = f.item(0)
+	if w.Line, err = strconv.Atoi(f.item(1)); err == nil {
+		w.Col, err = strconv.Atoi(f.item(2))
+	}
+	return w, err
+}
+
+// unknown is what another version has written.
+func (f keptField) unknown() error { return fmt.Errorf("unknown field %q", f.key) }
+
+// begin is the first letter of a key that belongs to a part, and the rest of the key.
+func begin(key string) (byte, string) {
+	if key == "" {
+		return 0, ""
+	}
+	return key[0], key[1:]
+}
+
+// readPolicy is the policy that was written.
+func readPolicy(text string) (*Policy, error) {
+	p := &Policy{}
+	head, rest, more := strings.Cut(text, endHook)
+	if err := fields(head, p.readKept); err != nil {
+		return nil, err
+	}
+	if more {
+		p.Hooks = make([]Hook, strings.Count(rest, endHook)+1)
+	}
+	for i := range p.Hooks {
+		var hook string
+		hook, rest, _ = strings.Cut(rest, endHook)
+		if err := fields(hook, p.Hooks[i].readKept); err != nil {
+			return nil, err
 		}
-		if key != "U" {
-			a.Until.read(key[1:], items)
+	}
+	return p, nil
+}
+
+func (p *Policy) readKept(f keptField) (err error) {
+	last := func() *Use {
+		if len(p.Use) == 0 {
+			p.Use = append(p.Use, Use{})
 		}
-	case 'i':
-		return a.Within.UnmarshalText([]byte(items[0]))
-	case 't':
-		a.Times, err = strconv.Atoi(items[0])
-	case 's':
-		a.Same = items[0]
-	case 'b':
-		a.By = items
+		return &p.Use[len(p.Use)-1]
+	}
+	var word Word
+	switch f.key {
+	case "V":
+		return f.number(&p.Version)
+	case "p":
+		return f.json(&p.Pack)
+	case "u":
+		p.Use = append(p.Use, Use{Mode: f.item(0)})
+	case "U":
+		last().Pack, err = f.word()
+	case "e":
+		word, err = f.word()
+		last().Except = append(last().Except, word)
+	case "s":
+		return f.flag(&p.Strict)
+	case "l":
+		return f.json(&p.Load)
+	case "r":
+		return f.json(&p.Records)
+	case "d":
+		return f.json(&p.Redact)
+	case "c":
+		return f.json(&p.Secrets)
+	case "n":
+		word, err = f.word()
+		p.Networks = append(p.Networks, word)
+	case "g":
+		return f.json(&p.Grants)
+	case "v":
+		return f.json(&p.Vouches)
+	case "m":
+		return f.flag(&p.OnlyManaged)
+	case "T":
+		return f.duration(&p.Defaults.Timeout)
+	case "E":
+		return f.text(&p.Defaults.OnError)
 	default:
-		a.Happening.read(key, items)
+		return f.unknown()
 	}
 	return err
 }
 
-func (h *Happening) read(key string, items []string) {
-	var m *Match
-	switch key[0] {
-	case 'e':
-		for _, item := range items {
-			h.Event = append(h.Event, grapnel.Kind(item))
+func (h *Hook) readKept(f keptField) error {
+	c, part := begin(f.key)
+	switch c {
+	case 'n':
+		return f.text(&h.Name)
+	case 'l':
+		return f.number(&h.Line)
+	case 'O':
+		h.On = append(h.On, grapnel.Kind(f.item(0)))
+	case 'A':
+		f.key = part
+		return h.readAfter(f)
+	case 'M':
+		return f.text(&h.Mode)
+	case 'o':
+		return f.text(&h.OnError)
+	case 'p':
+		h.Priority = new(int)
+		return f.number(h.Priority)
+	case 'T':
+		return f.duration(&h.Timeout)
+	case 'g':
+		return f.text(&h.Message)
+	case 'I':
+		return f.text(&h.Incident)
+	case 'd':
+		return f.text(&h.Decide)
+	case 'r':
+		return f.text(&h.Reason)
+	case 'v':
+		return f.list(&h.Advice)
+	case 'c':
+		h.Context = &Context{Text: f.item(0), File: f.item(1)}
+	case 'C':
+		if h.Context == nil {
+			h.Context = &Context{}
 		}
-		return
+		f.key = part
+		return f.command(&h.Context.Run)
+	case 'y':
+		h.Replace = append(h.Replace, Replacement{Pattern: f.item(0), With: f.item(1), Literal: f.item(2)})
+	case 'k':
+		return f.list(&h.Mask)
+	case 'f':
+		h.Fields = append(h.Fields, grapnel.Field(f.item(0)))
+	case 'S':
+		return f.json(&h.Set)
+	case 'P':
+		return f.json(&h.Places)
+	case 'L':
+		return f.json(&h.Limit)
+	case 'R':
+		f.key = part
+		return f.command(&h.Run)
+	case 'H':
+		return f.json(&h.HTTP)
+	case 'B':
+		return f.json(&h.Builtin)
+	default:
+		in := Happening{Match: h.Match, Except: h.Except, When: h.When}
+		err := in.readKept(f)
+		h.Match, h.Except, h.When = in.Match, in.Except, in.When
+		return err
+	}
+	return nil
+}
+
+func (h *Hook) readAfter(f keptField) error {
+	if f.key == "" || len(h.After) == 0 {
+		h.After = append(h.After, After{})
+	}
+	a := &h.After[len(h.After)-1]
+	c, part := begin(f.key)
+	switch c {
+	case 0:
+		return nil
+	case 'U':
+		if a.Until == nil {
+			a.Until = &Happening{}
+		}
+		if f.key = part; part == "" {
+			return nil
+		}
+		return a.Until.readKept(f)
+	case 'i':
+		return f.duration(&a.Within)
+	case 't':
+		return f.number(&a.Times)
+	case 's':
+		return f.text(&a.Same)
+	case 'b':
+		return f.list(&a.By)
+	}
+	return a.Happening.readKept(f)
+}
+
+func (h *Happening) readKept(f keptField) error {
+	c, part := begin(f.key)
+	f.key = part
+	switch c {
+	case 'e':
+		h.Event = append(h.Event, grapnel.Kind(f.item(0)))
+		return nil
 	case 'w':
-		h.When = items[0]
-		return
+		return f.text(&h.When)
 	case 'm':
 		if h.Match == nil {
 			h.Match = &Match{}
 		}
-		m = h.Match
-	default:
-		if key == "x" {
+		return h.Match.readKept(f)
+	case 'x':
+		if part == "" || len(h.Except) == 0 {
 			h.Except = append(h.Except, Match{})
 		}
-		m = &h.Except[len(h.Except)-1]
+		return h.Except[len(h.Except)-1].readKept(f)
 	}
-	for key = key[1:]; key != "" && key[0] == '!'; key = key[1:] {
+	return f.unknown()
+}
+
+func (m *Match) readKept(f keptField) error {
+	c, part := begin(f.key)
+	switch c {
+	case 0:
+		return nil
+	case '!':
 		if m.Not == nil {
 			m.Not = &Match{}
 		}
-		m = m.Not
+		f.key = part
+		return m.Not.readKept(f)
+	case ':':
+	default:
+		return f.unknown()
 	}
-	if key == "" {
-		return
+	if i := strings.Index(matchTexts, part); i >= 0 && len(part) == 1 {
+		return f.list(m.texts()[i])
 	}
-	key = key[1:] // behind the colon
-	for name, list := range m.texts() {
-		if name == key {
-			*list = items
-		}
+	if i := strings.Index(matchPatterns, part); i >= 0 && len(part) == 1 {
+		into := m.patterns()[i]
+		*into = append(*into, Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
+		return nil
 	}
-	for name, list := range m.patterns() {
-		if name == key {
-			for _, item := range items {
-				text, told, _ := strings.Cut(item, endPart)
-				literal, near, _ := strings.Cut(told, endPart)
-				*list = append(*list, Pattern{Text: text, Literal: literal, Near: near})
-			}
-		}
+	if part != "F" {
+		return f.unknown()
 	}
-	if key == "Z" {
-		failed := items[0] == "true"
-		m.Failed = &failed
+	failed, err := strconv.ParseBool(f.item(0))
+	m.Failed = &failed
+	return err
+}
+
+func (f keptField) command(into **Command) error {
+	if *into == nil {
+		*into = &Command{}
 	}
+	c := *into
+	switch f.key {
+	case "":
+		c.Name, c.Line, c.Speaks = f.item(0), f.item(1), f.item(2)
+		return nil
+	case "a":
+		return f.list(&c.Args)
+	case "e":
+		return f.list(&c.Env)
+	case "w":
+		return f.flag(&c.Worker)
+	case "b":
+		return f.flag(&c.Async)
+	case "c":
+		return f.flag(&c.Context)
+	case "s":
+		return f.flag(&c.Asked)
+	case "S":
+		return f.json(&c.Sandbox)
+	}
+	return f.unknown()
 }

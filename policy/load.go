@@ -2,19 +2,16 @@ package policy
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
@@ -280,11 +277,6 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	digest := digestOf(data)
 	known := kept.last(file.Path) == digest
-	if known && len(data) <= quickFile && kept.holds(digest) {
-		if policy, errs := Parse(file.Path, data); len(errs) == 0 && policy.Secrets == nil { // what those name may have changed
-			return policy, digest, nil
-		}
-	}
 	if known {
 		if policy := kept.read(digest); policy != nil && policy.Secrets.fresh(file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
@@ -303,10 +295,6 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	snaps.write(file.Path, digest, policy)
 	return policy, digest, nil
 }
-
-// quickFile is the size in bytes of a policy file that is read in less time than its
-// snapshot is decoded: that takes half a millisecond, however little is in it.
-const quickFile = 1 << 10
 
 func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
 	if err := policy.beyond(file.Path, file.Scope); err != nil {
@@ -465,162 +453,4 @@ func ownSource(source grapnel.Source) grapnel.Source {
 // sourceOf is the source of a policy file.
 func sourceOf(file File) grapnel.Source {
 	return grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path}
-}
-
-// snapshots keeps the valid content of policy files in compiled form: one file per
-// content, named by its SHA-256, and one per policy file that names the last.
-type snapshots struct{ dir string }
-
-// snapshotFormat changes whenever the meaning of a kept Policy does.
-const snapshotFormat = 4
-
-// keepSnapshots is how many contents are kept.
-const keepSnapshots = 32
-
-type snapshot struct {
-	Format  int              `json:"format"`
-	File    string           `json:"file"`
-	Policy  *Policy          `json:"policy,omitempty"`
-	Foreign *foreignSnapshot `json:"foreign,omitempty"`
-}
-
-func (s snapshots) lastFile(path string) string {
-	return filepath.Join(s.dir, "last-"+digest.Of([]byte(path))[:16])
-}
-
-func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+".json") }
-
-// last returns the digest of the last valid content of a file, or "".
-func (s snapshots) last(path string) string {
-	if s.dir == "" {
-		return ""
-	}
-	data, err := readFile(s.lastFile(path), 64<<10)
-	last, _, _ := strings.Cut(string(data), "\n")
-	if err != nil || !digest.Is(last) {
-		return ""
-	}
-	return last
-}
-
-func (s snapshots) read(digest string) *Policy {
-	snap := s.readSnapshot(digest)
-	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
-		return nil // no file says that
-	}
-	return snap.Policy
-}
-
-func (s snapshots) readSnapshot(digest string) *snapshot {
-	if s.dir == "" {
-		return nil
-	}
-	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
-	if err != nil {
-		return nil
-	}
-	var snap snapshot
-	dec := json.NewDecoder(bytes.NewReader(unseal(data)))
-	dec.DisallowUnknownFields() // another version wrote it: what it says there, this one would not do
-	if dec.Decode(&snap) != nil || dec.More() || snap.Format != snapshotFormat {
-		return nil
-	}
-	return &snap
-}
-
-// holds reports whether a content is kept, without decoding it.
-func (s snapshots) holds(digest string) bool {
-	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
-	return err == nil && bytes.HasPrefix(unseal(data), fmt.Appendf(nil, `{"format":%d,`, snapshotFormat))
-}
-
-// write keeps a content as the last valid one of a file. A state directory that
-// cannot be written to costs speed and the protection against later breakage, not
-// this answer.
-func (s snapshots) write(path, digest string, policy *Policy) {
-	if s.keep(path, digest, policy) {
-		_ = writeFile(s.lastFile(path), []byte(digest+"\n"+path+"\n"))
-	}
-	s.prune()
-}
-
-// keep keeps a content, and reports whether it could.
-func (s snapshots) keep(path, digest string, policy *Policy) bool {
-	return s.keepAs(digest, snapshot{Format: snapshotFormat, File: path, Policy: policy})
-}
-
-func (s snapshots) keepAs(digest string, snap snapshot) bool {
-	if s.dir == "" {
-		return false
-	}
-	data := encode(snap)
-	if data == nil || os.MkdirAll(s.dir, 0o700) != nil {
-		return false
-	}
-	return writeFile(s.file(digest), seal(data)) == nil
-}
-
-// prune drops the oldest contents, but none that is the last of its file: somebody
-// could push that out with many others.
-func (s snapshots) prune() {
-	names, _ := filepath.Glob(filepath.Join(s.dir, "*.json"))
-	surplus := len(names) - keepSnapshots
-	if surplus <= 0 {
-		return
-	}
-	lasts, _ := filepath.Glob(filepath.Join(s.dir, "last-*"))
-	for _, last := range lasts {
-		if data, err := readFile(last, digest.Len); err == nil {
-			kept := filepath.Join(s.dir, string(data)+".json")
-			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
-		}
-	}
-	entries, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
-	for _, entry := range entries {
-		k, _ := readEntry(entry)
-		for _, f := range k.Files {
-			kept := s.file(s.foreignDigest(k.Format+":"+f.Path, f.SHA256))
-			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
-		}
-	}
-	byAge := make([]string, len(names))
-	for i, name := range names {
-		age := int64(0)
-		if info, err := os.Stat(name); err == nil {
-			age = info.ModTime().UnixNano()
-		}
-		byAge[i] = fmt.Sprintf("%020d %s", age, name)
-	}
-	slices.Sort(byAge)
-	for _, line := range byAge[:min(surplus, len(byAge))] {
-		_ = os.Remove(line[21:])
-	}
-}
-
-// writeFile replaces a file at once or not at all.
-func writeFile(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-// Forget lets go of the last valid content of a file, and reports whether there was one.
-func Forget(dir, path string) (bool, error) {
-	s := snapshots{dir: dir}
-	if s.last(path) == "" {
-		return s.forgetForeign(path)
-	}
-	if err := os.Remove(s.lastFile(path)); err != nil {
-		return false, fmt.Errorf("forget %s: %w", path, err)
-	}
-	return true, nil
 }

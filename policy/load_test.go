@@ -66,11 +66,11 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	for name, spoil := range map[string]func(string) string{
 		"empty":              func(string) string { return "" },
 		"torn":               func(s string) string { return s[:len(s)/2] },
-		"no policy":          func(string) string { return `{"format":4,"file":"p"}` },
-		"a policy of naught": func(string) string { return `{"format":4,"file":"p","policy":{}}` },
-		"another format":     func(s string) string { return strings.Replace(s, `"format":4`, `"format":99`, 1) },
-		"a key of later":     func(s string) string { return strings.Replace(s, `"hooks":[`, `"use":["x"],"hookz":[`, 1) },
-		"a hook of later":    func(s string) string { return strings.Replace(s, `"decide":"block"`, `"wasm":{}`, 1) },
+		"no policy":          func(s string) string { return s[:strings.IndexByte(s, 0x1e)+1] },
+		"a policy of naught": func(s string) string { return s[:strings.IndexByte(s, 0x1e)+1] + "\x1d" },
+		"another format":     func(s string) string { return strings.Replace(s, "snapshot 5", "snapshot 99", 1) },
+		"a key of later":     func(s string) string { return strings.Replace(s, "\x1d", "Z\x1fx\x1e\x1d", 1) },
+		"a hook of later":    func(s string) string { return strings.Replace(s, "d\x1fblock", "W\x1f{}", 1) },
 		"more behind":        func(s string) string { return s + `{}` },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 			file, snaps := filepath.Join(dir, "p.yaml"), filepath.Join(dir, "state")
 			put(t, file, blockAll)
 			load(t, file, snaps, false)
-			kept, _ := filepath.Glob(filepath.Join(snaps, "*.json"))
+			kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap"))
 			if len(kept) != 1 {
 				t.Fatalf("%d snapshots, want 1", len(kept))
 			}
@@ -128,7 +128,7 @@ func TestEditedSnapshots(t *testing.T) {
 			put(t, file, "version: 1\nhooks: [{name: x, on: tool.before, match: {command: touch}, block: no}]\n"+
 				strings.Repeat("# what is short is read anew\n", 50))
 			load(t, file, snaps, false)
-			kept, _ := filepath.Glob(filepath.Join(snaps, "*.json"))
+			kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap"))
 			data, err := os.ReadFile(kept[0])
 			if err != nil || len(kept) != 1 {
 				t.Fatal(kept, err)
@@ -162,7 +162,7 @@ func TestLoadFrozen(t *testing.T) {
 	if got := frozen(); got.Files[0].Digest != old || got.Specs[0].Source.Digest != old {
 		t.Errorf("digest %s, want %s", got.Files[0].Digest, old)
 	}
-	if err := os.Remove(filepath.Join(snaps, old+".json")); err != nil {
+	if err := os.Remove(filepath.Join(snaps, old+".snap")); err != nil {
 		t.Fatal(err)
 	}
 	for _, spec := range frozen().Specs {
@@ -208,7 +208,7 @@ func TestLoadAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	left, _ := filepath.Glob(filepath.Join(snaps, ".new-*"))
-	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.json")); len(kept) != 1 || len(left) != 0 {
+	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap")); len(kept) != 1 || len(left) != 0 {
 		t.Errorf("%d snapshots and %d leftovers, want one and none", len(kept), len(left))
 	}
 }

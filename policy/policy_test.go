@@ -373,7 +373,7 @@ func TestSnapshotsArePruned(t *testing.T) {
 		}
 		load(t, file, snaps, false)
 	}
-	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.json")); len(kept) > 32 {
+	if kept, _ := filepath.Glob(filepath.Join(snaps, "*.snap")); len(kept) > 32 {
 		t.Errorf("%d snapshots are kept, want at most 32", len(kept))
 	}
 }

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -40,7 +38,7 @@ type ShelvedHook struct {
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
 	Counts  bool             // it looks at more than one event, and is made at once
 	Needs   Needs
-	Hook    string // what else there is of a [Hook]; see keepText
+	Hook    string // what else there is of a [Hook]; see keptWriter
 }
 
 // Needs is what an event must have for a hook to listen to it, as far as that shows at a
@@ -142,7 +140,7 @@ func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
 	}
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
 	kept := *h
-	kept.Name, kept.On, kept.Line, kept.Incident = "", nil, 0, "" // the last are that of who uses the pack, and for people
+	kept.Name, kept.On, kept.Mode, kept.Line, kept.Incident = "", nil, "", 0, "" // the last are that of who uses the pack, and for people
 	if h.Match != nil && s.Needs != (Needs{}) {
 		match := *h.Match
 		if s.Needs.Paths != "" {
@@ -151,68 +149,17 @@ func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
 		match.Text, match.Content, match.Prompt = farther(match.Text), farther(match.Content), farther(match.Prompt)
 		kept.Match = &match
 	}
-	form := keep(&kept)
-	var plain bool
-	if s.Hook, plain = keepText(&form); !plain {
-		return s, nil, errors.New("its texts hold control characters")
-	}
+	w := &keptWriter{}
+	w.hook(&kept)
+	s.Hook = w.b.String()
 	return s, commands, nil
-}
-
-// keptHook is what there is of most hooks of packs.
-type keptHook struct {
-	Match   *Match                 `json:"match,omitempty"`
-	Except  []Match                `json:"except,omitempty"`
-	When    string                 `json:"when,omitempty"`
-	After   []After                `json:"after,omitempty"`
-	OnError string                 `json:"on_error,omitempty"`
-	Message string                 `json:"message,omitempty"`
-	Decide  string                 `json:"decide,omitempty"`
-	Reason  string                 `json:"reason,omitempty"`
-	Advice  []string               `json:"advice,omitempty"`
-	Context *struct{ Text string } `json:"context,omitempty"`
-	Replace []Replacement          `json:"replace,omitempty"`
-	Mask    []string               `json:"mask,omitempty"`
-	Fields  []grapnel.Field        `json:"fields,omitempty"`
-	More    string                 `json:"more,omitempty"` // all of the rest, as JSON of a Hook
-}
-
-// keep is what is left of a Hook in a ShelvedHook.
-func keep(h *Hook) keptHook {
-	kept := keptHook{
-		Match: h.Match, Except: h.Except, When: h.When, After: h.After, OnError: h.OnError, Message: h.Message,
-		Decide: h.Decide, Reason: h.Reason, Advice: h.Advice, Replace: h.Replace, Mask: h.Mask, Fields: h.Fields,
-	}
-	more := *h
-	more.Mode, more.Match, more.Except, more.When, more.After, more.OnError, more.Message = "", nil, nil, "", nil, "", ""
-	more.Decide, more.Reason, more.Advice, more.Replace, more.Mask, more.Fields = "", "", nil, nil, nil, nil
-	if c := h.Context; c != nil {
-		kept.Context = &struct{ Text string }{c.Text}
-		more.Context = nil // a pack has no files and programs
-	}
-	if rest := string(encode(&more)); rest != string(encode(&Hook{})) {
-		kept.More = rest
-	}
-	return kept
 }
 
 // hook is the Hook that was shelved.
 func (s *ShelvedHook) hook() (*Hook, error) {
-	kept, err := readKept(s.Hook)
-	if err != nil {
+	h := Hook{Name: s.Name, On: s.On, Mode: s.Mode}
+	if err := fields(s.Hook, h.readKept); err != nil {
 		return nil, err
-	}
-	h := Hook{
-		Name: s.Name, On: s.On, Mode: s.Mode, Match: kept.Match, Except: kept.Except, When: kept.When, After: kept.After, OnError: kept.OnError, Message: kept.Message,
-		Decide: kept.Decide, Reason: kept.Reason, Advice: kept.Advice, Replace: kept.Replace, Mask: kept.Mask, Fields: kept.Fields,
-	}
-	if kept.Context != nil {
-		h.Context = &Context{Text: kept.Context.Text}
-	}
-	if kept.More != "" {
-		if err := json.Unmarshal([]byte(kept.More), &h); err != nil {
-			return nil, err
-		}
 	}
 	if h.Match == nil || s.Needs == (Needs{}) {
 		return &h, nil

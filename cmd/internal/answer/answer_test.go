@@ -341,7 +341,7 @@ func TestFindPending(t *testing.T) {
 	if spec, err := findPending(place, nil, waits); err != nil || spec.Source.Digest != old {
 		t.Errorf("%+v, %v, want the hook of then", spec.Source, err)
 	}
-	if err := os.Remove(filepath.Join(place.Snapshots(), old+".json")); err != nil {
+	if err := os.Remove(filepath.Join(place.Snapshots(), old+".snap")); err != nil {
 		t.Fatal(err)
 	}
 	if spec, err := findPending(place, nil, waits); err == nil {

@@ -68,7 +68,7 @@ func TestManagedFiles(t *testing.T) {
 	}
 	// What is kept lies where the user can write: it neither stands in for a file nor is
 	// it asked what a file means.
-	kept, err := filepath.Glob(filepath.Join(place.Snapshots(), "*.json"))
+	kept, err := filepath.Glob(filepath.Join(place.Snapshots(), "*.snap"))
 	if err != nil || len(kept) == 0 {
 		t.Fatalf("nothing is kept for observers that run later: %v", err)
 	}

@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/grapnel-dev/grapnel/internal/secret"
+)
+
+// filled puts something into every field that there is, so that one which is added and not
+// kept shows. What lies deeper than one match in another stays empty.
+func filled(v reflect.Value, n *int, deep int) {
+	*n++
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("a\x1d\x1e\x1f\x1b\x1be\n" + string(rune('a'+*n%26)))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint16:
+		v.SetUint(uint64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n) + 0.5)
+	case reflect.Pointer:
+		if deep < 12 {
+			v.Set(reflect.New(v.Type().Elem()))
+			filled(v.Elem(), n, deep+1)
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte(`{"a":1}`))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			filled(v.Index(i), n, deep+1)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		filled(key, n, deep+1)
+		filled(value, n, deep+1)
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+				filled(v.Field(i), n, deep+1)
+			}
+		}
+	}
+}
+
+// TestKeptIsWhole takes from a snapshot what was put there.
+func TestKeptIsWhole(t *testing.T) {
+	t.Parallel()
+	var p Policy
+	n := 0
+	filled(reflect.ValueOf(&p).Elem(), &n, 0)
+	compiled := cmpopts.IgnoreUnexported(Policy{}, secret.Rule{}, secret.Allow{})
+	for _, snap := range []snapshot{
+		{File: "/a\x1fb", Policy: &p},
+		{File: "/a", Policy: &Policy{Version: 1}},
+		{File: "/a", Policy: &Policy{Hooks: []Hook{{}, {Match: &Match{}, Except: []Match{{}, {}}, Context: &Context{}, Run: &Command{}}}}},
+		{File: "/a", Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
+	} {
+		got := readSnapshotText(string(snap.encode()))
+		if got == nil {
+			t.Fatalf("%q is not read", snap.encode())
+		}
+		if diff := cmp.Diff(snap, *got, compiled); diff != "" {
+			t.Errorf("(-put +taken):\n%s", diff)
+		}
+	}
+}
+
+// FuzzKept reads texts that nobody has written: what is read says again what was read.
+func FuzzKept(f *testing.F) {
+	var p Policy
+	n := 0
+	filled(reflect.ValueOf(&p).Elem(), &n, 0)
+	f.Add(string((&snapshot{File: "/a", Policy: &p}).encode()))
+	f.Add(string((&snapshot{File: "/a", Foreign: &foreignSnapshot{"/p", "n", []byte("x")}}).encode()))
+	f.Add(snapshotFormat + endField + endHook + "A" + endField + "AU!" + endField + endHook + "x!!:a" + endItem + "b" + endField)
+	f.Fuzz(func(t *testing.T, text string) {
+		snap := readSnapshotText(text)
+		if snap == nil {
+			return
+		}
+		written := snap.encode()
+		again := readSnapshotText(string(written))
+		if again == nil {
+			t.Fatalf("%q is not read", written)
+		}
+		if more := again.encode(); string(more) != string(written) {
+			t.Errorf("%q becomes %q", written, more)
+		}
+	})
+}

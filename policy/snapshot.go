@@ -1,0 +1,195 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// snapshots keeps the valid content of policy files in compiled form: one file per
+// content, named by its SHA-256, and one per policy file that names the last.
+type snapshots struct{ dir string }
+
+// snapshotFormat changes whenever the meaning of what is kept does.
+const snapshotFormat = "grapnel snapshot 5"
+
+// snapshotEnd is how their names end.
+const snapshotEnd = ".snap"
+
+// keepSnapshots is how many contents are kept.
+const keepSnapshots = 32
+
+// snapshot is a content: of a policy, or of a file of another system.
+type snapshot struct {
+	File    string
+	Policy  *Policy
+	Foreign *foreignSnapshot
+}
+
+func (snap *snapshot) encode() []byte {
+	w := &keptWriter{}
+	w.put(snapshotFormat, snap.File)
+	if f := snap.Foreign; f != nil {
+		w.put("foreign", f.Policy, f.Name, string(f.Data))
+	} else {
+		w.policy(snap.Policy)
+	}
+	return []byte(w.b.String())
+}
+
+// readSnapshotText is the snapshot that was written, nil if this version did not.
+func readSnapshotText(text string) *snapshot {
+	head, rest, _ := strings.Cut(text, endField)
+	format, file, _ := strings.Cut(head, endItem)
+	if format != snapshotFormat {
+		return nil
+	}
+	snap := &snapshot{File: unescaped(file)}
+	var err error
+	if !strings.HasPrefix(rest, "foreign"+endItem) {
+		snap.Policy, err = readPolicy(rest)
+	} else {
+		err = fields(rest, func(f keptField) error {
+			snap.Foreign = &foreignSnapshot{Policy: f.item(0), Name: f.item(1), Data: []byte(f.item(2))}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil
+	}
+	return snap
+}
+
+func (s snapshots) lastFile(path string) string {
+	return filepath.Join(s.dir, "last-"+digest.Of([]byte(path))[:16])
+}
+
+func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+snapshotEnd) }
+
+// last returns the digest of the last valid content of a file, or "".
+func (s snapshots) last(path string) string {
+	if s.dir == "" {
+		return ""
+	}
+	data, err := readFile(s.lastFile(path), 64<<10)
+	last, _, _ := strings.Cut(string(data), "\n")
+	if err != nil || !digest.Is(last) {
+		return ""
+	}
+	return last
+}
+
+func (s snapshots) read(digest string) *Policy {
+	snap := s.readSnapshot(digest)
+	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
+		return nil // no file says that
+	}
+	return snap.Policy
+}
+
+func (s snapshots) readSnapshot(digest string) *snapshot {
+	if s.dir == "" {
+		return nil
+	}
+	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
+	if err != nil {
+		return nil
+	}
+	return readSnapshotText(string(unseal(data)))
+}
+
+// write keeps a content as the last valid one of a file. A state directory that
+// cannot be written to costs speed and the protection against later breakage, not
+// this answer.
+func (s snapshots) write(path, digest string, policy *Policy) {
+	if s.keep(path, digest, policy) {
+		_ = writeFile(s.lastFile(path), []byte(digest+"\n"+path+"\n"))
+	}
+	s.prune()
+}
+
+// keep keeps a content, and reports whether it could.
+func (s snapshots) keep(path, digest string, policy *Policy) bool {
+	return s.keepAs(digest, snapshot{File: path, Policy: policy})
+}
+
+func (s snapshots) keepAs(digest string, snap snapshot) bool {
+	if s.dir == "" {
+		return false
+	}
+	if os.MkdirAll(s.dir, 0o700) != nil {
+		return false
+	}
+	return writeFile(s.file(digest), seal(snap.encode())) == nil
+}
+
+// prune drops the oldest contents, but none that is the last of its file: somebody
+// could push that out with many others.
+func (s snapshots) prune() {
+	names, _ := filepath.Glob(filepath.Join(s.dir, "*"+snapshotEnd))
+	surplus := len(names) - keepSnapshots
+	if surplus <= 0 {
+		return
+	}
+	lasts, _ := filepath.Glob(filepath.Join(s.dir, "last-*"))
+	for _, last := range lasts {
+		if data, err := readFile(last, digest.Len); err == nil {
+			kept := filepath.Join(s.dir, string(data)+snapshotEnd)
+			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
+		}
+	}
+	entries, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
+	for _, entry := range entries {
+		k, _ := readEntry(entry)
+		for _, f := range k.Files {
+			kept := s.file(s.foreignDigest(k.Format+":"+f.Path, f.SHA256))
+			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
+		}
+	}
+	byAge := make([]string, len(names))
+	for i, name := range names {
+		age := int64(0)
+		if info, err := os.Stat(name); err == nil {
+			age = info.ModTime().UnixNano()
+		}
+		byAge[i] = fmt.Sprintf("%020d %s", age, name)
+	}
+	slices.Sort(byAge)
+	for _, line := range byAge[:min(surplus, len(byAge))] {
+		_ = os.Remove(line[21:])
+	}
+}
+
+// writeFile replaces a file at once or not at all.
+func writeFile(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Forget lets go of the last valid content of a file, and reports whether there was one.
+func Forget(dir, path string) (bool, error) {
+	s := snapshots{dir: dir}
+	if s.last(path) == "" {
+		return s.forgetForeign(path)
+	}
+	if err := os.Remove(s.lastFile(path)); err != nil {
+		return false, fmt.Errorf("forget %s: %w", path, err)
+	}
+	return true, nil
+}
