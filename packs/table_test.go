@@ -64,8 +64,8 @@ func source(shelf policy.Shelf) []byte {
 			if h.Decide != grapnel.None {
 				fmt.Fprintf(&b, ", Decide: %d", h.Decide)
 			}
-			if h.Counts {
-				b.WriteString(", Counts: true")
+			if h.Counts != nil {
+				fmt.Fprintf(&b, ", Counts: &policy.Counts{Marks: []grapnel.Kind{%s}}", quoted(h.Counts.Marks))
 			}
 			b.WriteString(needs(h.Needs))
 			fmt.Fprintf(&b, ", Hook: %s},\n", literal(h.Hook))

@@ -58,6 +58,18 @@ type past struct {
 	counter Counter // see together
 }
 
+// A sequence is the Matcher of a hook that has an `after:`, made or not yet.
+type sequence interface {
+	grapnel.Matcher
+	made() (*past, error)
+	kinds() []grapnel.Kind // of the events that may begin or end something
+	countIn(Counter)
+}
+
+func (f *past) made() (*past, error) { return f, nil }
+
+func (f *past) countIn(c Counter) { f.counter = c }
+
 // step is an After at work.
 type step struct {
 	After
@@ -132,10 +144,10 @@ func (f *past) kinds() []grapnel.Kind {
 	return kinds
 }
 
-// spec is the hook beside the one of the flow, which keeps what happens. When it cannot,
+// markerOf is the hook beside the one of a sequence, which keeps what happens. When it cannot,
 // that is as if the hook itself could not tell.
-func (f *past) spec(s grapnel.Spec) grapnel.Spec {
-	m := &marker{past: f}
+func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
+	m := &marker{f}
 	onError := s.OnError
 	if onError == grapnel.OnErrorDefault && (s.Phase == grapnel.PhaseRule || s.Phase == grapnel.PhaseRewrite) {
 		onError = grapnel.OnErrorClosed
@@ -308,7 +320,7 @@ func (f *past) age(marks []mark) []mark {
 }
 
 // marker keeps what happens for a past.
-type marker struct{ past *past }
+type marker struct{ of sequence }
 
 // Handle is for callers that know no Marker, and has no opinion.
 func (*marker) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -320,13 +332,21 @@ func (*marker) ReadsID() {}
 
 // Match reports whether an event begins or ends anything.
 func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	begins, ends, err := k.past.bears(ev, v)
+	f, err := k.of.made()
+	if err != nil {
+		return false, err
+	}
+	begins, ends, err := f.bears(ev, v)
 	return begins|ends != 0, err
 }
 
 // Explain says what the hook is there for.
 func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
-	return fmt.Sprintf("kept for %q, which comes after it", k.past.name)
+	f, err := k.of.made()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("kept for %q, which comes after it", f.name)
 }
 
 // happened is the event that happened: as the hooks have left it what was announced, and
@@ -385,7 +405,10 @@ func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64
 // Mark keeps what happened, and forgets what is over. What was blocked did not happen;
 // whether a person said yes is not told, so that what was asked did.
 func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
-	f := k.past
+	f, err := k.of.made()
+	if err != nil {
+		return err
+	}
 	begins, ends, err := f.bears(came, v)
 	if err != nil {
 		return err
@@ -653,8 +676,12 @@ func (s *step) describe() string {
 // NotYet says why a hook does not listen to an event, although all but its `after:` fits.
 // It is empty where that is not so.
 func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
-	f, ok := s.Match.(*past)
+	flow, ok := s.Match.(sequence)
 	if !ok || !slices.Contains(s.On, ev.Kind) {
+		return ""
+	}
+	f, err := flow.made()
+	if err != nil {
 		return ""
 	}
 	if ok, err := f.matcher.Match(ev, nil); !ok || err != nil {

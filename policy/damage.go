@@ -28,7 +28,7 @@ type Damage struct {
 func Damaged(snapshotDir string, trusts Trusts) []Damage {
 	var found []Damage
 	s := snapshots{dir: snapshotDir}
-	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, "last-*"))
+	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, lastPrefix+"*"))
 	for _, last := range lasts {
 		data, err := readFile(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")

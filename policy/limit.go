@@ -109,13 +109,11 @@ func newLimit(h *Hook, source grapnel.Source, cache *factCache) *limit {
 // rules, and where to count. It adds those that keep what has happened.
 func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 	var limits []*limit
-	var pasts []*past
 	var blocks, marks []grapnel.Spec
 	for i := range specs {
 		s := &specs[i]
-		if f, ok := s.Match.(*past); ok {
-			pasts = append(pasts, f)
-			marks = append(marks, f.spec(*s))
+		if f, ok := s.Match.(sequence); ok {
+			marks = append(marks, markerOf(s, f))
 		}
 		if l, ok := s.Hook.(*limit); ok {
 			limits = append(limits, l)
@@ -126,14 +124,14 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 			blocks = append(blocks, specs[i])
 		}
 	}
-	if len(limits)+len(pasts) > 0 && counter == nil {
+	if len(limits)+len(marks) > 0 && counter == nil {
 		counter = &memory{}
 	}
 	for _, l := range limits {
 		l.counter, l.blocks = counter, blocks
 	}
-	for _, f := range pasts {
-		f.counter = counter
+	for i := range marks {
+		marks[i].Hook.(*marker).of.countIn(counter)
 	}
 	return append(specs, marks...)
 }

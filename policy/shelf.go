@@ -36,9 +36,14 @@ type ShelvedHook struct {
 	OnError grapnel.OnError
 	Mode    string           // as in [Hook]
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
-	Counts  bool             // it looks at more than one event, and is made at once
+	Counts  *Counts          // it looks at more than one event; nil = it does not
 	Needs   Needs
 	Hook    string // what else there is of a [Hook]; see keptWriter
+}
+
+// Counts says of a hook which events it looks at beside the one that it judges.
+type Counts struct {
+	Marks []grapnel.Kind // of those that its `after:` is told of; nil = it has a limit, and is made at once
 }
 
 // Needs is what an event must have for a hook to listen to it, as far as that shows at a
@@ -127,12 +132,19 @@ func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
 	}
 	var commands []*shell.Pattern
 	s := ShelvedHook{
-		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode, Counts: h.Limit != nil || h.After != nil,
+		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
+	}
+	if h.Limit != nil {
+		s.Counts = &Counts{}
 	}
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
 	}
-	if m, ok := spec.Match.(*matcher); ok && m.match != nil {
+	m, _ := spec.Match.(*matcher)
+	if f, ok := spec.Match.(*past); ok {
+		m, s.Counts = f.matcher, &Counts{Marks: f.kinds()}
+	}
+	if m != nil && m.match != nil {
 		s.Needs = m.match.needs()
 		for _, c := range m.match.command {
 			commands = append(commands, c.get())
@@ -346,6 +358,7 @@ type shelved struct {
 	source  *grapnel.Source
 	facts   *factCache
 	secrets *secret.Rules
+	counter Counter // of a shelvedSequence
 
 	once sync.Once
 	spec grapnel.Spec
@@ -357,7 +370,11 @@ func (s *shelved) toSpec(use *Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
 	}
-	if s.Counts {
+	switch {
+	case s.Counts == nil:
+	case s.Counts.Marks != nil:
+		spec.Match = shelvedSequence{s}
+	default:
 		made, err := s.made()
 		if err != nil {
 			return spec, err
@@ -379,6 +396,9 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 		var h *Hook
 		if h, s.err = s.hook(); s.err == nil {
 			s.spec, s.err = (&Policy{}).spec(h, *s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
+		}
+		if f, ok := s.spec.Match.(*past); ok {
+			f.counter = s.counter
 		}
 	})
 	return &s.spec, s.err
@@ -423,3 +443,21 @@ func (s *shelved) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	}
 	return spec.Hook.Handle(ctx, ev)
 }
+
+// shelvedSequence is one that has an `after:`.
+type shelvedSequence struct{ *shelved }
+
+func (s shelvedSequence) made() (*past, error) {
+	spec, err := s.shelved.made()
+	if err != nil {
+		return nil, err
+	}
+	return spec.Match.(*past), nil
+}
+
+func (s shelvedSequence) kinds() []grapnel.Kind { return s.Counts.Marks }
+
+func (s shelvedSequence) countIn(c Counter) { s.counter = c }
+
+// ReadsID is that of a past.
+func (s shelvedSequence) ReadsID() {}

@@ -19,8 +19,11 @@ type snapshots struct{ dir string }
 // snapshotFormat changes whenever the meaning of what is kept does.
 const snapshotFormat = "grapnel snapshot 5"
 
-// snapshotEnd is how their names end.
-const snapshotEnd = ".snap"
+// How the names of what is kept begin or end.
+const (
+	snapshotEnd = ".snap"
+	lastPrefix  = "last-"
+)
 
 // keepSnapshots is how many contents are kept.
 const keepSnapshots = 32
@@ -67,7 +70,7 @@ func readSnapshotText(text string) *snapshot {
 }
 
 func (s snapshots) lastFile(path string) string {
-	return filepath.Join(s.dir, "last-"+digest.Of([]byte(path))[:16])
+	return filepath.Join(s.dir, lastPrefix+digest.Of([]byte(path))[:16])
 }
 
 func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+snapshotEnd) }
@@ -132,37 +135,40 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 // prune drops the oldest contents, but none that is the last of its file: somebody
 // could push that out with many others.
 func (s snapshots) prune() {
-	names, _ := filepath.Glob(filepath.Join(s.dir, "*"+snapshotEnd))
-	surplus := len(names) - keepSnapshots
-	if surplus <= 0 {
+	dir, err := os.Open(s.dir)
+	if err != nil {
 		return
 	}
-	lasts, _ := filepath.Glob(filepath.Join(s.dir, "last-*"))
-	for _, last := range lasts {
-		if data, err := readFile(last, digest.Len); err == nil {
-			kept := filepath.Join(s.dir, string(data)+snapshotEnd)
-			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
+	names, _ := dir.Readdirnames(-1)
+	_ = dir.Close()
+	last := map[string]bool{} // digests
+	var byAge []string
+	for _, name := range names {
+		file := filepath.Join(s.dir, name)
+		switch {
+		case strings.HasPrefix(name, lastPrefix):
+			sum, _ := readFile(file, digest.Len)
+			last[string(sum)] = true
+		case strings.HasPrefix(name, keptPrefix):
+			k, _ := readEntry(file)
+			for _, f := range k.Files {
+				last[s.foreignDigest(k.Format+":"+f.Path, f.SHA256)] = true
+			}
+		case strings.HasSuffix(name, snapshotEnd):
+			age := int64(0)
+			if info, err := os.Stat(file); err == nil {
+				age = info.ModTime().UnixNano()
+			}
+			byAge = append(byAge, fmt.Sprintf("%020d %s", age, name))
 		}
-	}
-	entries, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
-	for _, entry := range entries {
-		k, _ := readEntry(entry)
-		for _, f := range k.Files {
-			kept := s.file(s.foreignDigest(k.Format+":"+f.Path, f.SHA256))
-			names = slices.DeleteFunc(names, func(name string) bool { return name == kept })
-		}
-	}
-	byAge := make([]string, len(names))
-	for i, name := range names {
-		age := int64(0)
-		if info, err := os.Stat(name); err == nil {
-			age = info.ModTime().UnixNano()
-		}
-		byAge[i] = fmt.Sprintf("%020d %s", age, name)
 	}
 	slices.Sort(byAge)
-	for _, line := range byAge[:min(surplus, len(byAge))] {
-		_ = os.Remove(line[21:])
+	surplus := len(byAge) - keepSnapshots
+	for _, line := range byAge {
+		if name := line[21:]; surplus > 0 && !last[strings.TrimSuffix(name, snapshotEnd)] {
+			_ = os.Remove(filepath.Join(s.dir, name))
+			surplus--
+		}
 	}
 }
 

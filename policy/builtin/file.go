@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"syscall"
 
@@ -43,8 +43,12 @@ func appendBelow(dir, file, text string, limit int64) (err error) {
 			err = fmt.Errorf("%s: %w", filepath.Join(dir, filepath.FromSlash(file)), err)
 		}
 	}()
-	if err := root.MkdirAll(path.Dir(file), 0o700); err != nil {
-		return err
+	for i, c := range file {
+		if c == '/' {
+			if err := root.Mkdir(file[:i], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
 	}
 	f, err := openAppend(root, file)
 	if err != nil {
