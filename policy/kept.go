@@ -2,7 +2,8 @@ package policy
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -20,24 +21,16 @@ const (
 	escape   = "\x1b" // before a letter that stands for one of these
 )
 
-var escapes = [...]string{escape, escape + "e", endHook, escape + "h", endField, escape + "f", endItem, escape + "i"}
+var (
+	escapes   = [...]string{escape, escape + "e", endHook, escape + "h", endField, escape + "f", endItem, escape + "i"}
+	unescapes = [...]string{escape + "e", escape, escape + "h", endHook, escape + "f", endField, escape + "i", endItem}
+)
 
-func escaped(text string) string {
+func replaced(text string, pairs []string) string {
 	if !strings.ContainsAny(text, escape+endHook+endField+endItem) {
 		return text
 	}
-	return strings.NewReplacer(escapes[:]...).Replace(text)
-}
-
-func unescaped(text string) string {
-	if !strings.Contains(text, escape) {
-		return text
-	}
-	var back []string
-	for i := 0; i < len(escapes); i += 2 {
-		back = append(back, escapes[i+1], escapes[i])
-	}
-	return strings.NewReplacer(back...).Replace(text)
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // keptWriter writes fields. All but put and command leave out what is empty.
@@ -47,7 +40,7 @@ func (w *keptWriter) put(key string, items ...string) {
 	w.b.WriteString(key)
 	for _, item := range items {
 		w.b.WriteString(endItem)
-		w.b.WriteString(escaped(item))
+		w.b.WriteString(replaced(item, escapes[:]))
 	}
 	w.b.WriteString(endField)
 }
@@ -89,32 +82,44 @@ func (w *keptWriter) json(key string, v any, there bool) {
 // policy writes a policy: what is not in its hooks, and those.
 func (w *keptWriter) policy(p *Policy) {
 	w.number("V", p.Version)
-	w.json("p", p.Pack, p.Pack != nil)
 	for i := range p.Use {
 		u := &p.Use[i]
-		w.put("u", u.Mode)
-		w.word("U", u.Pack)
+		w.put("u", u.Pack.Text, strconv.Itoa(u.Pack.Line), strconv.Itoa(u.Pack.Col), u.Mode)
 		for _, except := range u.Except {
 			w.word("e", except)
 		}
 	}
 	w.flag("s", p.Strict)
-	w.json("l", p.Load, len(p.Load) > 0)
-	w.json("r", p.Records, p.Records != nil)
-	w.json("d", p.Redact, p.Redact != nil)
-	w.json("c", p.Secrets, p.Secrets != nil)
-	for _, network := range p.Networks {
-		w.word("n", network)
-	}
-	w.json("g", p.Grants, len(p.Grants) > 0)
-	w.json("v", p.Vouches, len(p.Vouches) > 0)
-	w.flag("m", p.OnlyManaged)
 	w.duration("T", p.Defaults.Timeout)
 	w.text("E", p.Defaults.OnError)
+	rest := restOf(p)
+	w.json("j", rest, !reflect.ValueOf(rest).IsZero())
 	for i := range p.Hooks {
 		w.b.WriteString(endHook)
 		w.hook(&p.Hooks[i])
 	}
+}
+
+// policyRest is what few policies have.
+type policyRest struct {
+	Pack        *PackInfo  `json:",omitempty"`
+	Load        []LoadFrom `json:",omitempty"`
+	Records     *Records   `json:",omitempty"`
+	Redact      *Redact    `json:",omitempty"`
+	Secrets     *Secrets   `json:",omitempty"`
+	Networks    []Word     `json:",omitempty"`
+	Grants      []Grant    `json:",omitempty"`
+	Vouches     []Vouch    `json:",omitempty"`
+	OnlyManaged bool       `json:",omitempty"`
+}
+
+func restOf(p *Policy) policyRest {
+	return policyRest{p.Pack, p.Load, p.Records, p.Redact, p.Secrets, p.Networks, p.Grants, p.Vouches, p.OnlyManaged}
+}
+
+func (r *policyRest) into(p *Policy) {
+	p.Pack, p.Load, p.Records, p.Redact, p.Secrets = r.Pack, r.Load, r.Records, r.Redact, r.Secrets
+	p.Networks, p.Grants, p.Vouches, p.OnlyManaged = r.Networks, r.Grants, r.Vouches, r.OnlyManaged
 }
 
 func (w *keptWriter) word(key string, word Word) {
@@ -251,7 +256,7 @@ func fields(text string, read func(keptField) error) error {
 		if has {
 			f.items = strings.Split(rest, endItem)
 			for i := range f.items {
-				f.items[i] = unescaped(f.items[i])
+				f.items[i] = replaced(f.items[i], unescapes[:])
 			}
 		}
 		if err := read(f); err != nil {
@@ -296,8 +301,7 @@ func (f keptField) word() (w Word, err error) {
 	return w, err
 }
 
-// unknown is what another version has written.
-func (f keptField) unknown() error { return fmt.Errorf("unknown field %q", f.key) }
+var errUnknownField = errors.New("a field of another version")
 
 // begin is the first letter of a key that belongs to a part, and the rest of the key.
 func begin(key string) (byte, string) {
@@ -328,50 +332,32 @@ func readPolicy(text string) (*Policy, error) {
 }
 
 func (p *Policy) readKept(f keptField) (err error) {
-	last := func() *Use {
-		if len(p.Use) == 0 {
-			p.Use = append(p.Use, Use{})
-		}
-		return &p.Use[len(p.Use)-1]
-	}
-	var word Word
 	switch f.key {
 	case "V":
 		return f.number(&p.Version)
-	case "p":
-		return f.json(&p.Pack)
 	case "u":
-		p.Use = append(p.Use, Use{Mode: f.item(0)})
-	case "U":
-		last().Pack, err = f.word()
+		use := Use{Mode: f.item(3)}
+		use.Pack, err = f.word()
+		p.Use = append(p.Use, use)
 	case "e":
-		word, err = f.word()
-		last().Except = append(last().Except, word)
+		if len(p.Use) == 0 {
+			return errUnknownField
+		}
+		use := &p.Use[len(p.Use)-1]
+		use.Except = append(use.Except, Word{})
+		use.Except[len(use.Except)-1], err = f.word()
 	case "s":
 		return f.flag(&p.Strict)
-	case "l":
-		return f.json(&p.Load)
-	case "r":
-		return f.json(&p.Records)
-	case "d":
-		return f.json(&p.Redact)
-	case "c":
-		return f.json(&p.Secrets)
-	case "n":
-		word, err = f.word()
-		p.Networks = append(p.Networks, word)
-	case "g":
-		return f.json(&p.Grants)
-	case "v":
-		return f.json(&p.Vouches)
-	case "m":
-		return f.flag(&p.OnlyManaged)
 	case "T":
 		return f.duration(&p.Defaults.Timeout)
 	case "E":
 		return f.text(&p.Defaults.OnError)
+	case "j":
+		var rest policyRest
+		err = f.json(&rest)
+		rest.into(p)
 	default:
-		return f.unknown()
+		return errUnknownField
 	}
 	return err
 }
@@ -492,7 +478,7 @@ func (h *Happening) readKept(f keptField) error {
 		}
 		return h.Except[len(h.Except)-1].readKept(f)
 	}
-	return f.unknown()
+	return errUnknownField
 }
 
 func (m *Match) readKept(f keptField) error {
@@ -508,7 +494,7 @@ func (m *Match) readKept(f keptField) error {
 		return m.Not.readKept(f)
 	case ':':
 	default:
-		return f.unknown()
+		return errUnknownField
 	}
 	if i := strings.Index(matchTexts, part); i >= 0 && len(part) == 1 {
 		return f.list(m.texts()[i])
@@ -519,7 +505,7 @@ func (m *Match) readKept(f keptField) error {
 		return nil
 	}
 	if part != "F" {
-		return f.unknown()
+		return errUnknownField
 	}
 	failed, err := strconv.ParseBool(f.item(0))
 	m.Failed = &failed
@@ -550,5 +536,5 @@ func (f keptField) command(into **Command) error {
 	case "S":
 		return f.json(&c.Sandbox)
 	}
-	return f.unknown()
+	return errUnknownField
 }

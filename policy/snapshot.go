@@ -53,7 +53,7 @@ func readSnapshotText(text string) *snapshot {
 	if format != snapshotFormat {
 		return nil
 	}
-	snap := &snapshot{File: unescaped(file)}
+	snap := &snapshot{File: replaced(file, unescapes[:])}
 	var err error
 	if !strings.HasPrefix(rest, "foreign"+endItem) {
 		snap.Policy, err = readPolicy(rest)

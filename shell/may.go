@@ -1,43 +1,119 @@
 package shell
 
 import (
+	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 )
 
-// Begin is how every command that the pattern matches begins, for [Begins]: the
-// program, which may be a glob, and the first word of the subcommand, if there is one.
-func (p *Pattern) Begin() string {
+// begin is how every command that the pattern matches begins, for [Begins]: the program,
+// which may be a glob, and the first word of the subcommand, if there is one. The condition
+// is what else an argument must hold, or "".
+func (p *Pattern) begin() (begin, condition string) {
+	begin = p.key
 	switch {
 	case strings.IndexByte(p.program.text, ' ') >= 0:
-		return "*"
+		return "*", ""
 	case p.program.glob:
-		return p.program.text
+		begin = p.program.text
 	case p.inner == nil && len(p.lead) > 0 && !p.lead[0].glob && strings.IndexByte(p.lead[0].text, ' ') < 0:
-		return p.key + " " + p.lead[0].text
+		begin += " " + p.lead[0].text
 	}
-	return p.key
+	switch {
+	case !printable(begin):
+		return "*", ""
+	case isGlob(begin) || !printable(p.source):
+		return begin, ""
+	}
+	_, words, _ := strings.Cut(p.source, " ")
+	if _, part := afterProgram(p.key, words); part != "" {
+		condition = startPart + part[:min(len(part), conditionBytes)]
+	}
+	return begin, condition + p.spellings()
+}
+
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// spellings are how the first option can be written that a command must have: letters, and
+// names behind dashes. It is empty where that cannot be told, as for operands that are
+// options.
+func (p *Pattern) spellings() string {
+	if p.inner != nil || len(p.groups) == 0 {
+		return ""
+	}
+	need := bits.TrailingZeros64(p.groups[0].all)
+	if p.groups[0].instead != 0 || need >= len(p.needs) || p.needs[need].whole {
+		return ""
+	}
+	name := p.needs[need].name
+	letters, names := "", ""
+	add := func(word string) {
+		if len(word) == 1 {
+			letters += word
+		} else {
+			names += startName + word[:min(len(word), conditionBytes)]
+		}
+	}
+	add(name)
+	for _, row := range p.rows {
+		if row.implied != "" || row.style&dashed != 0 {
+			return ""
+		}
+		for list := row.flags; list != ""; {
+			var flag string
+			flag, list, _ = strings.Cut(list, " ")
+			if word, of, _ := strings.Cut(flag, "="); among(of, name) {
+				add(word)
+			}
+		}
+	}
+	return startOptions + letters + names
+}
+
+// has reports whether one of the arguments may be an option that is spelled like that.
+func (c *Command) has(spellings string) bool {
+	letters, names, _ := strings.Cut(spellings, startName) // no name is empty
+	for i := range c.Args {
+		a := &c.Args[i]
+		switch {
+		case !a.Literal:
+			return true
+		case len(a.Text) < 2 || a.Text[0] != '-':
+			continue
+		case a.Text[1] != '-' && strings.ContainsAny(a.Text, letters):
+			return true
+		}
+		word, _, _ := strings.Cut(strings.TrimLeft(a.Text, "-"), "=")
+		for rest := names; rest != "" && word != ""; {
+			var name string
+			if name, rest, _ = strings.Cut(rest, startName); strings.HasPrefix(name, word[:min(len(word), conditionBytes)]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Begins is an index of many lists of patterns by what they begin with: of a hundred lists
 // a script needs to be compared with those only that are about its programs. It has a line
-// for each beginning, plain ones sorted, with a byte for each list behind a tab. Globs
-// come first. There can be MaxLists of them.
+// for each beginning, plain ones sorted, and behind a tab a byte for each list; then come
+// conditions and the lists that are near only where these hold. Globs come first. There can
+// be MaxLists of them.
 func Begins(lists [][]*Pattern) string {
 	var begins []string
-	of := map[string]string{}
+	of := map[string]map[string]string{}
 	for i, patterns := range lists {
 		letter := string([]byte{firstList + byte(i)})
 		for _, p := range patterns {
-			begin := p.Begin()
-			if strings.ContainsAny(begin, "\t\n"+endGlobs) {
-				begin = "*"
+			begin, condition := p.begin()
+			if of[begin] == nil {
+				begins, of[begin] = append(begins, begin), map[string]string{}
 			}
-			if _, known := of[begin]; !known {
-				begins = append(begins, begin)
-			}
-			if !strings.HasSuffix(of[begin], letter) {
-				of[begin] += letter
+			if near := of[begin][condition]; !strings.HasSuffix(near, letter) {
+				of[begin][condition] = near + letter
 			}
 		}
 	}
@@ -48,7 +124,25 @@ func Begins(lists [][]*Pattern) string {
 		if isGlob(begin) {
 			b = &globs
 		}
-		b.WriteString(begin + "\t" + of[begin] + "\n")
+		b.WriteString(begin + "\t" + of[begin][""])
+		for _, condition := range slices.Sorted(maps.Keys(of[begin])) {
+			part, options, _ := strings.Cut(condition, startOptions)
+			var near []byte
+			for _, letter := range []byte(of[begin][condition]) {
+				anyway := part != "" && options != "" && strings.IndexByte(of[begin][startOptions+options], letter) >= 0
+				if !anyway && strings.IndexByte(of[begin][""], letter) < 0 {
+					near = append(near, letter)
+				}
+			}
+			switch {
+			case near == nil:
+			case part != "":
+				b.WriteString(part + string(near)) // which is seldom there without the options
+			default:
+				b.WriteString(condition + string(near))
+			}
+		}
+		b.WriteByte('\n')
 	}
 	if globs.Len()+plain.Len() == 0 {
 		return ""
@@ -62,6 +156,13 @@ const MaxLists = 128
 const (
 	firstList = 0x80 // the byte of the first list
 	endGlobs  = "\x00"
+
+	// Conditions. Of a text or a name only the beginning is there, which is enough to tell
+	// most others apart.
+	conditionBytes = 5
+	startPart      = "\x01" // a text that an argument holds
+	startOptions   = "\x02" // letters of an option
+	startName      = "--"   // one of its names
 )
 
 func isGlob(begin string) bool { return begin == "" || strings.ContainsAny(begin, `*?[\/`) }
@@ -79,7 +180,7 @@ func (s *Script) Near(index string, near func(list int)) (all bool) {
 		var line string
 		line, globs, _ = strings.Cut(globs, "\n")
 		if at := strings.LastIndexByte(line, '\t'); s.begins(line[:at]) {
-			eachList(line[at+1:], near)
+			(&Command{}).eachList(line[at+1:], near) // without conditions
 		}
 	}
 	for i := range s.Commands {
@@ -96,7 +197,7 @@ func (s *Script) Near(index string, near func(list int)) (all bool) {
 				break // another program, whose name goes on
 			}
 			if word == "" || c.may(word) {
-				eachList(lists, near)
+				c.eachList(lists, near)
 			}
 		}
 	}
@@ -117,9 +218,23 @@ func lineOf(lines, key string) int {
 	return low
 }
 
-func eachList(letters string, near func(list int)) {
-	for i := range len(letters) {
-		near(int(letters[i] - firstList))
+// eachList calls for the lists of a line whose conditions hold for the command.
+func (c *Command) eachList(lists string, near func(list int)) {
+	holds := true
+	for i := 0; i < len(lists); i++ {
+		if lists[i] >= firstList {
+			if holds {
+				near(int(lists[i] - firstList))
+			}
+			continue
+		}
+		end := i
+		for end < len(lists) && lists[end] < firstList {
+			end++
+		}
+		part, options, optional := strings.Cut(lists[i:end], startOptions)
+		holds = c.holds(strings.TrimPrefix(part, startPart)) && (!optional || c.has(options))
+		i = end - 1
 	}
 }
 
@@ -165,21 +280,7 @@ func (s *Script) MayMatch(pattern string) bool {
 	if program = programName(program); !s.mayRun(program) {
 		return false
 	}
-	part, sub := "", ""
-	switch row := rowOf(program); {
-	case row == nil || row.wraps():
-	case row.style&flat != 0:
-		part = lastPart(rest)
-	default:
-		if sub, _, _ = strings.Cut(rest, " "); plainWord(sub) {
-			sub = row.canonical(sub)
-		} else {
-			sub = ""
-		}
-		if row.style&typed == 0 && strings.Contains(rest[strings.LastIndexByte(rest, ' ')+1:], ".") {
-			part = lastPart(rest) // no name of a subcommand, of which there may be several
-		}
-	}
+	sub, part := afterProgram(program, rest)
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		if c.computed {
@@ -190,6 +291,26 @@ func (s *Script) MayMatch(pattern string) bool {
 		}
 	}
 	return false
+}
+
+// afterProgram tells of the words of a plain pattern behind its program the subcommand, and
+// a text that must stand in one of the arguments; both "" where that is not certain.
+func afterProgram(program, words string) (sub, part string) {
+	switch row := rowOf(program); {
+	case row == nil || row.wraps():
+	case row.style&flat != 0:
+		part = lastPart(words)
+	default:
+		if sub, _, _ = strings.Cut(words, " "); plainWord(sub) {
+			sub = row.canonical(sub)
+		} else {
+			sub = ""
+		}
+		if row.style&typed == 0 && strings.Contains(words[strings.LastIndexByte(words, ' ')+1:], ".") {
+			part = lastPart(words) // no name of a subcommand, of which there may be several
+		}
+	}
+	return sub, part
 }
 
 // mayRun reports whether a command of the script may be one of a program.

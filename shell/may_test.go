@@ -11,6 +11,8 @@ func TestMay(t *testing.T) {
 		"aws s3 rm", "aws * delete-*", "timeout 5 rm", "unknownprogram sub", "[ -f", "x?z a", `we\ ird a`, "cargo publish", "brew remove",
 		"rm -rf *node_modules*", "rm -r src", "rm -rf ./dist/../build", "chmod -R 777 /etc", "rm -rf [a-z]uild", "head -c 100", "kubectl delete deploy web",
 		"Format-Volume", "RM.EXE -r", "/usr/bin/git push", "git\tpush", "git add *.pem", "git -c http.sslVerify=false", "git -c core.hooksPath=*", "./*", "dd of=/dev/sda", "chmod a=rwx", "kubectl delete pod/a.b",
+		"git commit --no-verify", "git commit -n", "npm --strict-ssl=false", "npm --no-strict-ssl", "curl --data", "tar --to-command", "unknownprogram --flag", "unknownprogram -f", "unknownprogram -flag",
+		"git push origin --delete", "git clean -fd", "find -delete", "git -C /x commit -n", "rsync --delete-after", "rm --no-preserve-root",
 	}
 	lines := []string{
 		"rm -rf x", "git -C a push -f", "git ./push -f", "git $x", "$x push", "g''it push --force", "mkfs.ext4 /dev/sda", "mkfs /dev/sda", "sudo -u me rm a", "/bin/rm -r a",
@@ -19,6 +21,9 @@ func TestMay(t *testing.T) {
 		"echo rm -rf", "ls", "git status", "xargs rm -rf", "find . -exec git push --force \\;", `sh -c "git push -f"`, "git pu$x --force",
 		"rm -rf a/node_modules/b", "rm -r ./src", "rm -rf build", "rm -rf $y", "rm -rf b*", "chmod -R 0777 /etc/", "chmod 777 -R /etc", "head -c100 x", "kubectl delete deployment web",
 		"format-volume D", "rm.exe -r x", "git add a/b.pem", "git add 'b'.pem", "git -c http.sslVerify=false clone x", "git -chttp.sslVerify=false clone x", "git -c core.hooksPath=a commit", "./a", "a/b", "dd of=/dev/sda", "chmod 777 a", "chmod a=rwx b", "kubectl delete pods a.b",
+		"git commit -anm x", "git commit --no-verify", "git commit --no-ver -m x", "git commit -m x --no-verify=true", "git commit $flags", "git commit -m -n", "npm --strict-ssl=false i", "npm i --no-strict-ssl",
+		"curl -d a b", "curl --dat a b", "curl --data=a b", "curl -sd a b", "tar --to-c=x f", "unknownprogram --flag=1", "unknownprogram -xfz", "unknownprogram -flag", "unknownprogram --fl",
+		"git push origin :x", "git push -d origin x", "git push --del origin x", "git clean -f -d", "git clean -xdf", "git clean --force -d", "find . -delete", "git -C /x commit -n", "rsync --delete-aft a b", "rm --no-pres -r /",
 	}
 	for _, pattern := range patterns {
 		p, err := Compile(pattern)
@@ -36,7 +41,7 @@ func TestMay(t *testing.T) {
 			}
 		}
 	}
-	for pattern, line := range map[string]string{"git push": "git status", "rm": "ls rm", "mkfs*": "ls mkfs", "npm install": "npm test"} {
+	for pattern, line := range map[string]string{"git push": "git status", "rm": "ls rm", "mkfs*": "ls mkfs", "npm install": "npm test", "git commit --no-verify": "git commit -am x", "npm --no-strict-ssl": "npm ci --no-audit", "git add *.pem": "git add -A"} {
 		if p, err := Compile(pattern); err != nil || near(Parse(line), p) {
 			t.Errorf("Near(%q) of %q says yes, which is true and useless (%v)", pattern, line, err)
 		}
