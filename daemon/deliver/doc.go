@@ -1,0 +1,2 @@
+// Package deliver tells webhooks of events until they have heard.
+package deliver
