@@ -80,7 +80,7 @@ func FuzzCompile(f *testing.F) {
 	for _, p := range []string{"", "git push --force", "rm -rf /*", "sudo -u root rm", "a 'b", "[", "-x", "timeout 5 *", "kubectl delete ns/x", "foo -abc -d=e", "cargo +x", "a {b,c}"} {
 		f.Add(p, "git push -f")
 	}
-	for _, pair := range [][2]string{{"git commit --no-verify", "git commit -anm x"}, {"npm --strict-ssl=false", "npm i --strict=false"}, {"curl --data x.y", "curl -sd x.y z"}, {"foo --bar", "foo --ba=1 -b"}} {
+	for _, pair := range [][2]string{{"git commit --no-verify", "git commit -anm x"}, {"npm --strict-ssl=false", "npm i --strict=false"}, {"curl --data x.y", "curl -sd x.y z"}, {"foo --bar", "foo --ba=1 -b"}, {"foo --x", "foo --x"}} {
 		f.Add(pair[0], pair[1])
 	}
 	f.Fuzz(func(t *testing.T, pattern, line string) {

@@ -87,6 +87,9 @@ func (c *Command) has(spellings string) bool {
 			return true
 		}
 		word, _, _ := strings.Cut(strings.TrimLeft(a.Text, "-"), "=")
+		if len(word) == 1 && strings.Contains(letters, word) {
+			return true // --n is read as -n
+		}
 		for rest := names; rest != "" && word != ""; {
 			var name string
 			if name, rest, _ = strings.Cut(rest, startName); strings.HasPrefix(name, word[:min(len(word), conditionBytes)]) {

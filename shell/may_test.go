@@ -11,7 +11,7 @@ func TestMay(t *testing.T) {
 		"aws s3 rm", "aws * delete-*", "timeout 5 rm", "unknownprogram sub", "[ -f", "x?z a", `we\ ird a`, "cargo publish", "brew remove",
 		"rm -rf *node_modules*", "rm -r src", "rm -rf ./dist/../build", "chmod -R 777 /etc", "rm -rf [a-z]uild", "head -c 100", "kubectl delete deploy web",
 		"Format-Volume", "RM.EXE -r", "/usr/bin/git push", "git\tpush", "git add *.pem", "git -c http.sslVerify=false", "git -c core.hooksPath=*", "./*", "dd of=/dev/sda", "chmod a=rwx", "kubectl delete pod/a.b",
-		"git commit --no-verify", "git commit -n", "npm --strict-ssl=false", "npm --no-strict-ssl", "curl --data", "tar --to-command", "unknownprogram --flag", "unknownprogram -f", "unknownprogram -flag",
+		"git commit --no-verify", "git commit -n", "npm --strict-ssl=false", "npm --no-strict-ssl", "curl --data", "tar --to-command", "unknownprogram --flag", "unknownprogram -f", "unknownprogram -flag", "unknownprogram --x",
 		"git push origin --delete", "git clean -fd", "find -delete", "git -C /x commit -n", "rsync --delete-after", "rm --no-preserve-root",
 	}
 	lines := []string{
@@ -22,7 +22,7 @@ func TestMay(t *testing.T) {
 		"rm -rf a/node_modules/b", "rm -r ./src", "rm -rf build", "rm -rf $y", "rm -rf b*", "chmod -R 0777 /etc/", "chmod 777 -R /etc", "head -c100 x", "kubectl delete deployment web",
 		"format-volume D", "rm.exe -r x", "git add a/b.pem", "git add 'b'.pem", "git -c http.sslVerify=false clone x", "git -chttp.sslVerify=false clone x", "git -c core.hooksPath=a commit", "./a", "a/b", "dd of=/dev/sda", "chmod 777 a", "chmod a=rwx b", "kubectl delete pods a.b",
 		"git commit -anm x", "git commit --no-verify", "git commit --no-ver -m x", "git commit -m x --no-verify=true", "git commit $flags", "git commit -m -n", "npm --strict-ssl=false i", "npm i --no-strict-ssl",
-		"curl -d a b", "curl --dat a b", "curl --data=a b", "curl -sd a b", "tar --to-c=x f", "unknownprogram --flag=1", "unknownprogram -xfz", "unknownprogram -flag", "unknownprogram --fl",
+		"curl -d a b", "curl --dat a b", "curl --data=a b", "curl -sd a b", "tar --to-c=x f", "unknownprogram --flag=1", "unknownprogram -xfz", "unknownprogram -flag", "unknownprogram --fl", "unknownprogram --x",
 		"git push origin :x", "git push -d origin x", "git push --del origin x", "git clean -f -d", "git clean -xdf", "git clean --force -d", "find . -delete", "git -C /x commit -n", "rsync --delete-aft a b", "rm --no-pres -r /",
 	}
 	for _, pattern := range patterns {
