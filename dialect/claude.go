@@ -34,45 +34,46 @@ var ClaudeCode = &Dialect{
 	WriteEvent:   writeClaudeEvent,
 	ReadOutcome:  readClaudeOutcome,
 	HookEnv:      claudeHookEnv,
-	Setup: &Setup{
-		Program: "claude", User: ".claude/settings.json", Project: ".claude/settings.json", MovedBy: "CLAUDE_CONFIG_DIR", Moves: ".claude",
-		Managed: [3]string{
-			"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
-		},
-		Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second,
-		Anonymous:   true, // Cursor runs the hooks it finds here, too
-		ClosedSince: "2.1.295", StrictBefore: "2.1.101",
-		Off: []Switch{
-			{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
-			{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
-			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
-			{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
-			{Path: "env.LD_PRELOAD", Says: loadsCode},
-			{Path: "env.LD_AUDIT", Says: loadsCode},
-			{Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
-			{Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
-			{Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
-			{Path: "env.BASH_ENV", Says: loadsCode},
-			{Path: "env.ENV", Says: loadsCode},
-			{Path: "env.GOMAXPROCS", Says: loadsCode},
-			{Path: "env.GOMEMLIMIT", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.LD_PRELOAD", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.LD_AUDIT", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.BASH_ENV", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.ENV", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode},
-			{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
-		},
-		// Seen live, but for what @ names, which is documented.
-		Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
-		Unseen: []string{
-			"a run with --bare or --safe-mode, which starts no hooks of settings",
-			"files that a prompt names with @: they are read without a call of a tool",
-			"a call of a tool that does not exist, or with an input that does not fit: only PostToolBatch tells of it",
-		},
+}
+
+var claudeSetup = Setup{
+	Program: "claude", User: ".claude/settings.json", Project: ".claude/settings.json", MovedBy: "CLAUDE_CONFIG_DIR", Moves: ".claude",
+	Managed: [3]string{
+		"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
+	},
+	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second,
+	Anonymous:   true, // Cursor runs the hooks it finds here, too
+	ClosedSince: "2.1.295", StrictBefore: "2.1.101",
+	Off: []Switch{
+		{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
+		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
+		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
+		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
+		{Path: "env.LD_PRELOAD", Says: loadsCode},
+		{Path: "env.LD_AUDIT", Says: loadsCode},
+		{Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
+		{Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
+		{Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
+		{Path: "env.BASH_ENV", Says: loadsCode},
+		{Path: "env.ENV", Says: loadsCode},
+		{Path: "env.GOMAXPROCS", Says: loadsCode},
+		{Path: "env.GOMEMLIMIT", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_PRELOAD", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_AUDIT", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.BASH_ENV", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.ENV", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
+	},
+	// Seen live, but for what @ names, which is documented.
+	Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
+	Unseen: []string{
+		"a run with --bare or --safe-mode, which starts no hooks of settings",
+		"files that a prompt names with @: they are read without a call of a tool",
+		"a call of a tool that does not exist, or with an input that does not fit: only PostToolBatch tells of it",
 	},
 }
 

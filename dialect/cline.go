@@ -40,15 +40,16 @@ var Cline = &Dialect{
 		row := rowNamed(clineEvents, text(top["hookName"]))
 		return row != nil && row.Native != text(top["hookName"]) && top["clineVersion"] != nil
 	},
-	Setup: &Setup{
-		Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
-		// Of files for one event all run, in the order of their paths (seen live).
-		Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
-		Undone: "a hook file whose path comes after ours can give a call that ours blocked, or changed, another input, and it runs with that",
-		Unseen: []string{
-			"a call whose hooks took more than 120 seconds: Cline ends them, and it runs",
-			"in cline --json: prompts, and the end of a session",
-		},
+}
+
+var clineSetup = Setup{
+	Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
+	// Of files for one event all run, in the order of their paths (seen live).
+	Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
+	Undone: "a hook file whose path comes after ours can give a call that ours blocked, or changed, another input, and it runs with that",
+	Unseen: []string{
+		"a call whose hooks took more than 120 seconds: Cline ends them, and it runs",
+		"in cline --json: prompts, and the end of a session",
 	},
 }
 

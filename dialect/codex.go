@@ -24,23 +24,24 @@ var Codex = &Dialect{
 	In: "session_id=session.id cwd=session.cwd transcript_path=session.transcript model=session.model permission_mode=session.mode " +
 		"turn_id=session.turn agent_id=subagent.id agent_type=subagent.type",
 	Blind: "exit=block:2 stderr=reason",
-	Setup: &Setup{
-		Program: "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
-		Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
-		Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Keep: true,
-		Tops: []string{"description", "hooks"}, // seen live
-		Off: []Switch{
-			{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"},
-			{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Says: "switches all hooks off"},
-			{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Says: "keeps Codex from running the hooks of users and projects; ask whoever manages it"},
-		},
-		Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
-		TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
-		Undone:      "where another hook changes the input of the same call, too, the one that ends last wins",
-		Unseen: []string{
-			"what is typed into a program that runs already (write_stdin)",
-			"the code that a model writes around its calls in code mode; the calls are seen",
-		},
+}
+
+var codexSetup = Setup{
+	Program: "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
+	Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
+	Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Keep: true,
+	Tops: []string{"description", "hooks"}, // seen live
+	Off: []Switch{
+		{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"},
+		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Says: "switches all hooks off"},
+		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Says: "keeps Codex from running the hooks of users and projects; ask whoever manages it"},
+	},
+	Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
+	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
+	Undone:      "where another hook changes the input of the same call, too, the one that ends last wins",
+	Unseen: []string{
+		"what is typed into a program that runs already (write_stdin)",
+		"the code that a model writes around its calls in code mode; the calls are seen",
 	},
 }
 

@@ -40,20 +40,21 @@ var Copilot = &Dialect{
 	Speaks:      speaksCopilot,
 	ReadOutcome: readCopilotOutcome,
 	Twice:       func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
-	Setup: &Setup{
-		Program: "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
-		Shape: ShapeFlat, Own: true, Top: `"version": 1`, Unit: time.Second,
-		// No matcher: none is for all, and * is an expression that is wrong, for which the
-		// hook is left out without a word (seen live).
-		Entry: `{"type": "command", "bash": $command, "powershell": $powershell, "timeoutSec": $timeout}`,
-		Off: []Switch{
-			{Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running the hooks of this file"},
-			{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
-		},
-		Undone:      "a hook that runs later can change the arguments of a call once more, after ours has judged them; what ours denies stays denied",
-		Todo:        []string{"Copilot CLI runs the hooks of your own files everywhere, and those of a project only in a folder you trust"},
-		TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
+}
+
+var copilotSetup = Setup{
+	Program: "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
+	Shape: ShapeFlat, Own: true, Top: `"version": 1`, Unit: time.Second,
+	// No matcher: none is for all, and * is an expression that is wrong, for which the
+	// hook is left out without a word (seen live).
+	Entry: `{"type": "command", "bash": $command, "powershell": $powershell, "timeoutSec": $timeout}`,
+	Off: []Switch{
+		{Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running the hooks of this file"},
+		{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
 	},
+	Undone:      "a hook that runs later can change the arguments of a call once more, after ours has judged them; what ours denies stays denied",
+	Todo:        []string{"Copilot CLI runs the hooks of your own files everywhere, and those of a project only in a folder you trust"},
+	TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
 }
 
 // What events have in common.

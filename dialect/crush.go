@@ -42,17 +42,18 @@ var Crush = &Dialect{
 	},
 	ReadOutcome: readCrushOutcome,
 	HookEnv:     crushHookEnv,
-	Setup: &Setup{
-		Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
-		// No matcher: none is for all, and * is an expression that is wrong, for which Crush
-		// does not start (seen live).
-		Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
-		Fold: true, Strict: true,
-		Undone: "where several hooks change an input, that of the last file counts; what ours denies stays denied",
-		Unseen: []string{
-			"what a sub-agent does: only the call of agent or agentic_fetch that starts it is seen",
-			"prompts, results, stops and sessions: Crush has no event but the one before a tool",
-		},
+}
+
+var crushSetup = Setup{
+	Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
+	// No matcher: none is for all, and * is an expression that is wrong, for which Crush
+	// does not start (seen live).
+	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
+	Fold: true, Strict: true,
+	Undone: "where several hooks change an input, that of the last file counts; what ours denies stays denied",
+	Unseen: []string{
+		"what a sub-agent does: only the call of agent or agentic_fetch that starts it is seen",
+		"prompts, results, stops and sessions: Crush has no event but the one before a tool",
 	},
 }
 

@@ -40,23 +40,24 @@ var Cursor = &Dialect{
 			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
 	Twice: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
-	Setup: &Setup{
-		Program: "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
-		Managed: [3]string{"/etc/cursor/hooks.json", "/Library/Application Support/Cursor/hooks.json", "C:/ProgramData/Cursor/hooks.json"},
-		Shape:   ShapeFlat, Top: `"version": 1`, Unit: time.Second,
-		// No matcher, which is for all. Cursor sends an agent on five times at most where
-		// no loop_limit is set, and Grapnel eight times.
-		Entry: `{"command": $command, "timeout": $timeout, "failClosed": $closed}`,
-		Cuts:  true, Strict: true, NoLink: true, Anonymous: true,
-		Undone: "where several hooks change an input, that of the weakest file counts; what ours denies stays denied",
-		Unseen: []string{
-			"what is typed into a shell that runs already: hooks are told how long it is, not what",
-			"calls with more than 128 KiB of input, where Cursor hands a payload over inside of the command line: they run, unless installed with --fail-closed",
-			"completions in the editor (Tab), unless a policy listens to beforeTabFileRead or afterTabFileEdit",
-			"in cursor-agent -p: prompts, the agent's answers and stops",
-		},
-		TodoProject: []string{"Cursor runs the hooks of a project only in a workspace you trust"},
+}
+
+var cursorSetup = Setup{
+	Program: "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
+	Managed: [3]string{"/etc/cursor/hooks.json", "/Library/Application Support/Cursor/hooks.json", "C:/ProgramData/Cursor/hooks.json"},
+	Shape:   ShapeFlat, Top: `"version": 1`, Unit: time.Second,
+	// No matcher, which is for all. Cursor sends an agent on five times at most where
+	// no loop_limit is set, and Grapnel eight times.
+	Entry: `{"command": $command, "timeout": $timeout, "failClosed": $closed}`,
+	Cuts:  true, Strict: true, NoLink: true, Anonymous: true,
+	Undone: "where several hooks change an input, that of the weakest file counts; what ours denies stays denied",
+	Unseen: []string{
+		"what is typed into a shell that runs already: hooks are told how long it is, not what",
+		"calls with more than 128 KiB of input, where Cursor hands a payload over inside of the command line: they run, unless installed with --fail-closed",
+		"completions in the editor (Tab), unless a policy listens to beforeTabFileRead or afterTabFileEdit",
+		"in cursor-agent -p: prompts, the agent's answers and stops",
 	},
+	TodoProject: []string{"Cursor runs the hooks of a project only in a workspace you trust"},
 }
 
 // What events have in common.

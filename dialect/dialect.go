@@ -42,7 +42,6 @@ type Dialect struct {
 	Aliases []string // short forms for the command line
 	Events  []EventRow
 	Tools   []ToolRow // a tool that is not among them is of class other or mcp, and some members of its input are taken at their word
-	Setup   *Setup    // where its hooks are configured; nil = nowhere that is known
 
 	// MCP is how the agent spells the tools of MCP servers: a text with {server} and
 	// {tool} in it; empty = mcp__{server}__{tool}.

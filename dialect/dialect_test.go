@@ -177,7 +177,7 @@ func TestDetect(t *testing.T) {
 	// Those that copied names and payloads of others leave marks of their own.
 	for _, d := range []*dialect.Dialect{dialect.Codex, dialect.QwenCode, dialect.FactoryDroid, dialect.Copilot, dialect.Cursor, dialect.Crush, dialect.Cline} {
 		for _, r := range recordings(t, d) {
-			moved := bytes.ReplaceAll(r.in.Payload, []byte("/."+d.Setup.Moves[min(1, len(d.Setup.Moves)):]+"/"), []byte("/moved/"))
+			moved := bytes.ReplaceAll(r.in.Payload, []byte("/."+d.Setup().Moves[min(1, len(d.Setup().Moves)):]+"/"), []byte("/moved/"))
 			windows := bytes.ReplaceAll(r.in.Payload, []byte("/"), []byte(`\\`))
 			for _, p := range [][]byte{r.in.Payload, moved, windows} {
 				if got := dialect.Detect(p); got != d {

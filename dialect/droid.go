@@ -27,19 +27,20 @@ var FactoryDroid = &Dialect{
 	Blind:   "exit=block:2 stderr=reason",
 	Exits:   "2=block 3=halt",
 	HookEnv: droidHookEnv,
-	Setup: &Setup{
-		Program: "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
-		// A file of hooks alone takes the place of the settings, event by event; the second
-		// one is an older place, read where the first is missing.
-		Over:  []string{"hooks.json", "hooks/hooks.json"},
-		Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
-		Off: []Switch{
-			{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
-		},
-		Undone: "the first hook of the file that decides is heard: an allow above ours undoes a deny of ours",
-		Unseen: []string{"everything before the folder is trusted: no hook runs until then"},
-		Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
+}
+
+var droidSetup = Setup{
+	Program: "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
+	// A file of hooks alone takes the place of the settings, event by event; the second
+	// one is an older place, read where the first is missing.
+	Over:  []string{"hooks.json", "hooks/hooks.json"},
+	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
+	Off: []Switch{
+		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
 	},
+	Undone: "the first hook of the file that decides is heard: an allow above ours undoes a deny of ours",
+	Unseen: []string{"everything before the folder is trusted: no hook runs until then"},
+	Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
 }
 
 // What events have in common.

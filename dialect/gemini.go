@@ -30,24 +30,25 @@ var GeminiCLI = &Dialect{
 	WriteEvent:   writeGeminiEvent,
 	ReadOutcome:  readGeminiOutcome,
 	HookEnv:      geminiHookEnv,
-	Setup: &Setup{
-		Program: "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
-		Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
-		Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond,
-		Comments: true, Vars: true, Matcher: "*",
-		Label: "grapnel", // /hooks disable and hooksConfig.disabled know entries by it
-		Off: []Switch{ // older versions kept them in "hooks" and in "tools"
-			{Path: "hooksConfig.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-			{Path: "hooks.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-			{Path: "tools.enableHooks", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-			{Path: "hooksConfig.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
-			{Path: "hooks.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
-		},
-		// Seen live.
-		Undone: "at BeforeModel and AfterModel an allow of a hook that runs later undoes a block of ours, and everywhere its change of an input takes the place of ours; what ours denies before a call stays denied",
-		Unseen: []string{"everything in a folder that is not trusted: no hook of any settings runs there"},
-		Todo:   []string{"Gemini CLI reads its hooks at start-up and runs none in folders that are not trusted: restart it, and trust the folder when it asks"},
+}
+
+var geminiSetup = Setup{
+	Program: "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
+	Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
+	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond,
+	Comments: true, Vars: true, Matcher: "*",
+	Label: "grapnel", // /hooks disable and hooksConfig.disabled know entries by it
+	Off: []Switch{ // older versions kept them in "hooks" and in "tools"
+		{Path: "hooksConfig.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "hooks.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "tools.enableHooks", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "hooksConfig.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
+		{Path: "hooks.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
 	},
+	// Seen live.
+	Undone: "at BeforeModel and AfterModel an allow of a hook that runs later undoes a block of ours, and everywhere its change of an input takes the place of ours; what ours denies before a call stays denied",
+	Unseen: []string{"everything in a folder that is not trusted: no hook of any settings runs there"},
+	Todo:   []string{"Gemini CLI reads its hooks at start-up and runs none in folders that are not trusted: restart it, and trust the folder when it asks"},
 }
 
 // geminiEvents has all events of 0.61.0, in the order of a turn. There is no Allow:

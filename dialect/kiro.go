@@ -29,17 +29,18 @@ var KiroCLI = &Dialect{
 		// Cursor has events with these names, and its version in every payload.
 		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && !foreign(top) && text(top["cwd"]) != ""
 	},
-	Setup: &Setup{
-		// Hooks act only while their agent does, and no file is for all agents: ours is an
-		// agent of its own. Without tools it would have none.
-		Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
-		Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
-		Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
-		Unseen: []string{"every other agent of Kiro: hooks act only while the agent does in whose file they stand"},
-		Todo: []string{
-			"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the one that starts by itself with kiro-cli settings chat.defaultAgent grapnel",
-			"copy the hooks of $file into the files of your other agents in .kiro/agents",
-		},
+}
+
+var kiroCLISetup = Setup{
+	// Hooks act only while their agent does, and no file is for all agents: ours is an
+	// agent of its own. Without tools it would have none.
+	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
+	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
+	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
+	Unseen: []string{"every other agent of Kiro: hooks act only while the agent does in whose file they stand"},
+	Todo: []string{
+		"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the one that starts by itself with kiro-cli settings chat.defaultAgent grapnel",
+		"copy the hooks of $file into the files of your other agents in .kiro/agents",
 	},
 }
 
@@ -54,13 +55,14 @@ var Kiro = &Dialect{
 	Blind:      kiroBlock,
 	ExitBlocks: true,
 	Adapt:      adaptKiro,
-	Setup: &Setup{
-		// That the user has such a directory too is reported, not documented.
-		Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
-		Shape: ShapeList, Own: true, Top: `"version": "v1"`, Unit: time.Second,
-		Entry:  `{"name": $event, "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
-		Unseen: []string{"Kiro IDE before 1.0: its hooks get neither the tool nor its input"},
-	},
+}
+
+var kiroSetup = Setup{
+	// That the user has such a directory too is reported, not documented.
+	Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
+	Shape: ShapeList, Own: true, Top: `"version": "v1"`, Unit: time.Second,
+	Entry:  `{"name": $event, "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
+	Unseen: []string{"Kiro IDE before 1.0: its hooks get neither the tool nor its input"},
 }
 
 const (

@@ -29,30 +29,31 @@ var OpenClaw = &Dialect{
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return top["ctx"] != nil && top["hook_event_name"] == nil && rowNamed(openclawEvents, text(top["hook"])) != nil
 	},
-	Setup: &Setup{
-		Program: "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
-		Shape: ShapePlugin, Comments: true, JSON5: true,
-		Edits: []Edit{
-			{Path: "plugins.load.paths", Value: "$dir"},
-			// Without the grant the hooks of a conversation are dropped without a word (seen live).
-			{Path: "plugins.entries", Key: "grapnel", Value: `{"enabled": true, "hooks": {"allowConversationAccess": true}}`},
-			{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
-		},
-		Off: []Switch{
-			{Path: "plugins.enabled", Is: "false", Says: "keeps OpenClaw from loading plugins"},
-			{Path: "plugins.entries.grapnel.enabled", Is: "false", Says: "switches the plugin of Grapnel off"},
-			{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "keeps it from the hooks of prompts, answers and turns, without a word"},
-			{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
-			{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
-		},
-		Undone: "every plugin judges the call as the model made it: what another plugin makes of its parameters runs unseen where no hook of ours changes them too, " +
-			"and a change of ours is dropped when another plugin has asked for approval before",
-		Unseen: []string{
-			"openclaw agent exec: it calls no hook of a plugin",
-			"runs of other harnesses (Codex, Copilot, CLI backends): they leave hooks out, and refuse changed parameters",
-		},
-		Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
+}
+
+var openClawSetup = Setup{
+	Program: "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
+	Shape: ShapePlugin, Comments: true, JSON5: true,
+	Edits: []Edit{
+		{Path: "plugins.load.paths", Value: "$dir"},
+		// Without the grant the hooks of a conversation are dropped without a word (seen live).
+		{Path: "plugins.entries", Key: "grapnel", Value: `{"enabled": true, "hooks": {"allowConversationAccess": true}}`},
+		{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
 	},
+	Off: []Switch{
+		{Path: "plugins.enabled", Is: "false", Says: "keeps OpenClaw from loading plugins"},
+		{Path: "plugins.entries.grapnel.enabled", Is: "false", Says: "switches the plugin of Grapnel off"},
+		{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "keeps it from the hooks of prompts, answers and turns, without a word"},
+		{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
+		{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
+	},
+	Undone: "every plugin judges the call as the model made it: what another plugin makes of its parameters runs unseen where no hook of ours changes them too, " +
+		"and a change of ours is dropped when another plugin has asked for approval before",
+	Unseen: []string{
+		"openclaw agent exec: it calls no hook of a plugin",
+		"runs of other harnesses (Codex, Copilot, CLI backends): they leave hooks out, and refuse changed parameters",
+	},
+	Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
 }
 
 // OpenClaw waits 15 seconds for what can stop it, and the plugin a little less.

@@ -29,15 +29,16 @@ var OpenCode = &Dialect{
 		_, takes := top["input"]
 		return takes && top["hook_event_name"] == nil && top["ctx"] == nil && rowNamed(opencodeEvents, text(top["hook"])) != nil
 	},
-	Setup: &Setup{
-		Program: "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
-		MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
-		Shape: ShapePlugin, Own: true,
-		Unseen: []string{"opencode --pure, and OPENCODE_PURE: no plugin is loaded"},
-		Todo: []string{
-			"OpenCode loads plugins when it starts: restart it",
-			"at its next start OpenCode installs the package @opencode-ai/plugin beside $file, and waits for that: be online once",
-		},
+}
+
+var openCodeSetup = Setup{
+	Program: "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
+	MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
+	Shape: ShapePlugin, Own: true,
+	Unseen: []string{"opencode --pure, and OPENCODE_PURE: no plugin is loaded"},
+	Todo: []string{
+		"OpenCode loads plugins when it starts: restart it",
+		"at its next start OpenCode installs the package @opencode-ai/plugin beside $file, and waits for that: be online once",
 	},
 }
 

@@ -28,17 +28,18 @@ var QwenCode = &Dialect{
 	Adapt:       adaptQwen,
 	ReadOutcome: readQwenOutcome,
 	HookEnv:     qwenHookEnv,
-	Setup: &Setup{
-		Program: "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
-		Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
-		Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
-		// Whole seconds below 1000 are seconds since some version, and milliseconds before
-		// it; 1000 and more are milliseconds in all (seen live, and documented).
-		Unit: time.Millisecond, Comments: true, Vars: true,
-		Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
-		Undone: "a hook that runs later, of an extension or below ours in the file, undoes a block of ours when it answers allow",
-		Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},
-	},
+}
+
+var qwenSetup = Setup{
+	Program: "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
+	Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
+	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
+	// Whole seconds below 1000 are seconds since some version, and milliseconds before
+	// it; 1000 and more are milliseconds in all (seen live, and documented).
+	Unit: time.Millisecond, Comments: true, Vars: true,
+	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
+	Undone: "a hook that runs later, of an extension or below ours in the file, undoes a block of ours when it answers allow",
+	Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},
 }
 
 const (

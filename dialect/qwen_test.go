@@ -93,7 +93,7 @@ func TestQwenHooks(t *testing.T) {
 // Timeouts of 1000 and more are milliseconds in every version, of less in none.
 func TestQwenTimeouts(t *testing.T) {
 	t.Parallel()
-	if unit := dialect.QwenCode.Setup.Unit; unit != time.Millisecond {
+	if unit := dialect.QwenCode.Setup().Unit; unit != time.Millisecond {
 		t.Errorf("timeouts are written in units of %v", unit)
 	}
 }

@@ -88,6 +88,42 @@ type Setup struct {
 	TodoProject []string // what else after installing into a project
 }
 
+// Setup says where the agent's hooks are configured; nil = nowhere that is known. No
+// Dialect points to it, so that a program that only answers does not carry it.
+func (d *Dialect) Setup() *Setup {
+	switch d.Name {
+	case ClaudeCode.Name:
+		return &claudeSetup
+	case GeminiCLI.Name:
+		return &geminiSetup
+	case Codex.Name:
+		return &codexSetup
+	case QwenCode.Name:
+		return &qwenSetup
+	case FactoryDroid.Name:
+		return &droidSetup
+	case OpenClaw.Name:
+		return &openClawSetup
+	case OpenCode.Name:
+		return &openCodeSetup
+	case Copilot.Name:
+		return &copilotSetup
+	case Cursor.Name:
+		return &cursorSetup
+	case Crush.Name:
+		return &crushSetup
+	case Cline.Name:
+		return &clineSetup
+	case Windsurf.Name:
+		return &windsurfSetup
+	case KiroCLI.Name:
+		return &kiroCLISetup
+	case Kiro.Name:
+		return &kiroSetup
+	}
+	return nil
+}
+
 // A Shape is how the file of a Setup holds entries.
 type Shape string
 

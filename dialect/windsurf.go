@@ -29,16 +29,17 @@ var Windsurf = &Dialect{
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return rowNamed(windsurfEvents, text(top["agent_action_name"])) != nil && top["hook_event_name"] == nil
 	},
-	Setup: &Setup{
-		Program: "windsurf", Dir: ".codeium/windsurf", User: ".codeium/windsurf/hooks.json", Project: ".windsurf/hooks.json",
-		Managed: [3]string{"/etc/windsurf/hooks.json", "/Library/Application Support/Windsurf/hooks.json", "C:/ProgramData/Windsurf/hooks.json"},
-		Shape:   ShapeFlat, Entry: `{"command": $command, "show_output": false}`,
-		Unseen: []string{
-			"searches, web pages and whatever else is no file, no command and no call of an MCP server",
-			"starts and ends of sessions, stops and sub-agents: Cascade has no event for them",
-		},
-		Todo: []string{"the plugin for JetBrains reads ~/.codeium/hooks.json instead of $file: copy the entries there"},
+}
+
+var windsurfSetup = Setup{
+	Program: "windsurf", Dir: ".codeium/windsurf", User: ".codeium/windsurf/hooks.json", Project: ".windsurf/hooks.json",
+	Managed: [3]string{"/etc/windsurf/hooks.json", "/Library/Application Support/Windsurf/hooks.json", "C:/ProgramData/Windsurf/hooks.json"},
+	Shape:   ShapeFlat, Entry: `{"command": $command, "show_output": false}`,
+	Unseen: []string{
+		"searches, web pages and whatever else is no file, no command and no call of an MCP server",
+		"starts and ends of sessions, stops and sub-agents: Cascade has no event for them",
 	},
+	Todo: []string{"the plugin for JetBrains reads ~/.codeium/hooks.json instead of $file: copy the entries there"},
 }
 
 const (

@@ -66,14 +66,14 @@ func seenIn(seen *verify.Report) string {
 // kindOfHooks says in a few words what an agent runs.
 func kindOfHooks(d *dialect.Dialect) string {
 	switch {
-	case d.Setup == nil:
+	case d.Setup() == nil:
 		return ""
-	case d.Setup.Shape == dialect.ShapePlugin:
+	case d.Setup().Shape == dialect.ShapePlugin:
 		return "plugins in JavaScript; Grapnel brings the shim"
-	case d.Setup.Shape == dialect.ShapeFiles:
+	case d.Setup().Shape == dialect.ShapeFiles:
 		return "a program per event"
 	}
-	return "commands in " + code(d.Setup.User)
+	return "commands in " + code(d.Setup().User)
 }
 
 // agentMatrix has the events of an agent and what each can be told.
@@ -141,13 +141,13 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 	} else {
 		b.WriteString("\nNot run here: the rows are from its documentation and from payloads.\n")
 	}
-	if d.Setup != nil {
-		for _, fact := range append(slices.Clone(d.Setup.Unseen), d.Setup.Undone) {
+	if d.Setup() != nil {
+		for _, fact := range append(slices.Clone(d.Setup().Unseen), d.Setup().Undone) {
 			if fact != "" {
 				fmt.Fprintf(&b, "\n- %s", sentence(fact))
 			}
 		}
-		if len(d.Setup.Unseen) > 0 || d.Setup.Undone != "" {
+		if len(d.Setup().Unseen) > 0 || d.Setup().Undone != "" {
 			b.WriteString("\n")
 		}
 	}

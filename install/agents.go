@@ -27,14 +27,17 @@ const (
 // An Agent is one that Grapnel can be installed into: a dialect that says, in its
 // Setup, where the agent keeps its hooks. Everything that is known of an agent stands
 // in its dialect.
-type Agent struct{ *dialect.Dialect }
+type Agent struct {
+	*dialect.Dialect
+	Setup *dialect.Setup
+}
 
 // Agents returns the agents that Grapnel can be installed into.
 func Agents() []Agent {
 	var agents []Agent
 	for _, d := range dialect.Dialects {
-		if d.Setup != nil {
-			agents = append(agents, Agent{d})
+		if setup := d.Setup(); setup != nil {
+			agents = append(agents, Agent{d, setup})
 		}
 	}
 	return agents

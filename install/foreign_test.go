@@ -145,10 +145,10 @@ func TestScript(t *testing.T) {
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	a := Agent{&dialect.Dialect{Setup: &dialect.Setup{
+	a := Agent{Setup: &dialect.Setup{
 		User: ".x/hooks.json", Project: ".x/hooks.json", MovedBy: "X_HOME", Moves: ".x", Over: []string{"more/hooks.json"},
 		Off: []dialect.Switch{{Path: "off"}, {File: ".x/local.json", Path: "off"}, {File: ".x/local.json", Path: "other"}, {File: "/etc/x.json", Path: "off"}},
-	}}}
+	}}
 	got := a.Layers("/h", "/p", "/", func(name string) string { return map[string]string{"X_HOME": "/moved"}[name] })
 	want := []Layer{
 		{User, "", "/moved/hooks.json"},

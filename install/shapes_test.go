@@ -72,14 +72,14 @@ var (
 
 func row(name string, setup dialect.Setup) Agent {
 	setup.Program = name
-	return Agent{&dialect.Dialect{Name: name, Title: "The " + name, Setup: &setup, Events: []dialect.EventRow{
+	return Agent{&dialect.Dialect{Name: name, Title: "The " + name, Events: []dialect.EventRow{
 		{Native: "SessionStart", Kind: grapnel.SessionStart, Install: true},
 		{Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true},
 		{Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true},
 		{Native: "Notification", Kind: grapnel.NotificationSent, Why: "would start a process for every word"},
 		{Native: "Forbidden", Kind: grapnel.ConfigBefore, Never: true, Why: "it takes the agent's work over"},
 		{Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Wait: 3 * time.Second},
-	}}}
+	}}, &setup}
 }
 
 // testAgents are the real agents of the shapes, and then those of this file.

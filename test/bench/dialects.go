@@ -88,9 +88,9 @@ func (b *benchmark) tells(d *dialect.Dialect, root, line string) (*program, erro
 		return nil, errors.Join(fmt.Errorf("%s does not read its own %s", d.Name, data), got.Err)
 	}
 	argv := []string{b.exe("grapnel-hook")}
-	if d.Setup == nil || !d.Setup.Anonymous {
+	if d.Setup() == nil || !d.Setup().Anonymous {
 		argv = append(argv, d.Name)
-		if row := got.Row(); row != nil && d.Setup != nil {
+		if row := got.Row(); row != nil && d.Setup() != nil {
 			argv = append(argv, row.Native)
 		}
 	}

@@ -123,8 +123,8 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 				case len(ev.Tool.Paths) == 1 && ev.Tool.MCP == nil && ev.Tool.Class != grapnel.ClassOther:
 					writes++
 					from, to = ev.Tool.Paths[0].Path, "/home/dev/.claude/settings.json"
-					if d.Setup != nil && d.Setup.User != "" {
-						to = "/home/dev/" + strings.TrimPrefix(d.Setup.User, "/")
+					if d.Setup() != nil && d.Setup().User != "" {
+						to = "/home/dev/" + strings.TrimPrefix(d.Setup().User, "/")
 					}
 					reads = ev.Tool.Paths[0].Use == grapnel.UseRead
 				default:

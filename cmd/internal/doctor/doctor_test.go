@@ -29,13 +29,13 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // well is a world in which nothing is wrong: one agent, installed for the user.
 func well(d *dialect.Dialect) *facts {
-	file := "/home/ann/" + d.Setup.User
+	file := "/home/ann/" + d.Setup().User
 	rec := record.Record{
 		ID: strings.Repeat("a", 26), Agent: d.Name, Scope: "user", Settings: file, Program: "/usr/bin/grapnel-hook", Path: "/usr/bin",
 		Events: []string{nativeOf(d, grapnel.ToolBefore)}, TimeoutMS: 60_000, Version: "1", Time: now.AddDate(0, 0, -1),
 	}
 	top := map[string]any{}
-	if strings.Contains(d.Setup.Top, "version") {
+	if strings.Contains(d.Setup().Top, "version") {
 		top["version"] = 1.0
 	}
 	return &facts{
@@ -43,7 +43,7 @@ func well(d *dialect.Dialect) *facts {
 		policies: []policy.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: policy.Valid}},
 		specs:    []grapnel.Spec{{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}}},
 		agents: []agent{{
-			Dialect: d, program: "/usr/bin/" + d.Setup.Program, dir: filepath.Dir(file), version: "9.9.9", last: now, lastUsed: now,
+			Dialect: d, program: "/usr/bin/" + d.Setup().Program, dir: filepath.Dir(file), version: "9.9.9", last: now, lastUsed: now,
 			installs: []installed{{Record: rec, program: program{version: "1"}}},
 			layers:   []layer{{scope: "user", file: file, is: true, tree: top, hooks: []install.Found{ours(d)}}},
 			latency:  &latency{event: "X", runs: 20, median: 3 * time.Millisecond, most: 4 * time.Millisecond, floor: time.Millisecond, wait: time.Minute},

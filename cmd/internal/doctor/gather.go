@@ -125,7 +125,7 @@ type said struct{ version, mute string }
 // find finds one agent.
 func (g *gatherer) find(ia install.Agent, named bool) agent {
 	a := agent{Dialect: ia.Dialect, named: named, tools: map[string]int{}}
-	if found, err := exec.LookPath(a.Setup.Program); err == nil && filepath.IsAbs(found) {
+	if found, err := exec.LookPath(a.Setup().Program); err == nil && filepath.IsAbs(found) {
 		a.program = found
 		// Who keeps a whole home directory under version control lives in no project.
 		a.inside = within(policy.RealPath(found), g.project) && !within(policy.RealPath(g.home), g.project)
@@ -136,7 +136,7 @@ func (g *gatherer) find(ia install.Agent, named bool) agent {
 		}
 		return os.Getenv(name)
 	}) {
-		a.dir = filepath.Dir(filepath.Join(g.home, filepath.FromSlash(a.Setup.User)))
+		a.dir = filepath.Dir(filepath.Join(g.home, filepath.FromSlash(a.Setup().User)))
 		if file, err := ia.Settings(install.User, g.home, os.Getenv); err == nil {
 			a.dir = filepath.Dir(file)
 		}
@@ -265,11 +265,11 @@ func (g *gatherer) layers(a *agent, ia install.Agent) {
 			continue
 		}
 		switch {
-		case l.Rel == "" && a.Setup.Shape == dialect.ShapeFiles:
+		case l.Rel == "" && a.Setup().Shape == dialect.ShapeFiles:
 			g.programs(a, l, l.File, func(name string) bool { return true })
-		case l.Rel == "" && a.Setup.Shape == dialect.ShapePlugin && a.Setup.Own:
+		case l.Rel == "" && a.Setup().Shape == dialect.ShapePlugin && a.Setup().Own:
 			g.programs(a, l, filepath.Dir(l.File), func(name string) bool { return slices.Contains([]string{".js", ".ts"}, filepath.Ext(name)) })
-		case l.Rel == "" && a.Setup.Own:
+		case l.Rel == "" && a.Setup().Own:
 			g.siblings(a, l)
 		default:
 			g.settings(a, l)
@@ -306,11 +306,11 @@ func (g *gatherer) settings(a *agent, l install.Layer) {
 		this.is, this.err = true, err.Error()
 	default:
 		this.is = true
-		if this.tree, err = install.Settings(l.File, data, a.Setup.Cuts && l.Rel == ""); err != nil {
+		if this.tree, err = install.Settings(l.File, data, a.Setup().Cuts && l.Rel == ""); err != nil {
 			this.err = err.Error()
 			break
 		}
-		this.hooks = install.Hooks(a.Setup, this.tree)
+		this.hooks = install.Hooks(a.Setup(), this.tree)
 		if !mayHoldHooks(l.Rel) {
 			this.hooks = nil
 		}
@@ -349,7 +349,7 @@ func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name 
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
 		row := slices.IndexFunc(a.Events, func(r dialect.EventRow) bool { return strings.EqualFold(r.Native, name) })
-		if e.IsDir() || !is(e.Name()) || a.Setup.Shape == dialect.ShapeFiles && row < 0 {
+		if e.IsDir() || !is(e.Name()) || a.Setup().Shape == dialect.ShapeFiles && row < 0 {
 			continue
 		}
 		file := filepath.Join(dir, e.Name())

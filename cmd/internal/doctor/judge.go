@@ -138,7 +138,7 @@ func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 // judgePresence is about the agent itself.
 func judgePresence(f *facts, a *agent) []Finding {
 	var found []Finding
-	setup := a.Setup
+	setup := a.Setup()
 	unasked := Info // whoever names an agent wants it guarded
 	if a.named {
 		unasked = Warn
@@ -283,17 +283,17 @@ func judgeLayers(a *agent) []Finding {
 	for _, l := range a.layers {
 		if l.err != "" && !slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
 			level := Warn
-			if a.Setup.JSON5 {
+			if a.Setup().JSON5 {
 				level = Info // it may be well with the agent
 			}
 			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known", Hint: "repair it"})
 		}
-		for _, sw := range a.Setup.Off {
+		for _, sw := range a.Setup().Off {
 			if sw.File != l.rel {
 				continue
 			}
 			value, ok := at(l.tree, sw.Path)
-			if !ok || !holds(sw, value, a.Setup) {
+			if !ok || !holds(sw, value, a.Setup()) {
 				continue
 			}
 			why, hint, ok := strings.Cut(sw.Says, "; ")
@@ -354,13 +354,13 @@ func cut(text string, n int) string {
 // judgeStrict is about agents for which one event that they do not know voids the whole
 // file, whosever it is.
 func judgeStrict(a *agent, l *layer) []Finding {
-	if !a.Setup.Strict || l.rel != "" {
+	if !a.Setup().Strict || l.rel != "" {
 		return nil
 	}
 	var found []Finding
 	told := map[string]bool{}
 	for _, h := range l.hooks {
-		if h.Event == "" || told[h.Event] || a.row(h.Event) != nil || a.Setup.Fold {
+		if h.Event == "" || told[h.Event] || a.row(h.Event) != nil || a.Setup().Fold {
 			continue
 		}
 		told[h.Event] = true
@@ -430,7 +430,7 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 		return nil
 	}
 	var found []Finding
-	for _, what := range a.Setup.Unseen {
+	for _, what := range a.Setup().Unseen {
 		found = append(found, Finding{ID: "unseen", Level: Info, What: "no hook sees: " + what})
 	}
 	if len(a.tools) > 0 {

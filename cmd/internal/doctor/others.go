@@ -192,7 +192,7 @@ func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
 // undone names the hooks of others at events where ours decide and another answer can
 // undo that.
 func undone(f *facts, a *agent) []Finding {
-	if a.Setup.Undone == "" || len(a.installs) == 0 {
+	if a.Setup().Undone == "" || len(a.installs) == 0 {
 		return nil
 	}
 	var names []string
@@ -212,14 +212,14 @@ func undone(f *facts, a *agent) []Finding {
 	}
 	return []Finding{{
 		ID: "hooks.undo", Level: Info, Agent: a.Name, What: "could undo what Grapnel decides: " + strings.Join(names, "; "),
-		Why: a.Setup.Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never answer there",
+		Why: a.Setup().Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never answer there",
 	}}
 }
 
 // row is that of an event as the agent's files may spell it.
 func (a *agent) row(event string) *dialect.EventRow {
 	for i := range a.Events {
-		if event == a.Events[i].Native || a.Setup.Fold && strings.EqualFold(strings.ReplaceAll(event, "_", ""), a.Events[i].Native) {
+		if event == a.Events[i].Native || a.Setup().Fold && strings.EqualFold(strings.ReplaceAll(event, "_", ""), a.Events[i].Native) {
 			return &a.Events[i]
 		}
 	}

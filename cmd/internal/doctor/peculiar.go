@@ -112,7 +112,7 @@ func codexFile(a *agent) []Finding {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(l.tree)) {
-			if !slices.Contains(a.Setup.Tops, key) {
+			if !slices.Contains(a.Setup().Tops, key) {
 				found = append(found, void(a, l, fmt.Sprintf("it has the member %q at its top", key)))
 			}
 		}
@@ -186,7 +186,7 @@ func codexHash(h install.Found) string {
 // folderTrust is for agents that run no hooks in a folder that is not trusted. asks
 // says whether they ask for trust when their settings do not say.
 func folderTrust(f *facts, a *agent, asks bool) []Finding {
-	dir := strings.TrimSuffix(a.Setup.User, "/settings.json")
+	dir := strings.TrimSuffix(a.Setup().User, "/settings.json")
 	for _, l := range a.layers {
 		if on, ok := at(l.tree, "security.folderTrust.enabled"); ok && l.scope != string(install.Project) {
 			asks = on == true
