@@ -32,8 +32,8 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			break
 		}
 		o := row.full(s.name, s.short)
-		switch kind := get(row.does, o); {
-		case has(row.none, o):
+		switch kind := get(row.list(listDoes), o); {
+		case has(row.list(listNone), o):
 			return
 		case kind == "module":
 			words := args[s.next:]
@@ -50,7 +50,7 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 	if at.from == nil && len(at.stdin) == 0 {
 		return
 	}
-	language := get(row.does, "-")
+	language := get(row.list(listDoes), "-")
 	if text, ok := w.fedText(&at); ok {
 		w.code(language, text, false, name, at.behind(name))
 		return

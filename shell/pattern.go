@@ -154,11 +154,11 @@ func compile(terms []term) (*Pattern, error) {
 	words := 0
 	for _, r := range p.rows {
 		if r.words > 0 {
-			words = r.words
+			words = int(r.words)
 		}
 	}
 	s := scanner{rows: p.rows, args: args}
-	skip, options := row.skip, false
+	skip, options := int(row.skip), false
 	for s.scan() {
 		t := terms[1+s.at]
 		switch {
@@ -587,11 +587,11 @@ func (p *Pattern) leads(j int, w Word) Answer {
 // +main" is --force.
 func (s *scanner) implies(name string) Answer {
 	r := s.row()
-	if r.implied == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.implied, name) {
+	if r.list(listImplied) == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.list(listImplied), name) {
 		return No
 	}
 	switch text := s.certain(); {
-	case text != "" && get(r.implied, text[:1]) == name:
+	case text != "" && get(r.list(listImplied), text[:1]) == name:
 		return Yes
 	case text == "" && !s.word.Literal || s.word.many():
 		return Unknown

@@ -19,7 +19,7 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 		switch {
 		case row.branches():
 			w.branch(row, name, args, at)
-		case row.line != "" || row.open != "" || row.does != "":
+		case row.list(listLine) != "" || row.list(listOpen) != "" || row.list(listDoes) != "":
 			w.wrapper(row, name, args, at)
 		}
 	case runsCommand, runsLine, runsEnv, runsXargs, runsParallel:
@@ -81,7 +81,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 	for s.scan() {
 		if s.kind == option {
 			o := row.full(s.name, s.short)
-			if kind := get(row.does, o); kind != "" && s.valued {
+			if kind := get(row.list(listDoes), o); kind != "" && s.valued {
 				w.does(kind, name+" "+dashes(o), s.value, at)
 			}
 			continue
@@ -94,7 +94,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 		if sub == nil && s.loose {
 			continue // perhaps the argument of an option we do not know
 		}
-		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.does != "" || sub.branches()) {
+		if sub != nil && (sub.runs != runsNothing || sub.list(listLine) != "" || sub.list(listDoes) != "" || sub.branches()) {
 			w.run(sub, name+" "+s.word.Text, args[s.next:], at)
 		}
 		return
@@ -104,31 +104,32 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 // wrapper reads the options of a command that runs another one, then that.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
-	skip, replace, operands := row.skip, "", 0
-	opened, ran, wrapped := row.open == "*", false, false
+	skip, replace, operands := int(row.skip), "", 0
+	does, reads := row.list(listDoes), row.list(listOpen)
+	opened, ran, wrapped := reads == "*", false, false
 	var program *Word // that an option puts before the words that follow
 	for s.scan() {
 		if s.kind == option {
 			o := row.full(s.name, s.short)
 			switch {
-			case has(row.none, o):
+			case has(row.list(listNone), o):
 				return
 			case row.runs == runsEnv && (o == "S" || o == "split-string"):
 				w.split(name, s.value, args[s.next:], at)
 				return
-			case has(row.line, o):
+			case has(row.list(listLine), o):
 				if s.valued {
 					ran = true
 					verb := name + " " + dashes(o)
 					w.elsewhere = w.elsewhere || row.name == "nc" // a connection
 					w.nest(s.value.code(), !s.value.Literal, verb, at.behind(verb))
 				}
-			case get(row.does, o) == "program":
+			case get(does, o) == "program":
 				if s.valued {
 					value := s.value
 					program = &value
 				}
-			case get(row.does, o) == "command":
+			case get(does, o) == "command":
 				words := args[s.next:]
 				if s.valued {
 					words = append([]Word{s.value}, words...)
@@ -137,10 +138,10 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 					w.command(words, at.behind(name+" "+dashes(o)))
 				}
 				return
-			case get(row.does, o) != "":
+			case get(does, o) != "":
 				if s.valued {
-					ran = ran || has(get(row.does, "unless"), o)
-					w.does(get(row.does, o), name+" "+dashes(o), s.value, at)
+					ran = ran || has(get(does, "unless"), o)
+					w.does(get(does, o), name+" "+dashes(o), s.value, at)
 				}
 			case row.runs == runsXargs && has("a arg-file", o):
 				at.from = nil // it reads that file
@@ -148,7 +149,7 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 				if replace = s.value.Text; replace == "" {
 					replace = "{}"
 				}
-			case has(row.open, o):
+			case has(reads, o):
 				opened = true
 			}
 			if s.value.many() && row.runs != runsNothing {
@@ -183,11 +184,11 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 				}
 				w.variable(variable, value, at)
 			}
-		case row.does != "" && row.runs == runsNothing || row.runs == runsMake:
+		case does != "" && row.runs == runsNothing || row.runs == runsMake:
 			operands++
-			kind := get(row.does, "1")
-			if operands > 1 || kind == "" || row.does != "" && w.instead(row, args) {
-				kind = get(row.does, "*")
+			kind := get(does, "1")
+			if operands > 1 || kind == "" || does != "" && w.instead(row, args) {
+				kind = get(does, "*")
 			}
 			if kind != "" {
 				w.operand1(kind, name, s.word, args[s.next:], at)
@@ -210,7 +211,7 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	case ran:
 	case program != nil:
 		w.command([]Word{*program}, at.behind(name))
-	case row.open == "fed":
+	case reads == "fed":
 		if at.from != nil || len(at.stdin) > 0 {
 			w.input(name, at)
 		}
@@ -338,7 +339,7 @@ options:
 			break options
 		case strings.HasPrefix(t, "--"):
 			long, value, ok := strings.Cut(t[2:], "=")
-			if has(row.none, long) {
+			if has(row.list(listNone), long) {
 				return
 			}
 			i++
@@ -541,7 +542,7 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 				w.command(words, at.behind(name+" -delete"))
 			}
 			continue
-		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
+		case strings.HasPrefix(text, "-") && has(row.list(listLine), strings.TrimLeft(text, "-")):
 		case text == ";" || text == "{}":
 			// Without an -exec before it: find $x rm {} +
 			w.unknown("computed command of " + name)

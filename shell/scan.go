@@ -96,7 +96,7 @@ func (s *scanner) found() {
 	s.kind = operand
 	s.operands++
 	r := s.row()
-	skip := r.skip
+	skip := int(r.skip)
 	if r.style&settled != 0 {
 		skip = 0
 	}
