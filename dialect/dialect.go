@@ -16,7 +16,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -115,7 +114,13 @@ type Dialect struct {
 
 // ErrNoSuchEvent is why WriteEvent cannot write an event: the agent whose language
 // it writes never tells its hooks of such a thing.
-var ErrNoSuchEvent = errors.New("no such event")
+var ErrNoSuchEvent error = noSuchEvent{}
+
+// noSuchEvent is a type, for a variable that a call initialises would make the compiler
+// initialise all tables of this package at each start.
+type noSuchEvent struct{}
+
+func (noSuchEvent) Error() string { return "no such event" }
 
 // EventRow is one event of an agent: its name there, what it is, and what the
 // agent can be told about it.
@@ -132,13 +137,14 @@ type EventRow struct {
 	// with what is written there.
 	In, Out string
 
-	Install bool          // part of the default set that install writes
-	Why     string        // why Install is false
-	Never   bool          // not even when a policy listens to it
-	Since   string        // first version that knows the event; empty = not before Setup.StrictBefore
-	Closed  bool          // a guard stands here: asked to block on failure, where the person wants that and the agent can
-	Wait    time.Duration // the agent waits no longer for a hook; 0 = as long as its entry says
-	Budget  time.Duration // how long all hooks together may take; 0 = DefaultBudget
+	Install bool // part of the default set that install writes
+	Never   bool // not even when a policy listens to it
+	Closed  bool // a guard stands here: asked to block on failure, where the person wants that and the agent can
+
+	Why    string        // why Install is false
+	Since  string        // first version that knows the event; empty = not before Setup.StrictBefore
+	Wait   time.Duration // the agent waits no longer for a hook; 0 = as long as its entry says
+	Budget time.Duration // how long all hooks together may take; 0 = DefaultBudget
 }
 
 // ToolRow is one tool of an agent.
