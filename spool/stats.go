@@ -2,6 +2,7 @@ package spool
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -41,74 +42,108 @@ type HookStats struct {
 // the beginning. The error is the first that kept it from reading the log, if any;
 // lines that cannot be read are counted.
 func Summarize(dir string, since time.Time) (Stats, error) {
-	s := Stats{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}, Hooks: []HookStats{}}
-	type key struct{ name, source string }
-	hooks := map[key]*HookStats{}
-	times := map[key][]float64{}
-
+	tally := NewTally(since)
 	t := tail{dir: dir, filter: Filter{Since: since}, lean: true}
 	defer t.close()
 	if err := t.refresh(); err != nil {
-		return s, err
+		return tally.Stats(), err
 	}
 	t.read(true, func(e Entry, err error) bool {
 		if err != nil {
-			s.Unreadable++
-			return true
-		}
-		if !e.Late {
-			s.Firings++
-			s.Decisions[e.Decision]++
-			if e.Would > grapnel.None {
-				s.Would[e.Would]++
-			}
-			if e.Time.After(s.Last) {
-				s.Last = e.Time
-			}
-		}
-		if e.Error != "" {
-			s.Errors++
-		}
-		open := false
-		for _, run := range e.Hooks {
-			if run.Async && !e.Late && run.Error == "" {
-				continue // it has only been written down to run
-			}
-			k := key{run.Name, run.Source}
-			h := hooks[k]
-			if h == nil {
-				h = &HookStats{Name: run.Name, Source: run.Source, Decisions: map[grapnel.Decision]int{}}
-				hooks[k] = h
-			}
-			h.Runs++
-			h.Decisions[run.Decision]++
-			if run.Error != "" {
-				h.Errors++
-				h.LastError = run.Error
-			}
-			if run.Cause == grapnel.CauseTimeout {
-				h.Timeouts++
-			}
-			if run.FailOpen {
-				h.FailOpen++
-				open = true
-			}
-			times[k] = append(times[k], run.MS)
-		}
-		if open {
-			s.FailOpen++
+			tally.Unreadable(1)
+		} else {
+			tally.Add(&e)
 		}
 		return true
 	})
-	for k, h := range hooks {
-		slices.Sort(times[k])
-		h.P50, h.P95, h.Max = percentile(times[k], 50), percentile(times[k], 95), percentile(times[k], 100)
-		s.Hooks = append(s.Hooks, *h)
+	return tally.Stats(), nil
+}
+
+// A Tally counts Entries into Stats, wherever they are kept.
+type Tally struct {
+	stats Stats
+	hooks map[tallied]*HookStats
+	times map[tallied][]float64
+}
+
+// tallied is a hook that is counted.
+type tallied struct{ name, source string }
+
+// NewTally begins to count. The time is when the Entries begin; zero is the beginning.
+func NewTally(since time.Time) *Tally {
+	return &Tally{
+		stats: Stats{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}},
+		hooks: map[tallied]*HookStats{}, times: map[tallied][]float64{},
+	}
+}
+
+// Unreadable counts lines that hold no Entry.
+func (t *Tally) Unreadable(lines int) { t.stats.Unreadable += lines }
+
+// Add counts an Entry.
+func (t *Tally) Add(e *Entry) {
+	s := &t.stats
+	if !e.Late {
+		s.Firings++
+		s.Decisions[e.Decision]++
+		if e.Would > grapnel.None {
+			s.Would[e.Would]++
+		}
+		if e.Time.After(s.Last) {
+			s.Last = e.Time
+		}
+	}
+	if e.Error != "" {
+		s.Errors++
+	}
+	open := false
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if run.Async && !e.Late && run.Error == "" {
+			continue // it has only been written down to run
+		}
+		k := tallied{run.Name, run.Source}
+		h := t.hooks[k]
+		if h == nil {
+			h = &HookStats{Name: run.Name, Source: run.Source, Decisions: map[grapnel.Decision]int{}}
+			t.hooks[k] = h
+		}
+		h.Runs++
+		h.Decisions[run.Decision]++
+		if run.Error != "" {
+			h.Errors++
+			h.LastError = run.Error
+		}
+		if run.Cause == grapnel.CauseTimeout {
+			h.Timeouts++
+		}
+		if run.FailOpen {
+			h.FailOpen++
+			open = true
+		}
+		t.times[k] = append(t.times[k], run.MS)
+	}
+	if open {
+		s.FailOpen++
+	}
+}
+
+// Stats returns what was counted so far.
+func (t *Tally) Stats() Stats {
+	s := t.stats
+	s.Decisions, s.Would = maps.Clone(s.Decisions), maps.Clone(s.Would)
+	s.Hooks = make([]HookStats, 0, len(t.hooks))
+	for k, counted := range t.hooks {
+		h := *counted
+		h.Decisions = maps.Clone(h.Decisions)
+		slices.Sort(t.times[k])
+		h.P50, h.P95, h.Max = percentile(t.times[k], 50), percentile(t.times[k], 95), percentile(t.times[k], 100)
+		s.Hooks = append(s.Hooks, h)
 	}
 	slices.SortFunc(s.Hooks, func(a, b HookStats) int {
 		return cmp.Or(cmp.Compare(b.P95, a.P95), cmp.Compare(b.Max, a.Max), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
 	})
-	return s, nil
+	return s
 }
 
 // percentile is the smallest of the sorted values that p percent do not exceed.
