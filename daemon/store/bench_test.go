@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// BenchmarkPut is how many Records of 1 KB callers have on disk that each wait for the one
+// before, their words indexed and all.
+func BenchmarkPut(b *testing.B) {
+	for _, callers := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			s := openTest(b, b.TempDir(), nil)
+			e := entry("ID")
+			e.Input.Tool.Input = fmt.Appendf(nil, `{"command":"go test ./... %s"}`, strings.Repeat("one more word ", 30))
+			before, after, _ := strings.Cut(string(lineOf(b, e)), `"ID"`)
+			b.SetBytes(int64(len(before) + len(after)))
+			var next atomic.Int64
+			var wait sync.WaitGroup
+			b.ResetTimer()
+			for range callers {
+				wait.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						if err := s.Put(context.Background(), Item{Line: fmt.Appendf(nil, `%s"%028x"%s`, before, n, after)}); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			wait.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}

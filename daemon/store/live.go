@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Live is what a subscriber is told of: a Row, or how many it was too slow for.
+type Live struct {
+	Row
+	Lost int // rows that came before this one and were dropped
+}
+
+// waitingRows is how many rows wait for a slow subscriber.
+const waitingRows = 1024
+
+// hub passes rows on to subscribers.
+type hub struct {
+	n      atomic.Int32
+	mu     sync.Mutex
+	subs   map[*sub]struct{}
+	closed bool
+	wait   sync.WaitGroup
+}
+
+// sub is one that wants to know. Its rows wait here, and not in the channel, so that the
+// oldest can be dropped.
+type sub struct {
+	mu   sync.Mutex
+	rows []Row
+	lost int
+	more chan struct{}
+	end  chan struct{}
+}
+
+// Subscribe returns a channel that yields rows as soon as they are on disk, in their order,
+// until ctx is done or the Store is closed: then it is closed. Input is left out. Who is slow
+// loses the oldest that wait, and is told how many with the next.
+func (s *Store) Subscribe(ctx context.Context) <-chan Live { return s.live.subscribe(ctx) }
+
+func (h *hub) subscribe(ctx context.Context) <-chan Live {
+	out := make(chan Live)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		close(out)
+		return out
+	}
+	if h.subs == nil {
+		h.subs = map[*sub]struct{}{}
+	}
+	q := &sub{more: make(chan struct{}, 1), end: make(chan struct{})}
+	h.subs[q] = struct{}{}
+	h.n.Add(1)
+	h.wait.Go(func() {
+		defer close(out)
+		q.pass(ctx, out)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs, q)
+		h.n.Add(-1)
+	})
+	return out
+}
+
+// pass hands rows over.
+func (q *sub) pass(ctx context.Context, out chan<- Live) {
+	for {
+		select {
+		case <-q.more:
+		case <-ctx.Done():
+			return
+		case <-q.end:
+			return
+		}
+		for {
+			next, ok := q.take()
+			if !ok {
+				break
+			}
+			select {
+			case out <- next:
+			case <-ctx.Done():
+				return
+			case <-q.end:
+				return
+			}
+		}
+	}
+}
+
+func (q *sub) take() (Live, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.rows) == 0 {
+		return Live{}, false
+	}
+	next := Live{Row: q.rows[0], Lost: q.lost}
+	q.rows[0] = Row{}
+	q.rows, q.lost = q.rows[1:], 0
+	return next, true
+}
+
+// any reports whether somebody listens.
+func (h *hub) any() bool { return h.n.Load() > 0 }
+
+// publish tells all of rows that were committed.
+func (h *hub) publish(rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for q := range h.subs {
+		q.mu.Lock()
+		q.rows = append(q.rows, rows...)
+		if over := len(q.rows) - waitingRows; over > 0 {
+			clear(q.rows[:over])
+			q.rows, q.lost = q.rows[over:], q.lost+over
+		}
+		q.mu.Unlock()
+		select {
+		case q.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// close ends all subscriptions and waits for them.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.closed = true
+	for q := range h.subs {
+		close(q.end)
+	}
+	h.mu.Unlock()
+	h.wait.Wait()
+}

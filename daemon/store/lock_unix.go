@@ -1,0 +1,48 @@
+//go:build unix
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const openNoFollow = unix.O_NOFOLLOW
+
+var errHeld = errors.New("held")
+
+// lockFile locks an open file, or returns errHeld. The lock ends when the file is closed,
+// also by the end of the process.
+func lockFile(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return errHeld
+		default:
+			return err
+		}
+	}
+}
+
+// checkOwner refuses a directory into which others could put something, and closes one of
+// ours that they could look into.
+func checkOwner(dir string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, and this is user %d", dir, stat.Uid, os.Geteuid())
+	case info.Mode()&0o022 != 0:
+		return fmt.Errorf("others can write into %s (chmod 700 %s, if nobody has)", dir, dir)
+	case info.Mode()&0o055 != 0:
+		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x
+	default:
+		return nil
+	}
+}

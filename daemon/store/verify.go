@@ -1,0 +1,350 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// A Report is what Verify found.
+type Report struct {
+	Rows     int       `json:"rows"`              // that are there
+	First    int64     `json:"first,omitempty"`   // of them
+	Head     Head      `json:"head"`              // the end of the chain
+	Anchor   *Head     `json:"anchor,omitempty"`  // what the file beside the database says; nil = nothing
+	Removed  []Cut     `json:"removed,omitempty"` // by retention
+	Findings []Finding `json:"findings"`          // what is wrong
+	More     int       `json:"more,omitempty"`    // findings that are not listed
+	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: nothing can be said
+}
+
+// OK reports whether nothing is wrong.
+func (r *Report) OK() bool { return len(r.Findings) == 0 }
+
+// A Finding is something that is wrong, from a row on.
+type Finding struct {
+	Seq  int64  `json:"seq"`
+	What string `json:"what"`
+}
+
+// String returns "row 7: what is wrong".
+func (f Finding) String() string { return fmt.Sprintf("row %d: %s", f.Seq, f.What) }
+
+// A Cut is a run of rows that retention has removed.
+type Cut struct {
+	First int64     `json:"first"`
+	Last  int64     `json:"last"`
+	Time  time.Time `json:"time"` // when the last of them was removed
+	hash  Hash
+	lost  bool
+}
+
+// maxFindings is how many are listed.
+const maxFindings = 100
+
+// Verify looks whether all rows are there, unchanged and in their order, up to where the
+// anchor says the log ends and as the given heads say it was. It reads all that there is.
+// The error is about reading; what is wrong with what was read is in the Report.
+//
+// See the package's comment for what this cannot show.
+func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
+	v := verifier{report: Report{Findings: []Finding{}}}
+	// The anchor first: what is put meanwhile only makes the log longer than it says.
+	anchor, err := readAnchor(r.dir)
+	switch {
+	case err == nil:
+		v.report.Anchor = &anchor
+		v.claims = append(v.claims, claim{anchor, headFile})
+	case !errors.Is(err, fs.ErrNotExist):
+		v.find(0, "the end of the log cannot be checked: %v", err)
+	default:
+		v.find(0, "the end of the log cannot be checked: %s is missing", headFile)
+	}
+	for _, h := range heads {
+		v.claims = append(v.claims, claim{h, "the head " + h.String()})
+	}
+	err = r.read(ctx, v.read)
+	if broken(err) {
+		v.find(v.head.Seq, "from here on the database cannot be read: %v", err)
+		err = nil
+	}
+	v.report.Head = v.head
+	if err != nil {
+		return v.report, fmt.Errorf("cannot verify the log: %w", err)
+	}
+	return v.report, nil
+}
+
+// claim is what somebody says a row's hash is.
+type claim struct {
+	Head
+	who string
+}
+
+type verifier struct {
+	report Report
+	claims []claim
+	cuts   []Cut
+	head   Head // of what was read
+	known  bool // that head's hash is right
+}
+
+func (v *verifier) find(seq int64, format string, args ...any) {
+	if len(v.report.Findings) == maxFindings {
+		v.report.More++
+		return
+	}
+	v.report.Findings = append(v.report.Findings, Finding{seq, fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) read(view *view) error {
+	if err := view.each("PRAGMA integrity_check(10)", nil, func(scan func(into ...any) error) error {
+		var what string
+		err := scan(&what)
+		if err == nil && what != "ok" {
+			v.find(0, "the database is damaged: %s", what)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := view.each("SELECT seq, what, time FROM finding ORDER BY time, seq", nil, func(scan func(into ...any) error) error {
+		var seq, at int64
+		var what string
+		err := scan(&seq, &what, &at)
+		if err == nil {
+			v.find(seq, "%s (seen when the store was opened on %s)", what, unstamp(at).Format(time.RFC3339))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := view.each("SELECT first, last, hash, time, lost FROM cut ORDER BY first", nil, func(scan func(into ...any) error) error {
+		var c Cut
+		var hash []byte
+		var at int64
+		err := scan(&c.First, &c.Last, &hash, &at, &c.lost)
+		c.Time = unstamp(at)
+		copy(c.hash[:], hash)
+		v.cuts = append(v.cuts, c)
+		if err == nil && !c.lost {
+			v.report.Removed = append(v.report.Removed, c)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	v.known = true
+	hooks, err := newHookReader(view)
+	if err != nil {
+		return err
+	}
+	defer hooks.close()
+	err = view.each(`SELECT r.seq, r.id, r.late, r.digest, r.hash, r.time, r.agent, r.session, r.event, r.tool, r.decision, r.would, r.error, l.line
+		FROM record r LEFT JOIN line l ON l.seq = r.seq ORDER BY r.seq`, nil, func(scan func(into ...any) error) error {
+		var s stored
+		if err := scan(&s.seq, &s.id, &s.late, &s.digest, &s.hash, &s.time, &s.agent, &s.session, &s.event, &s.tool, &s.decision, &s.would, &s.error, &s.line); err != nil {
+			return err
+		}
+		var err error
+		if s.hooks, err = hooks.of(s.seq); err != nil {
+			return err
+		}
+		v.row(&s)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := hooks.of(1 << 62); err != nil {
+		return err
+	}
+	if hooks.lone > 0 {
+		v.find(0, "%d hooks belong to rows that are not there", hooks.lone)
+	}
+	v.skip(1 << 62)
+	for _, c := range v.claims {
+		if c.Seq > v.head.Seq {
+			v.find(v.head.Seq+1, "rows %d to %d are missing at the end: %s says there were that many", v.head.Seq+1, c.Seq, c.who)
+		}
+	}
+	return nil
+}
+
+// stored is a row as it is in the tables.
+type stored struct {
+	seq             int64
+	id              string
+	late            bool
+	digest, hash    []byte
+	time            int64
+	agent, session  string
+	event, tool     string
+	decision, would grapnel.Decision
+	error           string
+	line            []byte
+	hooks           []grapnel.HookRun
+}
+
+// skip goes over rows that were removed, up to before a row.
+func (v *verifier) skip(seq int64) {
+	for len(v.cuts) > 0 && v.cuts[0].First < seq {
+		c := v.cuts[0]
+		v.cuts = v.cuts[1:]
+		switch {
+		case c.First <= v.head.Seq || c.Last < c.First || c.Last >= seq:
+			v.find(c.First, "rows %d to %d are said to have been removed, and some are there", c.First, c.Last)
+			continue
+		case c.First > v.head.Seq+1:
+			v.missing(c.First)
+		}
+		if c.lost {
+			v.find(c.First, "rows %d to %d are missing", c.First, c.Last)
+		}
+		for _, claim := range v.claims {
+			if c.First <= claim.Seq && claim.Seq < c.Last && !c.lost {
+				v.report.Unknown = append(v.report.Unknown, claim.Head)
+			}
+		}
+		v.head, v.known = Head{Seq: c.Last, Hash: c.hash}, true
+		v.claimed()
+	}
+	if seq < 1<<62 && v.head.Seq+1 != seq {
+		v.missing(seq)
+	}
+}
+
+// missing tells of a gap before a row.
+func (v *verifier) missing(seq int64) {
+	v.find(v.head.Seq+1, "rows %d to %d are missing", v.head.Seq+1, seq-1)
+	v.head, v.known = Head{Seq: seq - 1}, false
+}
+
+// claimed compares what was said of the row that was just read.
+func (v *verifier) claimed() {
+	for _, c := range v.claims {
+		if c.Seq == v.head.Seq && c.Hash != v.head.Hash {
+			v.find(c.Seq, "this is not the row that %s names: it or one before it was changed, and the chain made anew", c.who)
+		}
+	}
+}
+
+func (v *verifier) row(s *stored) {
+	v.skip(s.seq)
+	before := v.head
+	v.report.Rows++
+	if v.report.First == 0 {
+		v.report.First = s.seq
+	}
+	var digest Hash
+	copy(digest[:], s.digest)
+	if sum := sha256.Sum256(s.line); s.line == nil {
+		v.find(s.seq, "its line is missing")
+	} else if !bytes.Equal(sum[:], s.digest) {
+		v.find(s.seq, "its line was changed")
+	} else if what := s.differs(); what != "" {
+		v.find(s.seq, "%s is not what its line says", what)
+	}
+	want := before.next(s.seq, digest)
+	if v.known && !bytes.Equal(want.Hash[:], s.hash) {
+		v.find(s.seq, "its hash does not follow from the row before: it was changed or put there, or is not in its place")
+	}
+	v.head, v.known = Head{Seq: s.seq}, true
+	copy(v.head.Hash[:], s.hash)
+	v.claimed()
+}
+
+// differs names the columns that are not what the line says.
+func (s *stored) differs() string {
+	l, err := parse(s.line)
+	if err != nil {
+		return "all of it"
+	}
+	var names []string
+	for _, c := range []struct {
+		name string
+		same bool
+	}{
+		{"id", s.id == l.ID},
+		{"late", s.late == l.Late},
+		{"time", s.time == stamp(l.Time)},
+		{"agent", s.agent == l.Agent},
+		{"session", s.session == l.Session},
+		{"event", s.event == string(l.Event)},
+		{"tool", s.tool == l.Tool},
+		{"decision", s.decision == l.Decision},
+		{"would", s.would == l.Would},
+		{"error", s.error == l.Error},
+		{"hooks", sameHooks(s.hooks, l.Hooks)},
+	} {
+		if !c.same {
+			names = append(names, c.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func sameHooks(have, line []grapnel.HookRun) bool {
+	if len(have) != len(line) {
+		return false
+	}
+	for i := range have {
+		h, l := &have[i], &line[i]
+		if h.Name != l.Name || h.Source != l.Source || h.Decision != l.Decision || h.Cause != l.Cause || h.Error != l.Error ||
+			h.FailOpen != l.FailOpen || h.Async != l.Async || h.MS != l.MS {
+			return false
+		}
+	}
+	return true
+}
+
+// hookReader reads the hooks of rows beside them.
+type hookReader struct {
+	rows *sql.Rows
+	next int64 // the row that run is of; 0 = there is no more
+	run  grapnel.HookRun
+	lone int // hooks of rows that are not there
+}
+
+func newHookReader(v *view) (*hookReader, error) {
+	rows, err := v.tx.QueryContext(v.ctx, "SELECT seq, name, source, decision, cause, error, fail_open, async, ms FROM hook ORDER BY seq, n")
+	if err != nil {
+		return nil, err
+	}
+	h := &hookReader{rows: rows}
+	if err := h.advance(); err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return h, nil
+}
+
+func (h *hookReader) advance() error {
+	h.next, h.run = 0, grapnel.HookRun{}
+	if !h.rows.Next() {
+		return h.rows.Err()
+	}
+	return h.rows.Scan(&h.next, &h.run.Name, &h.run.Source, &h.run.Decision, &h.run.Cause, &h.run.Error, &h.run.FailOpen, &h.run.Async, &h.run.MS)
+}
+
+// of returns the hooks of a row. Rows are asked for in their order.
+func (h *hookReader) of(seq int64) (runs []grapnel.HookRun, err error) {
+	for h.next != 0 && h.next <= seq && err == nil {
+		if h.next == seq {
+			runs = append(runs, h.run)
+		} else {
+			h.lone++
+		}
+		err = h.advance()
+	}
+	return runs, err
+}
+
+func (h *hookReader) close() { _ = h.rows.Close() }

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Words are indexed behind the commits: to have them in the same one would make it several
+// times as long. The index is brought up to date when nobody writes for a moment, and never
+// stays behind by more than maxBehind rows. What it does not have yet is searched without
+// it, so that nobody sees the difference.
+const (
+	indexBatch = 128  // rows, so that a Put waits a few milliseconds at most
+	maxBehind  = 4096 // rows
+)
+
+// index adds the words of a batch of rows to the index.
+func (s *Store) index() {
+	err := s.base.transaction(func() error {
+		var from int64
+		if _, err := s.base.row("SELECT seq FROM indexed", nil, &from); err != nil {
+			return err
+		}
+		n, last := 0, from
+		stmt, err := s.base.stmt("SELECT seq, line FROM line WHERE seq > ? ORDER BY seq LIMIT ?")
+		if err != nil {
+			return err
+		}
+		rows, err := stmt.QueryContext(bg, from, indexBatch)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var raw sql.RawBytes
+			if err := rows.Scan(&last, &raw); err != nil {
+				return err
+			}
+			if err := s.base.run("INSERT INTO words(rowid, text) VALUES (?,?)", last, wordsOf(raw)); err != nil {
+				return err
+			}
+			n++
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		s.backlog = n == indexBatch
+		if n == 0 {
+			return nil
+		}
+		return s.base.run("UPDATE indexed SET seq = ?", last)
+	})
+	if err != nil {
+		s.backlog = false // until something else is written
+	}
+}
+
+// wordsOf is what of a line can be searched for.
+func wordsOf(raw []byte) string {
+	l, err := parse(raw)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				b.WriteString(text)
+				b.WriteByte('\n')
+			}
+		}
+	}
+	add(string(l.Event), l.Tool, l.Agent, l.Error, l.Halt)
+	for i := range l.Hooks {
+		add(l.Hooks[i].Name, l.Hooks[i].Source, l.Hooks[i].Error)
+	}
+	for _, r := range l.Reasons {
+		add(r.Text)
+	}
+	add(l.Lost...)
+	var wire struct {
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(l.raw, &wire) == nil {
+		addTexts(&b, wire.Input)
+	}
+	return b.String()
+}
+
+// addTexts adds the texts of JSON, and its numbers, without the names of members.
+func addTexts(b *strings.Builder, raw []byte) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	type level struct{ object, name bool }
+	var levels []level
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) || err != nil {
+			return
+		}
+		if d, ok := token.(json.Delim); ok {
+			switch d {
+			case '{', '[':
+				levels = append(levels, level{object: d == '{', name: d == '{'})
+				continue
+			default:
+				levels = levels[:len(levels)-1]
+			}
+		} else if n := len(levels); n > 0 && levels[n-1].name {
+			levels[n-1].name = false
+			continue
+		} else {
+			switch v := token.(type) {
+			case string:
+				b.WriteString(v)
+				b.WriteByte('\n')
+			case json.Number:
+				b.WriteString(v.String())
+				b.WriteByte('\n')
+			}
+		}
+		if n := len(levels); n > 0 && levels[n-1].object {
+			levels[n-1].name = true
+		}
+	}
+}
+
+// matchOf writes what a person looks for in the language of the index, in which every other
+// sign means something.
+func matchOf(text string) (string, error) {
+	var terms []string
+	for rest := text; rest != ""; {
+		rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
+		var term string
+		begins := false
+		if quoted, ok := strings.CutPrefix(rest, `"`); ok {
+			term, rest, _ = strings.Cut(quoted, `"`)
+		} else {
+			end := strings.IndexFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
+			if end < 0 {
+				end = len(rest)
+			}
+			term, rest = rest[:end], rest[end:]
+			term, begins = strings.CutSuffix(term, "*")
+		}
+		// A sign alone is no word: it is in no index, and would match nothing.
+		if !strings.ContainsFunc(term, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			continue
+		}
+		term = `"` + strings.ReplaceAll(strings.ReplaceAll(term, `"`, " "), "\x00", " ") + `"`
+		if begins {
+			term += "*"
+		}
+		terms = append(terms, term)
+	}
+	if len(terms) == 0 {
+		return "", fmt.Errorf("there is no word to look for in %q", text)
+	}
+	return strings.Join(terms, " "), nil
+}
+
+// fresh searches what is not indexed yet, and returns the rows as a JSON list: in an index
+// of its own, so that the same is found.
+func (v *view) fresh(match string) (string, error) {
+	var from int64
+	if _, err := v.row("SELECT seq FROM indexed", nil, &from); err != nil {
+		return "", err
+	}
+	var db *sql.DB
+	err := v.each("SELECT seq, line FROM line WHERE seq > ? ORDER BY seq", []any{from}, func(scan func(into ...any) error) error {
+		var seq int64
+		var raw sql.RawBytes
+		if err := scan(&seq, &raw); err != nil {
+			return err
+		}
+		if db == nil {
+			var err error
+			if db, err = memory(v.ctx); err != nil {
+				return err
+			}
+		}
+		_, err := db.ExecContext(v.ctx, "INSERT INTO words(rowid, text) VALUES (?,?)", seq, wordsOf(raw))
+		return err
+	})
+	if db == nil {
+		return "[]", err
+	}
+	defer db.Close()
+	if err != nil {
+		return "", err
+	}
+	var found string
+	err = db.QueryRowContext(v.ctx, "SELECT json_group_array(rowid) FROM words WHERE words MATCH ?", match).Scan(&found)
+	return found, err
+}
+
+// memory opens an index of words that is nowhere.
+func memory(ctx context.Context) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // each would have an index of its own
+	_, err = db.ExecContext(ctx, "CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}

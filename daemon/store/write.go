@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	maxOps   = 256     // that share a commit, so that the first need not wait long for the last
+	maxBytes = 8 << 20 // of the lines and events of a commit
+)
+
+// op is something that a caller wants written.
+type op struct {
+	do    func(*change) error // may be called again after an error, from the start
+	bytes int
+	state atomic.Int32
+	done  chan error
+}
+
+// The states of an op.
+const (
+	queued int32 = iota
+	taken        // by the writer: its end has to be waited for
+	left         // by its caller
+)
+
+// change is what is written in one commit.
+type change struct {
+	*base
+	head Head // base.head when it has been committed
+	rows []Row
+	due  bool // there may be more to deliver
+}
+
+// write has the writer do something, and returns when it is on disk. An error of ctx means
+// that nothing was done.
+func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-s.quit:
+		return ErrClosed
+	default:
+	}
+	o := &op{do: do, bytes: bytes, done: make(chan error, 1)}
+	select {
+	case s.work <- o:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.quit:
+		return ErrClosed
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		if o.state.CompareAndSwap(queued, left) {
+			return context.Cause(ctx)
+		}
+	case <-s.gone:
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-s.gone:
+	}
+	select {
+	case err := <-o.done: // just before the writer went
+		return err
+	default:
+		return ErrClosed
+	}
+}
+
+// quiet is how long nobody may have written anything before words are indexed.
+const quiet = 100 * time.Millisecond
+
+// run is the writer: it alone uses the connection.
+func (s *Store) run() {
+	defer close(s.gone)
+	idle := time.NewTimer(quiet)
+	defer idle.Stop()
+	for {
+		if s.backlog {
+			idle.Reset(quiet)
+		} else {
+			idle.Stop()
+		}
+		select {
+		case o := <-s.work:
+			s.commit(s.collect(o))
+		case <-idle.C:
+			s.index()
+		case <-s.quit:
+			for len(s.work) > 0 {
+				s.commit(s.collect(<-s.work))
+			}
+			return
+		}
+	}
+}
+
+// collect takes what waits with the first, up to what a commit should hold.
+func (s *Store) collect(first *op) []*op {
+	var ops []*op
+	bytes := 0
+	take := func(o *op) {
+		if o.state.CompareAndSwap(queued, taken) {
+			ops, bytes = append(ops, o), bytes+o.bytes
+		}
+	}
+	take(first)
+	for len(ops) < maxOps && bytes < maxBytes {
+		select {
+		case o := <-s.work:
+			take(o)
+		default:
+			return ops
+		}
+	}
+	return ops
+}
+
+// commit writes what several callers want, and tells them.
+func (s *Store) commit(ops []*op) {
+	if len(ops) == 0 {
+		return
+	}
+	err := s.try(ops)
+	if broken(err) {
+		base, errAnew := s.replace(err)
+		if errAnew != nil {
+			err = errAnew
+		} else {
+			s.base, s.backlog = base, true
+			err = s.try(ops)
+		}
+	}
+	if err != nil && len(ops) > 1 && !broken(err) {
+		// One of them may be at fault, and a full disk may have room for some.
+		for _, o := range ops {
+			o.done <- s.try([]*op{o})
+		}
+		return
+	}
+	for _, o := range ops {
+		o.done <- err
+	}
+}
+
+// replace puts a database aside that turned out to be broken.
+func (s *Store) replace(why error) (*base, error) {
+	_ = s.base.close()
+	base, err := s.anew(why)
+	if err != nil {
+		// Another try at the next commit: the disk may only be full.
+		if again, errAgain := attach(s.dir, s.opts.Note); errAgain == nil {
+			s.base = again
+		}
+	}
+	return base, err
+}
+
+// try writes all of it or nothing.
+func (s *Store) try(ops []*op) error {
+	c := &change{base: s.base, head: s.base.head}
+	err := s.base.transaction(func() error {
+		for _, o := range ops {
+			if err := o.do(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.head != s.base.head {
+		s.base.head = c.head
+		s.backlog = true
+		s.head.Store(&c.head)
+		select {
+		case s.moved <- struct{}{}:
+		default:
+		}
+	}
+	s.live.publish(c.rows)
+	if c.due {
+		s.opts.Due()
+	}
+	return nil
+}
+
+// often is how long the anchor may stay behind.
+const often = 100 * time.Millisecond
+
+// keepAnchor writes the anchor after commits, and at the end.
+func (s *Store) keepAnchor() {
+	var told error
+	write := func() {
+		err := writeAnchor(s.dir, *s.head.Load())
+		if err != nil && told == nil {
+			s.opts.Note(err)
+		}
+		told = err
+	}
+	for {
+		select {
+		case <-s.moved:
+			write()
+		case <-s.gone:
+			select {
+			case <-s.moved:
+				write()
+			default:
+			}
+			return
+		}
+		select {
+		case <-time.After(often):
+		case <-s.gone:
+		}
+	}
+}
