@@ -86,7 +86,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := encode(Pending{ID: newID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()})
+		head, err := encode(Pending{ID: NewID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()})
 		if err != nil {
 			return err
 		}
@@ -310,10 +310,10 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 func (s *Spool) decodePending(line []byte) (Pending, error) {
 	var p Pending
 	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
-		return Pending{ID: newID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
+		return Pending{ID: NewID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
 	}
 	if p.ID == "" {
-		p.ID = newID(time.Now()) // how it ended is told all the same
+		p.ID = NewID(time.Now()) // how it ended is told all the same
 	}
 	if p.EventAt != "" {
 		p.Event = new(grapnel.Event)

@@ -210,30 +210,9 @@ func (s *Spool) Hide(also func(text string) string) { s.also = also }
 
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
-	ev := e.Input
-	meta, err := e.meta()
+	meta, input, partly, err := s.parts(e)
 	if err != nil {
 		return err
-	}
-	var partly error
-	if s.opts.Edit != nil {
-		edited, err := s.opts.Edit(meta, false)
-		if err != nil {
-			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
-			if edited, err = bare(e).meta(); err != nil {
-				return err
-			}
-		}
-		meta = edited
-	}
-	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full, also: s.also}.reduce(meta)
-
-	var input []byte
-	if ev != nil {
-		var err error
-		if input, err = s.input(ev); err != nil {
-			input, partly = nil, fmt.Errorf("the event is not kept with it: %w", err)
-		}
 	}
 	line := join(meta, "input", input)
 	if len(line) > maxLine {
@@ -249,6 +228,44 @@ func (s *Spool) keep(e Entry) error {
 		return err
 	}
 	return partly
+}
+
+// Line is what Observe appends to the log for a Record, for who keeps it elsewhere: masked,
+// cut and edited as everything that is kept here, with its event, and without the end of
+// the line. With a line an error says what of it could not be kept.
+func (s *Spool) Line(rec *grapnel.Record) ([]byte, error) {
+	meta, input, partly, err := s.parts(Entry{Record: *rec})
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(join(meta, "input", input), []byte("\n")), partly
+}
+
+// parts is an Entry without its event, and what is kept of that. The first error says what
+// could not be kept.
+func (s *Spool) parts(e Entry) (meta, input []byte, partly, err error) {
+	ev := e.Input
+	if meta, err = e.meta(); err != nil {
+		return nil, nil, nil, err
+	}
+	if s.opts.Edit != nil {
+		edited, err := s.opts.Edit(meta, false)
+		if err != nil {
+			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
+			if edited, err = bare(e).meta(); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		meta = edited
+	}
+	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full, also: s.also}.reduce(meta)
+	if ev != nil {
+		var failed error
+		if input, failed = s.input(ev); failed != nil {
+			input, partly = nil, fmt.Errorf("the event is not kept with it: %w", failed)
+		}
+	}
+	return meta, input, partly, nil
 }
 
 // bare is an Entry without a text that a hook wrote, or an error.
@@ -341,8 +358,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// newID returns an identifier that sorts by time, like those of the engine.
-func newID(now time.Time) string {
+// NewID returns an identifier that sorts by time, like those of the engine.
+func NewID(now time.Time) string {
 	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) //nolint:gosec // G404: it names a line and guards nothing
 }
 

@@ -9,12 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -257,66 +254,38 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		return lastResort(ctx, d, input, err), false
 	}
 	defer func() { _ = sp.Close() }() // others follow where events are served
-	got := dialect.Receive(d, input)
-	if got.Event.Time.IsZero() { // few agents say when; hooks of Gemini CLI, for one, are always told
-		got.Event.Time = time.Now()
-	}
-	dirs := place.Dirs(got.Event, true)
-	programs := 0
+	got := inv.receive(d, input)
+	f := &firing{spool: sp, keep: spooled{sp}}
 	run := runner(place)
 	var set policy.Set
-	var rec grapnel.Record
-	seen := grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r })
+	f.set = &set
 	opts := &Options{
-		Command: func(c policy.Command) grapnel.Hook { programs++; return run(c) },
+		Command: func(c policy.Command) grapnel.Hook { f.programs = true; return run(c) },
 		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
-			programs++
+			f.programs = true
 			return newAsker(sp, h, func() []string { return set.Networks }), nil
 		},
-		Observers: []grapnel.Observer{seen, sp}, Background: late{sp}, Stops: sp, Counter: sp,
+		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}
 	var beyond error
-	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
+	if set = load(place, place.Files(inv.policies, place.Dirs(got.Event, true)), opts); set.Beyond {
 		if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
 			return reply, false
 		}
 		set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
-	}
-	once := hold(sp, got, inv)
-	defer once.close()
-	if once != nil {
-		opts.Observers, opts.Background = []grapnel.Observer{seen, once}, once
 	}
 	engine, err := open(&set, opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
 	keepRecords(sp, &set)
-	if said := once.verdict(&set); said != nil {
-		engine = said
+	reply, pending, err = inv.fire(ctx, engine, f, got, beyond)
+	if err != nil {
+		return lastResort(ctx, d, input, err), false
 	}
-	if programs > 0 && !inv.serve { // an agent that ends us ends what we started
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-	}
-	reply = got.Answer(ctx, engine)
-	once.keep(ctx)
-	if beyond != nil {
-		warn(&reply, beyond)
-	}
-	if err := sp.Err(); err != nil {
-		err = fmt.Errorf("no Record was kept: %w", err)
-		// A strict policy lets nothing through unrecorded. What was decided stays: a
-		// block must not be exchanged for something weaker.
-		if set.Strict && rec.Decision < grapnel.Block && (policy.Locks(rec.Event) || len(reply.Stdout) == 0) {
-			return lastResort(ctx, d, input, err), false
-		}
-		warn(&reply, err)
-	}
-	return reply, sp.Queued()
+	return reply, pending
 }
 
 // warn says on stderr what went wrong beside the answer, where that does no harm.

@@ -123,6 +123,7 @@ func (now *action) again(kept []action) int {
 // told is one telling of an action.
 type told struct {
 	action
+	to    sink // that gets what counts
 	spool *spool.Spool
 	held  *spool.Held
 	kept  []action
@@ -136,14 +137,14 @@ type told struct {
 // hold waits for others who judge the same action, and takes their time off that of the
 // event. It is nil for agents that tell of everything once, and where nothing can be
 // kept: then each telling counts by itself.
-func hold(sp *spool.Spool, got dialect.Received, inv invocation) *told {
+func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *told {
 	way, twice := got.Way()
 	if !twice || got.Err != nil {
 		return nil
 	}
 	ev := got.Event
 	begun := time.Now()
-	t := &told{spool: sp, first: -1, action: action{
+	t := &told{spool: sp, to: to, first: -1, action: action{
 		What: whatIs(ev), Whole: wholeOf(ev), Facts: factsOf(ev.Native), Ways: []string{strings.Join([]string{inv.id, inv.event, way}, " ")},
 	}}
 	if ev.Tool != nil {
@@ -178,7 +179,7 @@ func (t *told) close() {
 
 // verdict returns an engine that says what was said the first time, or nil where that
 // has to be found anew: another policy is in force, or more is told.
-func (t *told) verdict(set *policy.Set) *grapnel.Engine {
+func (t *told) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 	if t == nil {
 		return nil
 	}
@@ -195,7 +196,7 @@ func (t *told) verdict(set *policy.Set) *grapnel.Engine {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "first answer",
 		Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }),
-	}}, &grapnel.Options{Observers: []grapnel.Observer{t}})
+	}}, &grapnel.Options{Observers: []grapnel.Observer{f}})
 	if err != nil {
 		return nil
 	}
@@ -207,7 +208,7 @@ func (t *told) Observe(_ context.Context, rec *grapnel.Record) { t.records = app
 
 // Run keeps observing hooks until it is known whether they have something to observe.
 func (t *told) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	t.late = append(t.late, func() error { return late{t.spool}.Run(ctx, ev, hooks) })
+	t.late = append(t.late, func() error { return t.to.Run(ctx, ev, hooks) })
 	return nil
 }
 
@@ -270,7 +271,7 @@ func (t *told) release(ctx context.Context) {
 		if failed != nil && rec.Error == "" {
 			rec.Error = failed.Error()
 		}
-		t.spool.Observe(ctx, rec)
+		t.to.Observe(ctx, rec)
 	}
 }
 
