@@ -98,6 +98,10 @@ type Set struct {
 	Beyond   bool     // a program that has called [LinkForeign] must load them: this one cannot, and tools are blocked
 	Networks []string // that outbound requests may reach although the guard forbids them
 
+	// Unsteady is set where more decides than the content of Files, and what of them is
+	// trusted: files of other systems, rules for secrets, and scripts that are pinned.
+	Unsteady bool
+
 	OnlyManaged string  // what the person is told where a managed policy lets no other count; empty = none does
 	Records     Keeping // what is kept of firings
 
@@ -148,6 +152,9 @@ func Load(req Request) Set {
 			continue
 		}
 		req.ruling.hear(file, got.policy)
+		if p := got.policy; len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
+			set.Unsteady = true
+		}
 		set.Records.add(got.policy.Records, file.Scope)
 		if got.policy.Redact != nil {
 			redact = append(redact, got.policy.Redact)

@@ -86,7 +86,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := encode(Pending{ID: NewID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()})
+		head, err := encode(newPending(now, h))
 		if err != nil {
 			return err
 		}
@@ -102,6 +102,17 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 		return err
 	}
 	return errors.Join(appendLines(f, lines, s.opts.Sync), f.Close())
+}
+
+func newPending(now time.Time, h *grapnel.Spec) Pending {
+	return Pending{ID: NewID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()}
+}
+
+// NewPending is an observing hook with its event, for who keeps it elsewhere.
+func NewPending(h *grapnel.Spec, ev *grapnel.Event) Pending {
+	p := newPending(time.Now(), h)
+	p.Event = ev
+	return p
 }
 
 // waitLock tries to get a lock until the time is over. Nobody holds one for long

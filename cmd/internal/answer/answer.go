@@ -64,6 +64,8 @@ type invocation struct {
 	drain        bool
 	serve        bool
 	over         bool // in the place of the program that was asked; see handOver
+
+	firing string // the ID of the firing, once a daemon was told one; empty = any
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -165,6 +167,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	input.Event = inv.event
 
 	place, err := Locate(inv.root, inv.id)
+	if err == nil {
+		if reply := inv.askDaemon(place, input); reply != nil {
+			return inv.give(reply.Stdout, reply.Stderr, reply.Exit, reply.Drain, stdout, stderr)
+		}
+	}
 	d := choose(named, input.Payload, place.Agent)
 	ctx := context.Background()
 	if inv.over {
@@ -174,20 +181,25 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	}
 	reply, pending := answer(ctx, inv, d, input, place, err)
 	inv.sayOver(&reply)
-	if len(reply.Stdout) > 0 {
-		if _, err := stdout.Write(reply.Stdout); err != nil {
+	return inv.give(reply.Stdout, reply.Stderr, reply.Exit, pending, stdout, stderr)
+}
+
+// give gives an answer to the agent, and then starts the drain of observing hooks.
+func (inv *invocation) give(said, told []byte, exit int, pending bool, stdout, stderr io.Writer) int {
+	if len(said) > 0 {
+		if _, err := stdout.Write(said); err != nil {
 			return exitFailure // the agent has gone away
 		}
 	}
-	if len(reply.Stderr) > 0 {
-		_, _ = stderr.Write(reply.Stderr)
+	if len(told) > 0 {
+		_, _ = stderr.Write(told)
 	}
 	if pending {
-		if err := startDrain(inv); err != nil {
+		if err := startDrain(*inv); err != nil {
 			fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
 		}
 	}
-	return reply.Exit
+	return exit
 }
 
 // choose decides whose language to speak: the one that the command line names, the

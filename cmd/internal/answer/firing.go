@@ -65,6 +65,9 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 	if got.Event.Time.IsZero() { // few agents say when; hooks of Gemini CLI, for one, are always told
 		got.Event.Time = time.Now()
 	}
+	if got.Event.ID == "" {
+		got.Event.ID = inv.firing
+	}
 	return got
 }
 

@@ -104,10 +104,7 @@ func (p Place) Files(named, dirs []string) []policy.File {
 			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true})
 		}
 	}
-	for _, name := range named {
-		if abs, err := filepath.Abs(name); err == nil {
-			name = abs
-		}
+	for _, name := range absolute(named) {
 		i := 0
 		for i < len(files) && files[i].Path != name && !(files[i].Trust && files[i].Path == policy.RealPath(name)) {
 			i++
@@ -119,6 +116,17 @@ func (p Place) Files(named, dirs []string) []policy.File {
 		files = append(files, policy.File{Path: name, Scope: grapnel.ScopeSession, Must: true})
 	}
 	return files
+}
+
+func absolute(names []string) []string {
+	var all []string
+	for _, name := range names {
+		if abs, err := filepath.Abs(name); err == nil {
+			name = abs
+		}
+		all = append(all, name)
+	}
+	return all
 }
 
 // Request is what loads policy files here. command makes the hook behind a `run:`;

@@ -1,0 +1,201 @@
+package relay
+
+import (
+	"context"
+	_ "embed" // of openapi.yaml
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// openAPI describes all routes.
+//
+//go:embed openapi.yaml
+var openAPI []byte
+
+// Options are what a [Handler] gives access to. What is nil is not there.
+type Options struct {
+	Version string // of the daemon; programs of another version answer by themselves
+
+	// Answer answers an event. With a [thin.ErrSelf] the program that asks does.
+	Answer func(ctx context.Context, q *thin.Question) (*thin.Answer, error)
+
+	// Declined is told why a question was not answered. It must be quick.
+	Declined func(reason string)
+
+	Health     func() any // what is said of the daemon, as JSON
+	Policy     http.Handler
+	Records    http.Handler
+	Events     http.Handler
+	Deliveries http.Handler // and what is below that
+	Metrics    http.Handler
+}
+
+// atWork is after how long a program is told that its question is being answered, well
+// before it would give up.
+const atWork = thin.Beginning / 4
+
+// Handler serves what openapi.yaml describes.
+func Handler(opts Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+thin.Path, opts.answer)
+	mux.HandleFunc("GET /v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(openAPI)
+	})
+	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, _ *http.Request) {
+		said := any(map[string]string{"version": opts.Version})
+		if opts.Health != nil {
+			said = opts.Health()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(said)
+	})
+	for pattern, handler := range map[string]http.Handler{
+		"GET /v1/policy": opts.Policy, "GET /v1/records": opts.Records, "GET /v1/events": opts.Events, "GET /metrics": opts.Metrics,
+		"/v1/deliveries": opts.Deliveries, "/v1/deliveries/": opts.Deliveries,
+	} {
+		if handler != nil {
+			mux.Handle(pattern, handler)
+		}
+	}
+	return mux
+}
+
+// answer answers a program, in headers and bytes, or anybody else, in JSON.
+func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
+	q, err := o.question(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	inJSON := isJSON(r)
+	if version := r.Header.Get(thin.HeaderVersion); !inJSON && version != o.Version+"/"+thin.Version {
+		o.decline(w, "version", "this daemon is of version "+o.Version+"/"+thin.Version)
+		return
+	}
+	if o.Answer == nil {
+		o.decline(w, "off", "this daemon answers no events")
+		return
+	}
+	answer, err := o.working(w, r, q)
+	switch {
+	case errors.Is(err, thin.ErrSelf):
+		o.decline(w, "self", err.Error())
+	case err != nil:
+		o.decline(w, "error", err.Error())
+	case inJSON:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(dialect.Message{
+			Type: dialect.TypeAnswer, ID: q.Firing, Reply: &dialect.WireReply{Stdout: string(answer.Stdout), Stderr: string(answer.Stderr), Exit: answer.Exit},
+		})
+	default:
+		h := w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set(thin.HeaderExit, strconv.Itoa(answer.Exit))
+		h.Set(thin.HeaderStdout, strconv.Itoa(len(answer.Stdout)))
+		if answer.Drain {
+			h.Set(thin.HeaderDrain, "1")
+		}
+		h.Set("Content-Length", strconv.Itoa(len(answer.Stdout)+len(answer.Stderr)))
+		_, _ = w.Write(answer.Stdout)
+		_, _ = w.Write(answer.Stderr)
+	}
+}
+
+func (o *Options) decline(w http.ResponseWriter, reason, text string) {
+	if o.Declined != nil {
+		o.Declined(reason)
+	}
+	http.Error(w, text, http.StatusConflict)
+}
+
+// working has the question answered, and says so if that takes a while.
+func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Question) (*thin.Answer, error) {
+	type result struct {
+		answer *thin.Answer
+		err    error
+	}
+	quick, slow := make(chan result, 1), time.NewTimer(atWork)
+	defer slow.Stop()
+	go func() {
+		answer, err := o.Answer(r.Context(), q)
+		quick <- result{answer, err}
+	}()
+	select {
+	case got := <-quick:
+		return got.answer, got.err
+	case <-slow.C:
+		if !isJSON(r) {
+			w.WriteHeader(http.StatusProcessing)
+		}
+		got := <-quick
+		return got.answer, got.err
+	}
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
+}
+
+// question reads what is asked.
+func (o *Options) question(r *http.Request) (*thin.Question, error) {
+	body := http.MaxBytesReader(nil, r.Body, dialect.MaxPayload+64<<10)
+	data, err := readBody(body, r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	if isJSON(r) {
+		return o.message(r, data)
+	}
+	q := &thin.Question{Payload: data, Parent: r.Header.Get(thin.HeaderParent)}
+	for name, into := range map[string]*string{
+		thin.HeaderAgent: &q.Agent, thin.HeaderEvent: &q.Event, thin.HeaderID: &q.ID, thin.HeaderRoot: &q.Root, thin.HeaderHome: &q.Home, thin.HeaderFiring: &q.Firing,
+	} {
+		if *into, err = url.PathUnescape(r.Header.Get(name)); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range r.Header.Values(thin.HeaderPolicy) {
+		if file, err = url.PathUnescape(file); err != nil {
+			return nil, err
+		}
+		q.Policies = append(q.Policies, file)
+	}
+	return q, nil
+}
+
+// message is a question in the words of workers: {"type": "event", "id": ..., "event": ...}.
+// The address says whose words the event is in: ?agent=NAME&event=NAME.
+func (o *Options) message(r *http.Request, data []byte) (*thin.Question, error) {
+	m, err := dialect.ReadMessage(data)
+	if err != nil {
+		return nil, err
+	}
+	if m.Type != dialect.TypeEvent {
+		return nil, errors.New(`want a message of type "event"`)
+	}
+	words := r.URL.Query()
+	return &thin.Question{
+		Agent: words.Get("agent"), Event: words.Get("event"), ID: words.Get("installation"), Root: words.Get("root"), Policies: words["policy"],
+		Firing: m.ID, Parent: r.Header.Get(thin.HeaderParent), Payload: m.Event,
+	}, nil
+}
+
+func readBody(r io.Reader, length int64) ([]byte, error) {
+	if length < 0 || length > dialect.MaxPayload+64<<10 {
+		return io.ReadAll(r)
+	}
+	data := make([]byte, length)
+	_, err := io.ReadFull(r, data)
+	return data, err
+}

@@ -1,0 +1,43 @@
+package relay
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// peerOf returns the user on the other side of a connection.
+func peerOf(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var cred *syscall.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return -1, err
+	}
+	if failed != nil {
+		return -1, failed
+	}
+	return int(cred.Uid), nil
+}
+
+// maxName is the length of the longest name that a socket can have.
+const maxName = 107
+
+// shortName is a name for a socket whose own may be too long, good until done is called.
+func shortName(socket string) (name string, done func(), err error) {
+	if len(socket) <= maxName {
+		return socket, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(socket))
+	if err != nil {
+		return "", nil, err
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(socket), func() { _ = dir.Close() }, nil
+}
