@@ -29,7 +29,7 @@ BIN      := bin/
 PROGRAMS := ./cmd/...
 ONCE     := mvdan.cc/sh/v3/... golang.org/x/sys/unix \
 	bytes context encoding/json fmt internal/reflectlite internal/runtime/atomic internal/stringslite internal/sync os os/exec os/signal path reflect regexp/syntax strings sync syscall time unicode/utf8 \
-	github.com/grapnel-dev/grapnel $(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer internal/expr internal/secret internal/yaml install/record)
+	github.com/grapnel-dev/grapnel $(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer daemon/relay/thin internal/expr internal/secret internal/yaml install/record)
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=4' \
 	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 

@@ -16,8 +16,6 @@ import (
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
 func ask(ctx context.Context, q answer.Question) answer.Said {
-	ctx, cancel := answer.WithParent(ctx)
-	defer cancel()
 	if !q.Until.IsZero() {
 		var done context.CancelFunc
 		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))

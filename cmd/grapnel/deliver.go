@@ -32,7 +32,9 @@ func newDeliver(c *console) *cobra.Command {
 			}
 			if both.HTTP != nil {
 				both.Question.HTTP = *both.HTTP
-				return c.printLine(ask(cmd.Context(), both.Question))
+				ctx, cancel := answer.WithParent(cmd.Context())
+				defer cancel()
+				return c.printLine(ask(ctx, both.Question))
 			}
 			d := answer.Delivery{Webhook: both.Webhook, Networks: both.Networks}
 			if len(both.Event) > 0 {

@@ -35,6 +35,9 @@ type Place struct {
 // Spool is the directory of Records and pending observers.
 func (p Place) Spool() string { return filepath.Join(p.State, "spool") }
 
+// Store is the directory of the database that a daemon keeps Records and deliveries in.
+func (p Place) Store() string { return filepath.Join(p.State, "store") }
+
 // Snapshots is the directory of the last valid contents of policy files.
 func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }
 

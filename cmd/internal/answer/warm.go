@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,8 +31,10 @@ type WarmOptions struct {
 	// are to be told. With an error the line goes to the spool.
 	Keep func(ctx context.Context, lines [][]byte, notices []spool.Pending) error
 
-	HTTP   func(h policy.HTTP, networks func() []string) (grapnel.Hook, error) // asks a server
-	Loaded func(set *policy.Set)                                               // is told of policies that have changed
+	// Ask asks a server: what "grapnel deliver" does in a program of its own.
+	Ask func(ctx context.Context, q Question) Said
+
+	Loaded func(set *policy.Set) // is told of policies that were loaded anew
 }
 
 // A Warm answers events with policies that stay loaded, workers that stay running and
@@ -201,7 +204,7 @@ func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, 
 		Command: func(c policy.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
-			return w.opts.HTTP(h, func() []string { return e.set.Networks })
+			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, tell: w.ask}, nil
 		},
 		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread,
@@ -217,6 +220,15 @@ func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, 
 	_, paused := policy.ReadPause(place.Pause(), e.loaded)
 	e.steady = !e.set.Unsteady && !paused
 	return e, nil
+}
+
+// ask asks a server.
+func (w *Warm) ask(ctx context.Context, question []byte) (Said, error) {
+	var q Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return Said{}, err
+	}
+	return w.opts.Ask(ctx, q), nil
 }
 
 // command makes the hook of a program: a worker stays running, and is shared by all

@@ -1,10 +1,6 @@
 package thin
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 const closeOnExec = 0 // the program starts nothing meanwhile
 
@@ -21,7 +17,7 @@ const maxName = 103
 
 func short(socket string) (name string, done func(), err error) {
 	if len(socket) > maxName {
-		return "", nil, fmt.Errorf("%w: the name of %s is too long for a socket", ErrSelf, socket)
+		return "", nil, errAbsent
 	}
 	return socket, func() {}, nil
 }

@@ -4,7 +4,6 @@ package thin
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -20,7 +19,7 @@ func Ask(socket string, q *Question) (*Answer, error) {
 	}
 	uid := os.Getuid()
 	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || st.Mode&0o077 != 0 || int(st.Uid) != uid && st.Uid != 0 {
-		return nil, fmt.Errorf("%w: %s is not a directory that only this user can reach", ErrSelf, dir)
+		return nil, errStranger
 	}
 	name, done, err := short(socket)
 	if err != nil {
@@ -39,7 +38,7 @@ func Ask(socket string, q *Question) (*Answer, error) {
 	}
 	peer, err := peerOf(fd)
 	if err != nil || peer != 0 && (peer != uid || q.AsRoot) {
-		return nil, fmt.Errorf("%w: user %d listens on %s (%v)", ErrSelf, peer, socket, err)
+		return nil, errStranger
 	}
 	return exchange(fd, q)
 }
@@ -49,7 +48,7 @@ func exchange(fd int, q *Question) (*Answer, error) {
 	for text := q.request(); len(text) > 0; {
 		n, err := syscall.Write(fd, text)
 		if err != nil && err != syscall.EINTR {
-			return nil, fmt.Errorf("%w: the daemon does not listen: %w", ErrSelf, err)
+			return nil, errGone
 		}
 		text = text[max(0, n):]
 	}
@@ -59,7 +58,7 @@ func exchange(fd int, q *Question) (*Answer, error) {
 		at := bytes.Index(buf[:used], []byte("\r\n\r\n"))
 		if at < 0 {
 			if used == len(buf) {
-				return nil, fmt.Errorf("%w: the daemon says too much", ErrSelf)
+				return nil, errOdd
 			}
 			n, err := read(fd, buf[used:], end)
 			if err != nil {
@@ -74,8 +73,10 @@ func exchange(fd int, q *Question) (*Answer, error) {
 		case ok && h.status == 102: // it is at work
 			limit(fd, syscall.SO_RCVTIMEO, q.Budget)
 			end = time.Now().Add(q.Budget)
+		case ok && h.status == 409:
+			return nil, ErrSelf
 		case !ok || !h.whole():
-			return nil, fmt.Errorf("%w: the daemon answers with status %d", ErrSelf, h.status)
+			return nil, errOdd
 		default:
 			body := make([]byte, h.length)
 			for got := copy(body, buf[:used]); got < len(body); {
@@ -97,11 +98,11 @@ func read(fd int, into []byte, end time.Time) (int, error) {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
-			return 0, fmt.Errorf("%w: the daemon does not answer: %w", ErrSelf, err)
+			return 0, errSlow
 		case n == 0:
-			return 0, fmt.Errorf("%w: the daemon has gone", ErrSelf)
+			return 0, errGone
 		case !end.IsZero() && time.Now().After(end):
-			return 0, fmt.Errorf("%w: the daemon takes too long", ErrSelf)
+			return 0, errSlow
 		}
 		return n, nil
 	}

@@ -70,8 +70,14 @@ type Answer struct {
 // ErrSelf is why a program answers by itself although there is a daemon.
 var ErrSelf = errors.New("the program answers by itself")
 
-// errAbsent is what most programs meet.
-var errAbsent = errors.New("no daemon listens")
+// Why a daemon is not believed. Nobody reads more of it: the program answers by itself.
+var (
+	errAbsent   = errors.New("no daemon listens")
+	errStranger = errors.New("others than this user and root can listen there, or do")
+	errGone     = errors.New("the daemon has gone")
+	errSlow     = errors.New("the daemon does not answer in time")
+	errOdd      = errors.New("the daemon says what is no answer")
+)
 
 // Beginning is how long a daemon may take to begin: then it has answered, or says that it is
 // at work.

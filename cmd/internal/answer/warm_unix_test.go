@@ -1,0 +1,216 @@
+//go:build linux || darwin
+
+package answer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// A listening is a daemon of a root that keeps everything in memory.
+type listening struct {
+	warm *Warm
+
+	mu       sync.Mutex
+	lines    []string
+	notices  []spool.Pending
+	declined []string
+	fails    error // of Keep
+}
+
+func listen(t testing.TB, root string) *listening {
+	t.Helper()
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listening{}
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{Error: "nobody asks"} }, Keep: func(_ context.Context, lines [][]byte, notices []spool.Pending) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.fails != nil {
+			return l.fails
+		}
+		for _, line := range lines {
+			l.lines = append(l.lines, string(line))
+		}
+		l.notices = append(l.notices, notices...)
+		return nil
+	}})
+	socket, err := relay.Listen(thin.Socket(place.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: relay.Handler(relay.Options{Version: Version, Answer: l.warm.Answer, Declined: func(why string) { //nolint:gosec // nobody else reaches it
+		l.mu.Lock()
+		l.declined = append(l.declined, why)
+		l.mu.Unlock()
+	}})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(socket) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+		if err := l.warm.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// said is what one way of answering says.
+type said struct {
+	Payload, Stdout, Stderr string
+	Exit                    int
+}
+
+func program(args []string, payload []byte) said {
+	var stdout, stderr bytes.Buffer
+	exit := Main(args, bytes.NewReader(payload), &stdout, &stderr)
+	return said{string(payload), stdout.String(), stderr.String(), exit}
+}
+
+// inProcess answers as a Go program does that fires events itself.
+func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) said {
+	t.Helper()
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sp.Close()
+	in := dialect.Input{Payload: payload}
+	got := dialect.Receive(d, in)
+	engine, _, err := Open(place, place.Files(nil, place.Dirs(got.Event, true)), &Options{Stops: sp, Counter: sp, Unread: got.Err != nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := dialect.Answer(t.Context(), engine, d, in)
+	return said{string(payload), string(reply.Stdout), string(reply.Stderr), reply.Exit}
+}
+
+// payloads are all that was recorded of an agent and all that tests make of it, as it came.
+func payloads(t *testing.T, d *dialect.Dialect) [][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "dialect", "testdata", d.Name, "*.txtar"))
+	if err != nil || len(files) == 0 && d != dialect.Plain {
+		t.Fatal(err, len(files))
+	}
+	all := [][]byte{nil, []byte("{"), []byte("[]"), []byte(`{"hook_event_name":"PreToolUse","cwd":"/","tool_name":7}`)}
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range ar.Files {
+			if strings.HasPrefix(f.Name, "stdin") {
+				all = append(all, f.Data)
+			}
+		}
+	}
+	return all
+}
+
+// vectorEvents are the events of the conformance vectors, as Gemini CLI would tell of them.
+func vectorEvents(t *testing.T) [][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "conformance", "vectors", "*", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, len(files))
+	}
+	var all [][]byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var vectors []struct {
+			ID     string          `json:"id"`
+			Native string          `json:"native_event"`
+			Input  json.RawMessage `json:"input"`
+		}
+		if json.Unmarshal(data, &vectors) != nil {
+			continue // of another form
+		}
+		for _, v := range vectors {
+			event := map[string]json.RawMessage{}
+			if json.Unmarshal(v.Input, &event) != nil || v.Native == "" {
+				continue
+			}
+			event["hook_event_name"], event["session_id"], event["cwd"] = fmt.Appendf(nil, "%q", v.Native), fmt.Appendf(nil, "%q", v.ID), json.RawMessage(`"/"`)
+			text, err := json.Marshal(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// In process, by a program and through a daemon an event is answered with the same bytes:
+// all that was recorded of the agents, with a policy of every kind of rule.
+func TestThreeWays(t *testing.T) {
+	t.Parallel()
+	for _, d := range dialect.Dialects {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			all := payloads(t, d)
+			if d == dialect.GeminiCLI {
+				all = append(all, vectorEvents(t)...)
+			}
+			root := rootWith(t, servedPolicy+`  - {name: ask, on: tool.before, match: {tool: [write, edit]}, ask: Sure?}
+  - {name: few, on: tool.before, limit: {count: 3, per: 1h, by: session}}
+  - {name: seen, on: tool.after, match: {text: [secret, token]}, mode: observe, block: Not that.}
+use: [destructive, secrets]
+`)
+			ways := map[string][]said{}
+			for _, way := range []string{"in process", "program", "daemon"} {
+				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil {
+					t.Fatal(err)
+				}
+				var daemon *listening
+				if way == "daemon" {
+					daemon = listen(t, root)
+				}
+				for _, payload := range all {
+					if _, twice := dialect.Receive(d, dialect.Input{Payload: payload}).Way(); way == "in process" && !twice {
+						ways[way] = append(ways[way], inProcess(t, d, root, payload))
+					} else {
+						ways[way] = append(ways[way], program([]string{d.Name, "--root", root}, payload))
+					}
+				}
+				if daemon != nil && len(daemon.lines) == 0 && d != dialect.Plain {
+					t.Errorf("the daemon has answered nothing of %d, and declined %v", len(all), daemon.declined)
+				}
+				if daemon != nil {
+					t.Logf("%d events, %d Records of the daemon, %d declined", len(all), len(daemon.lines), len(daemon.declined))
+				}
+			}
+			for _, way := range []string{"in process", "daemon"} {
+				if diff := cmp.Diff(ways["program"], ways[way]); diff != "" {
+					t.Errorf("(-program +%s)\n%s", way, diff)
+				}
+			}
+		})
+	}
+}
