@@ -214,3 +214,25 @@ use: [destructive, secrets]
 		})
 	}
 }
+
+// BenchmarkWarm is an event through a socket to a daemon with 1,000 rules, which keeps
+// Records in memory.
+func BenchmarkWarm(b *testing.B) {
+	var rules strings.Builder
+	rules.WriteString("version: 1\nhooks:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&rules, "  - {name: r%d, on: tool.before, match: {command: kubectl delete namespace team-%d}, ask: Go on?}\n", i, i)
+	}
+	root := rootWith(b, rules.String())
+	listen(b, root)
+	q := &thin.Question{
+		Version: Version, Agent: "claude-code", Root: root, Budget: daemonBudget,
+		Payload: []byte(`{"session_id":"0c7f9f60","cwd":"/tmp","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"cd web && npm ci && git add -A"}}`),
+	}
+	socket := thin.Socket(filepath.Join(root, "state"))
+	for b.Loop() {
+		if _, err := thin.Ask(socket, q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
