@@ -88,10 +88,13 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
 	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: ask, Loaded: d.policyLoaded})
+	routes := relay.Options{
+		Version: answer.Version, Answer: d.answer, Declined: func(string) { d.declined.Add(1) }, Health: d.health,
+		Policy: http.HandlerFunc(d.policy), Stopping: ctx.Done(),
+	}
+	routes.WithStore(d.store)
 	server := &http.Server{
-		Handler: relay.Handler(relay.Options{
-			Version: answer.Version, Answer: d.answer, Declined: func(string) { d.declined.Add(1) }, Health: d.health,
-		}),
+		Handler:           relay.Handler(routes),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
@@ -162,6 +165,15 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 			d.log.Warn("a policy is broken", "file", f.File, "state", f.State, "error", f.Errors[0])
 		}
 	}
+}
+
+// policy shows the policies that were loaded last.
+func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	loaded := append([]policy.Loaded{}, d.loaded...)
+	d.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(loaded)
 }
 
 // health is what is said of the daemon.

@@ -28,6 +28,9 @@ type Options struct {
 	// Answer answers an event. With a [thin.ErrSelf] the program that asks does.
 	Answer func(ctx context.Context, q *thin.Question) (*thin.Answer, error)
 
+	// Stopping is closed when the daemon is about to end: readers of streams go then.
+	Stopping <-chan struct{}
+
 	// Declined is told why a question was not answered. It must be quick.
 	Declined func(reason string)
 
