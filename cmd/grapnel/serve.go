@@ -80,7 +80,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	d.store, err = store.Open(d.place.Store(), &store.Options{
+	d.store, err = store.Open(d.place.Store(), &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 	})
 	if err != nil {
@@ -107,13 +107,15 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	select {
 	case <-ctx.Done():
 	case err := <-served:
-		return errors.Join(fmt.Errorf("cannot go on listening: %w", err), d.warm.Close(context.Background()))
+		return errors.Join(fmt.Errorf("cannot go on listening: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
 	}
 	d.log.Info("stopping")
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	err = server.Shutdown(end)
-	<-served
+	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
+		err = errors.Join(err, failed)
+	}
 	_ = os.Remove(d.noteFile())
 	return errors.Join(err, d.warm.Close(end))
 }

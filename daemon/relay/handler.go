@@ -89,7 +89,7 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		o.decline(w, "off", "this daemon answers no events")
 		return
 	}
-	answer, err := o.working(w, r, q)
+	answer, err := o.working(w, r, q) //nolint:contextcheck // it is that of the request
 	switch {
 	case errors.Is(err, thin.ErrSelf):
 		o.decline(w, "self", err.Error())
@@ -129,8 +129,9 @@ func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Questi
 	}
 	quick, slow := make(chan result, 1), time.NewTimer(atWork)
 	defer slow.Stop()
+	ctx := r.Context()
 	go func() {
-		answer, err := o.Answer(r.Context(), q)
+		answer, err := o.Answer(ctx, q)
 		quick <- result{answer, err}
 	}()
 	select {

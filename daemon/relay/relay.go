@@ -9,6 +9,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -41,7 +42,7 @@ func Listen(socket string) (net.Listener, error) {
 		return nil, err
 	}
 	defer done()
-	if conn, err := net.DialTimeout("unix", name, time.Second); err == nil {
+	if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", name); err == nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("%w: it listens on %s", ErrRunning, socket)
 	}

@@ -82,7 +82,7 @@ func (w *Warm) Answer(ctx context.Context, q *thin.Question) (*thin.Answer, erro
 }
 
 func (w *Warm) answer(ctx context.Context, asked *thin.Question) (reply dialect.Reply, pending bool, err error) {
-	place, err := Locate(asked.Root, asked.ID)
+	place, err := Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
 	}
@@ -105,7 +105,7 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question) (reply dialect.
 	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > maxPath {
 		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", thin.ErrSelf)
 	}
-	entry, err := w.entry(place, place.Files(inv.policies, place.Dirs(got.Event, true)), got.Err != nil)
+	entry, err := w.entry(place, place.Files(inv.policies, place.Dirs(got.Event, true)), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
 	}
@@ -345,7 +345,6 @@ type journal struct {
 	records []grapnel.Record
 	notices []spool.Pending
 	pending bool
-	err     error
 }
 
 func (j *journal) Observe(_ context.Context, rec *grapnel.Record) {

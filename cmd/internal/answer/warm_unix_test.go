@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +59,7 @@ func listen(t testing.TB, root string) *listening {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: relay.Handler(relay.Options{Version: Version, Answer: l.warm.Answer, Declined: func(why string) { //nolint:gosec // nobody else reaches it
+	server := &http.Server{Handler: relay.Handler(relay.Options{Version: Version, Answer: l.warm.Answer, Declined: func(why string) {
 		l.mu.Lock()
 		l.declined = append(l.declined, why)
 		l.mu.Unlock()
@@ -66,13 +68,18 @@ func listen(t testing.TB, root string) *listening {
 	go func() { served <- server.Serve(socket) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 		if err := l.warm.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	return l
 }
+
+// clock is the time of day at which a limit is free again.
+var clock = regexp.MustCompile(`at \d\d:\d\d:\d\d`)
 
 // said is what one way of answering says.
 type said struct {
@@ -83,7 +90,7 @@ type said struct {
 func program(args []string, payload []byte) said {
 	var stdout, stderr bytes.Buffer
 	exit := Main(args, bytes.NewReader(payload), &stdout, &stderr)
-	return said{string(payload), stdout.String(), stderr.String(), exit}
+	return said{string(payload), clock.ReplaceAllString(stdout.String(), "later"), stderr.String(), exit}
 }
 
 // inProcess answers as a Go program does that fires events itself.
@@ -105,7 +112,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) sa
 		t.Fatal(err)
 	}
 	reply := dialect.Answer(t.Context(), engine, d, in)
-	return said{string(payload), string(reply.Stdout), string(reply.Stderr), reply.Exit}
+	return said{string(payload), clock.ReplaceAllString(string(reply.Stdout), "later"), string(reply.Stderr), reply.Exit}
 }
 
 // payloads are all that was recorded of an agent and all that tests make of it, as it came.
@@ -234,5 +241,116 @@ func BenchmarkWarm(b *testing.B) {
 		if _, err := thin.Ask(socket, q); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func bash(session, command string) []byte {
+	return fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","session_id":%q,"cwd":"/","tool_name":"Bash","tool_input":{"command":%q}}`, session, command)
+}
+
+// A policy that changes counts from the next event on, also twice within a tick of the file
+// system's clock; one that breaks leaves what was valid in force.
+func TestWarmPolicyChanges(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, "version: 1\n")
+	l := listen(t, root)
+	args := []string{"claude-code", "--root", root}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := program(args, bash("s", "rm -rf /x")); got.Stdout != "" {
+		t.Errorf("without a rule: %+v", got)
+	}
+	for i := range 30 {
+		reason := fmt.Sprintf("Use trash %d.", 10+i)
+		write(strings.ReplaceAll(servedPolicy, "Use trash.", reason))
+		if got := program(args, bash("s", "rm -rf /x")); !strings.Contains(got.Stdout, reason) {
+			t.Fatalf("with another rule: %+v, want %s", got, reason)
+		}
+	}
+	write("version: 1\nhooks: [{name: x, on: nothing}]\n")
+	if got := program(args, bash("s", "rm -rf /x")); !strings.Contains(got.Stdout, "Use trash 39.") {
+		t.Errorf("with a broken policy: %+v, want what was valid", got)
+	}
+	if len(l.lines) != 32 || len(l.declined) != 0 {
+		t.Errorf("%d Records, %v declined: the daemon did not answer", len(l.lines), l.declined)
+	}
+}
+
+// What runs where the agent does, the program runs itself, and the daemon leaves nothing of
+// it: there is one Record, and one run.
+func TestWarmLeavesPrograms(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, `version: 1
+hooks:
+  - {name: here, on: tool.before, match: {command: make}, run: 'echo $PWD >>ran; echo no >&2; exit 2'}
+  - {name: after, on: tool.after, run: 'true', async: true}
+`)
+	l := listen(t, root)
+	dir := t.TempDir()
+	payload := fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_input":{"command":"make all"}}`, dir)
+	got := program([]string{"claude-code", "--root", root}, payload)
+	if !strings.Contains(got.Stdout, `"deny"`) {
+		t.Errorf("%+v, want the program's no", got)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "ran")); err != nil || strings.Count(string(data), "\n") != 1 {
+		t.Errorf("it ran %q (%v), want once where the agent is", data, err)
+	}
+	if n := len(recorded(t, root)); n != 1 || len(l.lines) != 0 || len(l.declined) != 1 {
+		t.Errorf("%d Records in the spool, %d of the daemon, declined %v", n, len(l.lines), l.declined)
+	}
+	if got := program([]string{"claude-code", "--root", root}, bash("s", "ls")); got.Stdout != "" || len(l.lines) != 1 {
+		t.Errorf("what the hook does not match: %+v, %d Records of the daemon", got, len(l.lines))
+	}
+}
+
+// Where the store cannot keep a Record the spool does; where neither can, the person is told
+// as by a program, and a strict policy blocks.
+func TestWarmCannotKeep(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, "version: 1\nstrict: true\n")
+	l := listen(t, root)
+	l.fails = errors.New("the disk is full")
+	args := []string{"claude-code", "--root", root}
+	if got := program(args, bash("s", "ls")); got.Stdout != "" || len(recorded(t, root)) != 1 {
+		t.Errorf("%+v, %d Records in the spool", got, len(recorded(t, root)))
+	}
+	spoolDir := filepath.Join(root, "state", "spool")
+	if err := os.RemoveAll(spoolDir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(spoolDir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := program(args, bash("s", "ls"))
+	if !strings.Contains(got.Stdout, `"deny"`) || !strings.Contains(got.Stdout, "no Record was kept") {
+		t.Errorf("%+v, want a block that says why", got)
+	}
+}
+
+// A worker is started once for all sessions, and ends with the daemon.
+func TestWarmSharesWorkers(t *testing.T) {
+	t.Parallel()
+	worker := `read hello; echo "{\"type\":\"hello\",\"grapnel\":1}"; echo started >>%s/starts
+while read -r line; do id=$(printf %%s "$line" | sed 's/.*"id":"\([0-9]*\)","event".*/\1/'); echo "{\"type\":\"answer\",\"id\":\"$id\",\"outcome\":{\"decision\":\"block\",\"reason\":\"worked\"}}"; done`
+	root := t.TempDir()
+	script := filepath.Join(root, "worker.sh")
+	if err := os.WriteFile(script, fmt.Appendf(nil, worker, root), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), fmt.Appendf(nil, "version: 1\nhooks: [{name: w, on: tool.before, worker: 'sh %s'}]\n", script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := listen(t, root)
+	for i := range 5 {
+		if got := program([]string{"claude-code", "--root", root}, bash(fmt.Sprint("s", i), "ls")); !strings.Contains(got.Stdout, "worked") {
+			t.Errorf("%+v, want the worker's block", got)
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(root, "starts")); err != nil || string(data) != "started\n" {
+		t.Errorf("it was started %q (%v), want once; declined %v", data, err, l.declined)
 	}
 }
