@@ -73,7 +73,7 @@ const stopTime = 5 * time.Second
 
 // run works until ctx is done, and returns when everything inside has stopped.
 func (d *daemon) run(ctx context.Context) (err error) {
-	l, err := relay.Listen(thin.Socket(d.place.State))
+	l, err := relay.Listen(thin.Socket(d.place.State)) //nolint:contextcheck // a socket is there at once, or not
 	if errors.Is(err, relay.ErrRunning) {
 		return withHint(err, "run \"grapnel daemon status\"")
 	}

@@ -89,7 +89,7 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		o.decline(w, "off", "this daemon answers no events")
 		return
 	}
-	answer, err := o.working(w, r, q) //nolint:contextcheck // it is that of the request
+	answer, err := o.working(w, r, q)
 	switch {
 	case errors.Is(err, thin.ErrSelf):
 		o.decline(w, "self", err.Error())
