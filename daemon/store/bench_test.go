@@ -33,6 +33,9 @@ func BenchmarkPut(b *testing.B) {
 			}
 			wait.Wait()
 			b.StopTimer()
+			if report, err := s.Verify(b.Context()); err != nil || !report.OK() || report.Rows != b.N {
+				b.Errorf("Verify = %+v, %v, want %d rows", report, err, b.N)
+			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
 	}

@@ -64,8 +64,8 @@ type Store struct {
 	close  sync.Once
 	closed error
 
-	base    *base // the writer's alone
-	backlog bool  // the writer's alone: rows whose words are not indexed
+	base   *base // the writer's alone; nil = it was broken, and there is no other yet
+	behind int64 // the writer's alone: about how many rows have no words in the index
 
 	head   atomic.Pointer[Head] // of the last commit
 	moved  chan struct{}        // head has
@@ -119,20 +119,16 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 			_ = s.lock.Close()
 		}
 	}()
-	s.base, err = attach(dir, s.opts.Note)
+	base, err := attach(dir, s.opts.Note)
 	if broken(err) {
-		if s.base, err = s.anew(err); err != nil {
-			return nil, err
-		}
+		base, err = s.anew(err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.backlog = true
-	s.head.Store(&s.base.head)
-	if err := writeAnchor(dir, s.base.head); err != nil {
-		_ = s.base.close()
-		return nil, err
+	s.use(base)
+	if err := writeAnchor(dir, base.head); err != nil {
+		return nil, errors.Join(err, base.close())
 	}
 	s.anchor.Go(s.keepAnchor)
 	go s.run()
@@ -146,7 +142,10 @@ func (s *Store) Close() error {
 		<-s.gone
 		s.anchor.Wait()
 		s.live.close()
-		s.closed = errors.Join(s.base.close(), s.Reader.Close(), s.lock.Close())
+		if s.base != nil {
+			s.closed = s.base.close()
+		}
+		s.closed = errors.Join(s.closed, s.Reader.Close(), s.lock.Close())
 	})
 	return s.closed
 }
@@ -221,11 +220,10 @@ func attach(dir string, note func(error)) (_ *base, err error) {
 	if b.conn, err = db.Conn(bg); err != nil {
 		return nil, err
 	}
-	// synchronous=FULL is what "on disk" means. Who removes what is old wants it gone:
-	// secure_delete. The index of words is the place where most is rewritten, and the cache
-	// is what keeps it in memory.
+	// synchronous=FULL is what "on disk" means. What is removed is overwritten where that
+	// costs nothing.
 	for _, pragma := range []string{
-		"journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=4000", "journal_size_limit=33554432", "temp_store=MEMORY",
+		"journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST", "wal_autocheckpoint=4000", "journal_size_limit=33554432", "temp_store=MEMORY",
 		"cache_size=-8000", "trusted_schema=OFF",
 	} {
 		if err := b.exec("PRAGMA " + pragma); err != nil {

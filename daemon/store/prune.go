@@ -22,13 +22,12 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 		return err
 	})
 	for from, more := int64(0), true; more && err == nil; {
-		err = s.write(ctx, 0, func(c *change) error {
-			last, err := c.prune(from, cutoff, bound, stamp(now))
-			if err == nil {
-				from, more = last, last > 0
-			}
+		var last int64
+		err = s.write(ctx, 0, func(c *change) (err error) {
+			last, err = c.prune(from, cutoff, bound, stamp(now))
 			return err
 		})
+		from, more = last, last > 0
 	}
 	for more := true; more && err == nil; {
 		err = s.write(ctx, 0, func(c *change) error {

@@ -23,43 +23,55 @@ const (
 
 // index adds the words of a batch of rows to the index.
 func (s *Store) index() {
-	err := s.base.transaction(func() error {
-		var from int64
-		if _, err := s.base.row("SELECT seq FROM indexed", nil, &from); err != nil {
-			return err
-		}
-		n, last := 0, from
-		stmt, err := s.base.stmt("SELECT seq, line FROM line WHERE seq > ? ORDER BY seq LIMIT ?")
-		if err != nil {
-			return err
-		}
-		rows, err := stmt.QueryContext(bg, from, indexBatch)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var raw sql.RawBytes
-			if err := rows.Scan(&last, &raw); err != nil {
-				return err
-			}
-			if err := s.base.run("INSERT INTO words(rowid, text) VALUES (?,?)", last, wordsOf(raw)); err != nil {
-				return err
-			}
-			n++
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		s.backlog = n == indexBatch
-		if n == 0 {
-			return nil
-		}
-		return s.base.run("UPDATE indexed SET seq = ?", last)
-	})
-	if err != nil {
-		s.backlog = false // until something else is written
+	if s.base == nil {
+		s.behind = 0 // until another is there
+		return
 	}
+	n := 0
+	err := s.base.transaction(func() (err error) {
+		n, err = s.base.indexNext()
+		return err
+	})
+	s.behind -= int64(n)
+	switch {
+	case broken(err):
+		if err := s.replace(err); err != nil {
+			s.opts.Note(err)
+		}
+	case err != nil || n < indexBatch:
+		s.behind = 0 // the rest, if any, with what is put next
+	}
+}
+
+// indexNext returns how many rows it has looked at.
+func (b *base) indexNext() (n int, err error) {
+	var last int64
+	if _, err := b.row("SELECT seq FROM indexed", nil, &last); err != nil {
+		return 0, err
+	}
+	stmt, err := b.stmt("SELECT seq, line FROM line WHERE seq > ? ORDER BY seq LIMIT ?")
+	if err != nil {
+		return 0, err
+	}
+	rows, err := stmt.QueryContext(bg, last, indexBatch)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var raw sql.RawBytes
+		if err := rows.Scan(&last, &raw); err != nil {
+			return 0, err
+		}
+		if err := b.run("INSERT INTO words(rowid, text) VALUES (?,?)", last, wordsOf(raw)); err != nil {
+			return 0, err
+		}
+		n++
+	}
+	if err := rows.Err(); err != nil || n == 0 {
+		return 0, err
+	}
+	return n, b.run("UPDATE indexed SET seq = ?", last)
 }
 
 // wordsOf is what of a line can be searched for.

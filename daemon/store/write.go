@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -84,7 +85,7 @@ func (s *Store) run() {
 	idle := time.NewTimer(quiet)
 	defer idle.Stop()
 	for {
-		if s.backlog {
+		if s.behind > 0 {
 			idle.Reset(quiet)
 		} else {
 			idle.Stop()
@@ -92,8 +93,13 @@ func (s *Store) run() {
 		select {
 		case o := <-s.work:
 			s.commit(s.collect(o))
+			if s.behind > maxBehind {
+				s.index()
+			}
 		case <-idle.C:
-			s.index()
+			for s.behind > 0 && len(s.work) == 0 {
+				s.index()
+			}
 		case <-s.quit:
 			for len(s.work) > 0 {
 				s.commit(s.collect(<-s.work))
@@ -131,15 +137,11 @@ func (s *Store) commit(ops []*op) {
 	}
 	err := s.try(ops)
 	if broken(err) {
-		base, errAnew := s.replace(err)
-		if errAnew != nil {
-			err = errAnew
-		} else {
-			s.base, s.backlog = base, true
+		if err = s.replace(err); err == nil {
 			err = s.try(ops)
 		}
 	}
-	if err != nil && len(ops) > 1 && !broken(err) {
+	if err != nil && len(ops) > 1 && s.base != nil {
 		// One of them may be at fault, and a full disk may have room for some.
 		for _, o := range ops {
 			o.done <- s.try([]*op{o})
@@ -151,21 +153,37 @@ func (s *Store) commit(ops []*op) {
 	}
 }
 
-// replace puts a database aside that turned out to be broken.
-func (s *Store) replace(why error) (*base, error) {
+// replace puts a database aside that turned out to be broken. If it cannot, there is none
+// until the next commit.
+func (s *Store) replace(why error) error {
 	_ = s.base.close()
+	s.base = nil
 	base, err := s.anew(why)
-	if err != nil {
-		// Another try at the next commit: the disk may only be full.
-		if again, errAgain := attach(s.dir, s.opts.Note); errAgain == nil {
-			s.base = again
-		}
+	if err == nil {
+		s.use(base)
 	}
-	return base, err
+	return err
+}
+
+// use makes a database the one that is written.
+func (s *Store) use(b *base) {
+	s.base = b
+	var indexed int64
+	if _, err := b.row("SELECT seq FROM indexed", nil, &indexed); err == nil {
+		s.behind = b.head.Seq - indexed
+	}
+	s.head.Store(&b.head)
 }
 
 // try writes all of it or nothing.
 func (s *Store) try(ops []*op) error {
+	if s.base == nil {
+		base, err := attach(s.dir, s.opts.Note)
+		if err != nil {
+			return err
+		}
+		s.use(base)
+	}
 	c := &change{base: s.base, head: s.base.head}
 	err := s.base.transaction(func() error {
 		for _, o := range ops {
@@ -179,8 +197,8 @@ func (s *Store) try(ops []*op) error {
 		return err
 	}
 	if c.head != s.base.head {
+		s.behind += c.head.Seq - s.base.head.Seq
 		s.base.head = c.head
-		s.backlog = true
 		s.head.Store(&c.head)
 		select {
 		case s.moved <- struct{}{}:
@@ -199,23 +217,21 @@ const often = 100 * time.Millisecond
 
 // keepAnchor writes the anchor after commits, and at the end.
 func (s *Store) keepAnchor() {
-	var told error
+	var failed error // the last time
 	write := func() {
 		err := writeAnchor(s.dir, *s.head.Load())
-		if err != nil && told == nil {
-			s.opts.Note(err)
+		if err != nil && failed == nil {
+			s.opts.Note(fmt.Errorf("the end of the log cannot be kept: %w", err))
 		}
-		told = err
+		failed = err
 	}
 	for {
 		select {
 		case <-s.moved:
 			write()
 		case <-s.gone:
-			select {
-			case <-s.moved:
+			if len(s.moved) > 0 || failed != nil {
 				write()
-			default:
 			}
 			return
 		}
