@@ -42,6 +42,7 @@ var ErrLine = errors.New("not a line of the log")
 type line struct {
 	spool.Entry
 	raw    []byte
+	event  json.RawMessage // as it is there
 	digest Hash
 }
 
@@ -61,22 +62,19 @@ func parse(raw []byte) (line, error) {
 	if wire.ID == "" || wire.Time.IsZero() {
 		return line{}, fmt.Errorf("%w: it has no id or no time", ErrLine)
 	}
-	return line{Entry: wire.Entry, raw: raw, digest: sha256.Sum256(raw)}, nil
+	return line{Entry: wire.Entry, raw: raw, event: wire.Input, digest: sha256.Sum256(raw)}, nil
 }
 
 // input reads the event of a line into its Entry.
 func (l *line) input() error {
-	var wire struct {
-		Input json.RawMessage `json:"input"`
+	if l.event == nil {
+		return nil
 	}
-	if err := json.Unmarshal(l.raw, &wire); err != nil || wire.Input == nil {
-		return err
-	}
-	if err := json.Unmarshal(wire.Input, &l.Input); err != nil {
+	err := json.Unmarshal(l.event, &l.Input)
+	if err != nil {
 		l.Input = nil
-		return err
 	}
-	return nil
+	return err
 }
 
 // Put keeps items, all of them or none. They are on disk when it returns nil. If ctx ends

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 )
@@ -97,49 +96,43 @@ func wordsOf(raw []byte) string {
 		add(r.Text)
 	}
 	add(l.Lost...)
-	var wire struct {
-		Input json.RawMessage `json:"input"`
-	}
-	if json.Unmarshal(l.raw, &wire) == nil {
-		addTexts(&b, wire.Input)
-	}
+	addTexts(&b, l.event)
 	return b.String()
 }
 
-// addTexts adds the texts of JSON, and its numbers, without the names of members.
+// addTexts adds the texts of valid JSON, and its numbers, without the names of members.
 func addTexts(b *strings.Builder, raw []byte) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	type level struct{ object, name bool }
-	var levels []level
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) || err != nil {
-			return
-		}
-		if d, ok := token.(json.Delim); ok {
-			switch d {
-			case '{', '[':
-				levels = append(levels, level{object: d == '{', name: d == '{'})
-				continue
-			default:
-				levels = levels[:len(levels)-1]
+	for i := 0; i < len(raw); {
+		begin := i
+		switch c := raw[i]; {
+		case c == '"':
+			plain := true
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					plain = false
+					i++
+				}
 			}
-		} else if n := len(levels); n > 0 && levels[n-1].name {
-			levels[n-1].name = false
-			continue
-		} else {
-			switch v := token.(type) {
-			case string:
-				b.WriteString(v)
-				b.WriteByte('\n')
-			case json.Number:
-				b.WriteString(v.String())
-				b.WriteByte('\n')
+			i = min(i+1, len(raw))
+			if bytes.HasPrefix(bytes.TrimLeft(raw[i:], " \t\r\n"), []byte(":")) {
+				continue // a name
 			}
-		}
-		if n := len(levels); n > 0 && levels[n-1].object {
-			levels[n-1].name = true
+			text := string(raw[begin+1 : max(begin+1, i-1)])
+			if !plain {
+				if err := json.Unmarshal(raw[begin:i], &text); err != nil {
+					continue
+				}
+			}
+			b.WriteString(text)
+			b.WriteByte('\n')
+		case c >= '0' && c <= '9':
+			for i < len(raw) && strings.IndexByte("0123456789.eE+-", raw[i]) >= 0 {
+				i++
+			}
+			b.Write(raw[begin:i])
+			b.WriteByte('\n')
+		default:
+			i++
 		}
 	}
 }
