@@ -33,6 +33,8 @@ type Options struct {
 	// Due is called when jobs may have become due otherwise than by time: by Put, Retry or
 	// SwitchOn. It must return at once. Nil is fine.
 	Due func()
+
+	unsafe bool // for tests that are about something else than disks
 }
 
 // The files of a store, besides what SQLite puts beside the database.
@@ -119,7 +121,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 			_ = s.lock.Close()
 		}
 	}()
-	base, err := attach(dir, s.opts.Note)
+	base, err := attach(dir, &s.opts)
 	if broken(err) {
 		base, err = s.anew(err)
 	}
@@ -198,7 +200,7 @@ func source(dir string, params ...string) string {
 
 // attach opens the database for writing, brings it up to date and looks whether it is what
 // the anchor says.
-func attach(dir string, note func(error)) (_ *base, err error) {
+func attach(dir string, opts *Options) (_ *base, err error) {
 	f, err := openRegular(filepath.Join(dir, baseFile), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
@@ -222,8 +224,12 @@ func attach(dir string, note func(error)) (_ *base, err error) {
 	}
 	// synchronous=FULL is what "on disk" means. What is removed is overwritten where that
 	// costs nothing.
+	sync := "FULL"
+	if opts.unsafe {
+		sync = "OFF"
+	}
 	for _, pragma := range []string{
-		"journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST", "wal_autocheckpoint=4000", "journal_size_limit=33554432", "temp_store=MEMORY",
+		"journal_mode=WAL", "synchronous=" + sync, "secure_delete=FAST", "wal_autocheckpoint=4000", "journal_size_limit=33554432", "temp_store=MEMORY",
 		"cache_size=-8000", "trusted_schema=OFF",
 	} {
 		if err := b.exec("PRAGMA " + pragma); err != nil {
@@ -247,7 +253,7 @@ func attach(dir string, note func(error)) (_ *base, err error) {
 	if b.head, err = loadHead(bg, b.conn); err != nil {
 		return nil, err
 	}
-	return b, b.compare(dir, note)
+	return b, b.compare(dir, opts.Note)
 }
 
 // version is that of the newest migration.
@@ -349,7 +355,7 @@ func (s *Store) anew(why error) (*base, error) {
 		return nil, err
 	}
 	s.opts.Note(fmt.Errorf("%s is damaged (%w): it is now %s, and a new one is begun", name, why, aside))
-	return attach(s.dir, s.opts.Note)
+	return attach(s.dir, &s.opts)
 }
 
 // errBroken is what a check found.

@@ -33,7 +33,7 @@ func (c *change) putJob(j *deliver.Job) error {
 	n, err := c.change(`INSERT INTO job(id, record, target, session, ordered, ready, state, tries, next, due, status, error, created, ended, hook, event)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO NOTHING`,
 		j.ID, j.Record, j.Target, j.Session, j.Ordered, ready, string(state), j.Tries, stamp(j.Next), stamp(j.Next), j.Status, j.Error,
-		stamp(j.Created), stamp(j.Ended), hook, []byte(j.Event))
+		stamp(j.Created), stamp(j.Ended), hook, append([]byte{}, j.Event...)) // nil would be NULL
 	if n > 0 {
 		c.due = true
 	}

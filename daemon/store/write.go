@@ -178,7 +178,7 @@ func (s *Store) use(b *base) {
 // try writes all of it or nothing.
 func (s *Store) try(ops []*op) error {
 	if s.base == nil {
-		base, err := attach(s.dir, s.opts.Note)
+		base, err := attach(s.dir, &s.opts)
 		if err != nil {
 			return err
 		}
