@@ -14,17 +14,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// HTTP is a `http:`: an address that is asked about events. Its answer counts as that of
-// a program does.
+// HTTP is a `http:`, an address that is asked about events and whose answer counts as that
+// of a program does; or a `notify:`, an address that is told of them until it has heard.
 type HTTP struct {
 	Name    string            `json:"name"`              // of the hook
 	URL     string            `json:"url"`               // https; http only for who may open networks
 	Secrets []string          `json:"secrets,omitempty"` // what requests are signed with: env:NAME, file:PATH, or the key; see HTTP.Resolve
 	Headers map[string]string `json:"headers,omitempty"` // env:NAME and file:PATH stand for what is there
-	Body    string            `json:"body,omitempty"`    // plain, summary; empty = plain
+	Body    string            `json:"body,omitempty"`    // plain, summary, and of a `notify:` cloudevents; empty = plain
 	Breaker Breaker           `json:"breaker,omitzero"`
-	Async   bool              `json:"async,omitempty"`
-	Timeout Duration          `json:"timeout,omitempty"` // of one request, once a hook is made of it
+	Async   bool              `json:"async,omitempty"`   // nobody waits for the answer, nor does what it says; so it is with each `notify:`
+	Timeout Duration          `json:"timeout,omitempty"` // of one request; of a `http:` once a hook is made of it
+	Notify  bool              `json:"notify,omitempty"`  // it is a `notify:`
+	Ordered bool              `json:"ordered,omitempty"` // it is told of the events of a session one after the other
+	Most    int               `json:"most,omitempty"`    // requests that may be under way; 0 = as many as who delivers thinks fit
 	Source  string            `json:"-"`                 // of the hook
 	Dir     string            `json:"-"`                 // of the policy file
 	Scope   grapnel.Scope     `json:"-"`                 // of the policy file
@@ -46,11 +49,20 @@ const (
 	// MaxHTTPTimeout is the longest timeout of a `http:`.
 	MaxHTTPTimeout = 30 * time.Second
 
+	maxInFlight = 100
 	maxCooldown = time.Hour
 	maxFailures = 1000
 	maxSecrets  = 8
 	maxSecret   = 8 << 10 // bytes of what env:NAME and file:PATH stand for
 )
+
+// Key is the key of a policy that it stands under.
+func (h *HTTP) Key() string {
+	if h.Notify {
+		return "notify"
+	}
+	return "http"
+}
 
 // FullName is the name of the hook with its source.
 func (h *HTTP) FullName() string {
@@ -147,7 +159,7 @@ func checkKey(key string) error {
 
 const keyPrefix = "whsec_"
 
-// forbiddenIn says why a `http:` may not stand in a file of this scope. What comes with
+// forbiddenIn says why a server may not stand in a file of this scope. What comes with
 // the work that an agent is given may name a server to be asked. It may not have secrets
 // of the person sent there, nor anything in the clear.
 func (h *HTTP) forbiddenIn(scope grapnel.Scope) string {
@@ -163,27 +175,38 @@ func (h *HTTP) forbiddenIn(scope grapnel.Scope) string {
 		}
 	}
 	if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
+		if h.Notify {
+			return "a project's hook tells over https only"
+		}
 		return "a project's hook asks over https only"
 	}
 	return ""
 }
 
-// noHTTP is what is wrong with the first `http:` that may not stand in a file of this
+// noHTTP is what is wrong with the first server that may not stand in a file of this
 // scope, or nil.
 func (p *Policy) noHTTP(file string, scope grapnel.Scope) *Error {
 	for i := range p.Hooks {
 		if h := &p.Hooks[i]; h.HTTP != nil {
 			if why := h.HTTP.forbiddenIn(scope); why != "" {
-				return &Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: http: %s", h.Name, why)}
+				return &Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", h.Name, h.HTTP.Key(), why)}
 			}
 		}
 	}
 	return nil
 }
 
-// buildHTTP makes the hook of a `http:`.
+// makes is what makes a hook of a server; nil = it is left out.
+func (p *Policy) makes(h *HTTP) func(HTTP) (grapnel.Hook, error) {
+	if h.Notify {
+		return p.newNotify
+	}
+	return p.newHTTP
+}
+
+// buildHTTP makes the hook of a `http:` or a `notify:`.
 func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
-	spec.Timeout = firstDuration(h.Timeout, min(p.Defaults.Timeout, Duration(MaxHTTPTimeout)), Duration(DefaultTimeout))
+	spec.Timeout = firstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, Duration(MaxHTTPTimeout)), Duration(DefaultTimeout))
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = onError(p.Defaults.OnError)
 	}
@@ -196,8 +219,8 @@ func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
 	asked := *h.HTTP
 	asked.Timeout, asked.Source, asked.Scope, asked.Dir = Duration(spec.Timeout), spec.Source.Name, spec.Source.Scope, filepath.Dir(spec.Source.File)
 	var err error
-	if spec.Hook, err = p.newHTTP(asked); err != nil {
-		return fmt.Errorf("http: %w", err)
+	if spec.Hook, err = p.makes(h.HTTP)(asked); err != nil {
+		return fmt.Errorf("%s: %w", h.HTTP.Key(), err)
 	}
 	return nil
 }
@@ -211,12 +234,8 @@ func (p *fileParser) http(n *yaml.Node) *HTTP {
 	}
 	p.mapping(n, "http", "url secret headers body breaker", func(key string, n *yaml.Node) bool {
 		switch key {
-		case "url":
-			h.URL = p.url(n)
-		case "secret":
-			h.Secrets = p.secrets(n)
-		case "headers":
-			h.Headers = p.headers(n)
+		case "url", "secret", "headers":
+			p.server(h, key, n)
 		case "body":
 			h.Body = p.oneOf(n, "plain", "summary")
 		case "breaker":
@@ -230,6 +249,71 @@ func (p *fileParser) http(n *yaml.Node) *HTTP {
 		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http names no `url`")
 	}
 	return h
+}
+
+// notify reads a `notify:`: a URL, or what there is to say about one.
+func (p *fileParser) notify(n *yaml.Node) *HTTP {
+	h := &HTTP{Notify: true, Async: true}
+	if n.Kind != yaml.Map {
+		h.URL = p.url(n)
+		return h
+	}
+	p.mapping(n, "notify", "url secret headers envelope ordered timeout max_in_flight", func(key string, n *yaml.Node) bool {
+		switch key {
+		case "url", "secret", "headers":
+			p.server(h, key, n)
+		case "envelope":
+			h.Body = p.oneOf(n, "plain", "cloudevents", "summary")
+		case "ordered":
+			h.Ordered = p.boolean(n)
+		case "timeout":
+			h.Timeout = p.duration(n)
+			p.inTime(n, h.Timeout)
+		case "max_in_flight":
+			if h.Most = *p.integer(n); h.Most < 1 || h.Most > maxInFlight {
+				p.fail(n, "", "max_in_flight: want a number from 1 to %d", maxInFlight)
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	if n.Get("url") == nil {
+		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify names no `url`")
+	}
+	return h
+}
+
+// notified says what makes no sense beside a `notify:`: nobody waits for it, and it has no
+// opinion.
+func (p *fileParser) notified(h *Hook, n *yaml.Node) {
+	for _, key := range []string{"on_error", "message", "async", "speaks", "env"} {
+		if at := n.Get(key); at != nil {
+			p.fail(at, "take it out", "hook %q: `%s` means nothing beside `notify`, which nobody waits for and which has no opinion", h.Name, key)
+		}
+	}
+	if at := n.Get("timeout"); at != nil && h.HTTP.Timeout > 0 {
+		p.fail(at, "take one of them out", "hook %q: it has two timeouts", h.Name)
+	}
+}
+
+// server reads what a `http:` and a `notify:` have in common.
+func (p *fileParser) server(h *HTTP, key string, n *yaml.Node) {
+	switch key {
+	case "url":
+		h.URL = p.url(n)
+	case "secret":
+		h.Secrets = p.secrets(n)
+	case "headers":
+		h.Headers = p.headers(n)
+	}
+}
+
+// inTime refuses a timeout that no server has.
+func (p *fileParser) inTime(n *yaml.Node, timeout Duration) {
+	if time.Duration(timeout) > MaxHTTPTimeout {
+		p.fail(n, "", "a server has at most %v to answer", MaxHTTPTimeout)
+	}
 }
 
 // url refuses what is certainly no address of a server. "grapnel check" looks closer, and

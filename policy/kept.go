@@ -172,7 +172,11 @@ func (w *keptWriter) hook(h *Hook) {
 	w.json("P", h.Places, len(h.Places) > 0)
 	w.json("L", h.Limit, h.Limit != nil)
 	w.command("R", h.Run)
-	w.json("H", h.HTTP, h.HTTP != nil)
+	if h.HTTP != nil && h.HTTP.Notify {
+		w.json("N", h.HTTP, true) // a version that knows of none must not ask
+	} else {
+		w.json("H", h.HTTP, h.HTTP != nil)
+	}
 	w.json("B", h.Builtin, h.Builtin != nil)
 }
 
@@ -416,7 +420,7 @@ func (h *Hook) readKept(f keptField) error {
 	case 'R':
 		f.key = part
 		return f.command(&h.Run)
-	case 'H':
+	case 'H', 'N':
 		return f.json(&h.HTTP)
 	case 'B':
 		return f.json(&h.Builtin)

@@ -66,6 +66,7 @@ func TestKeptIsWhole(t *testing.T) {
 		{File: "/a\x1fb", Policy: &p},
 		{File: "/a", Policy: &Policy{Version: 1}},
 		{File: "/a", Policy: &Policy{Hooks: []Hook{{}, {Match: &Match{}, Except: []Match{{}, {}}, Context: &Context{}, Run: &Command{}}}}},
+		{File: "/a", Policy: &Policy{Hooks: []Hook{{HTTP: &HTTP{URL: "u"}}, {HTTP: &HTTP{URL: "u", Notify: true}}}}},
 		{File: "/a", Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
 	} {
 		got := readSnapshotText(string(snap.encode()))

@@ -34,6 +34,7 @@ type Request struct {
 	Trusts    Trusts                           // what was trusted of files that want it; empty = nothing
 	Command   func(Command) grapnel.Hook       // makes the hook behind a `run:`; nil = programs are left out
 	HTTP      func(HTTP) (grapnel.Hook, error) // makes the hook behind a `http:`; nil = they are left out
+	Notify    func(HTTP) (grapnel.Hook, error) // makes the hook behind a `notify:`; nil = they are left out
 	Counter   Counter                          // where limits count; nil = in memory, anew with each Load
 	State     string                           // where built-in hooks keep the files that they name no place for; empty = nowhere
 	Frozen    map[string]string                // path -> digest: load this content from its snapshot, whatever the file says now
@@ -313,7 +314,7 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 			req.Command = nil
 		}
 		if may&mayHTTP == 0 {
-			req.HTTP = nil
+			req.HTTP, req.Notify = nil, nil
 		}
 	}
 	source := sourceOf(file)
@@ -321,7 +322,7 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 	specs, err := req.buildPacks(file, policy)
 	if err == nil {
 		var own []grapnel.Spec
-		policy.State, policy.newHTTP = req.State, req.HTTP
+		policy.State, policy.newHTTP, policy.newNotify = req.State, req.HTTP, req.Notify
 		own, err = policy.build(source, req.facts, req.Command)
 		specs = append(specs, own...)
 		for i := range specs {

@@ -21,7 +21,7 @@ import (
 
 // later names the keys of the format that this version does not know yet, so that
 // people are told the truth instead of a nearest key.
-var later = []string{"notify", "wasm"}
+var later = []string{"wasm"}
 
 // DefaultTimeout bounds a program whose hook and file name no timeout.
 const DefaultTimeout = 10 * time.Second
@@ -172,7 +172,7 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 }
 
 // hookActions are the keys that say what a hook does.
-var hookActions = []string{"block", "ask", "allow", "limit", "context", "replace", "mask", "set", "run", "worker", "http", "builtin"}
+var hookActions = []string{"block", "ask", "allow", "limit", "context", "replace", "mask", "set", "run", "worker", "http", "notify", "builtin"}
 
 func (p *fileParser) hook(n *yaml.Node) Hook {
 	h := Hook{Line: n.Line}
@@ -181,7 +181,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	var async *yaml.Node
 	var speaks string
 	var env []string
-	p.mapping(n, "a hook", "name on match except when after mode on_error priority timeout message advice incident block ask allow context replace mask fields set limit run worker http builtin async speaks env sandbox", func(key string, n *yaml.Node) bool {
+	p.mapping(n, "a hook", "name on match except when after mode on_error priority timeout message advice incident block ask allow context replace mask fields set limit run worker http notify builtin async speaks env sandbox", func(key string, n *yaml.Node) bool {
 		switch key {
 		case "name":
 			h.Name = p.name(n)
@@ -231,6 +231,8 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 			h.Run.Worker = true
 		case "http":
 			h.HTTP = p.http(n)
+		case "notify":
+			h.HTTP = p.notify(n)
 		case "builtin":
 			p.builtin(n, &h)
 		case "async":
@@ -282,10 +284,13 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 			p.fail(n, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
 		}
 	case h.HTTP != nil:
-		h.HTTP.Name, h.HTTP.Async = h.Name, async != nil && p.boolean(async)
-		if time.Duration(h.Timeout) > MaxHTTPTimeout {
-			p.fail(n.Get("timeout"), "", "hook %q: a server has at most %v to answer", h.Name, MaxHTTPTimeout)
+		h.HTTP.Name = h.Name
+		p.inTime(n.Get("timeout"), h.Timeout)
+		if h.HTTP.Notify {
+			p.notified(&h, n)
+			break
 		}
+		h.HTTP.Async = async != nil && p.boolean(async)
 		if speaks != "" || env != nil {
 			p.fail(n, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
 		}

@@ -44,7 +44,7 @@ type Policy struct {
 	} `json:"defaults,omitzero"` // the sandbox is in each Command
 	State string `json:"-"` // directory of the files of hooks that name none; see Request.State
 
-	newHTTP func(HTTP) (grapnel.Hook, error) // see Request.HTTP
+	newHTTP, newNotify func(HTTP) (grapnel.Hook, error) // see Request
 }
 
 // Hook is one entry of a file. Exactly one of the actions is set.
@@ -73,8 +73,8 @@ type Hook struct {
 	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields
 	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
 	Limit   *Limit                            `json:"limit,omitempty"`
-	Run     *Command                          `json:"run,omitempty"` // a worker too
-	HTTP    *HTTP                             `json:"http,omitempty"`
+	Run     *Command                          `json:"run,omitempty"`  // a worker too
+	HTTP    *HTTP                             `json:"http,omitempty"` // a notify too
 	Builtin *Builtin                          `json:"builtin,omitempty"`
 }
 

@@ -48,7 +48,7 @@ func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(
 		if h.program() != nil && newCommand == nil {
 			continue
 		}
-		if h.HTTP != nil && p.newHTTP == nil {
+		if h.HTTP != nil && p.makes(h.HTTP) == nil {
 			continue
 		}
 		spec, err := p.spec(h, source, cache, newCommand)

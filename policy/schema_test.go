@@ -118,6 +118,7 @@ var beyondSchema = []string{
 	"secret of no rule", "mask a notice", "pack with secrets", "secrets allow all", "secrets disable nothing",
 	"networks no network", "pack with networks", "pack that loads", "load twice", "load of no pattern",
 	"http with a user", "http with a space", "http with a key that is none", "http breaker that never closes", "http too slow", "pack with http",
+	"notify with a user", "notify with a key that is none", "notify too slow", "notify later than that", "notify with two timeouts", "pack with notify",
 	"sandbox of a pattern", "sandbox of an unknown word", "sandbox that leaves the root", "sandbox of a user",
 }
 
@@ -152,7 +153,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	defs := map[string]string{ // what a message calls the mapping -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
 		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
-		"http": "http", "breaker": "breaker",
+		"http": "http", "notify": "notify", "breaker": "breaker",
 		"sandbox": "sandbox",
 		"grants":  "grant", "trust": "vouch",
 		"redact":  "redact",

@@ -213,6 +213,9 @@ func (p *fileParser) plainPackHook(hook *yaml.Node) {
 	if n := hook.Get("http"); n != nil {
 		p.fail(n, "write the hook into the file that uses the pack", "a pack asks no servers")
 	}
+	if n := hook.Get("notify"); n != nil {
+		p.fail(n, "write the hook into the file that uses the pack", "a pack tells no servers")
+	}
 	if n := hook.Get("builtin"); n != nil {
 		p.fail(n, "write the hook into the file that uses the pack", "a pack writes no files")
 	}

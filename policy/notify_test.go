@@ -1,0 +1,179 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// What a policy says about a webhook reaches whoever tells it, from a snapshot too. The
+// hook runs behind the Verdict, whatever the file says of errors.
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "grapnel.yaml")
+	text := `
+version: 1
+strict: true
+defaults: {timeout: 45s, on_error: ask}
+hooks:
+  - {name: short, on: tool.before, notify: https://hooks.example.com/agents}
+  - name: long
+    on: [tool.before, agent.failed]
+    when: kind == "agent.failed" || verdict.decision == "block"
+    notify:
+      url: http://10.0.0.1:8080/agents?x=y
+      secret: [env:NEW, file:/etc/key, whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]
+      headers: {x-team: core, authorization: env:TOKEN}
+      envelope: cloudevents
+      ordered: true
+      timeout: 5s
+      max_in_flight: 4
+  - {name: late, on: agent.after, timeout: 2s, notify: {url: https://a.example, envelope: summary}}
+`
+	want := []policy.HTTP{
+		{Name: "short", URL: "https://hooks.example.com/agents", Notify: true, Async: true, Timeout: policy.Duration(30 * time.Second)},
+		{
+			Name: "long", URL: "http://10.0.0.1:8080/agents?x=y", Secrets: []string{"env:NEW", "file:/etc/key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+			Headers: map[string]string{"x-team": "core", "authorization": "env:TOKEN"}, Body: "cloudevents", Ordered: true, Most: 4,
+			Notify: true, Async: true, Timeout: policy.Duration(5 * time.Second),
+		},
+		{Name: "late", URL: "https://a.example", Body: "summary", Notify: true, Async: true, Timeout: policy.Duration(2 * time.Second)},
+	}
+	for i := range want {
+		want[i].Source, want[i].Dir, want[i].Scope = file, dir, grapnel.ScopeUser
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{"the file", "the snapshot"} {
+		if from == "the snapshot" {
+			if err := os.WriteFile(file, []byte("broken"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var made []policy.HTTP
+		set := policy.Load(policy.Request{
+			Files: []policy.File{{Path: file, Scope: grapnel.ScopeUser, Must: true}}, Snapshots: filepath.Join(dir, "snapshots"),
+			HTTP:   func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") },
+			Notify: func(h policy.HTTP) (grapnel.Hook, error) { made = append(made, h); return grapnel.Watch(nil), nil },
+		})
+		if diff := cmp.Diff(want, made); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", from, diff)
+		}
+		for _, s := range set.Specs {
+			if s.Source.File == file && !policy.Own(&s) && s.Line > 0 && s.Phase != grapnel.PhaseObserve {
+				t.Errorf("%s: %s runs in the phase %v", from, s.Name, s.Phase)
+			}
+		}
+	}
+}
+
+// A webhook hears of what it is meant for, of a block too, and has no word in it. Where
+// nobody tells any the hooks are left out, those that ask are not.
+func TestNotifyIsTold(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "grapnel.yaml")
+	text := `
+version: 1
+hooks:
+  - {name: guard, on: tool.before, match: {command: rm}, block: no}
+  - {name: team, on: [tool.before, agent.failed], when: 'kind == "agent.failed" || verdict.decision == "block"', notify: https://a.example}
+  - {name: judge, on: tool.before, http: https://a.example}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	req := policy.Request{
+		Files: []policy.File{{Path: file}},
+		HTTP:  func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil },
+		Notify: func(policy.HTTP) (grapnel.Hook, error) {
+			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+				heard = append(heard, string(ev.Kind)+" "+ev.Verdict.Decision.String())
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not its to say"}, errors.New("nobody cares")
+			}), nil
+		},
+	}
+	e, err := grapnel.New(policy.Load(req).Specs, &grapnel.Options{Background: atOnce{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		ev   *grapnel.Event
+		want grapnel.Decision
+	}{
+		{sh("ls"), grapnel.None},
+		{sh("rm x"), grapnel.Block},
+		{&grapnel.Event{Kind: grapnel.AgentFailed}, grapnel.None},
+	} {
+		if v := e.Fire(t.Context(), tt.ev); v.Decision != tt.want || strings.Contains(v.Reason(), "not its") {
+			t.Errorf("%s: %+v, want %v", tt.ev.Kind, v, tt.want)
+		}
+	}
+	if diff := cmp.Diff([]string{"tool.before block", "agent.failed none"}, heard); diff != "" {
+		t.Errorf("the webhook heard (-want +got)\n%s", diff)
+	}
+	req.Notify = nil
+	if set := policy.Load(req); len(set.Specs) != 2 || set.Files[0].State != policy.Valid {
+		t.Errorf("without anybody who tells: %+v", set)
+	}
+	req.Notify = func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
+	if f := policy.Load(req).Files[0]; f.State != policy.Broken || !strings.Contains(f.Errors[0].Error(), `hook "team": notify: nobody may go there`) {
+		t.Errorf("an address that is refused: %+v", f)
+	}
+}
+
+// atOnce runs observing hooks.
+type atOnce struct{}
+
+// Run waits for them.
+func (atOnce) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) (err error) {
+	for _, h := range hooks {
+		_, failed := h.Hook.Handle(ctx, ev)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// What comes with the work may name a webhook, and nothing that is sent there but the event.
+// It hears nothing where the user grants that to nobody.
+func TestNotifyOfAProject(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ notify, want string }{
+		"plain":    {"https://a.example/x", ""},
+		"headers":  {"{url: https://a.example, headers: {x-team: core}, ordered: true}", ""},
+		"variable": {"{url: https://a.example, secret: env:HOME}", "a project has no `secret`"},
+		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
+		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: what a variable or a file holds"},
+		"clear":    {"http://127.0.0.1:8080/", "a project's hook tells over https only"},
+		"shouted":  {"HTTP://127.0.0.1:8080/", "a project's hook tells over https only"},
+	} {
+		p := newProject(t, "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    notify: "+tt.notify+"\n")
+		if _, errs := policy.Examine(p.file, filepath.Dir(p.file), nil); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {
+			t.Errorf("%s: it is examined with the errors %v, want %q", name, errs, tt.want)
+		}
+	}
+	for grants, want := range map[string]int{"": 1, "grants: [{source: '**', may: http}]\n": 1, "grants: [{source: '**', may: [allow, run]}]\n": 0} {
+		p := newProject(t, "version: 1\nhooks:\n  - {name: far, on: tool.before, notify: 'https://a.example'}\n")
+		p.trust()
+		made := 0
+		set := policy.Load(policy.Request{
+			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+grants), policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
+			Snapshots: p.snapshots(), Trusts: p.trusts(),
+			Notify: func(policy.HTTP) (grapnel.Hook, error) { made++; return grapnel.Watch(nil), nil },
+		})
+		if said := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(said, "reach servers") {
+			t.Errorf("%q: %d hooks, the person is told %q", grants, made, said)
+		}
+	}
+}
