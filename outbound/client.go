@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -39,6 +40,12 @@ type Options struct {
 	// [net.Dialer] that checks the address once more when the socket is there.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// KeepIdle is how long a connection that nobody uses is kept for the next request to
+	// the same host and port, by those that may be sent twice: of a Hook, and of Post. It
+	// is for programs that live long. Within that time the name is not looked up again.
+	// 0 = each request has a connection of its own.
+	KeepIdle time.Duration
+
 	// Failed is told of each event that a webhook was not told of. It must be safe for
 	// concurrent use. nil = a warning in the log of package slog.
 	Failed func(webhook string, err error)
@@ -47,9 +54,11 @@ type Options struct {
 // A Client makes webhooks and delivers for them. It is safe for concurrent use.
 type Client struct {
 	opts Options
+	idle idle
 
 	mu      sync.Mutex
-	closed  bool // guarded by mu
+	guard   Guard // guarded by mu
+	closed  bool  // guarded by mu
 	running sync.WaitGroup
 }
 
@@ -59,11 +68,12 @@ func NewClient(opts *Options) *Client {
 	if opts != nil {
 		c.opts = *opts
 	}
+	c.guard = c.opts.Guard
 	if c.opts.Resolver == nil {
 		c.opts.Resolver = net.DefaultResolver
 	}
 	if c.opts.Dial == nil {
-		c.opts.Dial = dialer(c.opts.Guard).DialContext
+		c.opts.Dial = dialer(c.Guard).DialContext
 	}
 	if c.opts.Failed == nil {
 		c.opts.Failed = func(webhook string, err error) {
@@ -74,22 +84,41 @@ func NewClient(opts *Options) *Client {
 }
 
 // dialer checks what is dialled when nothing can come between any more.
-func dialer(g Guard) *net.Dialer {
+func dialer(guard func() Guard) *net.Dialer {
 	return &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fault(ForbiddenIP, "%q is no address", address)
 		}
-		return g.CheckAddr(to.Addr())
+		return guard().CheckAddr(to.Addr())
 	}}
 }
 
+// Guard returns what may be dialled now.
+func (c *Client) Guard() Guard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.guard
+}
+
+// SetNetworks changes which networks are open. It holds for each connection that is made
+// from now on, and idle ones to an address that is closed now are gone when it returns.
+// Requests that are under way end as they began.
+func (c *Client) SetNetworks(networks []netip.Prefix) {
+	guard := Guard{Networks: slices.Clone(networks)}
+	c.mu.Lock()
+	c.guard = guard
+	c.mu.Unlock()
+	c.idle.drop(func(conn *connection) bool { return guard.checkOf(conn.host)(conn.addr) != nil })
+}
+
 // Close waits for the deliveries that are under way, as long as ctx lasts. No further
-// ones begin.
+// ones begin. Idle connections are closed, and none is kept any more.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.idle.close()
 	done := make(chan struct{})
 	go func() {
 		c.running.Wait()
@@ -133,68 +162,139 @@ const (
 // post sends one request to a URL that the Guard has checked, and returns the status of
 // the answer. ctx has a deadline.
 func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (status int, err error) {
-	err = c.exchange(ctx, u, header, body, maxAnswer, func(resp *http.Response, _ *io.LimitedReader) error {
+	err = c.exchange(ctx, request{u, header, body, maxAnswer, false}, func(a answer) error {
 		// What breaks now does not matter: the server has answered. The time does.
-		_, _ = io.Copy(io.Discard, resp.Body)
-		status = resp.StatusCode
+		_, _ = io.Copy(io.Discard, a.Body)
+		status = a.StatusCode
 		return nil
 	})
 	return status, err
 }
 
-// exchange sends one request to a URL that the Guard has checked, and has read take the
-// answer. Up to the end of its headers so many bytes of it are read; read may permit more.
-// ctx has a deadline.
+// A request is a POST to a URL that the Guard has checked.
+type request struct {
+	url    *url.URL
+	header http.Header
+	body   []byte
+	head   int64 // so many bytes of the answer are read up to the end of its headers
+	again  bool  // whoever hears it twice can tell
+}
+
+// An answer came over a connection, of which so many more bytes may be read.
+type answer struct {
+	*http.Response
+	limit *io.LimitedReader
+	tcp   net.Conn
+}
+
+// exchange sends a request, and has read take the answer, and permit more bytes of it. ctx
+// has a deadline.
 //
 // It writes a request and reads an answer on a connection of its own, without an
-// http.Client: what follows redirects, asks the environment for a proxy, keeps
-// connections, expands what is compressed or moves to another server is not there.
-func (c *Client) exchange(ctx context.Context, u *url.URL, header http.Header, body []byte, head int64, read func(*http.Response, *io.LimitedReader) error) (err error) {
-	host, check := u.Hostname(), c.opts.Guard.CheckAddr
-	if u.Scheme == "http" {
-		check = c.opts.Guard.checkClear
+// http.Client: what follows redirects, asks the environment for a proxy, expands what is
+// compressed or moves to another server is not there. A connection is kept for the next
+// request only if KeepIdle says so and the answer was read to its end. One that was kept
+// may be broken: if nothing at all came back, the request is sent once more on a new one.
+func (c *Client) exchange(ctx context.Context, r request, read func(answer) error) (err error) {
+	defer func() { err = explain(ctx, r.url.Hostname(), err) }()
+	host := hostOf(r.url)
+	if r.again && c.opts.KeepIdle > 0 {
+		if conn := c.idle.take(host, c.Guard().checkOf(host)); conn != nil {
+			silent, err := c.talk(ctx, conn, r, read)
+			if err == nil || !silent || ctx.Err() != nil {
+				return err
+			}
+		}
 	}
-	defer func() { err = explain(ctx, host, err) }()
-	addrs, err := c.resolve(ctx, host, check)
+	conn, err := c.connect(ctx, r.url)
 	if err != nil {
 		return err
 	}
-	tcp, err := c.dial(ctx, addrs, cmp.Or(u.Port(), strconv.Itoa(int(defaultPort(u.Scheme)))))
-	if err != nil {
-		return err
-	}
-	defer tcp.Close()
-	defer context.AfterFunc(ctx, func() { _ = tcp.SetDeadline(time.Unix(1, 0)) })()
+	_, err = c.talk(ctx, conn, r, read)
+	return err
+}
 
-	conn := tcp
-	if u.Scheme != "http" {
-		secured := tls.Client(tcp, &tls.Config{ServerName: host, RootCAs: c.opts.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
-		if err := secured.HandshakeContext(ctx); err != nil {
-			return fault(TLS, "%s: %w", host, err)
-		}
-		conn = secured
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+// connect makes a connection to the host of a URL.
+func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
+	name, host := u.Hostname(), hostOf(u)
+	addrs, err := c.resolve(ctx, name, c.Guard().checkOf(host))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req.Header, req.Close = header, true
-	limit := &io.LimitedReader{R: conn, N: head}
-	if err := req.Write(conn); err != nil {
-		// A server that wants no more of it may have said why.
-		if resp, noAnswer := readAnswer(bufio.NewReader(limit), req); noAnswer == nil && resp.StatusCode >= 300 { //nolint:bodyclose // see below
-			return read(resp, limit)
-		}
-		return err
-	}
-	resp, err := readAnswer(bufio.NewReader(limit), req) //nolint:bodyclose // that would read the body to its end, and there is nothing else to close
+	tcp, addr, err := c.dial(ctx, addrs, portOf(u))
 	if err != nil {
-		if limit.N <= 0 {
-			return fault(Unreachable, "%s: the headers of its answer have more than %d bytes", host, head)
-		}
-		return err
+		return nil, err
 	}
-	return cmp.Or(read(resp, limit), ctx.Err())
+	conn := &connection{Conn: tcp, tcp: tcp, addr: addr, host: host}
+	if u.Scheme == "http" {
+		return conn, nil
+	}
+	secured := tls.Client(tcp, &tls.Config{ServerName: name, RootCAs: c.opts.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = tcp.Close()
+		return nil, fault(TLS, "%s: %w", name, err)
+	}
+	conn.Conn = secured
+	return conn, nil
+}
+
+// hostOf is the scheme, host and port of a URL, portOf the port alone.
+func hostOf(u *url.URL) string { return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), portOf(u)) }
+
+func portOf(u *url.URL) string {
+	return cmp.Or(u.Port(), strconv.Itoa(int(defaultPort(u.Scheme))))
+}
+
+// talk sends a request over a connection, and closes or keeps it then. silent says that
+// nothing came back.
+func (c *Client) talk(ctx context.Context, conn *connection, r request, read func(answer) error) (silent bool, err error) {
+	keep := false
+	stop := context.AfterFunc(ctx, func() { _ = conn.tcp.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		// One whose time was just over has a deadline that nobody takes back.
+		if stop() && keep {
+			c.idle.put(conn, c.opts.KeepIdle)
+			return
+		}
+		_ = conn.tcp.Close()
+	}()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return false, err
+	}
+	req.Header, req.Close = r.header, !r.again || c.opts.KeepIdle <= 0
+	limit := &io.LimitedReader{R: conn, N: r.head}
+	buffered := bufio.NewReader(limit)
+	failed := req.Write(conn)
+	resp, err := readAnswer(buffered, req) //nolint:bodyclose // that would read the body to its end, and there is nothing else to close
+	silent = limit.N == r.head
+	switch {
+	case failed != nil && (err != nil || resp.StatusCode < 300):
+		return silent, failed
+	case failed != nil: // a server that wants no more of it has said why
+		return false, read(answer{resp, limit, conn.tcp})
+	case err != nil && limit.N <= 0:
+		return false, fault(Unreachable, "%s: the headers of its answer have more than %d bytes", r.url.Hostname(), r.head)
+	case err != nil:
+		return silent, err
+	}
+	body := &untilEnd{ReadCloser: resp.Body, ended: resp.Body == http.NoBody}
+	resp.Body = body
+	err = cmp.Or(read(answer{resp, limit, conn.tcp}), ctx.Err())
+	keep = err == nil && body.ended && !req.Close && !resp.Close && buffered.Buffered() == 0
+	return false, err
+}
+
+// untilEnd knows whether a body was read to its end, and that this was one.
+type untilEnd struct {
+	io.ReadCloser
+	ended bool
+}
+
+func (b *untilEnd) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF //nolint:errorlint // what a Reader has to return
+	return n, err
 }
 
 // readAnswer reads an answer up to its body.
@@ -238,7 +338,7 @@ func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr
 
 // dial connects to the first address that answers. None gets more than its share of
 // the time.
-func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
+func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, netip.Addr, error) {
 	addrs = addrs[:min(len(addrs), maxTries)]
 	var failed error
 	for i, addr := range addrs {
@@ -250,11 +350,11 @@ func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net
 		}
 		conn, err := c.opts.Dial(share, "tcp", net.JoinHostPort(addr.Unmap().String(), port))
 		if err == nil {
-			return conn, nil
+			return conn, addr, nil
 		}
 		failed = errors.Join(failed, err)
 	}
-	return nil, failed
+	return nil, netip.Addr{}, failed
 }
 
 // explain says what kind of failure it was.

@@ -434,7 +434,7 @@ func TestDialer(t *testing.T) {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, to := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1"} {
-		conn, err := dialer(Guard{}).DialContext(t.Context(), "tcp", net.JoinHostPort(to, port))
+		conn, err := dialer(func() Guard { return Guard{} }).DialContext(t.Context(), "tcp", net.JoinHostPort(to, port))
 		if err == nil {
 			_ = conn.Close()
 		}
@@ -442,7 +442,7 @@ func TestDialer(t *testing.T) {
 			t.Errorf("dialling %s: %v, want %s", to, err, ForbiddenIP)
 		}
 	}
-	conn, err := dialer(networks(t, "127.0.0.0/8")).DialContext(t.Context(), "tcp", l.Addr().String())
+	conn, err := dialer(func() Guard { return networks(t, "127.0.0.0/8") }).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatalf("an address that was opened: %v", err)
 	}

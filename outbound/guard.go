@@ -193,6 +193,14 @@ func (g Guard) checkClear(addr netip.Addr) error {
 	return nil
 }
 
+// checkOf is how the addresses of a host are checked, which begins with its scheme.
+func (g Guard) checkOf(host string) func(netip.Addr) error {
+	if strings.HasPrefix(host, "http://") {
+		return g.checkClear
+	}
+	return g.CheckAddr
+}
+
 // special says what an address is that is not public.
 func special(addr netip.Addr) string {
 	for _, r := range ranges {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -17,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +32,7 @@ const DefaultHookTimeout = 10 * time.Second
 type HookConfig struct {
 	Name    string            // of the hook, with its source
 	URL     string            // https; http where the Guard's Networks hold all addresses of the host
-	Secrets []string          // keys of signatures: base64, with or without whsec_ before it; nil = nothing is signed
+	Secrets []string          // keys of signatures: base64, with or without whsec_ before it, or whsk_ and an Ed25519 key; nil = nothing is signed
 	Headers map[string]string // beside our own; Authorization may be among them
 	Timeout time.Duration     // of one request, from the lookup to the end of the answer; 0 = DefaultHookTimeout
 	Body    string            // what is sent: plain, the event; summary, that it happened; empty = plain
@@ -60,7 +57,7 @@ type Hook struct {
 	name    string
 	url     *url.URL
 	header  http.Header
-	keys    [][]byte
+	signers []signer
 	timeout time.Duration
 	summary bool
 	limits  circuit.Limits
@@ -80,7 +77,7 @@ func (c *Client) Hook(cfg HookConfig) (*Hook, error) {
 }
 
 func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
-	u, err := c.opts.Guard.CheckHookURL(cfg.URL)
+	u, err := c.Guard().CheckHookURL(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
@@ -105,12 +102,8 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	if h.header.Get("Accept") == "" {
 		h.header.Set("Accept", "application/json")
 	}
-	for _, secret := range cfg.Secrets {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil || len(key) == 0 {
-			return nil, fault(BadSecret, "a secret is no key: want whsec_ and base64 behind it")
-		}
-		h.keys = append(h.keys, key)
+	if h.signers, err = newSigners(cfg.Secrets); err != nil {
+		return nil, err
 	}
 	switch {
 	case h.timeout < 0 || h.timeout > MaxTimeout:
@@ -207,16 +200,16 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, h.timeout))
 	defer cancel()
 	header := h.header.Clone()
-	h.sign(header, h.messageID(id, body), time.Now(), body)
-	var answer json.RawMessage
-	err := h.client.exchange(ctx, h.url, header, body, maxHookHead, func(resp *http.Response, limit *io.LimitedReader) (err error) {
-		answer, err = readHookAnswer(h.url.Hostname(), resp, limit)
+	sign(header, h.signers, h.messageID(id, body), time.Now(), body)
+	var said json.RawMessage
+	err := h.client.exchange(ctx, request{h.url, header, body, maxHookHead, true}, func(a answer) (err error) {
+		said, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return said, nil
 }
 
 // messageID is the same for equal requests of one firing, so that a server may answer the
@@ -229,24 +222,6 @@ func (h *Hook) messageID(id string, body []byte) string {
 	fmt.Fprintf(sum, "%s\x00%s\x00", id, h.name)
 	_, _ = sum.Write(body)
 	return "msg_" + hex.EncodeToString(sum.Sum(nil)[:16])
-}
-
-// sign adds the headers of the Standard Webhooks. Without a secret there is nothing to
-// believe, and the identity is there all the same.
-func (h *Hook) sign(header http.Header, id string, now time.Time, body []byte) {
-	at := strconv.FormatInt(now.Unix(), 10)
-	header.Set("Webhook-Id", id)
-	header.Set("Webhook-Timestamp", at)
-	var signatures []string
-	for _, key := range h.keys {
-		mac := hmac.New(sha256.New, key)
-		fmt.Fprintf(mac, "%s.%s.", id, at)
-		_, _ = mac.Write(body)
-		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
-	if signatures != nil {
-		header.Set("Webhook-Signature", strings.Join(signatures, " "))
-	}
 }
 
 const (

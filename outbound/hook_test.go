@@ -124,7 +124,7 @@ func TestHookSignature(t *testing.T) {
 	h := newHook(t, nil, HookConfig{Secrets: []string{hookKey}})
 	header := http.Header{}
 	body := []byte(`{"test": 2432232314}`)
-	h.sign(header, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), body)
+	sign(header, h.signers, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), body)
 	if got := header.Get("Webhook-Signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Error(got)
 	}

@@ -12,8 +12,8 @@
 // URL strictly when a webhook is made, the [Client] looks the name up itself at each
 // delivery and gives up if a single address is not public, and what is dialled is one
 // of the addresses that were checked, which is checked once more. There is no proxy,
-// no redirect, no second request on a connection and no way to switch the check of
-// certificates off.
+// no redirect and no way to switch the check of certificates off, and no second request
+// on a connection unless a program that lives long asks for it with [Options].KeepIdle.
 //
 // A [Hook] asks a server and waits for its answer, which counts:
 //
@@ -22,6 +22,8 @@
 //
 // What a [Webhook] sends says that something happened, and not what: no prompt, no
 // input and no output of a tool, no user.
+//
+// Client.Post sends any body that has an identity, signed, and returns the status.
 //
 // The package is no queue. What cannot be delivered is reported, and not tried again.
 package outbound

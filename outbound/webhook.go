@@ -56,7 +56,7 @@ func (c *Client) Webhook(cfg Config) (*Webhook, error) {
 }
 
 func (c *Client) newWebhook(cfg Config) (*Webhook, error) {
-	u, err := c.opts.Guard.CheckURL(cfg.URL)
+	u, err := c.Guard().CheckURL(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}

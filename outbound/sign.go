@@ -1,0 +1,77 @@
+package outbound
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A signer makes one signature as the Standard Webhooks say, its version before it.
+type signer func(signed []byte) string
+
+// newSigner reads a secret. whsk_ and base64 behind it is an Ed25519 private key, of which
+// the receiver needs the public one only: its seed of 32 bytes, or seed and public key.
+// Everything else is a key of HMAC-SHA256 that both sides have, in base64, with or without
+// whsec_ before it.
+func newSigner(secret string) (signer, error) {
+	text, asymmetric := strings.CutPrefix(secret, "whsk_")
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
+	if err != nil || len(key) == 0 {
+		return nil, fault(BadSecret, "a secret is no key: want whsec_ or whsk_ and base64 behind it")
+	}
+	if !asymmetric {
+		return func(signed []byte) string {
+			mac := hmac.New(sha256.New, key)
+			_, _ = mac.Write(signed)
+			return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		}, nil
+	}
+	if len(key) != ed25519.SeedSize && len(key) != ed25519.PrivateKeySize {
+		return nil, fault(BadSecret, "a secret is no key: behind whsk_ there are %d bytes, want the %d of an Ed25519 seed, or the public key behind them", len(key), ed25519.SeedSize)
+	}
+	private := ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
+	if len(key) == ed25519.PrivateKeySize && !private.Equal(ed25519.PrivateKey(key)) {
+		// Who signs with the key of one pair and the number of another gives the key away.
+		return nil, fault(BadSecret, "a secret is no key: the two halves behind whsk_ are not of one pair")
+	}
+	return func(signed []byte) string {
+		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed))
+	}, nil
+}
+
+// newSigners reads the secrets of one receiver.
+func newSigners(secrets []string) ([]signer, error) {
+	var signers []signer
+	for _, secret := range secrets {
+		s, err := newSigner(secret)
+		if err != nil {
+			return nil, err
+		}
+		signers = append(signers, s)
+	}
+	return signers, nil
+}
+
+// sign adds the headers of the Standard Webhooks, with a signature of each key: while one
+// takes the place of another the receiver believes either. Without a secret there is
+// nothing to believe, and the identity is there all the same.
+func sign(header http.Header, signers []signer, id string, now time.Time, body []byte) {
+	at := strconv.FormatInt(now.Unix(), 10)
+	header.Set("Webhook-Id", id)
+	header.Set("Webhook-Timestamp", at)
+	if len(signers) == 0 {
+		return
+	}
+	signed := append(fmt.Appendf(nil, "%s.%s.", id, at), body...)
+	signatures := make([]string, len(signers))
+	for i, s := range signers {
+		signatures[i] = s(signed)
+	}
+	header.Set("Webhook-Signature", strings.Join(signatures, " "))
+}
