@@ -25,6 +25,16 @@ var bodies = map[string]body{
 	"ironclaw": {write: writeIronClaw, anyStatus: true},
 }
 
+// WriteBody says that an event happened in the language that the Body of a [Config] names,
+// to the hook of this name, with the time of the event or else that given.
+func WriteBody(language, hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
+	b, known := bodies[language]
+	if !known {
+		return nil, fault(BadBody, "nobody knows the body %q", language)
+	}
+	return b.write(hook, ev, cmp.Or(ev.Time, at))
+}
+
 // summary is what we say about an event ourselves, in the words of "grapnel log".
 type summary struct {
 	Hook     string       `json:"hook"`

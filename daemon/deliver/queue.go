@@ -54,6 +54,10 @@ type Result struct {
 	Error  string
 	At     time.Time
 	Off    bool // the target wants no more (410): its jobs wait until a person switches it on
+
+	// There was no try: the lease is over, the job is due as it was, and nothing is counted.
+	// State, Next, Status and Error are those of the job.
+	Untried bool
 }
 
 // A Queue keeps Jobs until they are done. What it was told is on disk when a method
