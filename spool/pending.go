@@ -134,7 +134,7 @@ func waitLock(name string, kind lockKind, limit time.Duration) (*os.File, error)
 // time; another returns at once, and the one that runs does its work.
 //
 // How each hook ended is an Entry that is Late; the error of run is kept in it and
-// nothing is tried again. A drain that was killed is continued by the next. The
+// nothing is tried again, but for what [ErrLater] says. A drain that was killed is continued by the next. The
 // hook that was under way then runs twice, no other does. The same holds for one
 // that run gave up because ctx was done.
 func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pending) error) error {
@@ -176,6 +176,12 @@ func (s *Spool) waiting() bool {
 
 // drain works until nothing is left.
 func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) error) error {
+	if err := s.work(ctx, run); err != nil {
+		return err
+	}
+	if err := s.takeLater(); err != nil {
+		return err
+	}
 	for {
 		if err := s.work(ctx, run); err != nil {
 			return err
@@ -285,6 +291,9 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 	if err == nil {
 		if err = call(ctx, p, run); err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, ErrLater) && begun.Sub(p.Time).Abs() < maxLater {
+			return s.putOff(line)
 		}
 	}
 	took := time.Since(begun)

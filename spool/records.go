@@ -234,7 +234,7 @@ func (s *Spool) sweep() error {
 		return err
 	}
 	oldest := time.Now()
-	for _, name := range append(names, recordsFile, pendingFile, takenFile) {
+	for _, name := range append(names, recordsFile, pendingFile, takenFile, laterFile) {
 		f, err := openRegular(s.path(name), os.O_RDONLY)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
