@@ -27,7 +27,8 @@ type PolicyOptions struct {
 
 	// Programs answer in place of the programs, and of the servers, of hooks with these
 	// names. All other programs are really started. A server is never asked: without an
-	// answer for it the test fails. A name that no such hook of the policy has is an error.
+	// answer for it the test fails. Nor is one told of anything, but for the hook here that
+	// hears it in its place. A name that no such hook of the policy has is an error.
 	Programs map[string]grapnel.Hook
 }
 
@@ -59,6 +60,13 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 				t.Error(err)
 				return grapnel.Outcome{}, err
 			}), nil
+		},
+		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
+			if stub := opts.Programs[h.Name]; stub != nil {
+				delete(unused, h.Name)
+				return stub, nil
+			}
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil }), nil
 		},
 		Command: func(c policy.Command) grapnel.Hook {
 			if stub := opts.Programs[c.Name]; stub != nil {

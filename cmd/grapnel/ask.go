@@ -48,10 +48,10 @@ func newAskingHook(h policy.HTTP, networks []string) (*outbound.Hook, error) {
 	})
 }
 
-// lookAtHTTP says whether a server can be asked, as far as that can be told without its
+// lookAtHTTP says whether a server can be asked or told, as far as that can be told without its
 // secrets: they need not be there for whoever looks.
 func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
-	h.Secrets = nil
+	h.Secrets, h.Body = nil, ""
 	shown := make(map[string]string, len(h.Headers))
 	for name, value := range h.Headers {
 		if shown[name] = value; strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:") {

@@ -243,7 +243,7 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 	}
 	for i := range p.Hooks {
 		if why := unresolved(file, &p.Hooks[i]); why != "" {
-			found = append(found, finding{&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: http: %s", p.Hooks[i].Name, why)}, "warning"})
+			found = append(found, finding{&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}, "warning"})
 		}
 	}
 	for _, w := range p.Networks {
@@ -268,6 +268,7 @@ func lookingRequest(place answer.Place, files []policy.File) policy.Request {
 	}
 	opened := sync.OnceValue(place.Opened)
 	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
+	req.Notify = req.HTTP
 	return req
 }
 

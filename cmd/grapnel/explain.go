@@ -156,6 +156,7 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 	engine, set, err := answer.Open(place, place.Files(policies, dirs), &answer.Options{
 		Command: notRun, HTTP: askNobody,
 		Webhook: func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
+		Notify:  func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },    // likewise
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			verdict = *rec.Verdict
 			x.Error = rec.Error

@@ -84,6 +84,12 @@ func status(place answer.Place) (*statusReport, error) {
 		}
 		return grapnel.Watch(nil), nil
 	}
+	req.Notify = func(h policy.HTTP) (grapnel.Hook, error) {
+		if _, err := look(h); err != nil {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s tells nobody: %v", h.Name, err))
+		}
+		return grapnel.Watch(nil), nil
+	}
 	set := policy.Load(req)
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *held, set.OnlyManaged
 	for _, h := range s.Sandbox {

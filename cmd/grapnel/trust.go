@@ -201,6 +201,8 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 // does says what a hook does, in the words of the file.
 func does(h *policy.Hook) string {
 	switch {
+	case h.HTTP != nil && h.HTTP.Notify:
+		return "tells " + h.HTTP.URL + " " + what(h.HTTP) + ", until it has heard"
 	case h.HTTP != nil && h.HTTP.Async:
 		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL
 	case h.HTTP != nil:

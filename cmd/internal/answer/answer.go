@@ -65,7 +65,8 @@ type invocation struct {
 	serve        bool
 	over         bool // in the place of the program that was asked; see handOver
 
-	firing string // the ID of the firing, once a daemon was told one; empty = any
+	firing string             // the ID of the firing, once a daemon was told one; empty = any
+	outbox func(Place) Outbox // see Program
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -130,8 +131,18 @@ func parseArgs(args []string) (invocation, error) {
 	return inv, nil
 }
 
+// A Program is grapnel-hook, and what "grapnel hook" has beside it.
+type Program struct {
+	Outbox func(Place) Outbox // where what `notify:` hooks want told is kept; nil = nowhere: they fail
+}
+
 // Main runs grapnel-hook and returns its exit code.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return Program{}.Main(args, stdin, stdout, stderr)
+}
+
+// Main runs the program and returns its exit code.
+func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	defer func() {
 		if r := recover(); r != nil { // not even lastResort could answer
 			fmt.Fprintf(stderr, "grapnel: error: internal error: %v\n", r)
@@ -150,6 +161,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 		fmt.Fprintf(stdout, "grapnel %s\n", Version)
 		return 0
 	case inv.drain:
+		inv.outbox = p.Outbox
 		return drain(inv, stderr)
 	}
 	var named *dialect.Dialect
@@ -278,6 +290,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			f.programs = true
 			return newAsker(sp, h, func() []string { return set.Networks }), nil
 		},
+		Notify:    newTeller,
 		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}
@@ -324,6 +337,7 @@ type Options struct {
 	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:` or a `worker:`; nil = left out
 	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
 	HTTP       func(policy.HTTP) (grapnel.Hook, error)    // and of one that is asked; nil = left out
+	Notify     func(policy.HTTP) (grapnel.Hook, error)    // and of one that is told until it has heard; nil = left out
 	Observers  []grapnel.Observer
 	Background grapnel.Background // who runs observing hooks
 	Stops      grapnel.StopCounter
@@ -344,7 +358,7 @@ func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, pol
 
 func load(place Place, files []policy.File, opts *Options) policy.Set {
 	req := request{place.Request(files, opts.Command)}
-	req.Counter, req.Webhook, req.HTTP = opts.Counter, opts.Webhook, opts.HTTP
+	req.Counter, req.Webhook, req.HTTP, req.Notify = opts.Counter, opts.Webhook, opts.HTTP, opts.Notify
 	if opts.Unread {
 		req.Always = nil
 	}

@@ -99,43 +99,86 @@ func runPending(inv invocation) error {
 	// How a hook ended is a Record too. Of projects nobody knows here which they were.
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	keepRecords(sp, &set)
-	err = sp.Drain(context.Background(), func(ctx context.Context, p spool.Pending) error {
-		spec, err := findPending(place, sp, p)
-		if err != nil {
+	var box Outbox
+	if inv.outbox != nil {
+		box = inv.outbox(place)
+	}
+	ctx := context.Background()
+	for round := 1; ; round++ {
+		err = sp.Drain(ctx, func(ctx context.Context, p spool.Pending) error { return runOne(ctx, place, sp, box, p) })
+		if box == nil {
 			return err
 		}
-		timeout := spec.Timeout
-		if timeout == 0 {
-			timeout = policy.DefaultTimeout
+		err = errors.Join(err, flush(ctx, box))
+		// Somebody else may have kept the outbox to itself for a moment; where it is one who
+		// stays, that one takes what was left.
+		if err != nil || round == outboxRounds || !sp.Later() {
+			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
-		defer cancel()
-		_, err = spec.Hook.Handle(ctx, p.Event)
-		return err
-	})
+		time.Sleep(outboxWait)
+	}
+}
+
+// runOne runs one hook that was put off.
+func runOne(ctx context.Context, place Place, c circuits, box Outbox, p spool.Pending) error {
+	spec, told, err := findHook(place, c, refOf(&p))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w, put off at %s", err, p.Time.Format(time.RFC3339))
+	case told != nil && box != nil:
+		if err := box.Put(ctx, p, *told); err != nil {
+			return fmt.Errorf("%w: %w", spool.ErrLater, err)
+		}
+		return nil
+	}
+	timeout := spec.Timeout
+	if timeout == 0 {
+		timeout = policy.DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
+	defer cancel()
+	_, err = spec.Hook.Handle(ctx, p.Event)
 	return err
 }
 
-// findPending finds the hook as it was when it was put off: by the content of its
-// file then, which is kept, not by what the file says now.
-func findPending(place Place, c circuits, p spool.Pending) (grapnel.Spec, error) {
-	source := grapnel.Source{Name: p.Source, File: p.File, Digest: p.Digest}
+// A HookRef says which hook of which content of a file it was, in words that can be kept.
+type HookRef struct{ Name, Source, File, Digest, Scope string }
+
+func refOf(p *spool.Pending) HookRef {
+	return HookRef{p.Hook, p.Source, p.File, p.Digest, p.Scope}
+}
+
+// findHook finds the hook as it was when it was put off: by the content of its file then,
+// which is kept, not by what the file says now. Of a `notify:` it says whom it tells.
+func findHook(place Place, c circuits, ref HookRef) (grapnel.Spec, *policy.HTTP, error) {
+	source := grapnel.Source{Name: ref.Source, File: ref.File, Digest: ref.Digest}
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
-		if scope.String() == p.Scope {
+		if scope.String() == ref.Scope {
 			source.Scope = scope
 		}
 	}
+	var told []policy.HTTP
 	req := place.Request(nil, runner(place))
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
 	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
+	req.Notify = func(h policy.HTTP) (grapnel.Hook, error) {
+		told = append(told, h)
+		return newTeller(h)
+	}
 	specs, err := policy.LoadSource(req, source)
 	if err != nil {
-		return grapnel.Spec{}, err
+		return grapnel.Spec{}, nil, err
 	}
 	for _, spec := range specs {
-		if spec.Name == p.Hook {
-			return spec, nil
+		if spec.Name != ref.Name {
+			continue
 		}
+		for i := range told {
+			if told[i].Name == spec.Name && told[i].Source == spec.Source.Name {
+				return spec, &told[i], nil
+			}
+		}
+		return spec, nil, nil
 	}
-	return grapnel.Spec{}, fmt.Errorf("hook %q of %s is not to be found any more, put off at %s", p.Hook, p.Source, p.Time.Format(time.RFC3339))
+	return grapnel.Spec{}, nil, fmt.Errorf("hook %q of %s is not to be found any more", ref.Name, ref.Source)
 }

@@ -191,6 +191,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
 		HTTP:       func(h policy.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
 		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
+		Notify:     func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },    // likewise
 		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
 	})
 	if err != nil {
