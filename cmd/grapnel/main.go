@@ -53,7 +53,7 @@ func withHint(err error, hint string) error { return hintError{err, hint} }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "hook" { // before cobra looks, which has a --help and a --version of its own
-		return answer.Main(args[1:], stdin, stdout, stderr)
+		return hook(args[1:], stdin, stdout, stderr)
 	}
 	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
 	root.SetArgs(args)
@@ -147,7 +147,7 @@ func newRoot(c *console) *cobra.Command {
 		Short:              "Answer one event of an agent, as grapnel-hook does",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
-			return exitCode(answer.Main(args, c.in, c.out, c.err))
+			return exitCode(hook(args, c.in, c.out, c.err))
 		},
 	})
 	return root

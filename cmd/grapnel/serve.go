@@ -18,12 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 func newServe(c *console) *cobra.Command {
@@ -130,32 +128,19 @@ func (d *daemon) answer(ctx context.Context, q *thin.Question) (*thin.Answer, er
 }
 
 // keep makes durable what an answer leaves.
-func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []spool.Pending) error {
+func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Notice) error {
 	items := make([]store.Item, max(1, len(lines)))
 	for i, line := range lines {
 		items[i].Line = line
 	}
 	for i := range notices {
-		job, err := jobOf(&notices[i])
+		job, err := jobOf(&notices[i].Pending, &notices[i].HTTP)
 		if err != nil {
 			return err
 		}
 		items[0].Jobs = append(items[0].Jobs, job)
 	}
 	return d.store.Put(ctx, items...)
-}
-
-// jobOf is what tells a server what an observing hook wants it told.
-func jobOf(p *spool.Pending) (deliver.Job, error) {
-	event, err := json.Marshal(p.Event)
-	if err != nil {
-		return deliver.Job{}, fmt.Errorf("hook %q: %w", p.Hook, err)
-	}
-	return deliver.Job{
-		ID: p.ID, Record: p.Event.ID, Target: p.Source + "::" + p.Hook,
-		Hook:    deliver.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
-		Session: p.Event.Session.ID, Event: event, Created: p.Time,
-	}, nil
 }
 
 func (d *daemon) policyLoaded(set *policy.Set) {

@@ -29,12 +29,20 @@ type WarmOptions struct {
 
 	// Keep makes durable what an answer leaves: the lines of its Records, and what servers
 	// are to be told. With an error the line goes to the spool.
-	Keep func(ctx context.Context, lines [][]byte, notices []spool.Pending) error
+	Keep func(ctx context.Context, lines [][]byte, notices []Notice) error
 
 	// Ask asks a server: what "grapnel deliver" does in a program of its own.
 	Ask func(ctx context.Context, q Question) Said
 
 	Loaded func(set *policy.Set) // is told of policies that were loaded anew
+}
+
+// A Notice is what a server is to be told, for the hook of a `notify:`.
+type Notice struct {
+	spool.Pending
+	HTTP policy.HTTP
+
+	source grapnel.Source // of the hook
 }
 
 // A Warm answers events with policies that stay loaded, workers that stay running and
@@ -153,8 +161,8 @@ type warmEntry struct {
 	loaded time.Time
 	steady bool
 
-	programs map[string]bool // full names of hooks that run where the agent does
-	notices  map[string]bool // and of those that tell a server
+	programs map[string]bool        // names of hooks that run where the agent does
+	notices  map[string]policy.HTTP // and those that tell a server
 }
 
 // entry returns the policies in force, loaded anew if any file has changed.
@@ -198,13 +206,17 @@ func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, 
 	if err != nil {
 		return nil, err
 	}
-	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]bool{}}
+	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policy.HTTP{}}
 	e.stamps = stampsOf(place, files) // before anything is read: what changes meanwhile is noticed
 	opts := &Options{
 		Command: func(c policy.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
 			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, tell: w.ask}, nil
+		},
+		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
+			e.notices[h.FullName()] = h
+			return newTeller(h)
 		},
 		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread,
@@ -343,7 +355,7 @@ type journal struct {
 	entry   *warmEntry
 	left    bool // a hook was met that runs where the agent does: nothing counts
 	records []grapnel.Record
-	notices []spool.Pending
+	notices []Notice
 	pending bool
 }
 
@@ -360,7 +372,8 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 	var failed error
 	for i := range hooks {
 		h := &hooks[i]
-		if !j.entry.notices[h.Name] {
+		told, tells := j.entry.notices[h.FullName()]
+		if !tells {
 			local = append(local, *h)
 			continue
 		}
@@ -369,7 +382,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", h.FullName(), err))
 			continue
 		}
-		j.notices = append(j.notices, spool.NewPending(h, shown))
+		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), told, h.Source})
 	}
 	if len(local) > 0 {
 		j.pending = true
@@ -410,6 +423,11 @@ func (j *journal) aside(ctx context.Context) (bool, error) {
 	keepRecords(sp, &j.entry.set)
 	for i := range j.records {
 		sp.Observe(ctx, &j.records[i])
+	}
+	for i := range j.notices {
+		p := &j.notices[i].Pending
+		_ = sp.Run(ctx, p.Event, []grapnel.Spec{{Name: p.Hook, Source: j.notices[i].source}}) // sp.Err says so
+		j.pending = true
 	}
 	return j.pending, sp.Err()
 }

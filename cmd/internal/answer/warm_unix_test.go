@@ -31,7 +31,7 @@ type listening struct {
 
 	mu       sync.Mutex
 	lines    []string
-	notices  []spool.Pending
+	notices  []Notice
 	declined []string
 	fails    error // of Keep
 }
@@ -43,7 +43,7 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{Error: "nobody asks"} }, Keep: func(_ context.Context, lines [][]byte, notices []spool.Pending) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{Error: "nobody asks"} }, Keep: func(_ context.Context, lines [][]byte, notices []Notice) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/deliver"
+	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// hook is "grapnel hook": grapnel-hook, and an outbox.
+func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return answer.Program{Outbox: func(place answer.Place) answer.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
+}
+
+// storeDir is where Records and deliveries are kept.
+func storeDir(place answer.Place) string { return filepath.Join(place.State, "store") }
+
+// outbox is what a drain puts deliveries into on a machine without a daemon: the store,
+// which it has to itself for a moment. While a daemon has it, that one takes what waits.
+type outbox struct {
+	place answer.Place
+	store *store.Store // nil = not open
+}
+
+func (o *outbox) open() (err error) {
+	if o.store == nil {
+		o.store, err = store.Open(storeDir(o.place), nil)
+	}
+	return err
+}
+
+// Put keeps one delivery.
+func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+	job, err := jobOf(&p, &h)
+	if err == nil {
+		err = o.open()
+	}
+	if err != nil {
+		return err
+	}
+	return o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+}
+
+// jobOf is what was put off as a delivery.
+func jobOf(p *spool.Pending, h *policy.HTTP) (deliver.Job, error) {
+	job := deliver.Job{
+		ID: p.ID, Target: h.FullName(), Hook: deliver.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
+		Ordered: h.Ordered, Created: p.Time, State: deliver.Waiting,
+	}
+	if p.Event == nil {
+		return job, errors.New("its event is missing")
+	}
+	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
+	var err error
+	job.Event, err = json.Marshal(p.Event)
+	return job, err
+}
+
+// Flush tries what is due, and closes the store. Where there is none, or somebody else has
+// it, nothing is to be done here.
+func (o *outbox) Flush(ctx context.Context) error {
+	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := o.open(); err != nil {
+		if errors.Is(err, store.ErrLocked) {
+			return nil
+		}
+		return err
+	}
+	forgetTrust()
+	_, err := deliverOnce(ctx, o.place, o.store)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the rest is for the next drain
+	}
+	err = errors.Join(err, o.store.Close())
+	o.store = nil
+	return err
+}
+
+// deliverOnce tries each delivery that is due.
+func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue) (deliver.Summary, error) {
+	networks, err := outbound.ParseNetworks(place.Opened())
+	if err != nil {
+		return deliver.Summary{}, err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+	return deliver.New(queue, deliver.Options{
+		Client: client, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), // an error of the queue is returned
+		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) { return targetOf(place, j) },
+	}).Once(ctx)
+}
+
+// targetOf says where a delivery goes, as the content of the policy says that it is for.
+func targetOf(place answer.Place, j *deliver.Job) (deliver.Target, error) {
+	h, _, err := answer.NotifyOf(place, answer.HookRef(j.Hook))
+	if err != nil {
+		return deliver.Target{}, err
+	}
+	return deliver.Target{
+		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
+	}, nil
+}
+
+// forgetTrust takes out of the environment what says whom to trust and how names are looked
+// up: a drain has that of the agent, and a project's settings can set any variable there.
+func forgetTrust() {
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"} {
+		_ = os.Unsetenv(name)
+	}
+}
