@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,11 @@ func BenchmarkPut(b *testing.B) {
 			s := openTest(b, b.TempDir(), nil)
 			e := entry("ID")
 			e.Input.Tool.Input = fmt.Appendf(nil, `{"command":"go test ./... %s"}`, strings.Repeat("one more word ", 30))
-			before, after, _ := strings.Cut(string(lineOf(b, e)), `"ID"`)
+			raw, err := json.Marshal(e)
+			if err != nil {
+				b.Fatal(err)
+			}
+			before, after, _ := strings.Cut(string(raw), `"ID"`)
 			b.SetBytes(int64(len(before) + len(after)))
 			var next atomic.Int64
 			var wait sync.WaitGroup

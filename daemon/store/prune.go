@@ -98,7 +98,7 @@ func (c *change) cut(first, last, now int64) error {
 	if _, err := c.row("SELECT last, hash FROM cut WHERE first = ? AND NOT lost", []any{last + 1}, &end, &hash); err != nil {
 		return err
 	}
-	if err := c.run("DELETE FROM cut WHERE first IN (?,?)", begin, last+1); err != nil {
+	if err := c.run("DELETE FROM cut WHERE first IN (?,?) AND NOT lost", begin, last+1); err != nil {
 		return err
 	}
 	return c.run("INSERT INTO cut(first, last, hash, time, lost) VALUES (?,?,?,?,0)", begin, end, hash, now)

@@ -1,37 +1,59 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
+// entry is a firing of a shell tool that a hook blocks.
 func entry(id string) spool.Entry {
 	return spool.Entry{Record: grapnel.Record{
 		ID: id, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
 		Decision: grapnel.Block, Hooks: []grapnel.HookRun{{Name: "no-ls", Source: "user", Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.25}},
-		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here, says Zoë.", Cause: grapnel.CauseDecision}}, MS: 1.5,
+		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here.", Cause: grapnel.CauseDecision}}, MS: 1.5,
 		Input: &grapnel.Event{ID: id, Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Input: []byte(`{"command":"ls wintermute"}`)}},
 	}}
 }
 
-func lineOf(t testing.TB, e spool.Entry) []byte {
+func item(t testing.TB, id string) Item {
 	t.Helper()
-	raw, err := json.Marshal(e)
+	raw, err := json.Marshal(entry(id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(raw, '\n')
+	return Item{Line: append(raw, '\n')}
+}
+
+// notes is an Options.Note that can be asked.
+type notes struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notes) add(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, err.Error())
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.list, "\n")
 }
 
 func openTest(t testing.TB, dir string, opts *Options) *Store {
@@ -40,58 +62,508 @@ func openTest(t testing.TB, dir string, opts *Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeTest(t, s) })
 	return s
 }
 
-func TestSmoke(t *testing.T) {
+func closeTest(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func readerTest(t testing.TB, dir string) *Reader {
+	t.Helper()
+	r, err := OpenReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// fill puts records named 1 to n.
+func fill(t testing.TB, s *Store, n int) {
+	t.Helper()
+	for i := range n {
+		if err := s.Put(t.Context(), item(t, fmt.Sprint(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func count(t testing.TB, r *Reader) (n int) {
+	t.Helper()
+	for _, err := range r.Records(t.Context(), Query{Lean: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// tamper changes the database as somebody could who has it.
+func tamper(t testing.TB, dir string, script string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forge makes the chain anew from a row on, as somebody could who knows how.
+func forge(t testing.TB, dir string, from int64) Head {
+	t.Helper()
+	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	var head Head
+	var hash []byte
+	if err := db.QueryRowContext(t.Context(), "SELECT seq, hash FROM record WHERE seq = ?", from-1).Scan(&head.Seq, &hash); err != nil {
+		t.Fatal(err)
+	}
+	copy(head.Hash[:], hash)
+	for {
+		var raw []byte
+		err := db.QueryRowContext(t.Context(), "SELECT line FROM line WHERE seq = ?", head.Seq+1).Scan(&raw)
+		if errors.Is(err, sql.ErrNoRows) {
+			return head
+		}
+		l, errParse := parse(raw)
+		if err := errors.Join(err, errParse); err != nil {
+			t.Fatal(err)
+		}
+		head = head.next(head.Seq+1, l.digest)
+		if _, err := db.ExecContext(t.Context(), "UPDATE record SET digest = ?, hash = ? WHERE seq = ?", l.digest[:], head.Hash[:], head.Seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	s := openTest(t, t.TempDir()+"/a b?c#d%20", nil)
-	for i := range 300 {
-		id := fmt.Sprint("r", i)
-		err := s.Put(ctx, Item{Line: lineOf(t, entry(id)), Jobs: []deliver.Job{{ID: "j" + id, Record: id, Target: "user::tell", Event: []byte(`{}`)}}, Mark: &Mark{"f", int64(i)}})
+	anchor := func(text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, headFile), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	script := func(text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { tamper(t, dir, text) }
+	}
+	edit := "UPDATE line SET line = CAST(replace(CAST(line AS TEXT), 'block', 'allow') AS BLOB) WHERE seq = 4;"
+	remove := func(cond string) string {
+		return "DELETE FROM record WHERE " + cond + "; DELETE FROM line WHERE " + cond + "; DELETE FROM hook WHERE " + cond + ";"
+	}
+	for name, test := range map[string]struct {
+		do   func(*testing.T, string)
+		want []string // all findings; none = it cannot be found
+		head bool     // a head that was kept elsewhere tells
+	}{
+		"nothing":           {func(*testing.T, string) {}, nil, false},
+		"a line":            {script(edit), []string{"row 4: its line was changed"}, false},
+		"a line's spaces":   {script("UPDATE line SET line = line || x'20' WHERE seq = 4"), []string{"row 4: its line was changed"}, false},
+		"a line is missing": {script("DELETE FROM line WHERE seq = 4"), []string{"row 4: its line is missing"}, false},
+		"decision":          {script("UPDATE record SET decision = 1 WHERE seq = 4"), []string{"row 4: decision is not what its line says"}, false},
+		"some columns": {
+			script("UPDATE record SET agent = 'x', time = time + 1, session = '', late = 1, error = 'e', would = 2, tool = 't', event = 'x', id = 'y' WHERE seq = 4"),
+			[]string{"row 4: id, late, time, agent, session, event, tool, would, error is not what its line says"}, false,
+		},
+		"a hook":           {script("UPDATE hook SET decision = 0 WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
+		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
+		"a hook too many": {
+			script("INSERT INTO hook SELECT 40, n, name, source, decision, cause, error, fail_open, async, ms FROM hook WHERE seq = 4"),
+			[]string{"row 0: 1 hooks belong to rows that are not there"}, false,
+		},
+		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not follow"}, false},
+		"a hash":         {script("UPDATE record SET hash = zeroblob(32) WHERE seq = 4"), []string{"row 4: its hash does not follow", "row 5: its hash does not follow"}, false},
+		"a row":          {script(remove("seq = 4")), []string{"row 4: rows 4 to 4 are missing"}, false},
+		"the first rows": {script(remove("seq < 4")), []string{"row 1: rows 1 to 3 are missing"}, false},
+		"the last rows":  {script(remove("seq > 7")), []string{"row 8: rows 8 to 10 are missing at the end"}, false},
+		"all rows":       {script(remove("1")), []string{"row 1: rows 1 to 10 are missing at the end"}, false},
+		"a hidden removal": {
+			script(remove("seq = 4") + "INSERT INTO cut SELECT 4, 4, zeroblob(32), 1, 0"), []string{"row 5: its hash does not follow"}, false,
+		},
+		"a removal that is none": {
+			script("INSERT INTO cut SELECT 4, 4, hash, 1, 0 FROM record WHERE seq = 4"), []string{"row 4: rows 4 to 4 are said to have been removed"}, false,
+		},
+		"renumbered rows": {
+			script(remove("seq = 4") + "UPDATE record SET seq = seq - 1 WHERE seq > 4; UPDATE line SET seq = seq - 1 WHERE seq > 4; UPDATE hook SET seq = seq - 1 WHERE seq > 4"),
+			[]string{
+				"row 4: its hash", "row 5: its hash", "row 6: its hash", "row 7: its hash", "row 8: its hash", "row 9: its hash",
+				"row 10: rows 10 to 10 are missing at the end",
+			}, false,
+		},
+		"order": {
+			script("UPDATE record SET seq = 99 WHERE seq = 4; UPDATE record SET seq = 4 WHERE seq = 5; UPDATE record SET seq = 5 WHERE seq = 99;" +
+				"UPDATE line SET seq = 99 WHERE seq = 4; UPDATE line SET seq = 4 WHERE seq = 5; UPDATE line SET seq = 5 WHERE seq = 99"),
+			[]string{"row 4: its hash", "row 5: its hash", "row 6: its hash"}, false,
+		},
+		"a forged chain": {
+			func(t *testing.T, dir string) {
+				tamper(t, dir, edit+"UPDATE record SET decision = 1 WHERE seq = 4; UPDATE hook SET decision = 1 WHERE seq = 4")
+				forge(t, dir, 4)
+			},
+			[]string{"row 10: this is not the row that grapnel.head names"}, true,
+		},
+		"a forged chain and anchor": {
+			func(t *testing.T, dir string) {
+				tamper(t, dir, edit+"UPDATE record SET decision = 1 WHERE seq = 4; UPDATE hook SET decision = 1 WHERE seq = 4")
+				anchor(forge(t, dir, 4).String())(t, dir)
+			}, nil, true,
+		},
+		"the anchor": {func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, headFile)); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"row 0: the end of the log cannot be checked: grapnel.head is missing"}, false},
+		"the anchor's text": {anchor("nonsense"), []string{`row 0: the end of the log cannot be checked: grapnel.head: "nonsense" is not`}, false},
+		"an older anchor":   {anchor("0:" + strings.Repeat("0", 64)), nil, false}, // as a crash leaves it
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, nil)
+			fill(t, s, 10)
+			head, err := s.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeTest(t, s)
+			test.do(t, dir)
+			r := readerTest(t, dir)
+			report, err := r.Verify(t.Context())
+			if err != nil || len(report.Findings) != len(test.want) {
+				t.Fatalf("Verify = %+v, %v, want %q", report, err, test.want)
+			}
+			for i, f := range report.Findings {
+				if !strings.HasPrefix(f.String(), test.want[i]) {
+					t.Errorf("finding %d = %q, want %q", i, f, test.want[i])
+				}
+			}
+			report, err = r.Verify(t.Context(), head)
+			if got := len(report.Findings) > len(test.want); err != nil || test.head && !got {
+				t.Errorf("Verify with a head that was kept = %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// What is wrong when a daemon starts is told by it, and is not lost with the anchor that it
+// replaces.
+func TestOpenTells(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	fill(t, s, 10)
+	closeTest(t, s)
+	tamper(t, dir, "DELETE FROM record WHERE seq > 7; DELETE FROM line WHERE seq > 7; DELETE FROM hook WHERE seq > 7")
+	var told notes
+	s = openTest(t, dir, &Options{Note: told.add})
+	if !strings.Contains(told.String(), "rows 8 to 10 were missing at the end") {
+		t.Errorf("Note = %q", &told)
+	}
+	if err := s.Put(t.Context(), item(t, "more")); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range s.Records(t.Context(), Query{Limit: 1}) {
+		if row.Seq != 11 || err != nil {
+			t.Errorf("the next row is %+v, %v, want number 11", row, err)
+		}
+	}
+	closeTest(t, s)
+	s = openTest(t, dir, nil)
+	report, err := s.Verify(t.Context())
+	if err != nil || len(report.Findings) != 2 || !strings.HasPrefix(report.Findings[0].String(), "row 7: rows 8 to 10 were missing at the end (seen") ||
+		report.Findings[1].String() != "row 8: rows 8 to 10 are missing" {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+	if err := s.Prune(t.Context(), time.Now().Add(91*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v, want that retention ends it", report, err)
+	}
+}
+
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(db []byte) []byte{
+		"no database":  func([]byte) []byte { return bytes.Repeat([]byte("nonsense\n"), 1000) },
+		"short":        func(db []byte) []byte { return db[:5000] },
+		"a few bytes":  func([]byte) []byte { return []byte("SQLite") },
+		"its header":   func(db []byte) []byte { clear(db[:100]); return db },
+		"in its midst": func(db []byte) []byte { copy(db[len(db)/2:], bytes.Repeat([]byte{0xa5}, 20000)); return db },
+		"its schema":   func(db []byte) []byte { copy(db[100:], bytes.Repeat([]byte{0xff}, 3000)); return db },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, nil)
+			fill(t, s, 100)
+			closeTest(t, s)
+			file := filepath.Join(dir, baseFile)
+			db, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoilt := spoil(db)
+			if err := os.WriteFile(file, spoilt, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var told notes
+			s = openTest(t, dir, &Options{Note: told.add})
+			fill(t, s, 3)
+			if n := count(t, s.Reader); n != 3 {
+				t.Errorf("%d records, want the new ones", n)
+			}
+			aside, err := filepath.Glob(file + ".broken-*Z")
+			if err != nil || len(aside) != 1 || !strings.Contains(told.String(), aside[0]) {
+				t.Fatalf("put aside: %v, %v; told: %s", aside, err, &told)
+			}
+			if kept, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(kept, spoilt) {
+				t.Errorf("what was put aside is not what was there: %v", err)
+			}
+			report, err := s.Verify(t.Context())
+			if err != nil || report.OK() || report.First != 101 {
+				t.Errorf("Verify = %+v, %v, want that the first 100 rows are missing", report, err)
+			}
+		})
+	}
+}
+
+// A database may turn out to be broken while it is written.
+func TestBreaks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var told notes
+	s := openTest(t, dir, &Options{Note: told.add})
+	r := readerTest(t, dir)
+	fill(t, s, 10)
+	if n := count(t, r); n != 10 {
+		t.Fatalf("%d records, want 10", n)
+	}
+	tries := 0
+	err := s.write(t.Context(), 0, func(c *change) error {
+		if tries++; tries == 1 {
+			return fmt.Errorf("reading a page: %w", errBroken)
+		}
+		l, err := parse(item(t, "after").Line)
+		if err != nil {
+			return err
+		}
+		return c.putLine(&l, &s.live)
+	})
+	if err != nil || tries != 2 || !strings.Contains(told.String(), "is damaged") {
+		t.Fatalf("write = %v after %d tries; told: %s", err, tries, &told)
+	}
+	if got := count(t, s.Reader); got != 1 {
+		t.Errorf("%d records, want the one in the new database", got)
+	}
+	if got := count(t, r); got != 1 {
+		t.Errorf("a reader sees %d records, want those of the new database", got)
+	}
+	// Broken for good: every Put says so, and nothing else happens.
+	for range 3 {
+		if err := s.write(t.Context(), 0, func(*change) error { return errBroken }); !errors.Is(err, errBroken) {
+			t.Errorf("write = %v", err)
+		}
+	}
+	fill(t, s, 2)
+}
+
+func TestNewer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	closeTest(t, openTest(t, dir, nil))
+	tamper(t, dir, "PRAGMA user_version = 99")
+	if _, err := Open(dir, nil); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "its version is 99") {
+		t.Errorf("Open = %v", err)
+	}
+	if _, err := OpenReader(dir); !errors.Is(err, ErrNewer) {
+		t.Errorf("OpenReader = %v", err)
+	}
+	tamper(t, dir, "PRAGMA user_version = 1")
+	closeTest(t, openTest(t, dir, nil)) // it was left as it was, and unlocked
+}
+
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("the second Open = %v, want who has it", err)
+	}
+	fill(t, s, 1)
+	closeTest(t, s)
+	fill(t, openTest(t, dir, nil), 1)
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a b?c#d%20e", "deep")
+	if _, err := OpenReader(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("OpenReader of nothing = %v", err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a reader made %s", dir)
+	}
+	for _, bad := range []string{"", "relative"} {
+		if _, err := OpenReader(bad); err == nil {
+			t.Errorf("OpenReader(%q) = nil", bad)
+		}
+		if _, err := Open(bad, nil); err == nil {
+			t.Errorf("Open(%q) = nil", bad)
+		}
+	}
+	s := openTest(t, dir, nil)
+	r := readerTest(t, dir)
+	for i := range 5 {
+		if err := s.Put(t.Context(), item(t, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, r); n != i+1 {
+			t.Errorf("beside a writer: %d records, want %d", n, i+1)
+		}
+	}
+	closeTest(t, s)
+	if n := count(t, r); n != 5 {
+		t.Errorf("after the writer: %d records, want 5", n)
+	}
+	r = readerTest(t, dir)
+	if n := count(t, r); n != 5 {
+		t.Errorf("without a writer: %d records, want 5", n)
+	}
+	if _, err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.db.ExecContext(t.Context(), "DELETE FROM record"); err == nil {
+		t.Error("a reader could write")
+	}
+}
+
+// A caller that goes away while others are written has nothing written, and does not wait.
+func TestGoesAway(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), nil)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := s.write(context.Background(), 0, func(*change) error { close(entered); <-leave; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-entered
+	why := errors.New("the agent went away")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Put(ctx, item(t, "1")) }()
+	cancel(why)
+	if err := <-done; !errors.Is(err, why) {
+		t.Errorf("Put = %v, want %v", err, why)
+	}
+	close(leave)
+	wait.Wait()
+	if err := s.Put(ctx, item(t, "2")); !errors.Is(err, why) {
+		t.Errorf("Put = %v, want %v", err, why)
+	}
+	if n := count(t, s.Reader); n != 0 {
+		t.Errorf("%d records, want none", n)
+	}
+}
+
+// One caller's mistake is not another's.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), nil)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := s.write(t.Context(), 0, func(*change) error { close(entered); <-leave; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-entered
+	wrong := errors.New("wrong")
+	for i := range 20 {
+		wait.Go(func() {
+			if i%5 == 0 {
+				if err := s.write(t.Context(), 0, func(c *change) error {
+					return errors.Join(c.run("DELETE FROM record"), wrong)
+				}); !errors.Is(err, wrong) {
+					t.Errorf("write = %v", err)
+				}
+			} else if err := s.Put(t.Context(), item(t, fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for len(s.work) < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	close(leave)
+	wait.Wait()
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 16 {
+		t.Errorf("Verify = %+v, %v, want 16 rows", report, err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), nil)
+	fill(t, s, 10)
+	limit := func(pages int) {
+		t.Helper()
+		err := s.write(t.Context(), 0, func(c *change) error {
+			_, err := c.row(fmt.Sprintf("PRAGMA max_page_count=%d", pages), nil, new(int))
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, text := range []string{"", "wintermute", "zoe list*", `"says zoë" -`} {
-		n := 0
-		for row, err := range s.Records(ctx, Query{Text: text, Filter: spool.Filter{Hook: "user::no-ls", Decisions: []grapnel.Decision{grapnel.Block}, Since: time.Unix(5, 0)}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if row.Input == nil {
-				t.Fatal("no input")
-			}
-			n++
+	limit(1) // it does not become smaller than it is
+	kept := 10
+	var err error
+	for ; err == nil && kept < 10000; kept++ {
+		err = s.Put(t.Context(), item(t, fmt.Sprint(kept+1)))
+	}
+	if kept--; err == nil || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("Put = %v after %d records, want that it is full", err, kept)
+	}
+	if n := count(t, s.Reader); n != kept {
+		t.Errorf("%d records, want %d", n, kept)
+	}
+	limit(1 << 30)
+	fill(t, s, kept+20)
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != kept+20 {
+		t.Errorf("Verify = %+v, %v, want %d rows", report, err, kept+20)
+	}
+}
+
+func TestParseHead(t *testing.T) {
+	t.Parallel()
+	h := Head{Seq: 7, Hash: Hash{1, 2, 0xff}}
+	if got, err := ParseHead(h.String()); got != h || err != nil {
+		t.Errorf("ParseHead(%q) = %v, %v", h, got, err)
+	}
+	for _, bad := range []string{"", ":", "7", "7:", ":00", "7:zz", "-1:" + strings.Repeat("0", 64), "7:" + strings.Repeat("0", 63), "7:" + strings.Repeat("0", 66), "x:" + strings.Repeat("0", 64)} {
+		if got, err := ParseHead(bad); err == nil {
+			t.Errorf("ParseHead(%q) = %v, want an error", bad, got)
 		}
-		if n != 300 {
-			t.Errorf("%q: %d", text, n)
-		}
 	}
-	jobs, err := s.Lease(ctx, time.Now(), time.Minute, 10, nil)
-	if err != nil || len(jobs) != 10 || jobs[0].ID != "jr0" {
-		t.Fatal(jobs, err)
-	}
-	if err := s.Settle(ctx, []deliver.Result{{ID: "jr0", State: deliver.Delivered, Status: 200, At: time.Now()}}); err != nil {
-		t.Fatal(err)
-	}
-	rep, err := s.Verify(ctx)
-	t.Log(rep, err)
-	if !rep.OK() || err != nil || rep.Rows != 300 {
-		t.Fatal("verify")
-	}
-	t.Log(s.Targets(ctx))
-	t.Log(s.Stats(ctx, time.Time{}))
-	t.Log(s.NextDue(ctx))
-	if err := s.Prune(ctx, time.Now().Add(1000*time.Hour*24)); err != nil {
-		t.Fatal(err)
-	}
-	rep, err = s.Verify(ctx)
-	t.Log(rep, err)
 }

@@ -647,7 +647,7 @@ func testSlow(t *testing.T, open Open) {
 func testCallers(t *testing.T, open Open) {
 	s := begin(t, open)
 	var wait sync.WaitGroup
-	for w := range 64 {
+	for w := range 32 {
 		wait.Go(func() {
 			for i := range 20 {
 				id := fmt.Sprintf("%d-%d", w, i)
@@ -663,8 +663,8 @@ func testCallers(t *testing.T, open Open) {
 		})
 	}
 	wait.Wait()
-	if got := s.ids(store.Query{Lean: true}); len(got) != 64*20 {
-		t.Errorf("%d records, want %d", len(got), 64*20)
+	if got := s.ids(store.Query{Lean: true}); len(got) != 32*20 {
+		t.Errorf("%d records, want %d", len(got), 32*20)
 	}
 	s.sound(64 * 20)
 }
