@@ -127,7 +127,7 @@ func liveTargets(row func(query string, args []any, into ...any) (bool, error), 
 	}
 }
 
-// Settle says how tries ended, and counts them. What is known of no longer is passed over,
+// Settle says how tries ended, and counts them. A job that was not tried is due as it was. What is known of no longer is passed over,
 // and so is what a second try of a job says that another has ended: a delivery stays one,
 // and a dead job comes back to life by being delivered only.
 func (s *Store) Settle(ctx context.Context, results []deliver.Result) error {
@@ -169,6 +169,9 @@ func (c *change) settle(r *deliver.Result) error {
 	}
 	if state == deliver.Delivered || state == deliver.Dead && r.State != deliver.Delivered {
 		return nil
+	}
+	if r.Untried {
+		return c.run("UPDATE job SET due = next WHERE num = ? AND state = 'waiting'", num)
 	}
 	var next, ended int64
 	if r.State == deliver.Waiting {

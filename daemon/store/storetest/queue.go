@@ -47,6 +47,7 @@ func Queue(t *testing.T, open func(t TB) Opened) {
 		"Lease":      testLease,
 		"Settle":     testSettle,
 		"Ordered":    testOrdered,
+		"Untried":    testUntried,
 		"Off":        testOff,
 		"Once":       testOnce,
 		"Kept":       testKept,
@@ -190,6 +191,31 @@ func testSettle(_ *testing.T, q *queue) {
 	}
 	q.settle(delivered("2"))
 	q.due(-1)
+}
+
+// What was not tried is due as it was, and nothing of it is counted.
+func testUntried(_ *testing.T, q *queue) {
+	q.put(job("1", "a"), ordered("2", "a", "x"), ordered("3", "a", "x"))
+	q.settle(later("1", time.Second))
+	q.want(time.Second, 9, "1", "2")
+	before := deliver.Result{State: deliver.Waiting, Next: epoch.Add(time.Second), Status: 503, Error: "busy", Untried: true}
+	for _, id := range []string{"1", "2", "unknown"} {
+		r := before
+		if r.ID = id; id == "2" {
+			r.Next, r.Status, r.Error = time.Time{}, 0, ""
+		}
+		q.settle(r)
+	}
+	q.want(0, 9, "2")
+	jobs, err := q.Lease(context.Background(), epoch.Add(time.Second), time.Minute, 9, nil)
+	if err != nil || len(jobs) != 1 || jobs[0].ID != "1" || jobs[0].Tries != 1 || jobs[0].Status != 503 || jobs[0].Error != "busy" || !jobs[0].Next.Equal(before.Next) {
+		q.t.Fatalf("Lease = %+v, %v, want the first as it was before", jobs, err)
+	}
+	q.settle(delivered("1"), delivered("2"))
+	r := before
+	r.ID = "1"
+	q.settle(r)
+	q.want(time.Minute, 9, "3")
 }
 
 func testOrdered(_ *testing.T, q *queue) {
@@ -353,6 +379,10 @@ func (m *model) settle(r deliver.Result) {
 			continue
 		}
 		m.off[j.Target] = m.off[j.Target] || r.Off
+		if r.Untried {
+			j.leased = time.Time{}
+			continue
+		}
 		if j.State == deliver.Waiting || j.State == deliver.Dead && r.State == deliver.Delivered {
 			j.State, j.Next, j.leased = r.State, r.Next, time.Time{}
 		}
@@ -404,6 +434,9 @@ func testModel(t *rapid.T, opened Opened) {
 			}
 			id := fmt.Sprint(rapid.IntRange(0, len(m.jobs)-1).Draw(t, "id"))
 			r := deliver.Result{ID: id, State: states.Draw(t, "state"), At: epoch, Off: rapid.IntRange(0, 9).Draw(t, "off") == 0}
+			if r.Untried = rapid.IntRange(0, 3).Draw(t, "untried") == 0; r.Untried {
+				r.State, r.Off = deliver.Waiting, false
+			}
 			if r.State == deliver.Waiting {
 				r.Next = epoch.Add(now + time.Duration(rapid.IntRange(0, 90).Draw(t, "next"))*time.Second)
 			}
