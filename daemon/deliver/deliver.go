@@ -419,6 +419,7 @@ func (r *run) take(t tried) {
 	case t.result.Off:
 		l.off = true
 		r.offs = append(r.offs, l)
+		r.giveBack(l)
 		r.summary.Off++
 	case t.result.State == Delivered:
 		r.summary.Delivered++

@@ -210,4 +210,6 @@ func many(target string, n int) (jobs []deliver.Job, ids []string) {
 	return jobs, ids
 }
 
-func same(a, b []string) bool { return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))) }
+func same(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
