@@ -262,7 +262,7 @@ func TestChaos(t *testing.T) {
 			}
 			for range 3 {
 				_, stop := w.run()
-				time.Sleep(time.Duration(1+rng.IntN(100)) * time.Second)
+				time.Sleep(time.Duration(1+rngInt(&mu, rng, 100)) * time.Second)
 				calmly := calm.Swap(true) // the last word is heard
 				stop()
 				calm.Store(calmly)
