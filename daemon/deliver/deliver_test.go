@@ -329,7 +329,7 @@ func TestResolveFails(t *testing.T) {
 			w.add(job("target-"+id, id))
 		}
 		broken := job("b", "event")
-		broken.Event = []byte(`{"kind":`)
+		broken.Event = []byte(`["no event"]`)
 		says["event"] = "cannot be read"
 		w.add(broken, job("a", "later"))
 		_, stop := w.run()

@@ -1,9 +1,11 @@
-// Package delivertest holds a queue of deliveries for tests, and the suite that every
-// queue of package deliver has to pass.
+// Package delivertest holds a queue of deliveries for tests. It passes the suite of
+// package storetest, as every queue does.
 package delivertest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -37,8 +39,13 @@ func (m *Memory) fail(method string) error {
 	return m.Fail(method)
 }
 
-// Add adds jobs. One whose ID is there is left out.
+// Add adds jobs, or none if one of them is none. One whose ID is there is left out.
 func (m *Memory) Add(_ context.Context, jobs ...deliver.Job) error {
+	for i := range jobs {
+		if j := &jobs[i]; j.ID == "" || j.Target == "" || j.State != "" && !known(j.State) || len(j.Event) > 0 && !json.Valid(j.Event) {
+			return fmt.Errorf("%q for %q in the state %q is no job", j.ID, j.Target, j.State)
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range jobs {
@@ -51,6 +58,10 @@ func (m *Memory) Add(_ context.Context, jobs ...deliver.Job) error {
 		m.jobs = append(m.jobs, &kept{Job: j})
 	}
 	return nil
+}
+
+func known(s deliver.State) bool {
+	return s == deliver.Waiting || s == deliver.Delivered || s == deliver.Dead
 }
 
 func (m *Memory) find(id string) *kept {
@@ -91,11 +102,9 @@ func (m *Memory) ready(except []string) []*kept {
 			continue
 		}
 		line := [2]string{k.Target, k.Session}
-		if k.Ordered && first[line] {
+		behind := k.Ordered && first[line]
+		if first[line] = true; behind {
 			continue
-		}
-		if k.Ordered {
-			first[line] = true
 		}
 		if !m.off[k.Target] && !slices.Contains(except, k.Target) {
 			ready = append(ready, k)
@@ -109,11 +118,22 @@ func (m *Memory) Settle(_ context.Context, results []deliver.Result) error {
 	if err := m.fail("Settle"); err != nil {
 		return err
 	}
+	for _, r := range results {
+		if !known(r.State) {
+			return fmt.Errorf("%q is no state", r.State)
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range results {
 		k := m.find(r.ID)
-		if k == nil || k.State != deliver.Waiting {
+		if k == nil {
+			continue
+		}
+		if r.Off {
+			m.switchOff(k.Target)
+		}
+		if k.State != deliver.Waiting && (k.State != deliver.Dead || r.State != deliver.Delivered) {
 			continue
 		}
 		k.leased = time.Time{}
@@ -124,9 +144,6 @@ func (m *Memory) Settle(_ context.Context, results []deliver.Result) error {
 		k.Tries++
 		if k.State != deliver.Waiting {
 			k.Ended = r.At
-		}
-		if r.Off {
-			m.switchOff(k.Target)
 		}
 	}
 	if m.Settled != nil {
