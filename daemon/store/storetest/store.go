@@ -666,7 +666,7 @@ func testCallers(t *testing.T, open Open) {
 	if got := s.ids(store.Query{Lean: true}); len(got) != 32*20 {
 		t.Errorf("%d records, want %d", len(got), 32*20)
 	}
-	s.sound(64 * 20)
+	s.sound(32 * 20)
 }
 
 func testGone(t *testing.T, open Open) {
