@@ -1,0 +1,146 @@
+package telemetry
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// other stands for everything that has no label of its own.
+const other = "other"
+
+// maxLabel is how many bytes of a name are shown.
+const maxLabel = 128
+
+// agentLabel is the name of an agent that there is a dialect for. Agents say themselves
+// what they are called, so any other name could be made up to fill the memory.
+func agentLabel(name string) string {
+	if d, ok := dialect.FindAgent(name); ok && d.Name == name {
+		return name
+	}
+	return other
+}
+
+// eventLabel is an event that is in a table: that of Contracts, or a dialect's own.
+func eventLabel(kind grapnel.Kind) string {
+	if !kind.Native() {
+		if grapnel.ContractOf(kind) != nil {
+			return string(kind)
+		}
+		return other
+	}
+	agent, name, _ := strings.Cut(strings.TrimPrefix(string(kind), grapnel.NativePrefix), ".")
+	if d, ok := dialect.FindAgent(agent); ok && d.Name == agent {
+		if row := d.Row(name); row != nil && row.Native == name {
+			return string(kind)
+		}
+	}
+	return other
+}
+
+// decisions are the labels of Decisions, by their number.
+var decisions = [...]string{
+	grapnel.None: grapnel.None.String(), grapnel.Allow: grapnel.Allow.String(), grapnel.Ask: grapnel.Ask.String(), grapnel.Block: grapnel.Block.String(),
+}
+
+// decision keeps a Decision within the table. One that is not in it came from a Record
+// that something else has written.
+func decision(d grapnel.Decision) grapnel.Decision { return min(d, grapnel.Block) }
+
+// causeLabel is why a hook failed.
+func causeLabel(c grapnel.Cause) string {
+	if c == grapnel.CauseTimeout {
+		return string(c)
+	}
+	return string(grapnel.CauseError)
+}
+
+// sourceLabel says where a hook came from without its path, which may name a customer
+// or a person, and is another one in each project: the scope and the pack or format.
+// known tells the scope of a file; nil = of none.
+func sourceLabel(name string, known func(file string) (grapnel.Scope, bool)) string {
+	file, pack, packed := cutLast(name, '#')
+	format, rest, formatted := strings.Cut(file, ":")
+	if formatted = formatted && len(format) > 1 && isPath(rest) && !isPath(format); formatted {
+		file = rest
+	}
+	label := clean(file, maxLabel)
+	if known != nil {
+		if scope, ok := known(file); ok {
+			label = scope.String()
+		} else if isPath(file) {
+			label = "file"
+		}
+	} else if isPath(file) {
+		label = "file"
+	}
+	if formatted {
+		label += ":" + clean(format, 32)
+	}
+	if packed {
+		if isPath(pack) {
+			pack = other
+		}
+		label += "#" + clean(pack, 64)
+	}
+	return label
+}
+
+func isPath(s string) bool { return strings.ContainsAny(s, `/\`) }
+
+func cutLast(s string, sep byte) (before, after string, found bool) {
+	if i := strings.LastIndexByte(s, sep); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// clean makes a text fit to be shown: valid UTF-8, without what moves a terminal's
+// cursor or turns the direction of writing around, cut to a number of bytes.
+func clean(s string, limit int) string {
+	cut := len(s) > limit
+	if cut {
+		s = s[:limit]
+		for range utf8.UTFMax { // not through a character
+			if r, n := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || n != 1 {
+				break
+			}
+			s = s[:len(s)-1]
+		}
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+// isWord reports whether a text can be a label as it is: a short name of small letters.
+func isWord(s string) bool {
+	if s == "" || len(s) > 32 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && c != '_' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// targetLabel is the full name of a hook, source::name, without the path of its source.
+func targetLabel(target string, known func(file string) (grapnel.Scope, bool)) string {
+	i := strings.LastIndex(target, "::")
+	if i < 0 {
+		return clean(target, maxLabel)
+	}
+	return sourceLabel(target[:i], known) + "::" + clean(target[i+2:], maxLabel)
+}

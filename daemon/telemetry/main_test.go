@@ -1,0 +1,40 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// started is when the firings of the tests began.
+var started = time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
+
+// blocked is a firing that two hooks had a say in, and one could not.
+func blocked() *grapnel.Record {
+	return &grapnel.Record{
+		ID: "019cb7a1c0de0123456789abcdef", Time: started, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
+		Decision: grapnel.Block, Would: grapnel.Ask, MS: 120,
+		Hooks: []grapnel.HookRun{
+			{Name: "no-rm", Source: "/home/ann/.config/grapnel/grapnel.yaml", Line: 4, Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.5},
+			{Name: "scan", Source: "/home/ann/.config/grapnel/grapnel.yaml#secrets", Cause: grapnel.CauseTimeout, Error: "took longer than its timeout of 100ms: token=hunter2hunter2", FailOpen: true, MS: 100},
+			{Name: "try", Source: "/home/ann/.config/grapnel/grapnel.yaml", Decision: grapnel.Ask, Cause: grapnel.CauseDecision, Observed: true, MS: 1},
+			{Name: "tell", Source: "/home/ann/.config/grapnel/grapnel.yaml", Async: true},
+		},
+		Reasons: []grapnel.Reason{{Hook: "/home/ann/.config/grapnel/grapnel.yaml::no-rm", Text: "Name the files; password=hunter2hunter2", Cause: grapnel.CauseDecision}},
+		Lost:    []string{"context: not told", "message: not told"},
+		Input: &grapnel.Event{
+			Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code", Version: "2.1.0"}, Session: grapnel.Session{ID: "s1", CWD: "/home/ann/work", Model: "opus"},
+			Tool: &grapnel.Tool{ID: "toolu_1", Name: "Bash", Class: grapnel.ClassShell, Input: []byte(`{"command":"rm -rf /tmp/secret-customer"}`)},
+		},
+	}
+}
+
+// userScope knows the files of blocked.
+func userScope(file string) (grapnel.Scope, bool) {
+	return grapnel.ScopeUser, file == "/home/ann/.config/grapnel/grapnel.yaml"
+}

@@ -1,0 +1,451 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// MetricsOptions are what Metrics may be told. The zero value is fine.
+type MetricsOptions struct {
+	Version string // of the program; empty = unknown
+
+	// MaxHooks is how many hooks have series of their own; 0 = 1000. What comes later is
+	// counted under "other". One source gets a quarter of them at most, so that a
+	// project with thousands of hooks does not hide those of the machine.
+	MaxHooks int
+
+	// Scope says of which scope a policy file is; nil = that is not known. Labels hold no
+	// paths, so without it all files are called "file".
+	Scope func(file string) (grapnel.Scope, bool)
+
+	Store   func(context.Context) (StoreStats, error)    // asked at each scrape; nil = there is no store
+	Deliver func(context.Context) (DeliveryStats, error) // asked at each scrape; nil = nothing is delivered
+}
+
+// The signals that a collector gets.
+const (
+	signalTraces = "traces"
+	signalLogs   = "logs"
+)
+
+// Limits of what a scrape may cost.
+const (
+	defaultMaxHooks = 1000
+	maxTargets      = 200             // of deliveries; the rest is counted under "other"
+	maxReasons      = 24              // why the daemon declined to answer
+	maxQueues       = 24              // with a depth
+	askTimeout      = 2 * time.Second // for the store and the deliveries
+	scrapeTimeout   = 8 * time.Second // below the 10 s of Prometheus, so that it is told why
+	maxScrapes      = 4               // at once
+)
+
+// Buckets of the histograms, in seconds. A rule takes microseconds, a program
+// milliseconds, and an agent waits for a minute at most.
+var (
+	hookBuckets   = []float64{.000_01, .000_1, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60}
+	firingBuckets = []float64{.000_05, .000_1, .000_25, .000_5, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+)
+
+// Metrics count what a daemon does. It is an Observer of an engine. Its methods are safe
+// for concurrent use, and no label holds what an agent, a model or a user could make up.
+type Metrics struct {
+	opts     MetricsOptions
+	registry *prometheus.Registry
+
+	firings        *prometheus.CounterVec
+	firingErrors   *prometheus.CounterVec
+	firingSeconds  *prometheus.HistogramVec
+	would          *prometheus.CounterVec
+	lost           *prometheus.CounterVec
+	hookRuns       *prometheus.CounterVec
+	hookWould      *prometheus.CounterVec
+	hookErrors     *prometheus.CounterVec
+	hookSeconds    *prometheus.HistogramVec
+	failOpen       *prometheus.CounterVec
+	answers        *prometheus.CounterVec
+	answerSeconds  prometheus.Histogram
+	inFlight       prometheus.Gauge
+	tries          *prometheus.CounterVec
+	reloads        *prometheus.CounterVec
+	reloadGood     prometheus.Gauge
+	reloadTime     prometheus.Gauge
+	dropped        *prometheus.CounterVec
+	exports        *prometheus.CounterVec
+	askErrors      *prometheus.CounterVec
+	mu             sync.RWMutex
+	byFiring       map[firingKey]*firingMetrics
+	byHook         map[hookKey]*hookMetrics
+	shown          map[hookKey]*hookMetrics // by labels: several hooks may share them
+	perSource      map[string]int           // of shown
+	reasons        map[string]bool
+	queues         map[string]func() int
+	scopes         map[string]grapnel.Scope // of the files that Expect has seen
+	descs          gaugeDescs
+	metricsHandler http.Handler
+}
+
+type firingKey struct {
+	agent string
+	event grapnel.Kind
+}
+
+// firingMetrics are the series of one event of one agent.
+type firingMetrics struct {
+	decisions, would [len(decisions)]prometheus.Counter
+	errors, lost     prometheus.Counter
+	seconds          prometheus.Observer
+}
+
+type hookKey struct{ source, name string }
+
+// hookMetrics are the series of one hook.
+type hookMetrics struct {
+	decisions, would           [len(decisions)]prometheus.Counter
+	errors, timeouts, failOpen prometheus.Counter
+	seconds                    prometheus.Observer
+}
+
+// NewMetrics returns Metrics that have counted nothing yet.
+func NewMetrics(opts MetricsOptions) *Metrics {
+	opts.MaxHooks = cmp.Or(max(opts.MaxHooks, 0), defaultMaxHooks)
+	m := &Metrics{
+		opts: opts, registry: prometheus.NewRegistry(), byFiring: map[firingKey]*firingMetrics{}, byHook: map[hookKey]*hookMetrics{},
+		shown: map[hookKey]*hookMetrics{}, perSource: map[string]int{}, reasons: map[string]bool{}, queues: map[string]func() int{},
+		scopes: map[string]grapnel.Scope{}, descs: newGaugeDescs(),
+	}
+	m.firings = m.counters("grapnel_firings_total", "Events that were answered.", "agent", "event", "decision")
+	m.firingErrors = m.counters("grapnel_firing_errors_total", "Events that could not be read, or whose observing hooks were not started.", "agent", "event")
+	m.firingSeconds = m.histograms("grapnel_firing_duration_seconds", "Time from the event to its verdict.", firingBuckets, "agent", "event")
+	m.would = m.counters("grapnel_would_total", "Decisions that hooks in the mode observe would have brought about.", "agent", "event", "decision")
+	m.lost = m.counters("grapnel_lost_total", "Things the agent could not be told, and was told something stricter instead, or nothing.", "agent", "event")
+	m.hookRuns = m.counters("grapnel_hook_runs_total", "Answers of a hook, failures included. Hooks in the mode observe decide none.", "hook", "source", "decision")
+	m.hookWould = m.counters("grapnel_hook_would_total", "What a hook in the mode observe would have decided.", "hook", "source", "decision")
+	m.hookErrors = m.counters("grapnel_hook_errors_total", "Times a hook could not answer.", "hook", "source", "cause")
+	m.hookSeconds = m.histograms("grapnel_hook_duration_seconds", "Time that a hook took.", hookBuckets, "hook", "source")
+	m.failOpen = m.counters("grapnel_fail_open_total", "Times a hook could not answer and the action went on all the same.", "hook", "source")
+	m.answers = m.counters("grapnel_answers_total", "Requests of grapnel-hook: answered, or declined, so that it answers by itself.", "how", "reason")
+	m.answerSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "grapnel_answer_duration_seconds", Help: "Time that a request was with the daemon.", Buckets: firingBuckets,
+	})
+	m.inFlight = m.gauge("grapnel_answers_in_flight", "Requests that are being answered.")
+	m.tries = m.counters("grapnel_delivery_tries_total", "Tries to deliver, by how they ended.", "result")
+	m.reloads = m.counters("grapnel_policy_reloads_total", "Times that policies were read anew. After one that failed the last valid ones stay in force.", "result")
+	m.reloadGood = m.gauge("grapnel_policy_last_reload_successful", "Whether the last attempt to read the policies went well.")
+	m.reloadTime = m.gauge("grapnel_policy_last_reload_success_timestamp_seconds", "When policies were last read without an error.")
+	m.dropped = m.counters("grapnel_telemetry_dropped_total", "Spans and log records that no collector got.", "signal", "reason")
+	m.exports = m.counters("grapnel_telemetry_exports_total", "Requests to the collector, tries included.", "signal", "result")
+	m.askErrors = m.counters("grapnel_scrape_errors_total", "Times that a part of the daemon did not say how it is.", "part")
+
+	info := m.gauges("grapnel_build_info", "Always 1: what was built with what.", "version", "goversion")
+	info.WithLabelValues(clean(cmp.Or(opts.Version, "unknown"), maxLabel), runtime.Version()).Set(1)
+	m.registry.MustRegister(m.answerSeconds, &gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	// Series that alerts look at are there before anything happens: what appears with
+	// the value 1 has not increased.
+	for _, result := range []string{"ok", "failed"} {
+		m.reloads.WithLabelValues(result)
+	}
+	for _, result := range tryResults {
+		m.tries.WithLabelValues(result)
+	}
+	m.answers.WithLabelValues("answered", "")
+	m.failOpen.WithLabelValues(other, other)
+
+	// One part that fails must not hide the others.
+	m.metricsHandler = promhttp.InstrumentMetricHandler(m.registry, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, Registry: m.registry, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout,
+	}))
+	return m
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) gauge(name, help string) prometheus.Gauge {
+	v := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+// Handler answers GET with what was counted, in the formats of Prometheus. It asks
+// nobody who is asking: serve it where only those can reach it who may know.
+func (m *Metrics) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "metrics are read with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		m.metricsHandler.ServeHTTP(w, r)
+	})
+}
+
+// Registry is where further collectors of the same program can be registered.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
+// Observe counts a firing. Async hooks that are yet to run are counted by ObserveLate.
+func (m *Metrics) Observe(_ context.Context, rec *grapnel.Record) {
+	f := m.firing(rec.Agent, rec.Event)
+	f.decisions[decision(rec.Decision)].Inc()
+	if rec.Would > grapnel.None {
+		f.would[decision(rec.Would)].Inc()
+	}
+	if rec.Error != "" {
+		f.errors.Inc()
+	}
+	f.lost.Add(float64(len(rec.Lost)))
+	f.seconds.Observe(seconds(rec.MS))
+	for i := range rec.Hooks {
+		if run := &rec.Hooks[i]; !run.Async || run.Error != "" { // it was not even started
+			m.run(run)
+		}
+	}
+}
+
+// ObserveLate counts what async hooks did, by the Record that is written when they have
+// ended. It counts no firing: that of their event was counted before.
+func (m *Metrics) ObserveLate(_ context.Context, rec *grapnel.Record) {
+	for i := range rec.Hooks {
+		m.run(&rec.Hooks[i])
+	}
+}
+
+func (m *Metrics) run(run *grapnel.HookRun) {
+	h := m.hook(run.Source, run.Name)
+	d := decision(run.Decision)
+	if run.Observed {
+		if d > grapnel.None {
+			h.would[d].Inc()
+		}
+		d = grapnel.None
+	}
+	h.decisions[d].Inc()
+	if run.Error != "" {
+		if run.Cause == grapnel.CauseTimeout {
+			h.timeouts.Inc()
+		} else {
+			h.errors.Inc()
+		}
+	}
+	if run.FailOpen {
+		h.failOpen.Inc()
+	}
+	h.seconds.Observe(seconds(run.MS))
+}
+
+// seconds is a duration of a Record, which may have been written by something else.
+func seconds(ms float64) float64 {
+	if !(ms > 0) { // NaN too
+		return 0
+	}
+	return ms / 1000
+}
+
+// Expect makes room for hooks before they have run, so that their counters begin with 0
+// and a failure of the first run is an increase. Call it whenever policies were loaded;
+// list the strongest scope first, for what comes when the room is full is "other".
+func (m *Metrics) Expect(specs []grapnel.Spec) {
+	m.mu.Lock()
+	for i := range specs {
+		file, _, _ := cutLast(specs[i].Source.Name, '#')
+		for _, name := range []string{file, specs[i].Source.File} {
+			if len(m.scopes) < 4*m.opts.MaxHooks && name != "" {
+				m.scopes[name] = specs[i].Source.Scope
+			}
+		}
+	}
+	m.mu.Unlock()
+	for i := range specs {
+		m.hook(specs[i].Source.Name, specs[i].Name)
+	}
+}
+
+// scopeOf is asked while mu is held.
+func (m *Metrics) scopeOf(file string) (grapnel.Scope, bool) {
+	if m.opts.Scope != nil {
+		if scope, ok := m.opts.Scope(file); ok {
+			return scope, true
+		}
+	}
+	scope, ok := m.scopes[file]
+	return scope, ok
+}
+
+// firing returns the series of an event.
+func (m *Metrics) firing(agent string, event grapnel.Kind) *firingMetrics {
+	key := firingKey{agentLabel(agent), grapnel.Kind(eventLabel(event))}
+	m.mu.RLock()
+	f := m.byFiring[key]
+	m.mu.RUnlock()
+	if f != nil {
+		return f
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f = m.byFiring[key]; f != nil {
+		return f
+	}
+	agent, name := key.agent, string(key.event)
+	f = &firingMetrics{
+		errors: m.firingErrors.WithLabelValues(agent, name), lost: m.lost.WithLabelValues(agent, name), seconds: m.firingSeconds.WithLabelValues(agent, name),
+	}
+	for d, label := range decisions {
+		f.decisions[d] = m.firings.WithLabelValues(agent, name, label)
+		if grapnel.Decision(d) > grapnel.None {
+			f.would[d] = m.would.WithLabelValues(agent, name, label)
+		}
+	}
+	m.byFiring[key] = f
+	return f
+}
+
+// hook returns the series of a hook, or those of what has none of its own.
+func (m *Metrics) hook(source, name string) *hookMetrics {
+	key := hookKey{source, name}
+	m.mu.RLock()
+	h := m.byHook[key]
+	m.mu.RUnlock()
+	if h != nil {
+		return h
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h = m.byHook[key]; h != nil {
+		return h
+	}
+	labels := hookKey{sourceLabel(source, m.scopeOf), clean(name, maxLabel)}
+	if h = m.shown[labels]; h == nil {
+		switch {
+		case len(m.shown) >= m.opts.MaxHooks || m.perSource[labels.source] >= max(m.opts.MaxHooks/4, 1):
+			labels = hookKey{other, other}
+		default:
+			m.perSource[labels.source]++
+		}
+		if h = m.shown[labels]; h == nil {
+			h = m.newHook(labels)
+			m.shown[labels] = h
+		}
+	}
+	// What is known by its name need not be worked out again; that has an end too.
+	if len(m.byHook) < 4*m.opts.MaxHooks && len(source)+len(name) < 4096 {
+		m.byHook[key] = h
+	}
+	return h
+}
+
+func (m *Metrics) newHook(l hookKey) *hookMetrics {
+	h := &hookMetrics{
+		errors: m.hookErrors.WithLabelValues(l.name, l.source, string(grapnel.CauseError)), timeouts: m.hookErrors.WithLabelValues(l.name, l.source, string(grapnel.CauseTimeout)),
+		failOpen: m.failOpen.WithLabelValues(l.name, l.source), seconds: m.hookSeconds.WithLabelValues(l.name, l.source),
+	}
+	for d, label := range decisions {
+		h.decisions[d] = m.hookRuns.WithLabelValues(l.name, l.source, label)
+		if grapnel.Decision(d) > grapnel.None {
+			h.would[d] = m.hookWould.WithLabelValues(l.name, l.source, label)
+		}
+	}
+	return h
+}
+
+// Request notes that grapnel-hook has asked for an answer. Whoever calls it calls one of
+// the two functions when that has ended: answered, or declined with a reason of small
+// letters, such as busy or version.
+func (m *Metrics) Request() (answered func(), declined func(reason string)) {
+	begun := time.Now()
+	m.inFlight.Inc()
+	var once sync.Once
+	end := func(how string, reason func() string) {
+		once.Do(func() {
+			m.inFlight.Dec()
+			m.answerSeconds.Observe(time.Since(begun).Seconds())
+			m.answers.WithLabelValues(how, reason()).Inc()
+		})
+	}
+	answered = func() { end("answered", func() string { return "" }) }
+	declined = func(why string) { end("declined", func() string { return m.reason(why) }) }
+	return answered, declined
+}
+
+// reason is a label for why an answer was declined.
+func (m *Metrics) reason(reason string) string {
+	if !isWord(reason) {
+		return other
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.reasons[reason] {
+		if len(m.reasons) >= maxReasons {
+			return other
+		}
+		m.reasons[reason] = true
+	}
+	return reason
+}
+
+// tryResults are how a try to deliver ends: it was delivered, is tried again, was given
+// up, or the target wants no more.
+var tryResults = []string{"delivered", "again", "dead", "off"}
+
+// DeliveryTried counts a try to deliver by how it ended: delivered, again, dead or off.
+func (m *Metrics) DeliveryTried(result string) {
+	for _, known := range tryResults {
+		if result == known {
+			m.tries.WithLabelValues(known).Inc()
+			return
+		}
+	}
+	m.tries.WithLabelValues(other).Inc()
+}
+
+// PolicyLoaded counts an attempt to read the policies.
+func (m *Metrics) PolicyLoaded(at time.Time, err error) {
+	if err != nil {
+		m.reloads.WithLabelValues("failed").Inc()
+		m.reloadGood.Set(0)
+		return
+	}
+	m.reloads.WithLabelValues("ok").Inc()
+	m.reloadGood.Set(1)
+	m.reloadTime.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// Queue shows how much waits in a queue of the daemon. name is of small letters; depth is
+// called at each scrape, must not wait, and is called no more once Queue was called with
+// the same name and nil.
+func (m *Metrics) Queue(name string, depth func() int) {
+	if !isWord(name) {
+		name = other
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if depth == nil {
+		delete(m.queues, name)
+	} else if m.queues[name] != nil || len(m.queues) < maxQueues {
+		m.queues[name] = depth
+	}
+}
