@@ -98,9 +98,12 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 	return s, "", false
 }
 
-// clean makes a text fit to be shown: valid UTF-8, without what moves a terminal's
-// cursor or turns the direction of writing around, cut to a number of bytes.
-func clean(s string, limit int) string {
+// clean makes a text fit to be shown in a line: valid UTF-8, without what moves a
+// terminal's cursor or turns the direction of writing around, cut to a number of bytes.
+func clean(s string, limit int) string { return tidy(s, limit, false) }
+
+// tidy is clean, of a text that may have several lines.
+func tidy(s string, limit int, lines bool) string {
 	cut := len(s) > limit
 	if cut {
 		s = s[:limit]
@@ -112,6 +115,9 @@ func clean(s string, limit int) string {
 		}
 	}
 	s = strings.Map(func(r rune) rune {
+		if lines && (r == '\n' || r == '\t') {
+			return r
+		}
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return utf8.RuneError
 		}

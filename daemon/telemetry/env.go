@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// FromEnv reads the OTEL_* variables that say where the daemon's telemetry goes. getenv is
+// os.Getenv of the daemon. It must never see the environment of a hook, which projects can
+// write to: they would send what happens on the machine wherever they like.
+//
+// With an error the options name no collector.
+func FromEnv(getenv func(string) string) (ExportOptions, error) {
+	opts, err := fromEnv(func(name string) string { return strings.TrimSpace(getenv(name)) })
+	if err != nil {
+		return ExportOptions{}, err
+	}
+	return opts, nil
+}
+
+func fromEnv(get func(string) string) (opts ExportOptions, err error) {
+	if strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") {
+		return opts, nil
+	}
+	if opts.Traces, err = endpoint(get, "TRACES", "v1/traces"); err != nil {
+		return opts, err
+	}
+	if opts.Logs, err = endpoint(get, "LOGS", "v1/logs"); err != nil {
+		return opts, err
+	}
+	if opts.Traces == "" && opts.Logs == "" {
+		return opts, nil
+	}
+	if opts.Headers, err = pairs(get("OTEL_EXPORTER_OTLP_HEADERS")); err != nil {
+		return opts, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err) // without its value, which is a key
+	}
+	switch c := get("OTEL_EXPORTER_OTLP_COMPRESSION"); c {
+	case "", "none":
+	case "gzip":
+		opts.Gzip = true
+	default:
+		return opts, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION=%.40q: want gzip or none", c)
+	}
+	if opts.Resource, err = pairs(get("OTEL_RESOURCE_ATTRIBUTES")); err != nil {
+		return opts, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	opts.Service = get("OTEL_SERVICE_NAME")
+	if opts.Service == "" {
+		opts.Service = opts.Resource[attrServiceName]
+	}
+	opts.Sampler = get("OTEL_TRACES_SAMPLER")
+	if strings.HasSuffix(opts.Sampler, "traceidratio") {
+		opts.Ratio = 1
+		if arg := get("OTEL_TRACES_SAMPLER_ARG"); arg != "" {
+			if opts.Ratio, err = strconv.ParseFloat(arg, 64); err != nil {
+				return opts, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG=%.40q: want a number between 0 and 1", arg)
+			}
+		}
+	}
+	if _, err := newSampler(opts.Sampler, opts.Ratio); err != nil {
+		return opts, fmt.Errorf("OTEL_TRACES_SAMPLER: %w", err)
+	}
+	for name, into := range map[string]*time.Duration{"OTEL_EXPORTER_OTLP_TIMEOUT": &opts.Timeout, "OTEL_BSP_SCHEDULE_DELAY": &opts.Interval} {
+		if text := get(name); text != "" {
+			ms, err := strconv.ParseUint(text, 10, 31)
+			if err != nil {
+				return opts, fmt.Errorf("%s=%.40q: want a number of milliseconds", name, text)
+			}
+			*into = time.Duration(ms) * time.Millisecond
+		}
+	}
+	for name, into := range map[string]*int{"OTEL_BSP_MAX_QUEUE_SIZE": &opts.Queue, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": &opts.Batch} {
+		if text := get(name); text != "" {
+			n, err := strconv.ParseUint(text, 10, 20)
+			if err != nil {
+				return opts, fmt.Errorf("%s=%.40q: want a number below a million", name, text)
+			}
+			*into = int(n)
+		}
+	}
+	return opts, nil
+}
+
+// endpoint is the URL of a signal; empty = it is not wanted.
+func endpoint(get func(string) string, signal, suffix string) (string, error) {
+	switch e := get("OTEL_" + signal + "_EXPORTER"); e {
+	case "", "otlp":
+	case "none":
+		return "", nil
+	default:
+		return "", fmt.Errorf("OTEL_%s_EXPORTER=%.40q: want otlp or none", signal, e)
+	}
+	name := "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"
+	address := get(name)
+	if address == "" {
+		name, address = "OTEL_EXPORTER_OTLP_ENDPOINT", get("OTEL_EXPORTER_OTLP_ENDPOINT")
+		if address != "" {
+			u, err := url.Parse(address)
+			if err != nil {
+				return "", fmt.Errorf("%s: not a URL", name)
+			}
+			u.Path = path.Join("/", u.Path, suffix)
+			address = u.String()
+		}
+	}
+	if address == "" {
+		return "", nil
+	}
+	if err := checkURL(address); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	protocol := get("OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL")
+	if protocol == "" {
+		protocol = get("OTEL_EXPORTER_OTLP_PROTOCOL")
+	}
+	switch protocol {
+	case "", "http/json", "http/protobuf": // what takes the one takes the other: the content type tells
+		return address, nil
+	}
+	return "", fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%.40q: Grapnel speaks http/json, which collectors take at port 4318", protocol)
+}
+
+// checkURL looks at an address that is to be told of what happens; empty is none. Its
+// errors do not repeat it, for it may have a key in it.
+func checkURL(address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("the address of the collector is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
+		return errors.New("the address of the collector has to begin with http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("the address of the collector holds a password: use OTEL_EXPORTER_OTLP_HEADERS")
+	case u.Fragment != "":
+		return errors.New("the address of the collector has a # in it")
+	}
+	return nil
+}
+
+func checkHeader(name, value string) error {
+	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		return fmt.Errorf("header %.40q of the collector is not valid", name)
+	}
+	return nil
+}
+
+// pairs reads key=value,key=value with percent-encoded values. Its errors do not repeat
+// the values.
+func pairs(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for i, part := range strings.Split(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(part, "=")
+		key = strings.TrimSpace(key)
+		if !ok || key == "" {
+			return nil, fmt.Errorf("part %d is not key=value", i+1)
+		}
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("the value of %.40q is not percent-encoded well", key)
+		}
+		all[key] = value
+	}
+	return all, nil
+}
