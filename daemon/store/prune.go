@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -21,13 +24,23 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 		_, err := v.row("SELECT coalesce((SELECT seq FROM record ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)", []any{s.opts.MaxRecords}, &bound)
 		return err
 	})
-	for from, more := int64(0), true; more && err == nil; {
-		var last int64
-		err = s.write(ctx, 0, func(c *change) (err error) {
-			last, err = c.prune(from, cutoff, bound, stamp(now))
-			return err
-		})
-		from, more = last, last > 0
+	for _, q := range []struct {
+		query string
+		bound int64
+	}{
+		// By the index that each is in: other rows are not looked at.
+		{"SELECT time, seq FROM record WHERE time < ?1 AND (time, seq) > (?2, ?3) AND " + ended + " ORDER BY time, seq LIMIT ?4", cutoff},
+		{"SELECT ?2, seq FROM record WHERE seq <= ?1 AND seq > ?3 AND " + ended + " ORDER BY seq LIMIT ?4", bound},
+	} {
+		from := place{math.MinInt64, 0}
+		for more := true; more && err == nil; {
+			var last place
+			err = s.write(ctx, 0, func(c *change) (err error) {
+				last, more, err = c.prune(q.query, q.bound, from, stamp(now))
+				return err
+			})
+			from = last
+		}
 	}
 	for more := true; more && err == nil; {
 		err = s.write(ctx, 0, func(c *change) error {
@@ -51,24 +64,46 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// prune removes some rows behind one and returns the last that it has removed, or 0.
-func (c *change) prune(from, cutoff, bound, now int64) (int64, error) {
-	seqs, err := c.ints(nil, `SELECT seq FROM record WHERE seq > ? AND (time < ? OR seq <= ?)
-		AND NOT EXISTS (SELECT 1 FROM job WHERE job.record = record.id AND job.state = 'waiting') ORDER BY seq LIMIT ?`, from, cutoff, bound, pruneBatch)
-	if err != nil || len(seqs) == 0 {
-		return 0, err
+// ended says that no delivery of a Record waits.
+const ended = "NOT EXISTS (SELECT 1 FROM job WHERE job.record = record.id AND job.state = 'waiting')"
+
+// place is how far a query of rows to remove has come.
+type place struct{ time, seq int64 }
+
+// prune removes some of the rows that a query finds behind a place. It returns the last,
+// and whether there may be more.
+func (c *change) prune(query string, bound int64, from place, now int64) (last place, more bool, err error) {
+	stmt, err := c.stmt(query)
+	if err != nil {
+		return from, false, err
 	}
+	rows, err := stmt.QueryContext(bg, bound, from.time, from.seq, pruneBatch)
+	if err != nil {
+		return from, false, err
+	}
+	defer rows.Close()
+	var seqs []int64
+	for rows.Next() {
+		if err := rows.Scan(&last.time, &last.seq); err != nil {
+			return from, false, err
+		}
+		seqs = append(seqs, last.seq)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return from, false, err
+	}
+	slices.Sort(seqs)
 	for begin := 0; begin < len(seqs); {
 		end := begin + 1
 		for end < len(seqs) && seqs[end] == seqs[end-1]+1 {
 			end++
 		}
 		if err := c.cut(seqs[begin], seqs[end-1], now); err != nil {
-			return 0, err
+			return from, false, err
 		}
 		begin = end
 	}
-	return seqs[len(seqs)-1], nil
+	return last, len(seqs) == pruneBatch, nil
 }
 
 // cut removes a run of rows.

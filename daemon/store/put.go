@@ -38,6 +38,19 @@ const MaxLine = 1 << 20
 // ErrLine is what Put returns of a line that is not one of the log.
 var ErrLine = errors.New("not a line of the log")
 
+// An ItemError says which of the items of a Put cannot be kept, whenever that is tried.
+// The others were not kept either.
+type ItemError struct {
+	Item int // from 0
+	Err  error
+}
+
+// Error says which and why.
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e.Err) }
+
+// Unwrap returns why.
+func (e *ItemError) Unwrap() error { return e.Err }
+
 // line is what Put has to know of a line before it is its turn.
 type line struct {
 	spool.Entry
@@ -79,7 +92,8 @@ func (l *line) input() error {
 
 // Put keeps items, all of them or none. They are on disk when it returns nil. If ctx ends
 // while Put waits for its turn, nothing is kept; if it ends later, Put goes on waiting.
-// The caller must not change the items until then.
+// The caller must not change the items until then. An ItemError says that an item is at
+// fault, and not the disk.
 func (s *Store) Put(ctx context.Context, items ...Item) error {
 	lines := make([]*line, len(items))
 	size := 0
@@ -88,19 +102,19 @@ func (s *Store) Put(ctx context.Context, items ...Item) error {
 		if item.Line != nil {
 			l, err := parse(item.Line)
 			if err != nil {
-				return err
+				return &ItemError{i, err}
 			}
 			lines[i] = &l
 			size += len(l.raw)
 		}
 		for j := range item.Jobs {
 			if err := check(&item.Jobs[j]); err != nil {
-				return err
+				return &ItemError{i, err}
 			}
 			size += len(item.Jobs[j].Event)
 		}
 		if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
-			return fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)
+			return &ItemError{i, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)}
 		}
 	}
 	if len(items) == 0 {

@@ -185,6 +185,8 @@ func (r *Reader) Head(ctx context.Context) (h Head, err error) {
 type Query struct {
 	spool.Filter
 
+	ID string // of the firing: its line, and those that tell how its observers ended
+
 	// Text is what the Record speaks of: words that it all has, in its reasons and errors,
 	// its tool, its hooks or its event. Several in quotes stand beside each other; a * ends
 	// the beginning of a word.
@@ -292,6 +294,9 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 			return "0", nil, nil
 		}
 		add("r.seq >= ? AND r.time >= ?", first.Int64, stamp(q.Since))
+	}
+	if q.ID != "" {
+		add("r.id = ?", q.ID)
 	}
 	if q.Agent != "" {
 		add("r.agent = ?", q.Agent)

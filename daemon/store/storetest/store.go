@@ -189,6 +189,8 @@ func testRecordOnce(t *testing.T, open Open) {
 	if stats, err := s.Stats(s.ctx, time.Time{}); err != nil || stats.Again != 1 || stats.Firings != 1 {
 		t.Errorf("Stats = %+v, %v, want one firing and one other answer", stats, err)
 	}
+	s.want(store.Query{ID: "1", Limit: 2}, "1", "1")
+	s.want(store.Query{ID: "2"})
 	s.sound(3)
 }
 
@@ -207,7 +209,7 @@ func testWhole(t *testing.T, open Open) {
 	} {
 		good := store.Item{Line: Line(Entry("good")), Jobs: []deliver.Job{job("good", "a")}, Mark: &store.Mark{File: "f", Offset: 1}}
 		err := s.Put(s.ctx, good, bad)
-		if err == nil || bad.Line != nil != errors.Is(err, store.ErrLine) {
+		if at, ok := errors.AsType[*store.ItemError](err); !ok || at.Item != 1 || bad.Line != nil != errors.Is(err, store.ErrLine) {
 			t.Errorf("%s: Put = %v", name, err)
 		}
 	}
