@@ -183,14 +183,12 @@ var migrations embed.FS
 
 // base is the one connection that writes, and the statements that were prepared on it.
 type base struct {
+	ctx   context.Context // never done: a commit that has begun is not given up
 	db    *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	head  Head
 }
-
-// bg is for the statements of the writer: a commit that has begun is not given up.
-var bg = context.Background()
 
 // source is the name by which the driver opens the database.
 func source(dir string, params ...string) string {
@@ -213,13 +211,13 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &base{db: db, stmts: map[string]*sql.Stmt{}}
+	b := &base{ctx: context.Background(), db: db, stmts: map[string]*sql.Stmt{}}
 	defer func() {
 		if err != nil {
 			_ = b.close()
 		}
 	}()
-	if b.conn, err = db.Conn(bg); err != nil {
+	if b.conn, err = db.Conn(b.ctx); err != nil {
 		return nil, err
 	}
 	// synchronous=FULL is what "on disk" means. What is removed is overwritten where that
@@ -240,7 +238,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	// broken when they are used.
 	if info.Size() <= 32<<20 {
 		var result string
-		if err := b.conn.QueryRowContext(bg, "PRAGMA quick_check(1)").Scan(&result); err != nil {
+		if err := b.conn.QueryRowContext(b.ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
 			return nil, err
 		}
 		if result != "ok" {
@@ -250,7 +248,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if err := b.migrate(dir); err != nil {
 		return nil, err
 	}
-	if b.head, err = loadHead(bg, b.conn); err != nil {
+	if b.head, err = loadHead(b.ctx, b.conn); err != nil {
 		return nil, err
 	}
 	return b, b.compare(dir, opts.Note)
@@ -265,7 +263,7 @@ func version() int {
 // migrate brings the tables up to date.
 func (b *base) migrate(dir string) error {
 	var have int
-	if err := b.conn.QueryRowContext(bg, "PRAGMA user_version").Scan(&have); err != nil {
+	if err := b.conn.QueryRowContext(b.ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return err
 	}
 	if have > version() {
@@ -307,7 +305,7 @@ func (b *base) compare(dir string, note func(error)) error {
 	case anchor.Seq > b.head.Seq:
 		what, lost = fmt.Sprintf("rows %d to %d were missing at the end", b.head.Seq+1, anchor.Seq), true
 	default:
-		hash, err := hashAt(bg, b.conn, anchor.Seq)
+		hash, err := hashAt(b.ctx, b.conn, anchor.Seq)
 		switch {
 		case err != nil:
 			return err
@@ -399,7 +397,7 @@ func (b *base) transaction(do func() error) (err error) {
 
 // exec runs statements that are not needed often.
 func (b *base) exec(query string, args ...any) error {
-	_, err := b.conn.ExecContext(bg, query, args...)
+	_, err := b.conn.ExecContext(b.ctx, query, args...)
 	return err
 }
 
@@ -408,7 +406,7 @@ func (b *base) stmt(query string) (*sql.Stmt, error) {
 	if stmt := b.stmts[query]; stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := b.conn.PrepareContext(bg, query)
+	stmt, err := b.conn.PrepareContext(b.ctx, query)
 	if err == nil {
 		b.stmts[query] = stmt
 	}
@@ -426,7 +424,7 @@ func (b *base) change(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.ExecContext(bg, args...)
+	result, err := stmt.ExecContext(b.ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -439,7 +437,7 @@ func (b *base) row(query string, args []any, into ...any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = stmt.QueryRowContext(bg, args...).Scan(into...)
+	err = stmt.QueryRowContext(b.ctx, args...).Scan(into...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -482,7 +480,7 @@ func (b *base) ints(to []int64, query string, args ...any) ([]int64, error) {
 	if err != nil {
 		return to, err
 	}
-	rows, err := stmt.QueryContext(bg, args...)
+	rows, err := stmt.QueryContext(b.ctx, args...)
 	if err != nil {
 		return to, err
 	}

@@ -44,7 +44,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	}
 	for more := true; more && err == nil; {
 		err = s.write(ctx, 0, func(c *change) error {
-			n, err := c.change(`DELETE FROM job WHERE num IN (SELECT num FROM job WHERE state <> 'waiting' AND ended < ?
+			n, err := c.change(`DELETE FROM job WHERE num IN (SELECT num FROM job WHERE state <> 'waiting' AND ended > 0 AND ended < ?
 				AND NOT EXISTS (SELECT 1 FROM record WHERE record.id = job.record) LIMIT ?)`, cutoff, pruneBatch)
 			more = err == nil && n == pruneBatch
 			return err
@@ -77,7 +77,7 @@ func (c *change) prune(query string, bound int64, from place, now int64) (last p
 	if err != nil {
 		return from, false, err
 	}
-	rows, err := stmt.QueryContext(bg, bound, from.time, from.seq, pruneBatch)
+	rows, err := stmt.QueryContext(c.ctx, bound, from.time, from.seq, pruneBatch)
 	if err != nil {
 		return from, false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +36,7 @@ func OpenReader(dir string) (*Reader, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("cannot open the store: the directory %q is not an absolute path", dir)
 	}
-	err := r.read(bg, func(v *view) error {
+	err := r.read(context.Background(), func(v *view) error {
 		var have int
 		if _, err := v.row("PRAGMA user_version", nil, &have); err != nil {
 			return err
@@ -274,6 +275,10 @@ func (r *Reader) page(ctx context.Context, q *Query, n int) (rows []Row, err err
 	return rows, err
 }
 
+// oftenRuns is how many runs of a hook are so many that it is quicker to ask of each Record
+// whether the hook had a part in it than to list all in which it had.
+const oftenRuns = 2000
+
 // where is the condition of a Query.
 func (v *view) where(q *Query) (cond string, args []any, err error) {
 	conds := []string{"r.seq > ?"}
@@ -319,7 +324,15 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 	}
 	if q.Hook != "" {
 		cond, args := hookWanted(q.Hook)
-		add("r.seq IN (SELECT seq FROM hook WHERE "+cond+")", args...)
+		var n int
+		if _, err := v.row("SELECT count(*) FROM (SELECT 1 FROM hook WHERE "+cond+" LIMIT ?)", append(slices.Clone(args), oftenRuns), &n); err != nil {
+			return "", nil, err
+		}
+		if n < oftenRuns {
+			add("r.seq IN (SELECT seq FROM hook WHERE "+cond+")", args...)
+		} else {
+			add("EXISTS (SELECT 1 FROM hook WHERE hook.seq = r.seq AND "+cond+")", args...)
+		}
 	}
 	if strings.TrimSpace(q.Text) != "" {
 		match, err := matchOf(q.Text)

@@ -181,13 +181,15 @@ func TestVerify(t *testing.T) {
 		"decision":          {script("UPDATE record SET decision = 1 WHERE seq = 4"), []string{"row 4: decision is not what its line says"}, false},
 		"some columns": {
 			script("UPDATE record SET agent = 'x', time = time + 1, session = '', late = 1, error = 'e', would = 2, tool = 't', event = 'x', id = 'y' WHERE seq = 4"),
-			[]string{"row 4: id, late, time, agent, session, event, tool, would, error is not what its line says"}, false,
+			[]string{"row 4: id, late, time, agent, session, event, tool, would, error is not what its line says"},
+			false,
 		},
 		"a hook":           {script("UPDATE hook SET decision = 0 WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
 		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
 		"a hook too many": {
 			script("INSERT INTO hook SELECT 40, n, name, source, decision, cause, error, fail_open, async, ms FROM hook WHERE seq = 4"),
-			[]string{"row 0: 1 hooks belong to rows that are not there"}, false,
+			[]string{"row 0: 1 hooks belong to rows that are not there"},
+			false,
 		},
 		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not follow"}, false},
 		"a hash":         {script("UPDATE record SET hash = zeroblob(32) WHERE seq = 4"), []string{"row 4: its hash does not follow", "row 5: its hash does not follow"}, false},
@@ -206,19 +208,22 @@ func TestVerify(t *testing.T) {
 			[]string{
 				"row 4: its hash", "row 5: its hash", "row 6: its hash", "row 7: its hash", "row 8: its hash", "row 9: its hash",
 				"row 10: rows 10 to 10 are missing at the end",
-			}, false,
+			},
+			false,
 		},
 		"order": {
 			script("UPDATE record SET seq = 99 WHERE seq = 4; UPDATE record SET seq = 4 WHERE seq = 5; UPDATE record SET seq = 5 WHERE seq = 99;" +
 				"UPDATE line SET seq = 99 WHERE seq = 4; UPDATE line SET seq = 4 WHERE seq = 5; UPDATE line SET seq = 5 WHERE seq = 99"),
-			[]string{"row 4: its hash", "row 5: its hash", "row 6: its hash"}, false,
+			[]string{"row 4: its hash", "row 5: its hash", "row 6: its hash"},
+			false,
 		},
 		"a forged chain": {
 			func(t *testing.T, dir string) {
 				tamper(t, dir, edit+"UPDATE record SET decision = 1 WHERE seq = 4; UPDATE hook SET decision = 1 WHERE seq = 4")
 				forge(t, dir, 4)
 			},
-			[]string{"row 10: this is not the row that grapnel.head names"}, true,
+			[]string{"row 10: this is not the row that grapnel.head names"},
+			true,
 		},
 		"a forged chain and anchor": {
 			func(t *testing.T, dir string) {

@@ -52,7 +52,7 @@ func (b *base) indexNext() (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	rows, err := stmt.QueryContext(bg, last, indexBatch)
+	rows, err := stmt.QueryContext(b.ctx, last, indexBatch)
 	if err != nil {
 		return 0, err
 	}

@@ -93,7 +93,7 @@ func (s *Store) run() {
 		select {
 		case o := <-s.work:
 			s.commit(s.collect(o))
-			if s.behind > maxBehind {
+			for s.behind > maxBehind {
 				s.index()
 			}
 		case <-idle.C:

@@ -100,6 +100,8 @@ CREATE TABLE job (
 CREATE INDEX job_due ON job(target, due) WHERE state = 'waiting' AND ready = 1;
 CREATE INDEX job_turn ON job(target, num, due) WHERE state = 'waiting' AND ready = 1;
 CREATE INDEX job_line ON job(target, session, num) WHERE state = 'waiting';
+CREATE INDEX job_state ON job(state, num);
+CREATE INDEX job_ended ON job(ended) WHERE ended > 0;
 CREATE INDEX job_record ON job(record, state);
 CREATE INDEX job_target ON job(target, state, created);
 

@@ -423,7 +423,10 @@ func testPages(t *testing.T, open Open) {
 	if !slices.Equal(got, want) {
 		t.Errorf("pages = %v, want %v", got, want)
 	}
-	for range s.Records(s.ctx, store.Query{}) {
+	for _, err := range s.Records(s.ctx, store.Query{}) {
+		if err != nil {
+			t.Error(err)
+		}
 		break // and nothing is left open, or Close would hang
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
