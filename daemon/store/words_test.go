@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // textsOf is what addTexts adds, found by decoding.
@@ -130,5 +131,38 @@ func TestBehind(t *testing.T) {
 	})
 	if err != nil || indexed < indexBatch {
 		t.Errorf("%d rows are indexed (%v), want at least %d although somebody writes all the time", indexed, err, indexBatch)
+	}
+}
+
+// An index that has been looked into and then grew is no damage.
+func TestVerifyGrown(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), &Options{unsafe: true})
+	for i := range 10 {
+		var items []Item
+		for j := range 300 {
+			items = append(items, item(t, fmt.Sprint(i, "-", j)))
+		}
+		if err := s.Put(t.Context(), items...); err != nil {
+			t.Fatal(err)
+		}
+		for row, err := range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
+			if want := int64(i+1) * 300; row.Seq != want || err != nil {
+				t.Fatalf("the newest row is %d, %v, want %d", row.Seq, err, want)
+			}
+		}
+		for indexed := int64(0); indexed < int64(i+1)*300; {
+			err := s.read(t.Context(), func(v *view) error {
+				_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+			t.Fatalf("Verify = %+v, %v", report, err)
+		}
 	}
 }
