@@ -224,7 +224,8 @@ func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) boo
 		problem = fmt.Errorf("%s:%d: %w: %w", f.name, f.line, ErrTorn, err)
 		// Two processes may have appended in the instant after a line was torn. The
 		// second found its end and is whole.
-		if e, input, err = rescue(line); err != nil {
+		var inner int
+		if e, input, inner = rescue(line); inner == 0 {
 			return yield(Entry{}, problem)
 		}
 	}
@@ -268,18 +269,21 @@ func decode(line []byte) (Entry, json.RawMessage, error) {
 	return wire.Entry, wire.Input, nil
 }
 
-// rescue looks for a whole line behind a torn one.
-func rescue(line []byte) (Entry, json.RawMessage, error) {
-	begin := []byte(`{"id":"`)
+// lineBegin is what every line begins with.
+var lineBegin = []byte(`{"id":"`)
+
+// rescue looks for a whole line behind a torn one, and says where it begins; 0 = there is
+// none.
+func rescue(line []byte) (Entry, json.RawMessage, int) {
 	for at := 1; at < len(line); at++ {
-		next := bytes.Index(line[at:], begin)
+		next := bytes.Index(line[at:], lineBegin)
 		if next < 0 {
 			break
 		}
 		at += next
 		if e, input, err := decode(line[at:]); err == nil {
-			return e, input, nil
+			return e, input, at
 		}
 	}
-	return Entry{}, nil, ErrTorn
+	return Entry{}, nil, 0
 }
