@@ -1,0 +1,697 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// writer is a spool into which Records are written, as grapnel-hook does.
+func writer(t testing.TB, dir string, opts *spool.Options) *spool.Spool {
+	t.Helper()
+	s, err := spool.Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// fresh is a Record of now.
+func fresh(id string) spool.Entry {
+	e := entry(id)
+	e.Time = time.Now().UTC()
+	return e
+}
+
+func write(t testing.TB, s *spool.Spool, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		e := fresh(id)
+		s.Observe(context.Background(), &e.Record)
+	}
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendTo(t testing.TB, name, text string) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// places are a spool and a store below a directory.
+func places(dir string) (spool, store string) {
+	return filepath.Join(dir, "spool"), filepath.Join(dir, "store")
+}
+
+// ids are those of all Records of a store, in its order; of torn ones only that they are.
+func ids(t testing.TB, r *Reader) []string {
+	t.Helper()
+	var ids []string
+	for row, err := range r.Records(context.Background(), Query{Oldest: true, Lean: true}) {
+		if err != nil {
+			t.Error(err)
+		}
+		if row.Event == spool.Torn {
+			row.ID = "torn"
+		}
+		ids = append(ids, row.ID)
+	}
+	return ids
+}
+
+func once(t testing.TB, in *Intake) int {
+	t.Helper()
+	n, err := patient(in.Once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// patient tries again while a child that another test has just begun still has the lock
+// open that was closed here.
+func patient(once func(context.Context) (int, error)) (n int, err error) {
+	for range 1000 {
+		if n, err = once(context.Background()); !errors.Is(err, spool.ErrBusy) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return n, err
+}
+
+// spoolFiles are the names of the files that hold Records.
+func spoolFiles(t testing.TB, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "records*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		names[i] = filepath.Base(name)
+	}
+	return names
+}
+
+func wantIDs(t testing.TB, r *Reader, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, ids(t, r)); diff != "" {
+		t.Errorf("in the store (-want +got):\n%s", diff)
+	}
+}
+
+func TestIntake(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	if n := once(t, in); n != 0 {
+		t.Errorf("of nothing, %d lines were taken", n)
+	}
+	w := writer(t, spoolDir, nil)
+	write(t, w, "a", "b")
+	if n := once(t, in); n != 2 {
+		t.Errorf("%d lines were taken, want 2", n)
+	}
+	if n := once(t, in); n != 0 {
+		t.Errorf("%d lines were taken again", n)
+	}
+	write(t, w, "c")
+	name := filepath.Join(spoolDir, "records.jsonl")
+	appendTo(t, name, `{"id":"to`)
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "b", "c") // the rest of it may come
+	write(t, w, "d")
+	appendTo(t, name, "\n\n")
+	once(t, in)
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "b", "c", "torn", "d")
+	if got := spoolFiles(t, spoolDir); len(got) != 1 {
+		t.Errorf("files are %q: what is small and young stays", got)
+	}
+	report, err := s.Verify(context.Background())
+	if err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+// What a writer does at any time costs nothing: it renames the file, holds one that was
+// renamed, writes into it late.
+func TestIntakeFilesMove(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+	w := writer(t, spoolDir, nil)
+	write(t, w, "a")
+	once(t, in)
+	current := filepath.Join(spoolDir, "records.jsonl")
+	aside := filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl")
+	late, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if err := os.Rename(current, aside); err != nil {
+		t.Skipf("a file that is open cannot be renamed here: %v", err)
+	}
+	write(t, w, "b")
+	once(t, in)
+	once(t, in)
+	if _, err := os.Stat(aside); err != nil && runtime.GOOS == "linux" {
+		t.Errorf("a file that somebody writes into is gone: %v", err)
+	}
+	if runtime.GOOS == "linux" {
+		if _, err := late.Write(lineOf(t, fresh("late"))); err != nil {
+			t.Fatal(err)
+		}
+		once(t, in)
+		wantIDs(t, s.Reader, "a", "b", "late")
+	}
+	_ = late.Close()
+	for range 3 {
+		once(t, in)
+	}
+	if got := spoolFiles(t, spoolDir); !slices.Equal(got, []string{"records.jsonl"}) {
+		t.Errorf("files are %q, want only the current one", got)
+	}
+	if n, err := s.Mark(context.Background(), "x"); n != 0 || err != nil {
+		t.Errorf("Mark of an unknown file: %d, %v", n, err)
+	}
+	marks := 0
+	err = s.read(context.Background(), func(v *view) error {
+		_, err := v.row("SELECT count(*) FROM mark", nil, &marks)
+		return err
+	})
+	if err != nil || marks != 1 {
+		t.Errorf("%d marks are left, %v; want that of the current file", marks, err)
+	}
+}
+
+// The same content again is no news; another file of the same name is.
+func TestIntakeFileReplaced(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	name := filepath.Join(spoolDir, "records.jsonl")
+	write(t, writer(t, spoolDir, nil), "a", "b")
+	once(t, in)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := once(t, in); n != 0 {
+		t.Errorf("of a copy, %d lines were taken", n)
+	}
+	var first int64 // where the first line ends
+	replace := func(ids ...string) {
+		t.Helper()
+		var text []byte
+		for i, id := range ids {
+			if text = append(text, lineOf(t, fresh(id))...); i == 0 {
+				first = int64(len(text))
+			}
+		}
+		if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("c") // shorter than what was there
+	once(t, in)
+	replace("d", "e", "f") // longer
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f")
+
+	// Somebody cuts it: what comes then is taken, and what was taken is not taken again.
+	var noted []string
+	in.Note = func(err error) { noted = append(noted, err.Error()) }
+	if err := os.Truncate(name, first); err != nil {
+		t.Fatal(err)
+	}
+	once(t, in)
+	appendTo(t, name, string(lineOf(t, fresh("g"))))
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f", "g")
+	if len(noted) != 1 || !strings.Contains(noted[0], "somebody has cut it") {
+		t.Errorf("noted were %q", noted)
+	}
+}
+
+// Forgotten marks, or a store that was begun anew, cost nothing but time.
+func TestIntakeTwice(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	write(t, writer(t, spoolDir, nil), "a", "b")
+	appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "torn\n")
+	once(t, in)
+	if err := s.write(context.Background(), 0, func(c *change) error { return c.run("DELETE FROM mark") }); err != nil {
+		t.Fatal(err)
+	}
+	once(t, in)
+	wantIDs(t, s.Reader, "a", "b", "torn")
+	again := openTest(t, storeDir+"2", nil)
+	once(t, &Intake{Spool: spoolDir, Store: again, Grace: time.Hour})
+	wantIDs(t, again.Reader, "a", "b", "torn")
+}
+
+func TestIntakeSideFiles(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	w := writer(t, spoolDir, &spool.Options{Records: spool.Full})
+	big := entry("big")
+	big.Input.Tool.Content = strings.Repeat("<big>", 30_000)
+	huge := entry("huge")
+	huge.Input.Tool.Content = strings.Repeat("huge ", 1_000_000)
+	w.Observe(context.Background(), &big.Record)
+	w.Observe(context.Background(), &huge.Record)
+	if err := w.Err(); err != nil {
+		t.Fatal(err)
+	}
+	once(t, &Intake{Spool: spoolDir, Store: s})
+	if err := os.RemoveAll(spoolDir); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range s.Records(context.Background(), Query{Oldest: true}) {
+		switch {
+		case err != nil:
+			t.Error(err)
+		case row.ID == "big" && row.Input.Tool.Content != big.Input.Tool.Content:
+			t.Error("the event of a side file is not in the store")
+		case row.ID == "huge" && (len(row.Input.Tool.Content) < 100_000 || len(row.Line) > MaxLine):
+			t.Errorf("of a huge event %d bytes are in the store", len(row.Input.Tool.Content))
+		}
+	}
+	wantIDs(t, s.Reader, "big", "huge")
+}
+
+func TestIntakeLock(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	lock, err := spool.LockIntake(spoolDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &Intake{Spool: spoolDir, Store: s}
+	if _, err := in.Once(context.Background()); !errors.Is(err, spool.ErrBusy) {
+		t.Errorf("Once beside another: %v, want ErrBusy", err)
+	}
+	_ = lock.Close()
+	once(t, in)
+	once(t, in)
+}
+
+// A file is put aside when it is old or large, and no more than a few are.
+func TestIntakePutsAside(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Hour}
+	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+	old := func(id string) {
+		t.Helper()
+		e := entry(id)
+		e.Time = time.Now().Add(-2 * time.Hour)
+		w.Observe(context.Background(), &e.Record)
+		if err := w.Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close() // where a file that is open cannot be renamed
+	}
+	var want []string
+	for i := range maxAside + 3 {
+		want = append(want, fmt.Sprint("r", i))
+		old(want[i])
+		once(t, in)
+	}
+	wantIDs(t, s.Reader, want...)
+	if got := spoolFiles(t, spoolDir); len(got) != maxAside+1 {
+		t.Errorf("files are %q, want %d aside", got, maxAside)
+	}
+	in.Grace = time.Nanosecond
+	for range 4 {
+		once(t, in)
+	}
+	if got := spoolFiles(t, spoolDir); len(got) > 1 {
+		t.Errorf("files are %q, want at most one", got)
+	}
+	wantIDs(t, s.Reader, want...)
+}
+
+// A torn end is taken in when nobody can write its rest any more.
+func TestIntakeTornEnd(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"behind a line": string(lineOf(t, fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineOf(t, fresh("a"))))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spoolDir, storeDir := places(t.TempDir())
+			s := openTest(t, storeDir, nil)
+			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+			write(t, writer(t, spoolDir, nil), "current")
+			appendTo(t, filepath.Join(spoolDir, "records-20260304T050607.000000000Z.jsonl"), text)
+			for range 4 {
+				once(t, in)
+			}
+			want := map[string][]string{"behind a line": {"a", "torn", "current"}, "alone": {"torn", "current"}, "whole": {"a", "current"}}[name]
+			wantIDs(t, s.Reader, want...)
+			if got := spoolFiles(t, spoolDir); len(got) != 1 {
+				t.Errorf("files are %q", got)
+			}
+		})
+	}
+}
+
+// stop ends an Intake between two steps.
+type stop struct{}
+
+// Wherever an Intake is stopped, each line is in the store once when the next has ended;
+// also while others write.
+func TestIntakeStops(t *testing.T) {
+	t.Parallel()
+	for at := 1; ; at++ {
+		spoolDir, storeDir := places(t.TempDir())
+		s := openTest(t, storeDir, nil)
+		w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+		n := 0
+		var want []string
+		add := func() {
+			e := entry(fmt.Sprintf("r%02d", n))
+			e.Time = time.Now().Add(-2 * time.Hour) // old enough to be put aside
+			w.Observe(context.Background(), &e.Record)
+			want = append(want, e.ID)
+			n++
+		}
+		add()
+		appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "{torn\n")
+		add()
+		steps, stopped := 0, ""
+		pass := func() {
+			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+			defer in.release()
+			in.step = func(name string) {
+				add() // the file grows while it is read
+				if steps++; steps == at {
+					stopped = name
+					panic(stop{})
+				}
+			}
+			defer func() {
+				if r := recover(); r != nil && r != (stop{}) {
+					panic(r)
+				}
+			}()
+			for range 4 {
+				if _, err := patient(in.once); err != nil {
+					t.Errorf("step %d: %v", at, err)
+				}
+			}
+		}
+		pass()
+		reached := steps >= at
+		at := at
+		steps = -1 << 30
+		pass()
+		_ = w.Close()
+		last := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+		for range 6 {
+			once(t, last)
+		}
+		got := ids(t, s.Reader)
+		torn := 0
+		got = slices.DeleteFunc(got, func(id string) bool {
+			if id == "torn" {
+				torn++
+			}
+			return id == "torn"
+		})
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" || torn != 1 {
+			t.Errorf("stopped at step %d (%s), %d torn lines (-want +got):\n%s", at, stopped, torn, diff)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !reached {
+			if at < 10 {
+				t.Errorf("there are only %d steps", at)
+			}
+			return
+		}
+	}
+}
+
+const roleVar = "GRAPNEL_TEST_INTAKE"
+
+// TestIntakeChild is the process that TestIntakeKilled kills.
+func TestIntakeChild(t *testing.T) {
+	dir, at, ok := strings.Cut(os.Getenv(roleVar), "|")
+	if !ok {
+		t.Skip("it is a part of TestIntakeKilled")
+	}
+	var n int
+	if _, err := fmt.Sscan(at, &n); err != nil {
+		t.Fatal(err)
+	}
+	spoolDir, storeDir := places(dir)
+	s, err := Open(storeDir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+	steps := 0
+	in.step = func(string) {
+		if steps++; steps == n {
+			p, err := os.FindProcess(os.Getpid())
+			if err == nil {
+				err = p.Kill()
+			}
+			if err != nil {
+				panic(err)
+			}
+			select {}
+		}
+		e := entry(fmt.Sprintf("child-%d-%d", n, steps))
+		e.Time = time.Now().Add(-2 * time.Hour)
+		w.Observe(context.Background(), &e.Record)
+	}
+	for range 4 {
+		if _, err := patient(in.Once); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fmt.Println("reached the end")
+	_ = s.Close()
+}
+
+// The same with a process that is killed: all that was written is in the store, once.
+func TestIntakeKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spoolDir, storeDir := places(dir)
+	w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+	want := map[string]bool{}
+	for at := 1; at < 100; at++ {
+		id := fmt.Sprint("parent-", at)
+		e := entry(id)
+		e.Time = time.Now().Add(-2 * time.Hour)
+		w.Observe(context.Background(), &e.Record)
+		if err := w.Err(); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		want[id] = true
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIntakeChild$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d", roleVar, dir, at))
+		out, err := cmd.CombinedOutput()
+		ended := strings.Contains(string(out), "reached the end")
+		if err == nil != ended {
+			t.Fatalf("the child ended with %v:\n%s", err, out)
+		}
+		for step := 1; step < at; step++ {
+			want[fmt.Sprintf("child-%d-%d", at, step)] = true
+		}
+		if ended {
+			if at < 8 {
+				t.Errorf("there are only %d steps", at)
+			}
+			for id := range want { // not all of the last child's steps were reached
+				if strings.HasPrefix(id, fmt.Sprintf("child-%d-", at)) {
+					delete(want, id)
+				}
+			}
+			break
+		}
+	}
+	s := openTest(t, storeDir, nil)
+	in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+	for range 5 {
+		once(t, in)
+	}
+	got := ids(t, s.Reader)
+	count := map[string]int{}
+	for _, id := range got {
+		count[id]++
+	}
+	for id := range want {
+		if count[id] != 1 {
+			t.Errorf("record %s is there %d times", id, count[id])
+		}
+	}
+	for id, n := range count {
+		if n != 1 {
+			t.Errorf("record %s is there %d times", id, n)
+		}
+	}
+	report, err := s.Verify(context.Background())
+	if err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+// What is written is in the store soon, and Run ends when it is told to.
+func TestIntakeRun(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	in := &Intake{Spool: spoolDir, Store: s, Note: func(err error) { t.Errorf("noted: %v", err) }}
+	done := make(chan error, 1)
+	go func() { done <- in.Run(ctx) }()
+	rows := s.Subscribe(ctx)
+	w := writer(t, spoolDir, nil)
+	var slowest time.Duration
+	for i := range 20 {
+		id := fmt.Sprint("r", i)
+		time.Sleep(time.Duration(i) * time.Millisecond)
+		begun := time.Now()
+		write(t, w, id)
+		select {
+		case row := <-rows:
+			if row.ID != id {
+				t.Fatalf("came %s, want %s", row.ID, id)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s is not in the store", id)
+		}
+		slowest = max(slowest, time.Since(begun))
+	}
+	t.Logf("slowest %v", slowest)
+	if err := os.RemoveAll(spoolDir); err != nil { // and the directory comes anew
+		t.Fatal(err)
+	}
+	write(t, w, "later")
+	select {
+	case row := <-rows:
+		if row.ID != "later" {
+			t.Errorf("came %s, want later", row.ID)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("what is written into a new directory is not taken in")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// Run tells once of what goes wrong, and goes on when it does not any more.
+func TestIntakeRunWaits(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	lock, err := spool.LockIntake(spoolDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, writer(t, spoolDir, nil), "a")
+	noted := make(chan error, 10)
+	in := &Intake{Spool: spoolDir, Store: s, Note: func(err error) { noted <- err }}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	rows := s.Subscribe(ctx)
+	go func() { done <- in.Run(ctx) }()
+	if err := <-noted; !errors.Is(err, spool.ErrBusy) {
+		t.Errorf("noted was %v", err)
+	}
+	_ = lock.Close()
+	if row := <-rows; row.ID != "a" {
+		t.Errorf("came %q", row.ID)
+	}
+	cancel()
+	if err := <-done; err != nil || len(noted) > 0 {
+		t.Errorf("Run = %v, and %d more were noted", err, len(noted))
+	}
+}
+
+// A Store that was closed ends Run: it is of no use any more.
+func TestIntakeRunEnds(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s, err := Open(storeDir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	write(t, writer(t, spoolDir, nil), "a")
+	if err := (&Intake{Spool: spoolDir, Store: s}).Run(context.Background()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Run = %v, want ErrClosed", err)
+	}
+}
+
+// A line that the store refuses does not keep the others from it.
+func TestIntakeRefused(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	w := writer(t, spoolDir, nil)
+	write(t, w, "a")
+	name := filepath.Join(spoolDir, "records.jsonl")
+	for _, text := range []string{
+		strings.Repeat("[", 20_000) + "\n",
+		`{"id":"deep","time":"2026-03-04T05:06:07Z","input":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}\n",
+		`{"id":"long","time":"2026-03-04T05:06:07Z","error":"` + strings.Repeat("x", 1<<20) + "\"}\n",
+		`{"id":"` + strings.Repeat("y", 900_000) + `","time":"2026-03-04T05:06:07Z"}` + "\n",
+		`{"id":"far","time":"9999-03-04T05:06:07Z","decision":"none","hooks":null}` + "\n",
+		"{\"id\":\"nul\\u0000\",\"time\":\"0001-03-04T05:06:07Z\",\"session\":\"\xff\xfe\"}\n",
+	} {
+		appendTo(t, name, text)
+	}
+	write(t, w, "z")
+	once(t, &Intake{Spool: spoolDir, Store: s})
+	got := ids(t, s.Reader)
+	if len(got) == 0 || got[0] != "a" || got[len(got)-1] != "z" || !slices.Contains(got, "far") || !slices.Contains(got, "torn") {
+		t.Errorf("%d records, from %.20q to %.20q", len(got), got[0], got[len(got)-1])
+	}
+}
