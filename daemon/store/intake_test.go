@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,6 +28,15 @@ func writer(t testing.TB, dir string, opts *spool.Options) *spool.Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+func lineFor(t testing.TB, e spool.Entry) []byte {
+	t.Helper()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(raw, '\n')
 }
 
 // fresh is a Record of now.
@@ -183,7 +193,7 @@ func TestIntakeFilesMove(t *testing.T) {
 		t.Errorf("a file that somebody writes into is gone: %v", err)
 	}
 	if runtime.GOOS == "linux" {
-		if _, err := late.Write(lineOf(t, fresh("late"))); err != nil {
+		if _, err := late.Write(lineFor(t, fresh("late"))); err != nil {
 			t.Fatal(err)
 		}
 		once(t, in)
@@ -233,7 +243,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 		t.Helper()
 		var text []byte
 		for i, id := range ids {
-			if text = append(text, lineOf(t, fresh(id))...); i == 0 {
+			if text = append(text, lineFor(t, fresh(id))...); i == 0 {
 				first = int64(len(text))
 			}
 		}
@@ -257,7 +267,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	once(t, in)
-	appendTo(t, name, string(lineOf(t, fresh("g"))))
+	appendTo(t, name, string(lineFor(t, fresh("g"))))
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f", "g")
 	if len(noted) != 1 || !strings.Contains(noted[0], "somebody has cut it") {
@@ -372,7 +382,7 @@ func TestIntakePutsAside(t *testing.T) {
 // A torn end is taken in when nobody can write its rest any more.
 func TestIntakeTornEnd(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"behind a line": string(lineOf(t, fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineOf(t, fresh("a"))))} {
+	for name, text := range map[string]string{"behind a line": string(lineFor(t, fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineFor(t, fresh("a"))))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spoolDir, storeDir := places(t.TempDir())

@@ -30,7 +30,7 @@ type Reader struct {
 }
 
 // OpenReader opens the store in a directory for reading. The error is fs.ErrNotExist if
-// there is none, and ErrNewer if this version cannot read it.
+// there is none or it is just being made, and ErrNewer if this version cannot read it.
 func OpenReader(dir string) (*Reader, error) {
 	r := &Reader{dir: filepath.Clean(dir)}
 	if !filepath.IsAbs(dir) {
@@ -42,10 +42,12 @@ func OpenReader(dir string) (*Reader, error) {
 			return err
 		}
 		switch {
+		case have == 0: // it is just being made
+			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
 		case have > version():
 			return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
 		case have < version():
-			return fmt.Errorf("%s: an older version of Grapnel has made it, or it was never finished: run \"grapnel serve\" once", filepath.Join(dir, baseFile))
+			return fmt.Errorf("%s: an older version of Grapnel has made it: run \"grapnel serve\" once", filepath.Join(dir, baseFile))
 		}
 		return nil
 	})

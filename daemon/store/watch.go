@@ -76,7 +76,7 @@ func (w *watch) wait(ctx context.Context) {
 			return
 		case <-timer.C:
 			return
-		case <-lost:
+		case <-lost: //nolint:errcheck // what was lost is found by looking
 			return
 		case ev := <-events:
 			if !news && strings.HasPrefix(filepath.Base(ev.Name), w.prefix) {

@@ -1,0 +1,552 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// A Log is all that was kept: what is in a store, and what of a spool has not been taken in
+// yet. Either may not be there. Reading it changes nothing, and needs nobody at work.
+type Log struct {
+	Spool, Store string // directories
+}
+
+// A Kept is an Entry of a Log. Its event is only read when it is asked for.
+type Kept struct {
+	spool.Entry
+
+	event func(*spool.Entry) error
+}
+
+// Event puts the event into Input, if one was kept.
+func (k *Kept) Event() error {
+	if k.event == nil || k.Input != nil {
+		return nil
+	}
+	return k.event(&k.Entry)
+}
+
+// Read yields what is wanted of a log, each Record once, in the order of time: of the fields
+// of q, the Filter and the Text count. An error is about one line, or one of the two places;
+// the reading goes on.
+//
+// What a store has is yielded as it was when Read was called. Without a store, the order is
+// that in which the spool was written.
+func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		r, err := l.open(ctx, q)
+		if err != nil && !yield(Kept{}, err) {
+			return
+		}
+		defer r.close()
+		if err == nil && r.store == nil && r.q.Text == "" {
+			for e, err := range spool.Read(l.Spool, q.Filter) {
+				if !yield(Kept{Entry: e}, err) {
+					return
+				}
+			}
+			return
+		}
+		for k, err := range merged(r.stored(ctx), r.spooled(ctx, true)) {
+			if !yield(k, err) {
+				return
+			}
+		}
+	}
+}
+
+// ValidText reports what is wrong with the Text of a Query.
+func ValidText(text string) error {
+	_, err := matchOf(text)
+	return err
+}
+
+// followPoll is how often Follow looks for more.
+const followPoll = 200 * time.Millisecond
+
+// Follow yields what Read yields, and then what comes from then on, until ctx is done.
+func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		r, err := l.open(ctx, q)
+		if err != nil && !yield(Kept{}, err) {
+			return
+		}
+		defer r.close()
+		r.following = true
+		for k, err := range merged(r.stored(ctx), r.spooled(ctx, false)) {
+			if !yield(k, err) {
+				return
+			}
+		}
+		tick := time.NewTicker(followPoll)
+		defer tick.Stop()
+		var told string
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			fresh, err := r.more(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
+				told = ""
+			case err.Error() != told:
+				told = err.Error()
+				if !yield(Kept{}, err) {
+					return
+				}
+			}
+			for _, k := range fresh {
+				if !yield(k.Kept, k.err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stats counts what has been kept since a time, as [spool.Summarize] does of a spool alone.
+func (l Log) Stats(ctx context.Context, since time.Time) (spool.Stats, error) {
+	if _, err := os.Lstat(filepath.Join(l.Store, baseFile)); errors.Is(err, fs.ErrNotExist) {
+		return spool.Summarize(l.Spool, since)
+	}
+	tally := spool.NewTally(since)
+	var problem error
+	for k, err := range l.Read(ctx, Query{Filter: spool.Filter{Since: since}}) {
+		switch {
+		case err == nil:
+			tally.Add(&k.Entry)
+		case errors.Is(err, spool.ErrTorn):
+			tally.Unreadable(1)
+		default:
+			problem = errors.Join(problem, err)
+		}
+	}
+	return tally.Stats(), problem
+}
+
+// A logReader reads the two places side by side. A Record is in the store if its row is not
+// behind head; whatever is taken in after head was read is still read from the spool.
+type logReader struct {
+	Log
+	q     Query
+	store *Reader // nil = there is none
+	files *spool.Log
+	head  int64
+	done  map[string]int64 // how far files of the spool were read, by key
+	seen  map[string]bool  // of the spool
+	shown []string         // of seen, the oldest first: what Follow may find in the store later
+
+	following bool
+	refused   bool // there was a store, and it could not be opened
+}
+
+// maxShown is how many lines of the spool Follow knows again when they come out of the
+// store.
+const maxShown = 1 << 16
+
+// open opens the files of the spool before it looks how far they have been taken in: what
+// is removed after that can still be read.
+func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
+	r := &logReader{Log: l, q: Query{Filter: q.Filter, Text: q.Text}, done: map[string]int64{}, seen: map[string]bool{}}
+	var errs []error
+	var err error
+	if r.files, err = spool.OpenLog(l.Spool); err != nil {
+		errs = append(errs, err)
+	}
+	if err := r.openStore(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	return r, errors.Join(errs...)
+}
+
+// openStore opens the store, if there is one now.
+func (r *logReader) openStore(ctx context.Context) error {
+	store, err := OpenReader(r.Store) //nolint:contextcheck // to open it takes no time worth a context
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r.refused = err != nil
+	if err != nil {
+		return err
+	}
+	r.store = store
+	return store.read(ctx, func(v *view) error {
+		head, err := loadHead(ctx, v.tx)
+		r.head = head.Seq
+		if err != nil {
+			return err
+		}
+		return v.each(`SELECT file, "offset" FROM mark`, nil, func(scan func(into ...any) error) error {
+			var file string
+			var offset int64
+			err := scan(&file, &offset)
+			r.done[file] = max(r.done[file], offset)
+			return err
+		})
+	})
+}
+
+func (r *logReader) close() {
+	if r.files != nil {
+		_ = r.files.Close()
+	}
+	if r.store != nil {
+		_ = r.store.Close()
+	}
+}
+
+// stored yields what is wanted of the rows up to head, in the order of time.
+func (r *logReader) stored(ctx context.Context) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		if r.store == nil {
+			return
+		}
+		q := r.q
+		q.Before = r.head + 1
+		// Their order first, which the lines are not needed for: rows are in that in which
+		// they were put.
+		var seqs []int64
+		err := r.store.read(ctx, func(v *view) error {
+			cond, args, err := v.where(&q)
+			if err != nil {
+				return err
+			}
+			return v.each("SELECT r.seq FROM record r WHERE "+cond+" ORDER BY r.time, r.seq", args, func(scan func(into ...any) error) error {
+				var seq int64
+				err := scan(&seq)
+				seqs = append(seqs, seq)
+				return err
+			})
+		})
+		for part := range slices.Chunk(seqs, page) {
+			var lines map[int64][]byte
+			if err == nil {
+				lines, err = r.lines(ctx, part)
+			}
+			for _, seq := range part {
+				if line := lines[seq]; line != nil && !yield(kept(line)) { // or it was removed meanwhile
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(Kept{}, fmt.Errorf("cannot read the records of the store: %w", err))
+		}
+	}
+}
+
+// lines are those of some rows.
+func (r *logReader) lines(ctx context.Context, seqs []int64) (map[int64][]byte, error) {
+	lines := make(map[int64][]byte, len(seqs))
+	err := r.store.read(ctx, func(v *view) error {
+		return v.each("SELECT seq, line FROM line WHERE seq IN ("+marks(len(seqs))+")", anys(seqs, func(seq int64) any { return seq }),
+			func(scan func(into ...any) error) error {
+				var seq int64
+				var line []byte
+				err := scan(&seq, &line)
+				lines[seq] = line
+				return err
+			})
+	})
+	return lines, err
+}
+
+// kept is what a row of the store says.
+func kept(raw []byte) (Kept, error) {
+	l, err := parse(raw)
+	if err != nil {
+		return Kept{}, fmt.Errorf("cannot read a record of the store: %w", err)
+	}
+	if l.Event == spool.Torn {
+		return Kept{}, tornError{&l.Entry}
+	}
+	return Kept{Entry: l.Entry, event: func(e *spool.Entry) error {
+		err := l.input()
+		if err == nil && l.Input == nil && l.InputAt != "" {
+			err = errors.New("it was gone when the record was taken in")
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the event of record %s: %w", e.ID, err)
+		}
+		e.Input = l.Input
+		return nil
+	}}, nil
+}
+
+// tornError is what a line says that could not be read.
+type tornError struct{ *spool.Entry }
+
+func (e tornError) Error() string {
+	const most = 200
+	if text := e.Entry.Error; len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return e.Entry.Error
+}
+
+func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
+
+// spooled yields what is wanted of the spool and is not in the store yet. Where final is
+// false, the rest of a last line may come.
+func (r *logReader) spooled(ctx context.Context, final bool) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		if r.files == nil {
+			return
+		}
+		for _, f := range r.files.Files() {
+			if !r.file(ctx, f, final, yield) {
+				return
+			}
+		}
+	}
+}
+
+// file yields what was not read of a file. It reports whether to go on.
+func (r *logReader) file(ctx context.Context, f *spool.LogFile, final bool, yield func(Kept, error) bool) bool {
+	key, err := f.Key(final)
+	if err != nil {
+		return yield(Kept{}, err)
+	}
+	if key == "" {
+		return true
+	}
+	var batch []spool.Line
+	give := func() bool {
+		for _, k := range r.wanted(ctx, f, batch) {
+			if !yield(k.Kept, k.err) {
+				return false
+			}
+		}
+		batch = batch[:0]
+		return true
+	}
+	for line, err := range f.Lines(r.done[key], final) {
+		if err != nil {
+			return give() && yield(Kept{}, err)
+		}
+		r.done[key] = line.End
+		if line.Text == nil {
+			continue
+		}
+		if batch = append(batch, line); len(batch) == page && !give() {
+			return false
+		}
+	}
+	return give()
+}
+
+// result is what an iterator yields.
+type result struct {
+	Kept
+	err error
+}
+
+// wanted are those of some lines that are wanted, and neither in the store nor known.
+func (r *logReader) wanted(ctx context.Context, f *spool.LogFile, lines []spool.Line) []result {
+	lines = slices.DeleteFunc(slices.Clone(lines), func(line spool.Line) bool { return !r.q.Wants(&line.Entry) })
+	if len(lines) == 0 {
+		return nil
+	}
+	var out []result
+	stored, err := r.inStore(ctx, lines)
+	if err == nil && strings.TrimSpace(r.q.Text) != "" {
+		lines, err = matching(ctx, f, lines, r.q.Text)
+	}
+	if err != nil {
+		return []result{{err: err}}
+	}
+	for i := range lines {
+		line := lines[i]
+		name := nameOf(&line.Entry, line.Text)
+		if stored[name] || r.seen[name] {
+			continue
+		}
+		r.seen[name] = true
+		r.shown = append(r.shown, name)
+		if line.Torn != nil {
+			out = append(out, result{err: tornError{&line.Entry}, Kept: Kept{Entry: line.Entry}})
+			continue
+		}
+		out = append(out, result{Kept: Kept{Entry: line.Entry, event: func(e *spool.Entry) error {
+			err := f.Event(&line)
+			e.Input = line.Entry.Input
+			return err
+		}}})
+	}
+	if r.following {
+		for len(r.shown) > maxShown {
+			delete(r.seen, r.shown[0])
+			r.shown = r.shown[1:]
+		}
+	}
+	return out
+}
+
+// nameOf tells whether two lines are one in the store: there is one answer to a firing, and
+// any number of lines that are late.
+func nameOf(e *spool.Entry, line []byte) string {
+	if !e.Late {
+		return e.ID
+	}
+	sum := sha256.Sum256(line)
+	return e.ID + "\x00" + string(sum[:])
+}
+
+// inStore are the names of those lines that have a row which is not behind head.
+func (r *logReader) inStore(ctx context.Context, lines []spool.Line) (map[string]bool, error) {
+	if r.store == nil {
+		return nil, nil
+	}
+	ids := make([]any, len(lines))
+	for i := range lines {
+		ids[i] = lines[i].Entry.ID
+	}
+	found := map[string]bool{}
+	err := r.store.read(ctx, func(v *view) error {
+		return v.each("SELECT id, late, digest FROM record WHERE id IN ("+marks(len(ids))+") AND seq <= ?", append(ids, r.head), func(scan func(into ...any) error) error {
+			var id string
+			var late bool
+			var digest []byte
+			err := scan(&id, &late, &digest)
+			if late {
+				id += "\x00" + string(digest)
+			}
+			found[id] = true
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the records of the store: %w", err)
+	}
+	return found, nil
+}
+
+// matching are those of some lines that a search finds: as the store would find them.
+func matching(ctx context.Context, f *spool.LogFile, lines []spool.Line, text string) ([]spool.Line, error) {
+	match, err := matchOf(text)
+	if err != nil {
+		return nil, err
+	}
+	db, err := memory(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot search the log: %w", err)
+	}
+	defer db.Close()
+	for i := range lines {
+		raw, err := f.Take(&lines[i])
+		if err != nil {
+			return nil, err
+		}
+		if _, err := db.ExecContext(ctx, "INSERT INTO words(rowid, text) VALUES (?,?)", i, wordsOf(raw)); err != nil {
+			return nil, fmt.Errorf("cannot search the log: %w", err)
+		}
+	}
+	var list string
+	var found []int
+	if err := db.QueryRowContext(ctx, "SELECT json_group_array(rowid) FROM words WHERE words MATCH ?", match).Scan(&list); err != nil {
+		return nil, fmt.Errorf("cannot search the log: %w", err)
+	}
+	if err := json.Unmarshal([]byte(list), &found); err != nil {
+		return nil, fmt.Errorf("cannot search the log: %w", err)
+	}
+	slices.Sort(found)
+	var out []spool.Line
+	for _, i := range found {
+		out = append(out, lines[i])
+	}
+	return out, nil
+}
+
+// more is what has come to either place since it was looked at.
+func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
+	var errs []error
+	if r.files == nil {
+		r.files, err = spool.OpenLog(r.Spool)
+	} else {
+		err = r.files.Refresh()
+	}
+	if err != nil {
+		errs = append(errs, err)
+	}
+	last := r.head
+	if r.store == nil {
+		refused := r.refused
+		if err = r.openStore(ctx); refused {
+			last = r.head // what it has is not new
+		}
+	} else {
+		var head Head
+		if head, err = r.store.Head(ctx); err == nil {
+			if head.Seq < last { // another has been begun in its place
+				last = 0
+			}
+			r.head = head.Seq
+		}
+	}
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for k, err := range r.spooled(ctx, false) {
+		fresh = append(fresh, result{k, err})
+	}
+	if r.store != nil && r.head > last {
+		q := r.q
+		q.Oldest, q.Lean, q.After, q.Before = true, true, last, r.head+1
+		for row, err := range r.store.Records(ctx, q) {
+			if err != nil && row.Seq == 0 {
+				errs = append(errs, err)
+				r.head = last // once more
+				break
+			}
+			if name := nameOf(&row.Entry, row.Line); r.seen[name] {
+				continue
+			}
+			k, err := kept(row.Line)
+			fresh = append(fresh, result{k, err})
+		}
+	}
+	slices.SortStableFunc(fresh, func(a, b result) int { return a.Time.Compare(b.Time) })
+	return fresh, errors.Join(errs...)
+}
+
+// merged yields what two iterators yield, in the order of time if both do. An error comes
+// as soon as it is met.
+func merged(a, b iter.Seq2[Kept, error]) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		next, stop := iter.Pull2(b)
+		defer stop()
+		k, err, ok := next()
+		// until yields of b what belongs before a time.
+		until := func(at time.Time, all bool) bool {
+			for ok && (all || err != nil || k.Time.Before(at)) {
+				if !yield(k, err) {
+					return false
+				}
+				k, err, ok = next()
+			}
+			return true
+		}
+		for first, problem := range a {
+			if problem == nil && !until(first.Time, false) || !yield(first, problem) {
+				return
+			}
+		}
+		until(time.Time{}, true)
+	}
+}

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// shown are the IDs that a log yields; "!" stands for an error.
+func shown(t testing.TB, l Log, q Query) []string {
+	t.Helper()
+	out := []string{}
+	for k, err := range l.Read(context.Background(), q) {
+		if err != nil {
+			t.Logf("%v", err)
+			k.ID = "!"
+		}
+		out = append(out, k.ID)
+	}
+	return out
+}
+
+func wantShown(t testing.TB, l Log, q Query, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), shown(t, l, q)); diff != "" {
+		t.Errorf("shown of %+v (-want +got):\n%s", q, diff)
+	}
+}
+
+func TestLogRead(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	wantShown(t, l, Query{})
+	w := writer(t, l.Spool, nil)
+	at := time.Now().Add(-time.Minute).UTC()
+	add := func(id string, after time.Duration) {
+		e := entry(id)
+		e.Time = at.Add(after)
+		w.Observe(context.Background(), &e.Record)
+	}
+	add("a", 1*time.Second)
+	add("b", 4*time.Second)
+	appendTo(t, filepath.Join(l.Spool, "records.jsonl"), "torn \x1b[31m\n")
+	wantShown(t, l, Query{}, "a", "b", "!")
+	wantShown(t, l, Query{Text: "wintermute"}, "a", "b")
+	wantShown(t, l, Query{Text: `"torn line"`}, "!")
+	if _, err := os.Stat(l.Store); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("reading has made a store: %v", err)
+	}
+
+	s := openTest(t, l.Store, nil)
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Hour}
+	wantShown(t, l, Query{}, "a", "b", "!")
+	once(t, in)
+	add("d", 6*time.Second)
+	direct := entry("c") // straight into the store
+	direct.Time = at.Add(2 * time.Second)
+	if err := s.Put(context.Background(), Item{Line: lineFor(t, direct)}); err != nil {
+		t.Fatal(err)
+	}
+	add("c", 7*time.Second) // of two answers to a firing the first counts
+	add("e", 3*time.Second) // is not in the store, but older than what is
+	add("e", 3*time.Second) // nor twice
+	early := shown(t, l, Query{})
+	slices.Sort(early[len(early)-2:])
+	if diff := cmp.Diff([]string{"a", "c", "b", "!", "d", "e"}, early); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wantShown(t, l, Query{Text: "wintermute", Filter: spool.Filter{Since: at.Add(5 * time.Second)}}, "d")
+	wantShown(t, l, Query{Filter: spool.Filter{Agent: "none"}})
+	wantShown(t, l, Query{Text: "nothing"})
+	if shown(t, l, Query{Text: "-"})[0] != "!" {
+		t.Error("a search for no word is no error")
+	}
+	once(t, in)
+	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d")
+	for k, err := range l.Read(context.Background(), Query{Filter: spool.Filter{Session: "s1"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Event(); err != nil || k.Input == nil || k.Input.Tool.Name != "Bash" {
+			t.Errorf("the event of %s: %v, %v", k.ID, k.Input, err)
+		}
+	}
+	stats, err := l.Stats(context.Background(), time.Time{})
+	if err != nil || stats.Firings != 5 || stats.Unreadable != 1 || len(stats.Hooks) != 1 || stats.Hooks[0].Runs != 5 {
+		t.Errorf("Stats = %+v, %v", stats, err)
+	}
+	_ = s.Close()
+	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // and without anybody at work
+}
+
+// However the lines are spread over store and spool, what is shown and counted is the same.
+func TestLogAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	s := openTest(t, l.Store, nil)
+	w := writer(t, l.Spool, &spool.Options{MaxAge: 1 << 62})
+	var want []string
+	check := func(when string) {
+		got := shown(t, l, Query{})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	add := func() {
+		e := entry(fmt.Sprintf("r%03d", len(want)))
+		e.Time = time.Now().Add(-2 * time.Hour).UTC()
+		w.Observe(context.Background(), &e.Record)
+		want = append(want, e.ID)
+	}
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+	in.step = func(name string) {
+		check("at " + name)
+		add()
+		check("at " + name + ", and another")
+	}
+	for range 6 {
+		add()
+		check("before a pass")
+		once(t, in)
+		check("after a pass")
+	}
+}
+
+// Reading while lines are taken in shows each of them.
+func TestLogBesideIntake(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	s := openTest(t, l.Store, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Millisecond}
+	done := make(chan error, 1)
+	go func() { done <- in.Run(ctx) }()
+	w := writer(t, l.Spool, &spool.Options{MaxSize: 20 << 10, MaxAge: 1 << 62, KeepFiles: 1000})
+	var want []string
+	for i := range 300 {
+		id := fmt.Sprintf("r%04d", i)
+		write(t, w, id)
+		want = append(want, id)
+		if i%10 == 0 {
+			got := shown(t, l, Query{})
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("after %d (-want +got):\n%s", i+1, diff)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLogFollow(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	w := writer(t, l.Spool, nil)
+	write(t, w, "a")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	came := make(chan string, 100)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for k, err := range l.Follow(ctx, Query{}) {
+			if err != nil {
+				k.ID = "! " + err.Error()
+			}
+			came <- k.ID
+		}
+	}()
+	want := func(ids ...string) {
+		t.Helper()
+		var got []string
+		for range ids {
+			select {
+			case id := <-came:
+				got = append(got, id)
+			case <-ctx.Done():
+				t.Fatalf("came %q, want %q", got, ids)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, ids) {
+			t.Fatalf("came %q, want %q", got, ids)
+		}
+	}
+	want("a")
+	write(t, w, "b")
+	want("b")
+	s := openTest(t, l.Store, nil) // a store that comes later
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+	once(t, in)
+	if err := s.Put(ctx, Item{Line: lineFor(t, fresh("c"))}); err != nil {
+		t.Fatal(err)
+	}
+	want("c")
+	write(t, w, "d")
+	once(t, in)
+	write(t, w, "e")
+	want("d", "e")
+	once(t, in)
+	write(t, w, "f")
+	want("f")
+	time.Sleep(3 * followPoll) // nothing comes twice
+	if len(came) > 0 {
+		t.Errorf("came %q, too", <-came)
+	}
+	cancel()
+	<-ended
+}
+
+// A store that cannot be read is said to be so, and the spool is shown all the same.
+func TestLogBrokenStore(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	write(t, writer(t, l.Spool, nil), "a")
+	if err := os.MkdirAll(l.Store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(l.Store, baseFile), []byte(strings.Repeat("no database", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantShown(t, l, Query{}, "!", "a")
+	stats, err := l.Stats(context.Background(), time.Time{})
+	if err == nil || stats.Firings != 1 {
+		t.Errorf("Stats = %+v, %v", stats, err)
+	}
+}
+
+// Lines that are late are many of one firing.
+func TestLogLate(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	s := openTest(t, l.Store, nil)
+	write(t, writer(t, l.Spool, nil), "a")
+	for i := range 2 {
+		e := spool.Entry{Late: true, Record: grapnel.Record{ID: "a", Time: time.Now(), Hooks: []grapnel.HookRun{{Name: fmt.Sprint("h", i), Async: true}}}}
+		appendTo(t, filepath.Join(l.Spool, "records.jsonl"), string(lineFor(t, e)))
+	}
+	wantShown(t, l, Query{}, "a", "a", "a")
+	once(t, &Intake{Spool: l.Spool, Store: s})
+	wantShown(t, l, Query{}, "a", "a", "a")
+	if err := s.write(context.Background(), 0, func(c *change) error { return c.run("DELETE FROM mark") }); err != nil {
+		t.Fatal(err)
+	}
+	wantShown(t, l, Query{}, "a", "a", "a")
+}
