@@ -140,6 +140,20 @@ func (l Log) Stats(ctx context.Context, since time.Time) (spool.Stats, error) {
 	return tally.Stats(), problem
 }
 
+// Waiting counts the lines of the spool that are not in the store yet.
+func (l Log) Waiting(ctx context.Context) (lines int, err error) {
+	r, err := l.open(ctx, Query{})
+	defer r.close()
+	for _, problem := range r.spooled(ctx, true) {
+		if problem != nil && !errors.Is(problem, spool.ErrTorn) {
+			err = errors.Join(err, problem)
+			continue
+		}
+		lines++
+	}
+	return lines, err
+}
+
 // A logReader reads the two places side by side. A Record is in the store if its row is not
 // behind head; whatever is taken in after head was read is still read from the spool.
 type logReader struct {

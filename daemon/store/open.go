@@ -144,10 +144,11 @@ func (s *Store) Close() error {
 		<-s.gone
 		s.anchor.Wait()
 		s.live.close()
+		s.closed = s.Reader.Close() // whoever is last puts the write-ahead log into the database, if it may write
 		if s.base != nil {
-			s.closed = s.base.close()
+			s.closed = errors.Join(s.closed, s.base.close())
 		}
-		s.closed = errors.Join(s.closed, s.Reader.Close(), s.lock.Close())
+		s.closed = errors.Join(s.closed, s.lock.Close())
 	})
 	return s.closed
 }
