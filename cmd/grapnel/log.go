@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"iter"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -11,23 +10,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
 func newLog(c *console) *cobra.Command {
-	var since, agent, session, hook string
+	var since, agent, session, hook, text string
 	var events, decisions []string
 	var follow bool
 	cmd := &cobra.Command{
 		Use:     "log",
 		Short:   "Show what happened",
-		Long:    "Prints one line per event that was answered, oldest first.",
-		Example: "  grapnel log --since 1h --decision block\n  grapnel log -f --json",
+		Long:    "Prints one line per event that was answered, oldest first: of what a daemon has\ntaken into its store, and of what lies in the spool. Reading needs no daemon.\n\n--text finds the Records in which all the words are: in reasons and errors, the\nnames of tools and hooks, and the event. \"Words in quotes\" stand beside each\nother, and beg* finds what begins so.",
+		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter := spool.Filter{Session: session, Hook: hook}
+			if cmd.Flags().Changed("text") {
+				if err := store.ValidText(text); err != nil {
+					return usageError{withHint(err, "grapnel log --text 'rm node_modules'")}
+				}
+			}
 			if agent != "" {
 				d, ok := dialect.FindAgent(agent)
 				if !ok {
@@ -36,11 +42,10 @@ func newLog(c *console) *cobra.Command {
 				filter.Agent = d.Name
 			}
 			if since != "" {
-				d, err := time.ParseDuration(since)
-				if err != nil || d < 0 {
-					return usageError{withHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h")}
+				var err error
+				if filter.Since, err = ago(since); err != nil {
+					return err
 				}
-				filter.Since = time.Now().Add(-d)
 			}
 			for _, name := range events {
 				kinds := policy.Kinds(name)
@@ -62,18 +67,21 @@ func newLog(c *console) *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			var entries iter.Seq2[spool.Entry, error]
+			entries := logOf(place).Read
 			if follow {
-				entries = spool.Follow(ctx, place.Spool(), filter)
-			} else {
-				entries = spool.Read(place.Spool(), filter)
+				entries = logOf(place).Follow
 			}
-			for entry, err := range entries {
+			for k, err := range entries(ctx, store.Query{Filter: filter, Text: text}) {
 				if err != nil {
-					fmt.Fprintf(c.err, "grapnel: warning: %v\n", err)
+					c.warn(err)
 					continue
 				}
-				if err := c.printEntry(&entry); err != nil {
+				if c.json {
+					if err := k.Event(); err != nil {
+						c.warn(err)
+					}
+				}
+				if err := c.printEntry(&k.Entry); err != nil {
 					return err
 				}
 			}
@@ -87,7 +95,26 @@ func newLog(c *console) *cobra.Command {
 	cmd.Flags().StringArrayVar(&events, "event", nil, "only this event; may be repeated")
 	cmd.Flags().StringArrayVar(&decisions, "decision", nil, "only none, allow, ask or block; may be repeated")
 	cmd.Flags().StringVar(&hook, "hook", "", "only where this hook had a part")
+	cmd.Flags().StringVar(&text, "text", "", "only what these `WORDS` are in")
+	cmd.AddCommand(newLogVerify(c))
 	return c.jsonFlag(cmd)
+}
+
+// warn says what did not keep a command from its work. What stands in a log may be in it.
+func (c *console) warn(err error) { fmt.Fprintf(c.err, "grapnel: warning: %s\n", inLine(err.Error())) }
+
+// logOf is all that was kept at a place.
+func logOf(place answer.Place) store.Log {
+	return store.Log{Spool: place.Spool(), Store: place.Store()}
+}
+
+// ago is the time that --since says.
+func ago(since string) (time.Time, error) {
+	d, err := time.ParseDuration(since)
+	if err != nil || d < 0 {
+		return time.Time{}, usageError{withHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h")}
+	}
+	return time.Now().Add(-d), nil
 }
 
 func (c *console) printEntry(e *spool.Entry) error {

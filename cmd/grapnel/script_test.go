@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		"grapnel":      main,
 		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"nolandlock":   noLandlock,
+		"intake":       intake,
+		"flip":         flip,
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,12 +49,12 @@ func newStatus(c *console) *cobra.Command {
 		Short: "Show what is in force and what went wrong",
 		Long:  "Shows the policies in force, yours and those of the project you are in, the agents\nthat are set up, and of the last 24 hours what was decided, which hooks failed open,\nand which are slow.",
 		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.place()
 			if err != nil {
 				return err
 			}
-			s, err := status(place)
+			s, err := status(cmd.Context(), place)
 			if err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ func newStatus(c *console) *cobra.Command {
 	})
 }
 
-func status(place answer.Place) (*statusReport, error) {
+func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	s := &statusReport{Version: answer.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -138,8 +139,8 @@ func status(place answer.Place) (*statusReport, error) {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
 		}
 	}
-	if s.Day, err = spool.Summarize(place.Spool(), time.Now().Add(-24*time.Hour)); err != nil {
-		return nil, err
+	if s.Day, err = logOf(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("what happened in the last 24 hours is not all counted: %v", err))
 	}
 	for _, h := range s.Day.Hooks {
 		if h.FailOpen > 0 {

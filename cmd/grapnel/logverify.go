@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/daemon/store"
+)
+
+// verifiedLog is what "grapnel log verify --json" prints.
+type verifiedLog struct {
+	OK bool `json:"ok"`
+	store.Report
+	Waiting int `json:"waiting"` // lines of the spool that are not in the store yet
+}
+
+func newLogVerify(c *console) *cobra.Command {
+	var heads []string
+	cmd := &cobra.Command{
+		Use:     "verify [--head SEQ:HASH]...",
+		Short:   "Look whether the log was changed, or something of it is missing",
+		Long:    "Reads the store of the daemon from its first row to its last. Each row names the\none before by a hash, and a file beside the database says where the log ends, so a\nrow that was changed, removed or put in between is found, and an end that was cut\noff. Exit status 1: something is wrong, and which rows.\n\nA process of the same user can make all of that anew. What finds that, too, is the\nhead that this prints: keep it where no such process can write, on another machine\nor in a ticket, and give it to --head later.",
+		Example: "  grapnel log verify\n  grapnel log verify --head 4711:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var known []store.Head
+			for _, text := range heads {
+				head, err := store.ParseHead(text)
+				if err != nil {
+					return usageError{withHint(err, "give what \"grapnel log verify\" has printed")}
+				}
+				known = append(known, head)
+			}
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			r, err := store.OpenReader(place.Store())
+			if errors.Is(err, fs.ErrNotExist) {
+				return withHint(fmt.Errorf("there is no store in %s: nothing was made that could be verified", place.Store()),
+					"\"grapnel serve\" makes one; the files of the spool prove nothing")
+			}
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			report, err := r.Verify(cmd.Context(), known...)
+			if err != nil {
+				return err
+			}
+			v := verifiedLog{Report: report, OK: report.OK() && len(report.Unknown) == 0}
+			if v.Waiting, err = logOf(place).Waiting(cmd.Context()); err != nil {
+				c.warn(err)
+			}
+			if c.json {
+				err = c.printJSON(v)
+			} else {
+				c.printVerified(&v, len(known))
+			}
+			if err == nil && !v.OK {
+				err = errFailed
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "what was printed before, as `SEQ:HASH`; may be repeated")
+	return c.jsonFlag(cmd)
+}
+
+func (c *console) printVerified(v *verifiedLog, heads int) {
+	for _, f := range v.Findings {
+		fmt.Fprintln(c.out, c.paint(red, plain(f.String())))
+	}
+	if v.More > 0 {
+		fmt.Fprintf(c.out, "and %d more\n", v.More)
+	}
+	for _, h := range v.Unknown {
+		fmt.Fprintf(c.out, "%s\n", c.paint(yellow, fmt.Sprintf("row %d: it was removed for its age, so nobody can tell whether it was that of --head", h.Seq)))
+	}
+	if n := len(v.Removed); n > 0 {
+		fmt.Fprintf(c.out, "rows %d to %d were removed for their age or number, the last on %s\n", v.Removed[0].First, v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
+	}
+	switch {
+	case !v.Report.OK():
+		fmt.Fprintf(c.out, "%d rows were read; the log is not as it was written\n", v.Rows)
+	case v.Rows == 0:
+		fmt.Fprintln(c.out, "0 rows: nothing is in the store yet")
+	default:
+		fmt.Fprintf(c.out, "%d rows, %d to %d: none was changed, none is missing\n", v.Rows, v.First, v.Head.Seq)
+	}
+	if v.Waiting > 0 {
+		fmt.Fprintf(c.out, "%d lines of the spool are not in the store yet: nothing is known of these\n", v.Waiting)
+	}
+	if v.OK && v.Head.Seq > 0 {
+		fmt.Fprintf(c.out, "head %v\n", v.Head)
+		if heads == 0 {
+			fmt.Fprintln(c.out, "This does not show that no process of this user has made the log anew. Keep the head\nwhere none can write, and give it to --head later.")
+		}
+	}
+}
