@@ -23,6 +23,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/install/record"
@@ -78,7 +79,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	for i, a := range wanted {
 		g.look(measuring, a, &f.agents[i])
 	}
-	g.log()
+	g.log(ctx)
 	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
 	return f, nil
 }
@@ -484,7 +485,7 @@ func openTo(file string) string {
 }
 
 // log reads what happened of late.
-func (g *gatherer) log() {
+func (g *gatherer) log(ctx context.Context) {
 	f := g.facts
 	guards := map[[2]string]*failing{}
 	byName := map[string]*agent{}
@@ -492,7 +493,9 @@ func (g *gatherer) log() {
 		byName[f.agents[i].Name] = &f.agents[i]
 	}
 	unknown := map[[2]string]bool{}
-	for e, err := range spool.Read(g.Place.Spool(), spool.Filter{Since: f.since}) {
+	log := store.Log{Spool: g.Place.Spool(), Store: g.Place.Store()}
+	for k, err := range log.Read(ctx, store.Query{Filter: spool.Filter{Since: f.since}}) {
+		e := &k.Entry
 		if err != nil {
 			if errors.Is(err, spool.ErrTorn) {
 				f.torn, f.lastTorn = f.torn+1, err.Error()
@@ -531,7 +534,10 @@ func (g *gatherer) log() {
 		}
 		key := [2]string{a.Name, e.Tool}
 		if _, asked := unknown[key]; !asked {
-			unknown[key] = unknownTool(a.Dialect, &e)
+			if err := k.Event(); err != nil {
+				f.logError = err.Error()
+			}
+			unknown[key] = unknownTool(a.Dialect, e)
 		}
 		if unknown[key] {
 			a.tools[e.Tool]++
