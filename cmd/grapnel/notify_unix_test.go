@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -166,6 +168,94 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "heard"))
 	if err != nil || strings.Count(string(text), "\n") != 1 {
 		t.Errorf("%v, %s", err, text)
+	}
+}
+
+// What failed is tried again when its time has come, by whoever drains then, under the ID
+// that the server knows. One that wants no more is left alone.
+func TestNotifyAgain(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	status := filepath.Join(root, "status")
+	server := listener(t, filepath.Join(root, "heard"), status)
+	t.Cleanup(server.Close)
+	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
+	place, err := answer.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(code string) {
+		t.Helper()
+		if err := os.WriteFile(status, []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drains := func() (tried deliver.Summary) {
+		t.Helper()
+		var out strings.Builder
+		if exit := run([]string{"drain", "--root", root, "--json"}, strings.NewReader(""), &out, os.Stderr); exit != 0 {
+			t.Fatalf("the drain ended with %d", exit)
+		}
+		if err := json.Unmarshal([]byte(out.String()), &tried); err != nil {
+			t.Fatal(err)
+		}
+		return tried
+	}
+	says("500")
+	runHook(t, "claude-code", root, claudeShell)
+	if j := deliveries(t, place, 1)[0]; j.State != deliver.Waiting || j.Status != 500 || j.Tries != 1 {
+		t.Errorf("%+v", j)
+	}
+	says("204")
+	for end := time.Now().Add(20 * time.Second); drains().Delivered == 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not tried again")
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "heard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for line := range strings.Lines(string(text)) {
+		var h heard
+		if err := json.Unmarshal([]byte(line), &h); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, h.ID)
+	}
+	if len(ids) != 2 || ids[0] == "" || ids[0] != ids[1] {
+		t.Errorf("the server heard %q", ids)
+	}
+	says("410")
+	runHook(t, "claude-code", root, claudeShell)
+	deliveries(t, place, 2)
+	if tried := drains(); tried.Tries() != 0 {
+		t.Errorf("a server that wants no more is told: %+v", tried)
+	}
+}
+
+// An agent's project can set any variable of the hook program. None of them says whom a
+// delivery trusts.
+func TestNotifyTrustsNobodyElse(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was told") }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails, as it has to
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	known := filepath.Join(root, "known.pem")
+	if err := os.WriteFile(known, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
+	place, err := answer.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runHook(t, "claude-code", root, claudeShell, "SSL_CERT_FILE="+known, "SSL_CERT_DIR="+root)
+	if j := deliveries(t, place, 1)[0]; j.State != deliver.Waiting || !strings.Contains(j.Error, "certificate") {
+		t.Errorf("%+v", j)
 	}
 }
 

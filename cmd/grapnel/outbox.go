@@ -31,7 +31,11 @@ func storeDir(place answer.Place) string { return filepath.Join(place.State, "st
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.
 type outbox struct {
 	place answer.Place
+	mine  bool         // it is a person's, in whose environment whom to trust is that person's to say
 	store *store.Store // nil = not open
+
+	tried deliver.Summary // by Flush
+	busy  bool            // somebody else had the store when Flush wanted it
 }
 
 func (o *outbox) open() (err error) {
@@ -74,14 +78,18 @@ func (o *outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := o.open(); err != nil {
-		if errors.Is(err, store.ErrLocked) {
-			return nil
-		}
+	err := o.open()
+	if o.busy = errors.Is(err, store.ErrLocked); o.busy {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	forgetTrust()
-	_, err := deliverOnce(ctx, o.place, o.store)
+	if !o.mine {
+		forgetTrust()
+	}
+	tried, err := deliverOnce(ctx, o.place, o.store)
+	addTries(&o.tried, tried)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the rest is for the next drain
 	}

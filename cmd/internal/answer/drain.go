@@ -92,18 +92,25 @@ func runPending(inv invocation) error {
 	if err != nil {
 		return err
 	}
-	sp, err := spool.Open(place.Spool(), nil)
-	if err != nil {
-		return err
-	}
-	// How a hook ended is a Record too. Of projects nobody knows here which they were.
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
-	keepRecords(sp, &set)
 	var box Outbox
 	if inv.outbox != nil {
 		box = inv.outbox(place)
 	}
-	ctx := context.Background()
+	return Drain(context.Background(), place, box)
+}
+
+// Drain runs the hooks that were put off, until none is left, and gives box what those of
+// them want told that tell servers; nil = nobody takes that, and they fail. A drain that is
+// under way does it all, and this one nothing. ctx ends it between two hooks.
+func Drain(ctx context.Context, place Place, box Outbox) error {
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sp.Close() }()
+	// How a hook ended is a Record too. Of projects nobody knows here which they were.
+	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	keepRecords(sp, &set)
 	for round := 1; ; round++ {
 		err = sp.Drain(ctx, func(ctx context.Context, p spool.Pending) error { return runOne(ctx, place, sp, box, p) })
 		if box == nil {
@@ -115,7 +122,11 @@ func runPending(inv invocation) error {
 		if err != nil || round == outboxRounds || !sp.Later() {
 			return err
 		}
-		time.Sleep(outboxWait)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(outboxWait):
+		}
 	}
 }
 
