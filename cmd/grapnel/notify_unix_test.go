@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -52,8 +53,10 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 			t.Error(err)
 			return
 		}
-		line, err := json.Marshal(heard{r.Header.Get("Webhook-Id"), wh.Verify(body, r.Header) == nil, r.Header.Get("Content-Type"), r.Header.Get("X-Team"), body})
-		if err != nil {
+		var line bytes.Buffer
+		e := json.NewEncoder(&line)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(heard{r.Header.Get("Webhook-Id"), wh.Verify(body, r.Header) == nil, r.Header.Get("Content-Type"), r.Header.Get("X-Team"), body}); err != nil {
 			t.Errorf("%v: %s", err, body)
 			return
 		}
@@ -62,7 +65,7 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 			t.Error(err)
 			return
 		}
-		_, err = f.Write(append(line, '\n'))
+		_, err = f.Write(line.Bytes())
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Error(err)
 		}

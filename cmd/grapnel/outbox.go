@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
@@ -49,7 +49,7 @@ func (o *outbox) open() (err error) {
 func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
 	job, err := jobOf(&p, &h)
 	if err == nil {
-		err = o.open()
+		err = o.open() //nolint:contextcheck // the store is open for longer than this
 	}
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func jobOf(p *spool.Pending, h *policy.HTTP) (deliver.Job, error) {
 	}
 	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
 	var err error
-	job.Event, err = json.Marshal(p.Event)
+	job.Event, err = dialect.Plain.WriteEvent(p.Event)
 	return job, err
 }
 
@@ -78,7 +78,7 @@ func (o *outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err := o.open()
+	err := o.open() //nolint:contextcheck // likewise
 	if o.busy = errors.Is(err, store.ErrLocked); o.busy {
 		return nil
 	}
@@ -107,7 +107,7 @@ func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue) (
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return deliver.New(queue, deliver.Options{
-		Client: client, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), // an error of the queue is returned
+		Client: client, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
 		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) { return targetOf(place, j) },
 	}).Once(ctx)
 }
