@@ -1,6 +1,7 @@
 package hooktest_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -143,4 +144,20 @@ func TestPolicyAsksNoServer(t *testing.T) {
 	if v := hooktest.Fire(t, hooktest.Shell("ls"), engine); v.Decision != grapnel.Block || v.Reasons[0].Text != "the company says no" {
 		t.Errorf("%+v", v)
 	}
+}
+
+// No server is told in a test either, which is no failure: whoever wants to know what one
+// would hear answers in its place.
+func TestPolicyTellsNoServer(t *testing.T) {
+	t.Parallel()
+	const tells = "version: 1\nhooks:\n  - {name: guard, on: tool.before, block: no}\n  - {name: team, on: tool.before, when: 'verdict.decision == \"block\"', notify: https://hooks.example.com}\n"
+	heard := make(chan grapnel.Decision, 1)
+	engine := hooktest.PolicyText(t, tells, &hooktest.PolicyOptions{Programs: map[string]grapnel.Hook{
+		"team": grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { heard <- ev.Verdict.Decision }),
+	}})
+	hooktest.Blocks(t, hooktest.Shell("ls"), engine)
+	if got := <-heard; got != grapnel.Block {
+		t.Errorf("the team hears of %v", got)
+	}
+	hooktest.Blocks(t, hooktest.Shell("ls"), hooktest.PolicyText(t, tells, nil))
 }
