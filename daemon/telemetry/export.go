@@ -230,6 +230,9 @@ func newPipe[T any](e *Export, signal, address string, encode func([]T) ([]byte,
 		for _, reason := range []string{dropFull, dropFailed, dropRejected} {
 			m.dropped.WithLabelValues(signal, reason)
 		}
+		for _, result := range []string{"ok", "failed"} {
+			m.exports.WithLabelValues(signal, result)
+		}
 	}
 	return p
 }

@@ -158,6 +158,9 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	for _, result := range tryResults {
 		m.tries.WithLabelValues(result)
 	}
+	for _, part := range []string{"store", "deliver", "queue"} {
+		m.askErrors.WithLabelValues(part)
+	}
 	m.answers.WithLabelValues("answered", "")
 	m.failOpen.WithLabelValues(other, other)
 
