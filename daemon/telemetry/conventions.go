@@ -3,12 +3,12 @@ package telemetry
 // Names of the OpenTelemetry semantic conventions, each with the version of the
 // registry that it was taken from. A new version is looked at here, and nowhere else.
 //
-// Those for AI agents are all marked "Development" and may be renamed. They moved into
-// a repository of their own, open-telemetry/semantic-conventions-genai, which has no
-// release yet; its registry (docs/registry/attributes/gen-ai.md, commit 002c8a6, of 2026)
-// has them under the same names as version 1.41.0 of open-telemetry/semantic-conventions.
-// What a guard decides has no names there: proposals are under way, none is accepted. So
-// that is named here, as grapnel.*.
+// Those for AI agents are all marked "Development" and may be renamed. They have moved into
+// a repository of their own, open-telemetry/semantic-conventions-genai, whose registry
+// (docs/registry/attributes/gen-ai.md, looked at in commit 002c8a6) has them under the same
+// names as version 1.41.0 of open-telemetry/semantic-conventions. What a guard decides has no
+// name there: spans of guardrails are proposed (pull request 427), and not accepted. So that
+// is named here, as grapnel.*.
 //
 // A span of Grapnel is a check of what an agent is about to do, and not the doing. It has
 // no gen_ai.operation.name, or backends would count each tool call twice.

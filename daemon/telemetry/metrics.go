@@ -25,7 +25,8 @@ type MetricsOptions struct {
 	MaxHooks int
 
 	// Scope says of which scope a policy file is; nil = that is not known. Labels hold no
-	// paths, so without it all files are called "file".
+	// paths, so without it files that Expect has not seen are called "file". It must not
+	// call the Metrics.
 	Scope func(file string) (grapnel.Scope, bool)
 
 	Store   func(context.Context) (StoreStats, error)    // asked at each scrape; nil = there is no store
