@@ -26,6 +26,21 @@ func peerOf(conn *net.UnixConn) (int, error) {
 	return int(cred.Uid), nil
 }
 
+// pidOf returns the process that listens on the other side.
+func pidOf(conn *net.UnixConn) (pid int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		pid, failed = unix.GetsockoptInt(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERPID)
+	}); err != nil {
+		return 0, err
+	}
+	return pid, failed
+}
+
 // maxName is the length of the longest name that a socket can have.
 const maxName = 103
 

@@ -10,21 +10,34 @@ import (
 
 // peerOf returns the user on the other side of a connection.
 func peerOf(conn *net.UnixConn) (int, error) {
-	raw, err := conn.SyscallConn()
+	cred, err := credOf(conn)
 	if err != nil {
 		return -1, err
 	}
-	var cred *syscall.Ucred
+	return int(cred.Uid), nil
+}
+
+// pidOf returns the process that listens on the other side, 0 if this one cannot see it.
+func pidOf(conn *net.UnixConn) (int, error) {
+	cred, err := credOf(conn)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+func credOf(conn *net.UnixConn) (cred *syscall.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
 		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	}); err != nil {
-		return -1, err
+		return nil, err
 	}
-	if failed != nil {
-		return -1, failed
-	}
-	return int(cred.Uid), nil
+	return cred, failed
 }
 
 // maxName is the length of the longest name that a socket can have.

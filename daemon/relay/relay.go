@@ -9,12 +9,11 @@
 package relay
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -22,31 +21,41 @@ import (
 // ErrRunning is what Listen returns where a daemon listens.
 var ErrRunning = errors.New("a daemon is running")
 
-// Listen listens on a unix socket, in a directory that it makes for this user alone.
-// Connections of other users than this one and root are closed. A socket that nobody
-// listens on any more is replaced.
-func Listen(socket string) (net.Listener, error) {
+// Prepare makes the directory of a socket for this user alone, and refuses one in which
+// others could put a socket of their own.
+func Prepare(socket string) error {
 	dir := filepath.Dir(socket)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return private(dir)
+}
+
+// Listen listens on a unix socket, in a directory that it makes for this user alone.
+// Connections of other users than this one and root are closed. Where a daemon listens, or
+// is about to, it returns an ErrRunning; a socket that a dead one has left is replaced.
+func Listen(socket string) (net.Listener, error) {
+	if err := Prepare(socket); err != nil {
 		return nil, err
 	}
-	info, err := os.Lstat(dir)
-	switch {
-	case err != nil:
+	lock, err := lockFor(socket, 200*time.Millisecond)
+	if err != nil {
 		return nil, err
-	case !info.IsDir() || info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s is not a directory that only its owner can reach: run \"chmod 700 %s\"", dir, dir)
 	}
+	l, err := listen(socket)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &listener{UnixListener: l, socket: socket, lock: lock}, nil
+}
+
+func listen(socket string) (*net.UnixListener, error) {
 	name, done, err := shortName(socket)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", name); err == nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("%w: it listens on %s", ErrRunning, socket)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeOwn(socket); err != nil {
 		return nil, err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
@@ -55,16 +64,17 @@ func Listen(socket string) (net.Listener, error) {
 	}
 	l.SetUnlinkOnClose(false) // by the name it has now nobody may find it then
 	if err := os.Chmod(socket, 0o600); err != nil {
-		_ = l.Close()
-		return nil, err
+		return nil, errors.Join(err, l.Close())
 	}
-	return &listener{UnixListener: l, socket: socket}, nil
+	return l, nil
 }
 
 // A listener takes the connections of its own user and of root.
 type listener struct {
 	*net.UnixListener
 	socket string
+	lock   *os.File
+	closed sync.Once
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -80,9 +90,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close removes the socket, too.
+// Close removes the socket, too, and then lets others listen.
 func (l *listener) Close() error {
-	return errors.Join(l.UnixListener.Close(), removeOwn(l.socket))
+	err := net.ErrClosed
+	l.closed.Do(func() { err = errors.Join(l.UnixListener.Close(), removeOwn(l.socket), l.lock.Close()) })
+	return err
 }
 
 func removeOwn(socket string) error {

@@ -1,0 +1,431 @@
+//go:build linux || darwin
+
+package relay
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+)
+
+// socketOf is that of a state directory of a test, short enough for every system.
+func socketOf(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return thin.Socket(filepath.Join(dir, "state"))
+}
+
+// serveOn serves options on a socket until the test ends.
+func serveOn(t *testing.T, socket string, opts Options) {
+	t.Helper()
+	l, err := Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, l, opts)
+}
+
+func serve(t *testing.T, l net.Listener, opts Options) {
+	t.Helper()
+	server := &http.Server{Handler: Handler(opts), ReadHeaderTimeout: time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+}
+
+func TestListenMakesItsDirectoryPrivate(t *testing.T) {
+	t.Parallel()
+	socket := socketOf(t)
+	l, err := Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{filepath.Dir(socket): os.ModeDir | 0o700, socket: os.ModeSocket | 0o600} {
+		if info, err := os.Lstat(name); err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v, %v, want %v", name, info.Mode(), err, want)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket outlives its daemon: %v", err)
+	}
+	if _, err := Look(t.Context(), socket); !errors.Is(err, ErrAbsent) || errors.Is(err, ErrDead) {
+		t.Errorf("Look = %v, want %v", err, ErrAbsent)
+	}
+}
+
+// Nobody listens or asks in a directory where somebody else could put a socket, and both
+// sides say what to do.
+func TestDirectoriesOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spoil func(t *testing.T, dir string)
+		says  string
+	}{
+		"open to the group": {func(t *testing.T, dir string) { chmod(t, dir, 0o750) }, "chmod 700"},
+		"open to read":      {func(t *testing.T, dir string) { chmod(t, dir, 0o755) }, "chmod 700"},
+		"a file":            {func(t *testing.T, dir string) { chmod(t, dir, 0o600); replace(t, dir, false) }, "not a directory"},
+		"a link":            {func(t *testing.T, dir string) { replace(t, dir, true) }, "no directory"},
+		"of another user": {func(t *testing.T, dir string) {
+			if os.Getuid() != 0 {
+				t.Skip("only root can give a directory away")
+			}
+			if err := os.Chown(dir, 4711, -1); err != nil {
+				t.Fatal(err)
+			}
+		}, "belongs to user 4711"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := socketOf(t)
+			serveOn(t, socket, Options{Version: "1", Answer: echo})
+			q := &thin.Question{Version: "1", Payload: []byte("x"), Budget: time.Second}
+			if _, err := thin.Ask(socket, q); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			tt.spoil(t, filepath.Dir(socket))
+			if got, err := thin.Ask(socket, q); err == nil {
+				t.Errorf("a program believes %s", got.Stdout)
+			}
+			if found, err := Look(t.Context(), socket); err == nil {
+				t.Errorf("Look believes %v", found)
+			}
+			if l, err := Listen(socket); err == nil {
+				t.Errorf("Listen does not refuse it")
+				_ = l.Close()
+			} else if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Listen says %q, want %q in it", err, tt.says)
+			}
+		})
+	}
+}
+
+func chmod(t *testing.T, name string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(name, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace puts a file in the place of a directory, or a link to it.
+func replace(t *testing.T, dir string, link bool) {
+	t.Helper()
+	err := os.Rename(dir, dir+".real")
+	if err == nil && link {
+		err = os.Symlink(dir+".real", dir)
+	} else if err == nil {
+		err = os.WriteFile(dir, nil, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func echo(_ context.Context, q *thin.Question) (*thin.Answer, error) {
+	return &thin.Answer{Stdout: q.Payload, Stderr: []byte("told"), Exit: 7, Drain: true}, nil
+}
+
+const asOther = "RELAY_TEST_SOCKET"
+
+// TestAsOther is what another user does with a socket; see TestOtherUsers.
+func TestAsOther(t *testing.T) {
+	socket := os.Getenv(asOther)
+	if socket == "" {
+		t.SkipNow()
+	}
+	conn, err := net.Dial("unix", socket) //nolint:noctx // of the machine itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(conn, "GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+	if n, err := io.ReadFull(conn, make([]byte, 1)); n > 0 || err == nil {
+		t.Errorf("the daemon talks to user %d", os.Getuid())
+	}
+	// What this user listens on, others do not believe.
+	dir, err := os.MkdirTemp("", "gr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(filepath.Join(dir, "d", "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	defer l.Close()
+	chmod(t, dir, 0o755)
+	chmod(t, filepath.Join(dir, "d"), 0o755)
+	fmt.Printf("listening %s\n", filepath.Join(dir, "d", "socket"))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// Another user is not talked to, even where the directory lets it through, and is not
+// believed.
+func TestOtherUsers(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	socket := socketOf(t)
+	serveOn(t, socket, Options{Version: "1"})
+	for _, open := range []string{filepath.Dir(filepath.Dir(filepath.Dir(socket))), filepath.Dir(filepath.Dir(socket)), filepath.Dir(socket), socket} {
+		chmod(t, open, 0o777)
+	}
+	// Its own program, where that user reaches it.
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Skip("this system does not show a program to itself")
+	}
+	bin, err := os.MkdirTemp("", "gr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(bin)
+	chmod(t, bin, 0o755)
+	if err := os.WriteFile(filepath.Join(bin, "relay"), program, 0o755); err != nil { //nolint:gosec // to be run
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "relay"), "-test.run=^TestAsOther$")
+	cmd.Env, cmd.Dir = []string{asOther + "=" + socket, "TMPDIR=/tmp"}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4711, Gid: 4711}}
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the other user: %v", err)
+		}
+	}()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	theirs, ok := strings.CutPrefix(strings.TrimSpace(line), "listening ")
+	if err != nil || !ok {
+		t.Fatalf("the other user says %q, %v", line, err)
+	}
+	// Their directory is theirs; with it given to root, only who listens tells.
+	for _, given := range []bool{false, true} {
+		if given {
+			if err := errors.Join(os.Chown(filepath.Dir(theirs), 0, 0), os.Chmod(filepath.Dir(theirs), 0o700)); err != nil { //nolint:gosec // a directory
+				t.Fatal(err)
+			}
+		}
+		q := &thin.Question{Version: "1", Budget: time.Second}
+		if _, err := thin.Ask(theirs, q); err == nil || !strings.Contains(err.Error(), "others than this user") {
+			t.Errorf("thin.Ask, given %v: %v", given, err)
+		}
+		if _, err := Look(t.Context(), theirs); err == nil || !strings.Contains(err.Error(), "4711") && given {
+			t.Errorf("Look, given %v: %v", given, err)
+		}
+	}
+	if err := os.Chown(filepath.Dir(theirs), 4711, 4711); err != nil {
+		t.Error(err)
+	}
+}
+
+// However many begin at once, one listens, and the others say that it does.
+func TestListenOnce(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		socket := socketOf(t)
+		var mu sync.Mutex
+		var listening []net.Listener
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				l, err := Listen(socket)
+				if err != nil && !errors.Is(err, ErrRunning) {
+					t.Error(err)
+				}
+				if err == nil {
+					mu.Lock()
+					listening = append(listening, l)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if len(listening) != 1 {
+			t.Fatalf("%d daemons listen, want 1", len(listening))
+		}
+		if !Busy(socket) {
+			t.Error("Busy does not see it")
+		}
+		serve(t, listening[0], Options{Version: "v"})
+		if found, err := Look(t.Context(), socket); err != nil || string(found.Health["version"]) != `"v"` || found.PID != os.Getpid() || !found.Well {
+			t.Errorf("Look = %+v, %v, want version v, pid %d", found, err, os.Getpid())
+		}
+	}
+}
+
+// What a dead daemon leaves is recognised, and no obstacle.
+func TestLeftOver(t *testing.T) {
+	t.Parallel()
+	socket := socketOf(t)
+	if err := Prepare(socket); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	_ = dead.Close()
+	if _, err := Look(t.Context(), socket); !errors.Is(err, ErrDead) || !errors.Is(err, ErrAbsent) {
+		t.Errorf("Look = %v, want %v", err, ErrDead)
+	}
+	if Busy(socket) {
+		t.Error("Busy takes it for one that runs")
+	}
+	l, err := Listen(socket)
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	if err := Clear(socket); !errors.Is(err, ErrRunning) {
+		t.Errorf("Clear of one that runs = %v, want %v", err, ErrRunning)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(socket, nil, 0o600); err != nil { // whatever it is
+		t.Fatal(err)
+	}
+	if err := Clear(socket); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Clear leaves it: %v", err)
+	}
+}
+
+// What does not say how it is, is told from what is not there.
+func TestLookAtOddOnes(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"nothing":      "",
+		"garbage":      "\x00\x01\xff\r\n\r\n",
+		"half a head":  "HTTP/1.1 200 OK\r\nContent-Le",
+		"no JSON":      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+		"null":         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnull",
+		"half of it":   "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"version\":",
+		"without end":  "HTTP/1.1 200 OK\r\n\r\n{\"a\":\"" + strings.Repeat("x", maxHealth),
+		"another page": "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := socketOf(t)
+			l, err := Listen(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = conn.Read(make([]byte, 4096))
+					_, _ = io.WriteString(conn, says)
+					_ = conn.Close()
+				}
+			}()
+			defer func() { _ = l.Close(); <-done }()
+			found, err := Look(t.Context(), socket)
+			if !errors.Is(err, ErrSilent) || found == nil || found.PID != os.Getpid() || found.Health != nil {
+				t.Errorf("Look = %+v, %v, want %v and its pid", found, err, ErrSilent)
+			}
+		})
+	}
+	t.Run("a part does not work", func(t *testing.T) {
+		t.Parallel()
+		socket := socketOf(t)
+		l, err := Listen(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_ = json.NewEncoder(w).Encode(map[string]string{"store": "disk full"})
+		})}
+		go func() { _ = server.Serve(l) }()
+		defer server.Close()
+		found, err := Look(t.Context(), socket)
+		if err != nil || found.Well || string(found.Health["store"]) != `"disk full"` {
+			t.Errorf("Look = %+v, %v", found, err)
+		}
+	})
+	t.Run("hangs", func(t *testing.T) {
+		t.Parallel()
+		socket := socketOf(t)
+		l, err := Listen(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		if found, err := Look(ctx, socket); !errors.Is(err, ErrSilent) || found == nil || found.PID != os.Getpid() {
+			t.Errorf("Look = %+v, %v, want %v", found, err, ErrSilent)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("Look took %v", took)
+		}
+	})
+}
+
+// A socket whose name is too long for the system is reached all the same, or refused.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	socket := thin.Socket(filepath.Join(filepath.Dir(socketOf(t)), strings.Repeat("long/", 40)))
+	l, err := Listen(socket)
+	if err != nil {
+		if strings.Contains(err.Error(), "too long") && len(socket) > maxName {
+			return // this system has no way around
+		}
+		t.Fatal(err)
+	}
+	serve(t, l, Options{Version: "1", Answer: echo})
+	if found, err := Look(t.Context(), socket); err != nil || found.PID != os.Getpid() {
+		t.Errorf("Look = %+v, %v", found, err)
+	}
+	got, err := thin.Ask(socket, &thin.Question{Version: "1", Payload: []byte("x"), Budget: time.Second})
+	if err != nil || string(got.Stdout) != "x" || string(got.Stderr) != "told" || got.Exit != 7 || !got.Drain {
+		t.Errorf("Ask = %+v, %v", got, err)
+	}
+}
