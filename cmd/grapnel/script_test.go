@@ -41,13 +41,17 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program of a -race test stays for a second
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
+			env.Defer(func() { endDaemons(env.WorkDir) })
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond != "landlock" {
-				return false, errors.New("unknown condition " + cond)
+			switch cond {
+			case "landlock":
+				return (&process.Sandbox{}).Possible() == nil, nil
+			case "root":
+				return os.Getuid() == 0, nil
 			}
-			return (&process.Sandbox{}).Possible() == nil, nil
+			return false, errors.New("unknown condition " + cond)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":   exits,
@@ -56,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitFor,
 			"until":   until,
 			"expand":  expand,
+			"signal":  signalDaemon,
 
 			"onterminal": onTerminal,
 		},

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +24,7 @@ import (
 )
 
 func newServe(c *console) *cobra.Command {
+	var logTo string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer events from one warm process, and keep and deliver what they leave",
@@ -43,11 +43,24 @@ runs it in the background.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			log := slog.New(slog.NewTextHandler(c.err, nil))
+			out := c.err
+			if logTo != "" {
+				if err := relay.Prepare(thin.Socket(place.State)); err != nil { // mostly it is there
+					return fmt.Errorf("cannot listen: %w", err)
+				}
+				file, err := newLogFile(logTo)
+				if err != nil {
+					return fmt.Errorf("cannot write the log: %w", err)
+				}
+				defer func() { _ = file.Close() }()
+				out = file
+			}
+			log := slog.New(slog.NewTextHandler(out, nil))
 			d := &daemon{place: place, log: log, begun: time.Now()}
 			return d.run(ctx)
 		},
 	}
+	cmd.Flags().StringVar(&logTo, "log", "", "write to this `FILE`, of 1 MiB at most and with one older one, instead of standard error")
 	return cmd
 }
 
@@ -170,7 +183,7 @@ func (d *daemon) health() any {
 	}
 }
 
-func (d *daemon) noteFile() string { return filepath.Join(d.place.State, "daemon", "daemon.json") }
+func (d *daemon) noteFile() string { return daemonFile(d.place, noteName) }
 
 // note writes down which daemon this is.
 func (d *daemon) note() error {

@@ -35,6 +35,22 @@ type Found struct {
 	Well   bool                       // it says that all its parts work
 }
 
+// Text is a member of its health that is a text; empty = there is none.
+func (f *Found) Text(member string) string {
+	var text string
+	_ = json.Unmarshal(f.Health[member], &text)
+	return text
+}
+
+// Number is a member of its health that is a whole number; 0 = there is none.
+func (f *Found) Number(member string) int {
+	var n int
+	if json.Unmarshal(f.Health[member], &n) != nil {
+		return 0
+	}
+	return n
+}
+
 // patience is how long Look waits for a daemon to say how it is.
 const patience = 2 * time.Second
 

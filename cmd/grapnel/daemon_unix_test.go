@@ -1,0 +1,312 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+)
+
+// signalDaemon sends a signal to the daemon of a root: signal KILL|STOP|CONT ROOT
+func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
+	sig, ok := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[0]]
+	if !ok {
+		ts.Fatalf("unknown signal %s", args[0])
+	}
+	found, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+	if found == nil {
+		ts.Fatalf("no daemon: %v", err)
+	}
+	proc, err := os.FindProcess(found.PID)
+	ts.Check(err)
+	ts.Check(proc.Signal(sig))
+	for end := time.Now().Add(10 * time.Second); args[0] == "KILL" && !ended(proc); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("the daemon outlives a kill")
+		}
+	}
+}
+
+// endDaemons ends what scripts have left running below a directory.
+func endDaemons(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type() == fs.ModeSocket {
+			if found, _ := relay.Look(context.Background(), path); found != nil && found.PID != os.Getpid() {
+				_ = syscall.Kill(found.PID, syscall.SIGKILL)
+			}
+		}
+		return nil
+	})
+}
+
+// The log has a bound, one older one, and the last words of a process.
+func TestLogFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "log")
+	f, err := openLog(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logFile{name: name, file: f, max: 100}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() { fmt.Fprintf(l, "line %02d\n", i) })
+	}
+	wg.Wait()
+	now, err := os.ReadFile(name)
+	old, oldErr := os.ReadFile(oldLog(name))
+	if err != nil || oldErr != nil || len(now) > 100 || len(old) > 100 || len(old) < 90 {
+		t.Errorf("the log has %d bytes, the old one %d (%v, %v)", len(now), len(old), err, oldErr)
+	}
+	if long := strings.Repeat("x", 300) + "\n"; true { // one that is longer than all is kept as a whole
+		fmt.Fprint(l, long)
+		if now, err = os.ReadFile(name); err != nil || string(now) != long {
+			t.Errorf("the log holds %q, %v", now, err)
+		}
+	}
+	// Where it cannot be renamed it goes on.
+	if err := os.Remove(oldLog(name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(oldLog(name), "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(l, "after\n")
+	if now, err = os.ReadFile(name); err != nil || !strings.HasSuffix(string(now), "x\nafter\n") {
+		t.Errorf("the log ends with %q, %v", now[max(0, len(now)-20):], err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openLog(pipe); err == nil {
+		t.Error("a pipe is taken for a log")
+	}
+}
+
+// A writer that a test can read at any time.
+type shared struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// What is followed has every line once and in order, over changes of the file, and nothing
+// in it steers the terminal.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "log")
+	put := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	for n, want := range map[int]string{0: "", 1: "d", 2: "c\nd", 9: "a\nb\nc\nd"} {
+		put(oldLog(name), "a\nb\n")
+		put(name, "c\nd")
+		var out bytes.Buffer
+		tail := &tail{name: name, out: &out}
+		if err := tail.last(n); err != nil || out.String() != want {
+			t.Errorf("the last %d lines are %q, %v, want %q", n, out.String(), err, want)
+		}
+		tail.close()
+	}
+	if err := errors.Join(os.Remove(name), os.Remove(oldLog(name))); err != nil {
+		t.Fatal(err)
+	}
+	var out shared
+	tl := &tail{name: name, out: &out}
+	defer tl.close()
+	if err := tl.last(3); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("last, without a log = %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- tl.follow(ctx) }()
+	f, err := openLog(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logFile{name: name, file: f, max: 1000}
+	var want strings.Builder
+	for i := range 120 {
+		line := fmt.Sprintf("line %d\n", i)
+		want.WriteString(line)
+		fmt.Fprint(l, line)
+		if i%40 == 39 { // a reader sees each file, if it is not gone before it looks
+			for end := time.Now().Add(10 * time.Second); out.String() != want.String(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("printed %q, want %q", out.String(), want.String())
+				}
+			}
+		}
+	}
+	fmt.Fprint(l, "\x1b[31mred\xff\n")
+	for end := time.Now().Add(10 * time.Second); !strings.HasSuffix(out.String(), "\uFFFD[31mred\uFFFD\n"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("printed %q", out.String())
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = l.Close()
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 1500: "1.5 kB", 23_100_000: "23.1 MB", 5_000_000_000_000: "5000 GB"} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestDaemonEnv(t *testing.T) {
+	t.Parallel()
+	got := daemonEnv([]string{"PATH=/bin", "GRAPNEL_DEPTH=3", "GRAPNELDEBUG=x=1", "TRACEPARENT=00-1", "HOME=/h", "GRAPNEL_HOOK=x"})
+	if want := []string{"PATH=/bin", "GRAPNELDEBUG=x=1", "HOME=/h"}; !slices.Equal(got, want) {
+		t.Errorf("daemonEnv = %q, want %q", got, want)
+	}
+}
+
+// hostile are words that mean something to those who read units.
+var hostile = []string{"/opt/my tools/grapnel", "serve", "--root", `/a b%h$HOME${X}"quoted"'single'\back;&<tag>--#x`, ""}
+
+// What systemd makes of a command line is the command line.
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	text := systemdUnit(hostile).text
+	i := strings.Index(text, "ExecStart=")
+	line, _, _ := strings.Cut(text[i+len("ExecStart="):], "\n")
+	if got := systemdSplit(line); !slices.Equal(got, hostile) {
+		t.Errorf("%s\nis %q, want %q", line, got, hostile)
+	}
+	for _, want := range []string{"NoNewPrivileges=yes", "Restart=on-failure", "WantedBy=default.target", ourUnit} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the unit has no %s:\n%s", want, text)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return // what it would say is checked where it is
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "grapnel.service")
+	if err := os.WriteFile(file, []byte(systemdUnit([]string{program, "serve", "--root", "/a b%h$x"}).text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("grapnel.service")) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// systemdSplit reads a command line as systemd.service(5) says: quotes, escapes, then
+// specifiers, then variables but in the first word.
+func systemdSplit(line string) []string {
+	var words []string
+	var b strings.Builder
+	quoted, in := false, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\':
+			i++
+			b.WriteByte(line[i])
+		case c == '"':
+			quoted, in = !quoted, true
+		case c == ' ' && !quoted:
+			words = append(words, b.String())
+			b.Reset()
+			in = false
+		default:
+			in = true
+			b.WriteByte(c)
+		}
+	}
+	if in {
+		words = append(words, b.String())
+	}
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "%%", "%")
+		if i > 0 {
+			words[i] = strings.ReplaceAll(words[i], "$$", "$")
+		}
+	}
+	return words
+}
+
+// The property list is XML, and holds the words as they are.
+func TestLaunchdUnit(t *testing.T) {
+	t.Parallel()
+	dec := xml.NewDecoder(strings.NewReader(launchdUnit(hostile).text))
+	var keys, words []string
+	at := ""
+	for {
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			at = tok.Name.Local
+			if at == "string" {
+				words = append(words, "")
+			}
+		case xml.EndElement:
+			at = ""
+		case xml.CharData:
+			if at == "key" {
+				keys = append(keys, string(tok))
+			} else if at == "string" {
+				words[len(words)-1] += string(tok)
+			}
+		}
+	}
+	if want := append([]string{"dev.grapnel.daemon"}, hostile...); !slices.Equal(words, want) {
+		t.Errorf("it holds %q, want %q", words, want)
+	}
+	if want := []string{"Label", "ProgramArguments", "RunAtLoad", "KeepAlive", "SuccessfulExit", "ExitTimeOut"}; !slices.Equal(keys, want) {
+		t.Errorf("its keys are %q, want %q", keys, want)
+	}
+}

@@ -1,0 +1,5 @@
+package main
+
+import "os/exec"
+
+func alone(*exec.Cmd) {} // no daemon listens there

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// become makes a file standard output and standard error of this process.
+func become(f *os.File) error {
+	return errors.Join(unix.Dup2(int(f.Fd()), 1), unix.Dup2(int(f.Fd()), 2))
+}
