@@ -240,7 +240,7 @@ func (c *console) spawn(place answer.Place) (*begun, <-chan string, error) {
 		}
 		args = append(args, "--root", root)
 	}
-	cmd := exec.Command(program, args...) //nolint:noctx,gosec // it outlives every context; it is this program
+	cmd := exec.Command(program, args...) //nolint:noctx // it outlives every context
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = filepath.VolumeName(program)+string(filepath.Separator), log, log, daemonEnv(os.Environ())
 	alone(cmd)
 	if err := cmd.Start(); err != nil {

@@ -26,7 +26,7 @@ import (
 // socketOf is that of a state directory of a test, short enough for every system.
 func socketOf(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gr")
+	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,9 @@ func serve(t *testing.T, l net.Listener, opts Options) {
 	go func() { served <- server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -157,7 +159,7 @@ func TestAsOther(t *testing.T) {
 	if socket == "" {
 		t.SkipNow()
 	}
-	conn, err := net.Dial("unix", socket) //nolint:noctx // of the machine itself
+	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestAsOther(t *testing.T) {
 		t.Errorf("the daemon talks to user %d", os.Getuid())
 	}
 	// What this user listens on, others do not believe.
-	dir, err := os.MkdirTemp("", "gr")
+	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // what others reach
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestAsOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	defer l.Close()
 	chmod(t, dir, 0o755)
 	chmod(t, filepath.Join(dir, "d"), 0o755)
@@ -201,13 +203,13 @@ func TestOtherUsers(t *testing.T) {
 	if err != nil {
 		t.Skip("this system does not show a program to itself")
 	}
-	bin, err := os.MkdirTemp("", "gr")
+	bin, err := os.MkdirTemp("", "gr") //nolint:usetesting // what others reach
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(bin)
+	defer func() { _ = os.RemoveAll(bin) }()
 	chmod(t, bin, 0o755)
-	if err := os.WriteFile(filepath.Join(bin, "relay"), program, 0o755); err != nil { //nolint:gosec // to be run
+	if err := os.WriteFile(filepath.Join(bin, "relay"), program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "relay"), "-test.run=^TestAsOther$")
@@ -239,7 +241,7 @@ func TestOtherUsers(t *testing.T) {
 	// Their directory is theirs; with it given to root, only who listens tells.
 	for _, given := range []bool{false, true} {
 		if given {
-			if err := errors.Join(os.Chown(filepath.Dir(theirs), 0, 0), os.Chmod(filepath.Dir(theirs), 0o700)); err != nil { //nolint:gosec // a directory
+			if err := errors.Join(os.Chown(filepath.Dir(theirs), 0, 0), os.Chmod(filepath.Dir(theirs), 0o700)); err != nil {
 				t.Fatal(err)
 			}
 		}

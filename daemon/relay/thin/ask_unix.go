@@ -31,8 +31,7 @@ func Ask(socket string, q *Question) (*Answer, error) {
 		return nil, err
 	}
 	defer func() { _ = syscall.Close(fd) }()
-	limit(fd, syscall.SO_SNDTIMEO, Beginning)
-	limit(fd, syscall.SO_RCVTIMEO, Beginning)
+	limit(fd, syscall.SO_SNDTIMEO, Beginning) // of connecting, too
 	if syscall.Connect(fd, &syscall.SockaddrUnix{Name: name}) != nil {
 		return nil, errAbsent
 	}
@@ -43,24 +42,34 @@ func Ask(socket string, q *Question) (*Answer, error) {
 	return exchange(fd, q)
 }
 
+// A line is a connection that is used until a time: each step may take what is left, so that
+// a daemon that says one byte after the other is no slower than one that says none.
+type line struct {
+	fd  int
+	end time.Time
+}
+
 // exchange sends a question and reads the answer.
 func exchange(fd int, q *Question) (*Answer, error) {
+	l := line{fd, time.Now().Add(Beginning)}
 	for text := q.request(); len(text) > 0; {
+		if err := l.limit(syscall.SO_SNDTIMEO); err != nil {
+			return nil, err
+		}
 		n, err := syscall.Write(fd, text)
 		if err != nil && err != syscall.EINTR {
 			return nil, errGone
 		}
 		text = text[max(0, n):]
 	}
-	buf, used := make([]byte, 16<<10), 0
-	var end time.Time
+	buf, used, working := make([]byte, 16<<10), 0, false
 	for {
 		at := bytes.Index(buf[:used], []byte("\r\n\r\n"))
 		if at < 0 {
 			if used == len(buf) {
 				return nil, errOdd
 			}
-			n, err := read(fd, buf[used:], end)
+			n, err := l.read(buf[used:])
 			if err != nil {
 				return nil, err
 			}
@@ -71,16 +80,17 @@ func exchange(fd int, q *Question) (*Answer, error) {
 		used = copy(buf, buf[at+4:used])
 		switch {
 		case ok && h.status == 102: // it is at work
-			limit(fd, syscall.SO_RCVTIMEO, q.Budget)
-			end = time.Now().Add(q.Budget)
+			if !working {
+				working, l.end = true, time.Now().Add(q.Budget)
+			}
 		case ok && h.status == 409:
 			return nil, ErrSelf
-		case !ok || !h.whole():
+		case !ok || !h.whole() || used > h.length:
 			return nil, errOdd
 		default:
 			body := make([]byte, h.length)
 			for got := copy(body, buf[:used]); got < len(body); {
-				n, err := read(fd, body[got:], end)
+				n, err := l.read(body[got:])
 				if err != nil {
 					return nil, err
 				}
@@ -91,9 +101,12 @@ func exchange(fd int, q *Question) (*Answer, error) {
 	}
 }
 
-func read(fd int, into []byte, end time.Time) (int, error) {
+func (l *line) read(into []byte) (int, error) {
 	for {
-		n, err := syscall.Read(fd, into)
+		if err := l.limit(syscall.SO_RCVTIMEO); err != nil {
+			return 0, err
+		}
+		n, err := syscall.Read(l.fd, into)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -101,11 +114,19 @@ func read(fd int, into []byte, end time.Time) (int, error) {
 			return 0, errSlow
 		case n == 0:
 			return 0, errGone
-		case !end.IsZero() && time.Now().After(end):
-			return 0, errSlow
 		}
 		return n, nil
 	}
+}
+
+// limit lets the next step take what is left of the time.
+func (l *line) limit(option int) error {
+	left := time.Until(l.end)
+	if left <= 0 {
+		return errSlow
+	}
+	limit(l.fd, option, left)
+	return nil
 }
 
 func limit(fd, option int, d time.Duration) {

@@ -132,7 +132,7 @@ type head struct {
 func readHead(text string) (h head, ok bool) {
 	line, rest, _ := strings.Cut(text, "\r\n")
 	status, found := strings.CutPrefix(line, "HTTP/1.1 ")
-	if !found || len(status) < 3 {
+	if !found || len(status) < 3 || len(status) > 3 && status[3] != ' ' {
 		return h, false
 	}
 	h.length, h.exit, h.stdout = -1, -1, -1
