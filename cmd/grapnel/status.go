@@ -29,6 +29,7 @@ type statusReport struct {
 	Day      spool.Stats     `json:"last_24h"`
 	Sandbox  []sandboxState  `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"` // see "grapnel pause"
+	Daemon   *daemonReport   `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 
 	OnlyManaged string `json:"only_managed,omitempty"` // what the person is told where a managed policy lets no other count
@@ -117,6 +118,12 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause))
+	}
+	s.Daemon = daemonStatus(ctx, place)
+	if s.Daemon.State == "dead" {
+		s.Warnings = append(s.Warnings, "the daemon has died: grapnel-hook answers by itself until \"grapnel daemon start\"")
+	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
+		s.Warnings = append(s.Warnings, "daemon: "+s.Daemon.Problem)
 	}
 	recs, err := record.List(place.Installs())
 	if err != nil {
@@ -225,6 +232,10 @@ func (c *console) printStatus(s *statusReport) {
 		for _, note := range i.Notes {
 			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
 		}
+	}
+	if d := s.Daemon; d.PID != 0 { // nobody needs one
+		fmt.Fprintln(c.out, c.paint(bold, "daemon"))
+		fmt.Fprintf(c.out, "  %-13s process %d, version %s\n", d.State, d.PID, inLine(cmp.Or(d.Version, "unknown")))
 	}
 	if len(s.Sandbox) > 0 {
 		fmt.Fprintln(c.out, c.paint(bold, "programs that are held"))

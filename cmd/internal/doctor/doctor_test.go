@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/install/record"
@@ -63,6 +65,20 @@ func ours(d *dialect.Dialect) install.Found {
 
 func other(event, command string) install.Found {
 	return install.Found{Event: event, Command: command, Entry: json.RawMessage(`{"command":` + raw(command) + `}`), Group: 1}
+}
+
+func daemonOf(version string, well bool) *relay.Found {
+	return &relay.Found{PID: 7, Health: map[string]json.RawMessage{"version": json.RawMessage(raw(version))}, Well: well}
+}
+
+// Nobody needs a daemon.
+func TestNoDaemon(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{nil, relay.ErrAbsent, fmt.Errorf("x: %w", relay.ErrAbsent)} {
+		if found := judgeDaemon(&facts{daemon: daemon{err: err}}); found != nil {
+			t.Errorf("%v: %+v", err, found)
+		}
+	}
 }
 
 func tree(t *testing.T, text string) map[string]any {
@@ -137,7 +153,15 @@ func TestJudge(t *testing.T) {
 		"no sandbox, and none needed": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no"), optional: true}}
 		}, "sandbox.missing", Warn, "hook g runs, and cannot be sandboxed here", "", false},
-		"torn log": {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
+		"a daemon":                    {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", true) }, "daemon.running", OK, "process 7, version 1", "", false},
+		"a daemon of another version": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("2", true) }, "daemon.version", Warn, "version 2; this is 1", "grapnel daemon restart", false},
+		"a daemon with a broken part": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", false) }, "daemon.ill", Warn, "a part of it", "grapnel daemon status", false},
+		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = relay.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
+		"a daemon that hangs": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.daemon.found, f.daemon.err = &relay.Found{PID: 7}, fmt.Errorf("%w: timeout", relay.ErrSilent)
+		}, "daemon.silent", Warn, "does not answer: timeout", "grapnel daemon restart", false},
+		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
+		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.damaged = []policy.Damage{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
 		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/install/record"
@@ -33,6 +34,14 @@ type facts struct {
 	damaged  []policy.Damage
 	before   *memory // nil = nothing was remembered
 	beforeTo string  // why what was remembered cannot be read
+	daemon   daemon
+}
+
+// daemon is who answers from one warm process, if anybody does.
+type daemon struct {
+	socket string
+	err    error        // why it does not say how it is; nil and no found = nobody has looked
+	found  *relay.Found // nil = there is none, or none that is believed
 }
 
 // box is a hook in a sandbox.

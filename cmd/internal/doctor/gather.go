@@ -23,6 +23,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
@@ -81,6 +83,8 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	}
 	g.log(ctx)
 	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
+	f.daemon.socket = thin.Socket(req.Place.State)
+	f.daemon.found, f.daemon.err = relay.Look(ctx, f.daemon.socket)
 	return f, nil
 }
 

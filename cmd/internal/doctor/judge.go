@@ -19,7 +19,7 @@ import (
 
 // judge says what the facts mean, and what is to be remembered for the next time.
 func judge(f *facts) ([]Finding, *memory) {
-	found := judgePolicy(f)
+	found := append(judgePolicy(f), judgeDaemon(f)...)
 	for i := range f.agents {
 		a := &f.agents[i]
 		for _, part := range [][]Finding{
