@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ import (
 var programs string
 
 var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sort", "tail", "wc"}
+
+// optional are tools that a machine may lack. Pages that use one are not run there.
+var optional = []string{"curl"}
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -46,6 +50,14 @@ func testMain(m *testing.M) int {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "find a tool of the pages: %v\n", err)
 			return 1
+		}
+	}
+	for _, tool := range optional {
+		if path, err := exec.LookPath(tool); err == nil {
+			if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
+				fmt.Fprintf(os.Stderr, "find a tool of the pages: %v\n", err)
+				return 1
+			}
 		}
 	}
 	programs = dir
@@ -72,6 +84,12 @@ func TestPages(t *testing.T) {
 			t.Parallel()
 			if err := (&process.Sandbox{}).Possible(); err != nil && page == "sandbox.md" {
 				t.Skip(err) // the page says so; cmd/grapnel tests what becomes of hooks there
+			}
+			for _, tool := range optional {
+				used := slices.ContainsFunc(steps, func(s step) bool { return strings.HasPrefix(s.command, tool+" ") })
+				if _, err := os.Lstat(filepath.Join(programs, tool)); err != nil && used {
+					t.Skipf("this machine has no %s", tool)
+				}
 			}
 			runPage(t, page, steps)
 		})
@@ -149,6 +167,7 @@ func runPage(t *testing.T, page string, steps []step) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { endDaemons(t, work) })
 	// One shell, so that cd, variables and $? are as whoever types them expects.
 	// Files are written where they stand in the page, between commands.
 	var script strings.Builder
@@ -198,6 +217,21 @@ func runPage(t *testing.T, page string, steps []step) {
 	}
 	if rest != "" {
 		t.Errorf("%s: something printed after its last command: %s", page, rest)
+	}
+}
+
+// endDaemons ends what a page has left running that was not played to its end.
+func endDaemons(t *testing.T, dir string) {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(dir, "*", "state", "daemon", "socket"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, socket := range sockets {
+		root := filepath.Dir(filepath.Dir(filepath.Dir(socket)))
+		if out, err := exec.Command(filepath.Join(programs, "grapnel"), "daemon", "stop", "--root", root).CombinedOutput(); err != nil { //nolint:noctx // the test is over
+			t.Errorf("end a daemon: %v\n%s", err, out)
+		}
 	}
 }
 
@@ -311,6 +345,14 @@ func TestCommandsExist(t *testing.T) {
 			name := strings.Join(about, " ")
 			if _, ok := help[name]; !ok {
 				help[name] = helpOf(t, about)
+			}
+			// Of a command that has commands, that one is meant.
+			if len(words) > 2 && strings.Contains(help[name], "Available Commands:") && strings.Contains(help[name], "\n  "+words[2]+" ") {
+				about = words[:3]
+				name = strings.Join(about, " ")
+				if _, ok := help[name]; !ok {
+					help[name] = helpOf(t, about)
+				}
 			}
 			found++
 			if !strings.Contains(strings.ToLower(help[name]), "usage:") || !strings.Contains(help[name], name) {

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -308,5 +310,46 @@ func TestLaunchdUnit(t *testing.T) {
 	}
 	if want := []string{"Label", "ProgramArguments", "RunAtLoad", "KeepAlive", "SuccessfulExit", "ExitTimeOut"}; !slices.Equal(keys, want) {
 		t.Errorf("its keys are %q, want %q", keys, want)
+	}
+}
+
+// One that is of another version, and says that it is another process than the one that the
+// kernel sees: as from a container. It is told apart, and nobody is ended in its place.
+func TestOtherDaemon(t *testing.T) {
+	t.Parallel()
+	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(root) }()
+	l, err := relay.Listen(thin.Socket(filepath.Join(root, "state")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	health := map[string]any{"version": "9.9.9-next", "pid": 1, "queue": map[string]int{"waiting": 7}, "evil\x1b[31m": "\x1b[31m"}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: relay.Handler(relay.Options{Version: "9.9.9-next", Health: func() any { return health }})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer func() {
+		_ = server.Close()
+		<-served
+	}()
+	for _, tt := range []struct {
+		args           string
+		exit           int
+		stdout, stderr string
+	}{
+		{"start", 0, "the daemon already runs: version 9.9.9-next, process " + strconv.Itoa(os.Getpid()), `hint: this program is of version 0.1.0; hooks of that version do not ask it: run "grapnel daemon restart"`},
+		{"status", 0, "warning: it is of version 9.9.9-next and this program of 0.1.0", ""},
+		{"status", 0, `queue      {"waiting":7}`, ""},
+		{"status --json", 0, `"waiting": 7`, ""},
+		{"stop", 1, "", "process " + strconv.Itoa(os.Getpid()) + " listens, and the daemon says that it is process 1"},
+		{"restart", 1, "", "cannot stop the daemon"},
+	} {
+		var stdout, stderr bytes.Buffer
+		exit := run(append([]string{"daemon", "--root", root}, strings.Fields(tt.args)...), strings.NewReader(""), &stdout, &stderr)
+		if exit != tt.exit || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) || strings.Contains(stdout.String(), "\x1b") {
+			t.Errorf("daemon %s: exit %d, want %d\nstdout %s\nwant %s\nstderr %s\nwant %s", tt.args, exit, tt.exit, &stdout, tt.stdout, &stderr, tt.stderr)
+		}
 	}
 }
