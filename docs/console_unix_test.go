@@ -229,7 +229,7 @@ func endDaemons(t *testing.T, dir string) {
 	}
 	for _, socket := range sockets {
 		root := filepath.Dir(filepath.Dir(filepath.Dir(socket)))
-		if out, err := exec.Command(filepath.Join(programs, "grapnel"), "daemon", "stop", "--root", root).CombinedOutput(); err != nil { //nolint:noctx // the test is over
+		if out, err := exec.Command(filepath.Join(programs, "grapnel"), "daemon", "stop", "--root", root).CombinedOutput(); err != nil {
 			t.Errorf("end a daemon: %v\n%s", err, out)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
 func newDaemon(c *console) *cobra.Command {
@@ -262,6 +263,22 @@ func daemonEnv(env []string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "GRAPNEL_") || name == "TRACEPARENT" || name == "TRACESTATE"
 	})
+}
+
+// openStore opens the store of a daemon. The one before may not have closed it yet, which
+// takes as long as it may take to end.
+func openStore(ctx context.Context, dir string, opts *store.Options) (*store.Store, error) {
+	for limit := time.Now().Add(2 * stopTime); ; {
+		s, err := store.Open(dir, opts) //nolint:contextcheck // it lasts longer than ctx
+		if !errors.Is(err, store.ErrLocked) || time.Now().After(limit) {
+			return s, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // endTime is how long a daemon may take to end: what it allows itself, and a little more.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
 // signalDaemon sends a signal to the daemon of a root: signal KILL|STOP|CONT ROOT
@@ -332,7 +333,9 @@ func TestOtherDaemon(t *testing.T) {
 	go func() { served <- server.Serve(l) }()
 	defer func() {
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	}()
 	for _, tt := range []struct {
 		args           string
@@ -351,5 +354,29 @@ func TestOtherDaemon(t *testing.T) {
 		if exit != tt.exit || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) || strings.Contains(stdout.String(), "\x1b") {
 			t.Errorf("daemon %s: exit %d, want %d\nstdout %s\nwant %s\nstderr %s\nwant %s", tt.args, exit, tt.exit, &stdout, tt.stdout, &stderr, tt.stderr)
 		}
+	}
+}
+
+// Who closes the store is waited for; who keeps it is not waited for longer than we are.
+func TestOpenStore(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	before, err := store.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if s, err := openStore(ctx, dir, nil); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("openStore = %v, %v, want %v", s, err, store.ErrLocked)
+	}
+	closed := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { closed <- before.Close() })
+	s, err := openStore(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-closed, s.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -84,14 +84,14 @@ const stopTime = 5 * time.Second
 
 // run works until ctx is done, and returns when everything inside has stopped.
 func (d *daemon) run(ctx context.Context) (err error) {
-	l, err := relay.Listen(thin.Socket(d.place.State)) //nolint:contextcheck // a socket is there at once, or not
+	l, err := relay.Listen(thin.Socket(d.place.State))
 	if errors.Is(err, relay.ErrRunning) {
 		return withHint(err, "run \"grapnel daemon status\"")
 	}
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	d.store, err = store.Open(d.place.Store(), &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
+	d.store, err = openStore(ctx, d.place.Store(), &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ package answer
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -219,7 +220,9 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	go func() { served <- server.Serve(socket) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 		if err := l.warm.Close(context.Background()); err != nil {
 			t.Error(err)
 		}

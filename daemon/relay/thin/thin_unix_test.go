@@ -28,7 +28,7 @@ func daemon(t *testing.T, does func(net.Conn)) string {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "socket")
-	l, err := net.Listen("unix", socket) //nolint:noctx // of the machine itself
+	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
