@@ -5,6 +5,7 @@ import (
 	_ "embed" // of openapi.yaml
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -75,7 +76,7 @@ func Handler(opts Options) http.Handler {
 
 // answer answers a program, in headers and bytes, or anybody else, in JSON.
 func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
-	q, err := o.question(r)
+	q, id, err := o.question(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -98,7 +99,7 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 	case inJSON:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(dialect.Message{
-			Type: dialect.TypeAnswer, ID: q.Firing, Reply: &dialect.WireReply{Stdout: string(answer.Stdout), Stderr: string(answer.Stderr), Exit: answer.Exit},
+			Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stdout: string(answer.Stdout), Stderr: string(answer.Stderr), Exit: answer.Exit},
 		})
 	default:
 		h := w.Header()
@@ -131,8 +132,14 @@ func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Questi
 	defer slow.Stop()
 	ctx := r.Context()
 	go func() {
-		answer, err := o.Answer(ctx, q)
-		quick <- result{answer, err}
+		var got result
+		defer func() {
+			if r := recover(); r != nil { // one event ends no daemon: the program answers
+				got = result{err: fmt.Errorf("internal error: %v", r)}
+			}
+			quick <- got
+		}()
+		got.answer, got.err = o.Answer(ctx, q)
 	}()
 	select {
 	case got := <-quick:
@@ -151,48 +158,50 @@ func isJSON(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
 }
 
-// question reads what is asked.
-func (o *Options) question(r *http.Request) (*thin.Question, error) {
+// question reads what is asked, and the ID that a message has.
+func (o *Options) question(r *http.Request) (q *thin.Question, id string, err error) {
 	body := http.MaxBytesReader(nil, r.Body, dialect.MaxPayload+64<<10)
 	data, err := readBody(body, r.ContentLength)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if isJSON(r) {
 		return o.message(r, data)
 	}
-	q := &thin.Question{Payload: data, Parent: r.Header.Get(thin.HeaderParent)}
+	q = &thin.Question{Payload: data, Parent: r.Header.Get(thin.HeaderParent)}
 	for name, into := range map[string]*string{
 		thin.HeaderAgent: &q.Agent, thin.HeaderEvent: &q.Event, thin.HeaderID: &q.ID, thin.HeaderRoot: &q.Root, thin.HeaderHome: &q.Home, thin.HeaderFiring: &q.Firing,
 	} {
 		if *into, err = url.PathUnescape(r.Header.Get(name)); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	for _, file := range r.Header.Values(thin.HeaderPolicy) {
 		if file, err = url.PathUnescape(file); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		q.Policies = append(q.Policies, file)
 	}
-	return q, nil
+	return q, "", nil
 }
 
 // message is a question in the words of workers: {"type": "event", "id": ..., "event": ...}.
-// The address says whose words the event is in: ?agent=NAME&event=NAME.
-func (o *Options) message(r *http.Request, data []byte) (*thin.Question, error) {
+// The address says whose words the event is in: ?agent=NAME&event=NAME. The ID is not that of
+// the firing: some count from 1 in each connection, and of two Records with one ID one is
+// kept.
+func (o *Options) message(r *http.Request, data []byte) (q *thin.Question, id string, err error) {
 	m, err := dialect.ReadMessage(data)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if m.Type != dialect.TypeEvent {
-		return nil, errors.New(`want a message of type "event"`)
+		return nil, "", errors.New(`want a message of type "event"`)
 	}
 	words := r.URL.Query()
 	return &thin.Question{
 		Agent: words.Get("agent"), Event: words.Get("event"), ID: words.Get("installation"), Root: words.Get("root"), Policies: words["policy"],
-		Firing: m.ID, Parent: r.Header.Get(thin.HeaderParent), Payload: m.Event,
-	}, nil
+		Parent: r.Header.Get(thin.HeaderParent), Payload: m.Event,
+	}, m.ID, nil
 }
 
 func readBody(r io.Reader, length int64) ([]byte, error) {
