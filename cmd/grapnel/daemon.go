@@ -302,6 +302,9 @@ func (c *console) stopDaemon(ctx context.Context, place answer.Place) error {
 		return fmt.Errorf("cannot stop the daemon: %w", err)
 	}
 	proc, err := identify(ctx, place, found)
+	if errors.Is(err, relay.ErrAbsent) { // it was about to end
+		return c.stopDaemon(ctx, place)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot stop the daemon: %w", err)
 	}

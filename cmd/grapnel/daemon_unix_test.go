@@ -29,9 +29,9 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
-// signalDaemon sends a signal to the daemon of a root: signal KILL|STOP|CONT ROOT
+// signalDaemon sends a signal to the daemon of a root: signal KILL|QUIT|STOP|CONT ROOT
 func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
-	sig, ok := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[0]]
+	sig, ok := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "QUIT": syscall.SIGQUIT, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[0]]
 	if !ok {
 		ts.Fatalf("unknown signal %s", args[0])
 	}
@@ -42,9 +42,13 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	proc, err := os.FindProcess(found.PID)
 	ts.Check(err)
 	ts.Check(proc.Signal(sig))
-	for end := time.Now().Add(10 * time.Second); args[0] == "KILL" && !ended(proc); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			ts.Fatalf("the daemon outlives a kill")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+		switch { // all of its threads
+		case sig == syscall.SIGCONT, sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent), errors.Is(err, relay.ErrAbsent) && ended(proc):
+			return
+		case time.Now().After(end):
+			ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
 		}
 	}
 }
