@@ -95,6 +95,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 		Reader: &Reader{dir: dir},
 		work:   make(chan *op, maxOps), quit: make(chan struct{}), gone: make(chan struct{}), moved: make(chan struct{}, 1),
 	}
+	s.Reader.mend = s.mendWords
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -235,24 +236,42 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 			return nil, err
 		}
 	}
-	// A whole check takes a second per few hundred MB. Of large ones, pages are found
-	// broken when they are used.
-	if info.Size() <= 32<<20 {
-		var result string
-		if err := b.conn.QueryRowContext(b.ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
-			return nil, err
-		}
-		if result != "ok" {
-			return nil, fmt.Errorf("%w: %s", errBroken, result)
-		}
-	}
 	if err := b.migrate(dir); err != nil {
 		return nil, err
+	}
+	// A whole check takes a second per few hundred MB. Of large files, pages are found
+	// broken when they are used.
+	if info.Size() <= 32<<20 {
+		if err := b.check(opts.Note); err != nil {
+			return nil, err
+		}
 	}
 	if b.head, err = loadHead(b.ctx, b.conn); err != nil {
 		return nil, err
 	}
 	return b, b.compare(dir, opts.Note)
+}
+
+// tables are those that cannot be made again from others.
+var tables = []string{"record", "line", "hook", "again", "cut", "finding", "mark", "job", "off"}
+
+// check looks for damage. The index of words is made anew if it has any.
+func (b *base) check(note func(error)) error {
+	for _, table := range tables {
+		var result string
+		if err := b.conn.QueryRowContext(b.ctx, "PRAGMA quick_check("+table+")").Scan(&result); err != nil {
+			return err
+		}
+		if result != "ok" {
+			return fmt.Errorf("%w: %s: %s", errBroken, table, result)
+		}
+	}
+	err := b.exec("INSERT INTO words(words) VALUES ('integrity-check')")
+	if broken(err) {
+		note(fmt.Errorf("the index of words is damaged (%w): it is made anew", err))
+		err = b.forgetWords()
+	}
+	return err
 }
 
 // version is that of the newest migration.
@@ -367,6 +386,12 @@ func broken(err error) bool {
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
+}
+
+// brokenWords reports whether it is the index of words that is damaged, and not a table.
+func brokenWords(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == sqlite3.SQLITE_CORRUPT_VTAB
 }
 
 func (b *base) close() error {

@@ -22,7 +22,8 @@ import (
 // A Reader reads a store, while a process writes to it or while none does. It is safe for
 // concurrent use.
 type Reader struct {
-	dir string
+	dir  string
+	mend func(context.Context, error) error // has a damaged index of words made anew; nil = cannot
 
 	mu   sync.Mutex
 	db   *sql.DB
@@ -225,6 +226,9 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 				n = min(n, left)
 			}
 			rows, err := r.page(ctx, &q, n)
+			if brokenWords(err) && r.mend != nil && r.mend(ctx, err) == nil {
+				rows, err = r.page(ctx, &q, n)
+			}
 			if err != nil {
 				yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
 				return

@@ -108,7 +108,7 @@ func (v *verifier) find(seq int64, format string, args ...any) {
 func (v *verifier) read(view *view) error {
 	// The index of words is left out: it is no evidence, and its own check takes what a
 	// connection remembers of it for what is there now.
-	for _, table := range []string{"record", "line", "hook", "again", "cut", "finding", "mark", "job", "off"} {
+	for _, table := range tables {
 		err := view.each("PRAGMA integrity_check("+table+")", nil, func(scan func(into ...any) error) error {
 			var what string
 			err := scan(&what)

@@ -34,13 +34,29 @@ func (s *Store) index() {
 	s.behind -= int64(n)
 	switch {
 	case broken(err):
-		if err := s.replace(err); err != nil {
+		if err := s.mend(err); err != nil {
 			s.opts.Note(err)
 		}
 	case err != nil || n < indexBatch:
 		s.behind = 0 // the rest, if any, with what is put next
 	}
 }
+
+// forgetWords begins the index anew. The statements on it are made again by SQLite.
+func (b *base) forgetWords() error {
+	return b.transaction(func() error {
+		if err := b.exec("DROP TABLE IF EXISTS words"); err != nil {
+			return err
+		}
+		if err := b.exec(wordsTable); err != nil {
+			return err
+		}
+		return b.exec("UPDATE indexed SET seq = 0")
+	})
+}
+
+// wordsTable makes the index, as the first migration does.
+const wordsTable = "CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
 
 // indexNext returns how many rows it has looked at.
 func (b *base) indexNext() (n int, err error) {

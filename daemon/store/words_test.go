@@ -151,18 +151,78 @@ func TestVerifyGrown(t *testing.T) {
 				t.Fatalf("the newest row is %d, %v, want %d", row.Seq, err, want)
 			}
 		}
-		for indexed := int64(0); indexed < int64(i+1)*300; {
-			err := s.read(t.Context(), func(v *view) error {
-				_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		indexedTest(t, s, int64(i+1)*300)
 		if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
 			t.Fatalf("Verify = %+v, %v", report, err)
 		}
+	}
+}
+
+// The index of words can be made again from the lines, and the rest is not given up for it.
+func TestBrokenWords(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"blocks": "UPDATE words_data SET block = zeroblob(length(block)) WHERE id > 10",
+		"absent": "DELETE FROM words_data WHERE id > 10",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, nil)
+			fill(t, s, 30)
+			indexedTest(t, s, 30)
+			closeTest(t, s)
+			tamper(t, dir, script)
+			var told notes
+			s = openTest(t, dir, &Options{Note: told.add})
+			if !strings.Contains(told.String(), "the index of words is damaged") {
+				t.Errorf("Note = %q", &told)
+			}
+			find := func(want int) {
+				t.Helper()
+				n := 0
+				for _, err := range s.Records(t.Context(), Query{Text: "wintermute"}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					n++
+				}
+				if n != want {
+					t.Errorf("%d records are found, want %d", n, want)
+				}
+			}
+			find(30)
+			indexedTest(t, s, 30)
+			find(30)
+
+			// And the same while it is written.
+			err := s.write(t.Context(), 0, func(c *change) error { return c.exec(script) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, s, 40)
+			if err := s.Prune(t.Context(), time.Now().Add(91*24*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			find(0)
+			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Head.Seq != 40 {
+				t.Errorf("Verify = %+v, %v, want that nothing else was given up", report, err)
+			}
+		})
+	}
+}
+
+// indexedTest waits until the words of so many rows are indexed.
+func indexedTest(t *testing.T, s *Store, rows int64) {
+	t.Helper()
+	for indexed := int64(0); indexed < rows; {
+		err := s.read(t.Context(), func(v *view) error {
+			_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -137,7 +137,7 @@ func (s *Store) commit(ops []*op) {
 	}
 	err := s.try(ops)
 	if broken(err) {
-		if err = s.replace(err); err == nil {
+		if err = s.mend(err); err == nil {
 			err = s.try(ops)
 		}
 	}
@@ -151,6 +151,30 @@ func (s *Store) commit(ops []*op) {
 	for _, o := range ops {
 		o.done <- err
 	}
+}
+
+// mend does what lets a broken database be written again.
+func (s *Store) mend(why error) error {
+	if brokenWords(why) {
+		s.opts.Note(fmt.Errorf("the index of words is damaged (%w): it is made anew", why))
+		if err := s.base.forgetWords(); err == nil {
+			s.behind = s.base.head.Seq
+			return nil
+		}
+	}
+	return s.replace(why)
+}
+
+// mendWords has the writer mend what a reader has found.
+func (s *Store) mendWords(ctx context.Context, why error) error {
+	told := false
+	return s.write(ctx, 0, func(*change) error {
+		if told {
+			return nil
+		}
+		told = true
+		return why
+	})
 }
 
 // replace puts a database aside that turned out to be broken. If it cannot, there is none
