@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // BenchmarkPut is how many Records of 1 KB callers have on disk that each wait for the one
@@ -25,14 +27,17 @@ func BenchmarkPut(b *testing.B) {
 			before, after, _ := strings.Cut(string(raw), `"ID"`)
 			b.SetBytes(int64(len(before) + len(after)))
 			var next atomic.Int64
+			took := make([]time.Duration, b.N)
 			var wait sync.WaitGroup
 			b.ResetTimer()
 			for range callers {
 				wait.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						at := time.Now()
 						if err := s.Put(context.Background(), Item{Line: fmt.Appendf(nil, `%s"%028x"%s`, before, n, after)}); err != nil {
 							b.Error(err)
 						}
+						took[n-1] = time.Since(at)
 					}
 				})
 			}
@@ -41,6 +46,9 @@ func BenchmarkPut(b *testing.B) {
 			if report, err := s.Verify(b.Context()); err != nil || !report.OK() || report.Rows != b.N {
 				b.Errorf("Verify = %+v, %v, want %d rows", report, err, b.N)
 			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[b.N/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[b.N*99/100].Microseconds()), "p99-µs")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
 	}
