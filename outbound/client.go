@@ -293,7 +293,7 @@ type untilEnd struct {
 
 func (b *untilEnd) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF //nolint:errorlint // what a Reader has to return
+	b.ended = b.ended || err == io.EOF
 	return n, err
 }
 

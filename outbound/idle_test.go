@@ -209,7 +209,7 @@ func TestIdleConnectionsAreFew(t *testing.T) {
 		arrived.Wait()
 	})
 	c := NewClient(opts)
-	defer c.Close(t.Context())
+	defer func() { _ = c.Close(t.Context()) }()
 	var all sync.WaitGroup
 	for range 3 * maxIdleHost {
 		all.Go(func() {
@@ -315,7 +315,7 @@ func TestBrokenIdleConnections(t *testing.T) {
 			t.Parallel()
 			url, served := raws(t, tt.each...)
 			c := NewClient(&Options{Guard: networks(t, "127.0.0.0/8"), KeepIdle: time.Minute})
-			defer c.Close(t.Context())
+			defer func() { _ = c.Close(t.Context()) }()
 			if reply, err := post(t, c, url); err != nil || reply.Status != 200 {
 				t.Fatal(reply, err)
 			}
@@ -338,7 +338,7 @@ func TestConcurrentReuse(t *testing.T) {
 		fmt.Fprintf(w, `{"reason":%q}`, strings.TrimPrefix(r.URL.Path, "/"))
 	})
 	c := NewClient(opts)
-	defer c.Close(t.Context())
+	defer func() { _ = c.Close(t.Context()) }()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

@@ -155,7 +155,8 @@ type leased struct {
 // A run is one Run or Once.
 type run struct {
 	d      *Deliverer
-	work   context.Context // of the tries
+	base   context.Context // is never done: what has happened is written down whoever has gone away
+	work   context.Context // of the tries; done when their grace is over
 	cancel context.CancelCauseFunc
 	news   chan tried
 
@@ -179,7 +180,8 @@ func (d *Deliverer) begin(ctx context.Context) *run {
 		d: d, lanes: make(map[string]*lane), ours: make(map[string]bool),
 		news: make(chan tried, 2*d.opts.MaxInFlight), // nobody who tries waits for us
 	}
-	r.work, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.base = context.WithoutCancel(ctx)
+	r.work, r.cancel = context.WithCancelCause(r.base)
 	return r
 }
 
@@ -295,7 +297,7 @@ func (r *run) settle(now time.Time) bool {
 	if len(r.results) == 0 {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.work), settleTime)
+	ctx, cancel := context.WithTimeout(r.base, settleTime)
 	defer cancel()
 	if err := r.d.queue.Settle(ctx, r.results); err != nil {
 		r.failed(now, err)
@@ -444,7 +446,7 @@ func (r *run) end() error {
 		r.take(<-r.news)
 	}
 	if r.d.own {
-		_ = r.d.opts.Client.Close(context.WithoutCancel(r.work))
+		_ = r.d.opts.Client.Close(r.base)
 	}
 	if n := len(r.results); n > 0 && !r.settle(r.d.opts.Now()) {
 		return fmt.Errorf("how %d tries ended could not be written down, and they will be made again: the queue fails", n)

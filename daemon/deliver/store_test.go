@@ -88,7 +88,8 @@ func TestOverTheStore(t *testing.T) {
 			}
 			return true
 		}
-		for end := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
 		}
 		cancel()
 		if err := <-done; err != nil || !ok() {
