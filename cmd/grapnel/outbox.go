@@ -49,7 +49,7 @@ func (o *outbox) open() (err error) {
 func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
 	job, err := jobOf(&p, &h)
 	if err == nil {
-		err = o.open()
+		err = o.open() //nolint:contextcheck // the store is open for longer than this
 	}
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (o *outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err := o.open()
+	err := o.open() //nolint:contextcheck // likewise
 	if o.busy = errors.Is(err, store.ErrLocked); o.busy {
 		return nil
 	}
