@@ -265,10 +265,10 @@ func daemonEnv(env []string) []string {
 	})
 }
 
-// openStore opens the store of a daemon. The one before may not have closed it yet, which
-// takes as long as it may take to end.
-func openStore(ctx context.Context, dir string, opts *store.Options) (*store.Store, error) {
-	for limit := time.Now().Add(2 * stopTime); ; {
+// openStore opens a store, and waits for so long while another process has it: a daemon
+// takes as long to let go of it as it may take to end.
+func openStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {
+	for limit := time.Now().Add(wait); ; {
 		s, err := store.Open(dir, opts) //nolint:contextcheck // it lasts longer than ctx
 		if !errors.Is(err, store.ErrLocked) || time.Now().After(limit) {
 			return s, err

@@ -31,11 +31,7 @@ func storeDir(place answer.Place) string { return filepath.Join(place.State, "st
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.
 type outbox struct {
 	place answer.Place
-	mine  bool         // it is a person's, in whose environment whom to trust is that person's to say
 	store *store.Store // nil = not open
-
-	tried deliver.Summary // by Flush
-	busy  bool            // somebody else had the store when Flush wanted it
 }
 
 func (o *outbox) open() (err error) {
@@ -78,28 +74,31 @@ func (o *outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	err := o.open() //nolint:contextcheck // likewise
-	if o.busy = errors.Is(err, store.ErrLocked); o.busy {
-		return nil
-	}
-	if err != nil {
+	if err := o.open(); err != nil { //nolint:contextcheck // likewise
+		if errors.Is(err, store.ErrLocked) {
+			return nil
+		}
 		return err
 	}
-	if !o.mine {
-		forgetTrust()
-	}
-	tried, err := deliverOnce(ctx, o.place, o.store)
-	addTries(&o.tried, tried)
+	forgetTrust()
+	_, err := deliverOnce(ctx, o.place, o.store, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the rest is for the next drain
 	}
-	err = errors.Join(err, o.store.Close())
-	o.store = nil
+	return errors.Join(err, o.close())
+}
+
+// close lets others have the store.
+func (o *outbox) close() (err error) {
+	if o.store != nil {
+		err = o.store.Close()
+		o.store = nil
+	}
 	return err
 }
 
-// deliverOnce tries each delivery that is due.
-func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue) (deliver.Summary, error) {
+// deliverOnce tries each delivery that is due, and tells observe of each try; nil = nobody.
+func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue, observe func(deliver.Job, deliver.Result, time.Duration)) (deliver.Summary, error) {
 	networks, err := outbound.ParseNetworks(place.Opened())
 	if err != nil {
 		return deliver.Summary{}, err
@@ -107,7 +106,7 @@ func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue) (
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return deliver.New(queue, deliver.Options{
-		Client: client, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
+		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
 		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) { return targetOf(place, j) },
 	}).Once(ctx)
 }

@@ -91,7 +91,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	d.store, err = openStore(ctx, d.place.Store(), &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
+	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 	})
 	if err != nil {

@@ -1,0 +1,209 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/deliver"
+	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// typed runs a command as a person types it.
+func typed(t *testing.T, root string, args ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	exit = run(append(args, "--root", root), strings.NewReader(""), &out, &err)
+	return out.String(), err.String(), exit
+}
+
+// wants runs a command and looks for words in what it prints.
+func wants(t *testing.T, root string, exit int, words string, args ...string) string {
+	t.Helper()
+	stdout, stderr, got := typed(t, root, args...)
+	if got != exit || !strings.Contains(stdout+stderr, words) {
+		t.Errorf("%s: exit %d, want %d and %q\n%s%s", strings.Join(args, " "), got, exit, words, stdout, stderr)
+	}
+	return stdout
+}
+
+// keep puts deliveries for the hook team into the store of a root.
+func keep(t *testing.T, place answer.Place, jobs ...deliver.Job) {
+	t.Helper()
+	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	digest := ""
+	for _, l := range set.Files {
+		if l.File == place.Policy {
+			digest = l.Digest
+		}
+	}
+	s, err := store.Open(storeDir(place), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		j.Record, j.Session, j.Event = "rec", "s1", json.RawMessage(`{"kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"a  b"}}`)
+		j.Hook = deliver.Hook{Name: "team", Source: place.Policy, File: place.Policy, Digest: digest, Scope: "user"}
+		if j.Created.IsZero() {
+			j.Created = time.Now().Add(time.Duration(i) * time.Second)
+		}
+		if j.Target == "" {
+			j.Target = place.Policy + "::team"
+		}
+	}
+	if err := s.Put(t.Context(), store.Item{Jobs: jobs}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What people see of deliveries, and what they can do about them, without a daemon.
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	var status atomic.Int32
+	var heard atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		heard.Add(1)
+		w.WriteHeader(int(status.Load()))
+	}))
+	t.Cleanup(server.Close)
+	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
+	place, err := answer.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := place.Policy + "::team"
+
+	// Nothing was ever to be told, and no store is made by looking.
+	wants(t, root, 0, "No deliveries.", "deliveries")
+	wants(t, root, 0, "No delivery is dead.", "deliveries", "retry", "--all-dead")
+	wants(t, root, 1, `there is no delivery "x"`, "deliveries", "show", "x")
+	wants(t, root, 1, `there is no target "x"`, "deliveries", "on", "x")
+	wants(t, root, 0, "0 delivered, 0 failed, 0 given up, 0 left waiting", "drain")
+	if _, err := os.Stat(storeDir(place)); err == nil {
+		t.Error("a store was made")
+	}
+
+	keep(t, place, deliver.Job{ID: "w1", Tries: 1, Next: time.Now().Add(time.Hour), Status: 500, Error: "it was busy"}, deliver.Job{ID: "d1", State: deliver.Dead, Tries: 8, Error: "it was \x1b[31mdown", Status: 500}, deliver.Job{ID: "d2", State: deliver.Dead, Tries: 8},
+		deliver.Job{ID: "d3", State: deliver.Dead, Tries: 8, Target: "elsewhere::other"}, deliver.Job{ID: "ok", State: deliver.Delivered, Tries: 1, Status: 200})
+
+	list := wants(t, root, 0, "d1", "deliveries")
+	if strings.Count(list, "\n") != 5 || strings.Contains(list, "\x1b") || strings.Index(list, "d1") > strings.Index(list, "d3") {
+		t.Errorf("%s", list)
+	}
+	if list := wants(t, root, 0, "d1", "deliveries", "--state", "dead", "--target", "team"); strings.Count(list, "\n") != 2 {
+		t.Errorf("%s", list)
+	}
+	for line := range strings.Lines(wants(t, root, 0, `"d3"`, "deliveries", "--json", "--state", "dead")) {
+		var j map[string]any
+		if err := json.Unmarshal([]byte(line), &j); err != nil || j["state"] != "dead" || j["tries"] != 8.0 || j["event"] != nil || j["id"] == nil {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	wants(t, root, 0, "only the 2 youngest", "deliveries", "--limit", "2")
+	wants(t, root, 64, `unknown state "gone"`, "deliveries", "--state", "gone")
+	wants(t, root, 64, "unknown command", "deliveries", "shwo")
+	wants(t, root, 1, `there is no target "nobody"`, "deliveries", "--target", "nobody")
+	if said := wants(t, root, 0, "session  s1", "deliveries", "show", "d1"); !strings.Contains(said, `"a  b"`) || strings.Contains(said, "\x1b") {
+		t.Errorf("%s", said)
+	}
+	var shown deliver.Job
+	if err := json.Unmarshal([]byte(wants(t, root, 0, "", "deliveries", "show", "d1", "--json")), &shown); err != nil || shown.ID != "d1" || len(shown.Event) == 0 {
+		t.Errorf("%v: %+v", err, shown)
+	}
+
+	// Retry changes all that are named, or nothing.
+	wants(t, root, 64, "want the IDs", "deliveries", "retry")
+	wants(t, root, 64, "want one of them", "deliveries", "retry", "d1", "--all-dead")
+	wants(t, root, 64, "goes with --all-dead", "deliveries", "retry", "d1", "--target", "team")
+	wants(t, root, 1, `"ok" is not dead, it is delivered`, "deliveries", "retry", "d1", "ok")
+	wants(t, root, 1, "it waits", "deliveries", "retry", "d1", "w1")
+	wants(t, root, 1, `there is no delivery "d9"`, "deliveries", "retry", "d1", "d9")
+	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
+	status.Store(503)
+	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
+	if said := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(said, "0 delivered, 1 failed, 0 given up, 2 left waiting") {
+		t.Errorf("%s", said)
+	}
+	status.Store(410)
+	wants(t, root, 0, `"retried": 1`, "deliveries", "retry", "--all-dead", "--target", target, "--json")
+	wants(t, root, 1, "its target wants no more", "drain")
+	wants(t, root, 0, "is off since", "deliveries")
+	before := heard.Load()
+	wants(t, root, 0, "0 delivered, 0 failed, 0 given up, 3 left waiting", "drain")
+	if heard.Load() != before {
+		t.Error("it was told, and wants to hear no more")
+	}
+	status.Store(204)
+	wants(t, root, 0, "is on again, and 3 wait", "deliveries", "on", "team")
+	wants(t, root, 0, "was on", "deliveries", "on", target)
+	if said := wants(t, root, 0, "1 left waiting", "drain", "--wait", "20s"); !strings.Contains(said, "2 delivered") {
+		t.Errorf("%s", said)
+	}
+	wants(t, root, 0, `"delivered": 0`, "drain", "--json")
+	wants(t, root, 64, "want a time to come", "drain", "--wait", "-1s")
+}
+
+// While another process keeps the deliveries they can be looked at, and a drain leaves them
+// to it.
+func TestDeliveriesOfADaemon(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	writePolicy(t, root, "version: 1\nhooks:\n  - {name: team, on: tool.before, notify: https://127.0.0.1:1}\n")
+	place, err := answer.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, place, deliver.Job{ID: "d1", State: deliver.Dead, Tries: 8})
+	s, err := store.Open(storeDir(place), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wants(t, root, 0, "d1", "deliveries")
+	wants(t, root, 0, `A daemon, or another drain, is running`, "drain")
+	wants(t, root, 1, "hint: stop the daemon", "deliveries", "retry", "d1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
+}
+
+// A drain runs the hooks that were put off, too, and says what it could not do.
+func TestDrainCommand(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	server := listener(t, filepath.Join(root, "heard"), filepath.Join(root, "status"))
+	t.Cleanup(server.Close)
+	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n  - {name: other, on: tool.before, run: echo there >> "+root+"/other, async: true}\n")
+	for i := range 3 {
+		runHook(t, "claude-code", root, claudeShell)
+		wants(t, root, 0, "Hooks that were put off have run.", "drain", "--wait", "10s")
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // whoever has taken it, this one or that of the hook
+			text, _ := os.ReadFile(filepath.Join(root, "heard"))
+			other, _ := os.ReadFile(filepath.Join(root, "other"))
+			if bytes.Count(text, []byte("\n")) == i+1 && bytes.Count(other, []byte("\n")) == i+1 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(fmt.Sprintf("round %d: %s%s", i, text, other))
+			}
+		}
+	}
+}
