@@ -94,9 +94,9 @@ func (s Summary) Tries() int { return s.Delivered + s.Failed + s.Dead + s.Off }
 func (d *Deliverer) Run(ctx context.Context) error {
 	r := d.begin(ctx)
 	for ctx.Err() == nil {
-		r.next(ctx, r.round())
+		r.next(ctx, r.round()) //nolint:contextcheck // what has happened is written down, whoever has gone away
 	}
-	return r.end()
+	return r.end() //nolint:contextcheck // what has happened is written down, whoever has gone away
 }
 
 // Once tries each job once that is due now, and those that come due behind them in their
@@ -106,13 +106,13 @@ func (d *Deliverer) Once(ctx context.Context) (Summary, error) {
 	r := d.begin(ctx)
 	r.once, r.cutoff = true, d.opts.Now()
 	for ctx.Err() == nil && r.broken == nil {
-		wait := r.round()
+		wait := r.round() //nolint:contextcheck // what has happened is written down, whoever has gone away
 		if wait == 0 {
 			break
 		}
 		r.next(ctx, wait)
 	}
-	err := errors.Join(ctx.Err(), r.broken, r.end())
+	err := errors.Join(ctx.Err(), r.broken, r.end()) //nolint:contextcheck // what has happened is written down, whoever has gone away
 	return r.summary, err
 }
 
