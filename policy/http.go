@@ -147,7 +147,7 @@ func (h *HTTP) resolve(ref string) (string, error) {
 
 // checkKey says what is wrong with the key of a signature, and not what it is.
 func checkKey(key string) error {
-	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, keyPrefix))
+	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(key, keyPrefix), privatePrefix))
 	if err != nil {
 		return errors.New("it is no key: want whsec_ and base64 behind it")
 	}
@@ -157,7 +157,10 @@ func checkKey(key string) error {
 	return nil
 }
 
-const keyPrefix = "whsec_"
+const (
+	keyPrefix     = "whsec_"
+	privatePrefix = "whsk_" // a key of Ed25519, which does not stand in a policy itself
+)
 
 // forbiddenIn says why a server may not stand in a file of this scope. What comes with
 // the work that an agent is given may name a server to be asked. It may not have secrets

@@ -162,9 +162,11 @@ func TestResolve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := policy.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
+	const private = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="
+	t.Setenv("HTTP_TEST_PRIVATE", private)
+	h := policy.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_PRIVATE", "env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
 	got, err := h.Resolve()
-	want := policy.HTTP{Dir: dir, Secrets: []string{key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
+	want := policy.HTTP{Dir: dir, Secrets: []string{private, key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || h.Headers["c"] != "env:HTTP_TEST_WRONG" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
@@ -179,6 +181,7 @@ func TestResolve(t *testing.T) {
 		"file:.":                "is not a regular file",
 		"whsec_s3cret!":         "secret: it is no key",
 		"whsec_":                "the key is empty",
+		"whsk_":                 "the key is empty",
 	} {
 		_, err := (&policy.HTTP{Dir: dir, Secrets: []string{ref}}).Resolve()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
