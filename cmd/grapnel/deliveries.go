@@ -165,7 +165,7 @@ func (c *console) read(do func(*store.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	r, err := store.OpenReader(storeDir(place))
+	r, err := store.OpenReader(place.Store())
 	if errors.Is(err, fs.ErrNotExist) {
 		return do(nil)
 	}
@@ -202,7 +202,7 @@ const lockWait = 3 * time.Second
 // deliveriesOf is who keeps the deliveries of a place: its store, which one process at a
 // time writes to.
 func deliveriesOf(place answer.Place) (keeper, error) {
-	s, err := openStore(context.Background(), storeDir(place), lockWait, nil)
+	s, err := openStore(context.Background(), place.Store(), lockWait, nil)
 	if errors.Is(err, store.ErrLocked) {
 		return nil, withHint(fmt.Errorf("cannot change deliveries: %w", err), `stop the daemon, or wait for the drain to end, and say it again`)
 	}
@@ -403,8 +403,17 @@ func (c *console) printDelivery(job *deliver.Job) error {
 		status = fmt.Sprint(job.Status)
 	}
 	for _, row := range [][2]string{
-		{"id", job.ID}, {"state", string(job.State)}, {"target", job.Target}, {"record", job.Record}, {"session", job.Session},
-		{"created", at(job.Created)}, {"tries", fmt.Sprint(job.Tries)}, {"next", at(job.Next)}, {"ended", at(job.Ended)}, {"status", status}, {"error", job.Error},
+		{"id", job.ID},
+		{"state", string(job.State)},
+		{"target", job.Target},
+		{"record", job.Record},
+		{"session", job.Session},
+		{"created", at(job.Created)},
+		{"tries", fmt.Sprint(job.Tries)},
+		{"next", at(job.Next)},
+		{"ended", at(job.Ended)},
+		{"status", status},
+		{"error", job.Error},
 		{"event", string(job.Event)},
 	} {
 		if row[1] == "" {

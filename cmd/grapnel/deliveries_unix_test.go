@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,7 +48,7 @@ func keep(t *testing.T, place answer.Place, jobs ...deliver.Job) {
 			digest = l.Digest
 		}
 	}
-	s, err := store.Open(storeDir(place), nil)
+	s, err := store.Open(place.Store(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +95,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 1, `there is no delivery "x"`, "deliveries", "show", "x")
 	wants(t, root, 1, `there is no target "x"`, "deliveries", "on", "x")
 	wants(t, root, 0, "0 delivered, 0 failed, 0 given up, 0 left waiting", "drain")
-	if _, err := os.Stat(storeDir(place)); err == nil {
+	if _, err := os.Stat(place.Store()); err == nil {
 		t.Error("a store was made")
 	}
 
@@ -171,7 +170,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, place, deliver.Job{ID: "d1", State: deliver.Dead, Tries: 8})
-	s, err := store.Open(storeDir(place), nil)
+	s, err := store.Open(place.Store(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func TestDrainCommand(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatal(fmt.Sprintf("round %d: %s%s", i, text, other))
+				t.Fatalf("round %d: %s%s", i, text, other)
 			}
 		}
 	}

@@ -108,10 +108,10 @@ func (c *console) drain(ctx context.Context, place answer.Place, wait time.Durat
 
 // deliver tells what is due, until the end of the time.
 func (c *console) deliver(ctx context.Context, place answer.Place, end time.Time, done *drained) error {
-	if _, err := os.Stat(storeDir(place)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s, err := openStore(ctx, storeDir(place), max(lockWait, time.Until(end)), nil)
+	s, err := openStore(ctx, place.Store(), max(lockWait, time.Until(end)), nil)
 	if errors.Is(err, store.ErrLocked) {
 		done.Busy = true
 		return nil

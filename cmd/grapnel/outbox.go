@@ -36,7 +36,7 @@ type outbox struct {
 
 func (o *outbox) open() (err error) {
 	if o.store == nil {
-		o.store, err = store.Open(storeDir(o.place), nil)
+		o.store, err = store.Open(o.place.Store(), nil)
 	}
 	return err
 }
@@ -45,7 +45,7 @@ func (o *outbox) open() (err error) {
 func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
 	job, err := jobOf(&p, &h)
 	if err == nil {
-		err = o.open() //nolint:contextcheck // the store is open for longer than this
+		err = o.open()
 	}
 	if err != nil {
 		return err
@@ -71,10 +71,10 @@ func jobOf(p *spool.Pending, h *policy.HTTP) (deliver.Job, error) {
 // Flush tries what is due, and closes the store. Where there is none, or somebody else has
 // it, nothing is to be done here.
 func (o *outbox) Flush(ctx context.Context) error {
-	if _, err := os.Stat(storeDir(o.place)); o.store == nil && errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(o.place.Store()); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := o.open(); err != nil { //nolint:contextcheck // likewise
+	if err := o.open(); err != nil {
 		if errors.Is(err, store.ErrLocked) {
 			return nil
 		}
