@@ -199,7 +199,7 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{} }, Keep: func(_ context.Context, lines [][]byte, _ []spool.Pending) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{} }, Keep: func(_ context.Context, lines [][]byte, _ []Notice) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, line := range lines {
