@@ -91,11 +91,11 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{ //nolint:contextcheck // it outlives what ends a daemon
+	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("cannot open the store: %w", err), l.Close())
+		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
 	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: ask, Loaded: d.policyLoaded})

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Size is how much a store holds.
+type Size struct {
+	Records int64
+	Bytes   int64 // on disk, what is still to be written into the database included
+}
+
+// Size says how much there is.
+func (r *Reader) Size(ctx context.Context) (Size, error) {
+	var s Size
+	err := r.read(ctx, func(v *view) error {
+		_, err := v.row("SELECT count(*) FROM record", nil, &s.Records)
+		return err
+	})
+	for _, name := range []string{filepath.Join(r.dir, baseFile), filepath.Join(r.dir, baseFile+"-wal")} {
+		info, failed := os.Stat(name)
+		if failed == nil {
+			s.Bytes += info.Size()
+		} else if !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		return Size{}, fmt.Errorf("cannot tell how much is kept: %w", err)
+	}
+	return s, nil
+}
