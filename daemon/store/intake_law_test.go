@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// Whatever writers do, and wherever intakes are stopped, who reads the log sees each Record
+// once at every moment, and in the end the store has each once.
+func TestIntakeLaw(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	cases := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cases++
+		dir := filepath.Join(base, fmt.Sprint(cases))
+		l := Log{}
+		l.Spool, l.Store = places(dir)
+		s, err := Open(l.Store, &Options{unsafe: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		defer s.Close()
+		w, err := spool.Open(l.Spool, &spool.Options{MaxAge: 1 << 62, KeepFiles: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		current := filepath.Join(l.Spool, "records.jsonl")
+		var want []string
+		var held []*os.File // of writers that still have a renamed file open
+		defer func() {
+			for _, f := range held {
+				_ = f.Close()
+			}
+		}()
+		next := func() spool.Entry {
+			e := fresh(fmt.Sprintf("r%03d", len(want)))
+			want = append(want, e.ID)
+			return e
+		}
+		fail := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		raw := func(text string) {
+			fail(os.MkdirAll(l.Spool, 0o700))
+			f, err := os.OpenFile(current, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			fail(err)
+			_, err = f.WriteString(text)
+			fail(err)
+			fail(f.Close())
+		}
+		asides := 0
+		pass := func(stopAt int) {
+			in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+			defer in.release()
+			defer func() {
+				if r := recover(); r != nil && r != (stop{}) {
+					panic(r)
+				}
+			}()
+			steps := 0
+			in.step = func(string) {
+				if steps++; steps == stopAt {
+					panic(stop{})
+				}
+			}
+			for range 2 {
+				_, err := patient(in.once)
+				fail(err)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"write": func(*rapid.T) {
+				e := next()
+				w.Observe(context.Background(), &e.Record)
+				fail(w.Err())
+			},
+			"tear": func(t *rapid.T) {
+				raw(rapid.SampledFrom([]string{"{torn", "\n", "\n\n{}\n", "\x00\x00\x00", `{"id":"`}).Draw(t, "text"))
+			},
+			"glue": func(t *rapid.T) { raw(string(lineFor(t, next()))) }, // behind whatever stands there
+			"aside": func(*rapid.T) {
+				f, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
+				if err != nil {
+					return
+				}
+				held = append(held, f)
+				asides++
+				fail(os.Rename(current, filepath.Join(l.Spool, fmt.Sprintf("records-20260304T050607.%09dZ.jsonl", asides))))
+			},
+			"late": func(t *rapid.T) { // into a file that was put aside; on a line of its own, as writers do
+				if len(held) > 0 {
+					_, err := held[0].WriteString("\n" + string(lineFor(t, next())))
+					fail(err)
+				}
+			},
+			"let go": func(*rapid.T) {
+				if len(held) > 0 {
+					fail(held[0].Close())
+					held = held[1:]
+				}
+			},
+			"pass": func(*rapid.T) { pass(0) },
+			"stop": func(t *rapid.T) { pass(rapid.IntRange(1, 8).Draw(t, "step")) },
+			"": func(t *rapid.T) {
+				var got []string
+				for k, err := range l.Read(context.Background(), Query{}) {
+					if err == nil {
+						got = append(got, k.ID)
+					}
+				}
+				slices.Sort(got)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("shown (-want +got):\n%s", diff)
+				}
+			},
+		})
+		for _, f := range held {
+			_ = f.Close()
+		}
+		held = nil
+		for range 3 {
+			pass(0)
+		}
+		var got []string
+		for row, err := range s.Records(context.Background(), Query{Oldest: true, Lean: true}) {
+			fail(err)
+			if row.Event != spool.Torn {
+				got = append(got, row.ID)
+			}
+		}
+		slices.Sort(got)
+		var there []string
+		for k, err := range l.Read(context.Background(), Query{}) { // a last line without an end stays in the spool
+			if err == nil {
+				there = append(there, k.ID)
+			}
+		}
+		slices.Sort(there)
+		if diff := cmp.Diff(want, there); diff != "" {
+			t.Fatalf("shown in the end (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("in the store (-want +got):\n%s", diff)
+		}
+	})
+}
