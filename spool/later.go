@@ -40,3 +40,14 @@ func (s *Spool) takeLater() error {
 	}
 	return nil
 }
+
+// Waiting is since when hooks have waited for a drain at least; zero = none does.
+func (s *Spool) Waiting() time.Time {
+	var since time.Time
+	for _, name := range []string{takenFile, pendingFile} {
+		if info, err := os.Lstat(s.path(name)); err == nil && (since.IsZero() || info.ModTime().Before(since)) {
+			since = info.ModTime()
+		}
+	}
+	return since
+}

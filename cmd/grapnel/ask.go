@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -16,12 +17,69 @@ import (
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
 func ask(ctx context.Context, q answer.Question) answer.Said {
+	client, err := newClient(q.Networks, 0)
+	if err != nil {
+		return answer.Said{Error: err.Error()}
+	}
+	return askBy(ctx, client, q)
+}
+
+// servers are asked by a process that lives on, which keeps connections.
+type servers struct {
+	mu      sync.Mutex
+	clients map[string]*outbound.Client // by the networks that are open to them
+}
+
+// maxClients is how many combinations of networks are kept.
+const maxClients = 16
+
+func (s *servers) ask(ctx context.Context, q answer.Question) answer.Said {
+	client, err := s.client(q.Networks)
+	if err != nil {
+		return answer.Said{Error: err.Error()}
+	}
+	return askBy(ctx, client, q)
+}
+
+func (s *servers) client(networks []string) (*outbound.Client, error) {
+	key := strings.Join(networks, " ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if client := s.clients[key]; client != nil {
+		return client, nil
+	}
+	client, err := newClient(networks, keepIdle)
+	if err == nil && len(s.clients) < maxClients {
+		s.clients[key] = client
+	}
+	return client, err
+}
+
+func (s *servers) close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, client := range s.clients {
+		errs = append(errs, client.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func newClient(networks []string, idle time.Duration) (*outbound.Client, error) {
+	opened, err := outbound.ParseNetworks(networks)
+	if err != nil {
+		return nil, err
+	}
+	return outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}, KeepIdle: idle}), nil
+}
+
+func askBy(ctx context.Context, client *outbound.Client, q answer.Question) answer.Said {
 	if !q.Until.IsZero() {
 		var done context.CancelFunc
 		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
 		defer done()
 	}
-	h, err := newAskingHook(q.HTTP, q.Networks)
+	h, err := newAskingHook(client, q.HTTP)
 	if err == nil && len(q.Event) == 0 {
 		err = errors.New("cannot read what to ask: there is no event")
 	}
@@ -36,12 +94,7 @@ func ask(ctx context.Context, q answer.Question) answer.Said {
 }
 
 // newAskingHook makes what a policy says into a hook, if its address may be reached.
-func newAskingHook(h policy.HTTP, networks []string) (*outbound.Hook, error) {
-	opened, err := outbound.ParseNetworks(networks)
-	if err != nil {
-		return nil, err
-	}
-	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}})
+func newAskingHook(client *outbound.Client, h policy.HTTP) (*outbound.Hook, error) {
 	return client.Hook(outbound.HookConfig{
 		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
 		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),
@@ -59,7 +112,11 @@ func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
 		}
 	}
 	h.Headers = shown
-	hook, err := newAskingHook(h, networks)
+	client, err := newClient(networks, 0)
+	if err != nil {
+		return nil, err
+	}
+	hook, err := newAskingHook(client, h)
 	if err != nil {
 		return nil, errors.Unwrap(err) // without the name, which others say
 	}

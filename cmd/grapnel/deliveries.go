@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +18,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
@@ -196,20 +202,67 @@ func (c *console) change(do func(keeper) error) error {
 }
 
 // lockWait is how long a command waits for another process that keeps the deliveries: a
-// drain has them for a moment, a daemon for good.
+// drain has them for a moment.
 const lockWait = 3 * time.Second
 
-// deliveriesOf is who keeps the deliveries of a place: its store, which one process at a
-// time writes to.
+// deliveriesOf is who keeps the deliveries of a place: the daemon that runs, or the store,
+// which one process at a time writes to.
 func deliveriesOf(place answer.Place) (keeper, error) {
+	if relay.Busy(thin.Socket(place.State)) {
+		return running{thin.Socket(place.State)}, nil
+	}
 	s, err := openStore(context.Background(), place.Store(), lockWait, nil)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, withHint(fmt.Errorf("cannot change deliveries: %w", err), `stop the daemon, or wait for the drain to end, and say it again`)
+		return nil, withHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// running is a daemon that listens on a socket.
+type running struct{ socket string }
+
+func (r running) Retry(ctx context.Context, ids ...string) (int, error) {
+	var said struct{ Retried int }
+	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &said)
+	return said.Retried, err
+}
+
+func (r running) SwitchOn(ctx context.Context, target string) error {
+	return r.post(ctx, "/v1/deliveries/on", map[string]string{"target": target}, nil)
+}
+
+func (running) Close() error { return nil }
+
+// post has the daemon do something.
+func (r running) post(ctx context.Context, path string, what, into any) error {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return relay.Dial(ctx, r.socket) }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://grapnel"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: transport, Timeout: 10 * lockWait}).Do(req)
+	if err != nil {
+		return fmt.Errorf("the daemon does not do it: %w", err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return store.ErrNoTarget
+	case resp.StatusCode >= 300:
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("the daemon does not do it: %s", strings.TrimSpace(string(text)))
+	case into == nil:
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
 }
 
 // deliveryOf returns the delivery of an ID.

@@ -177,7 +177,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	defer s.Close()
 	wants(t, root, 0, "d1", "deliveries")
 	wants(t, root, 0, `A daemon, or another drain, is running`, "drain")
-	wants(t, root, 1, "hint: stop the daemon", "deliveries", "retry", "d1")
+	wants(t, root, 1, "hint: wait for the drain", "deliveries", "retry", "d1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

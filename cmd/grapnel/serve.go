@@ -16,11 +16,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
 )
 
 func newServe(c *console) *cobra.Command {
@@ -55,7 +60,10 @@ runs it in the background.`,
 				defer func() { _ = file.Close() }()
 				out = file
 			}
-			log := slog.New(slog.NewTextHandler(out, nil))
+			log, err := telemetry.NewLogger(out, "text", "info")
+			if err != nil {
+				return err
+			}
 			d := &daemon{place: place, log: log, begun: time.Now()}
 			return d.run(ctx)
 		},
@@ -70,13 +78,51 @@ type daemon struct {
 	log   *slog.Logger
 	begun time.Time
 
-	store *store.Store
-	warm  *answer.Warm
+	store   *store.Store
+	warm    *answer.Warm
+	metrics *telemetry.Metrics
+	export  *telemetry.Export // nil = no collector is told anything
+	servers *servers          // that hooks ask
 
-	mu     sync.Mutex
-	loaded []policy.Loaded // of the policies that were loaded last
+	mu      sync.Mutex
+	loaded  []policy.Loaded    // of the policies that were loaded last
+	deliver *deliver.Deliverer // nil = not yet
+
+	own ids // of Records that were counted when they were made
 
 	answered, declined atomic.Int64
+}
+
+// ids are the last of many.
+type ids struct {
+	mu    sync.Mutex
+	there map[string]bool
+	order []string
+}
+
+// maxIDs is how many may be on their way to the store at once.
+const maxIDs = 16 << 10
+
+func (s *ids) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.there == nil {
+		s.there = map[string]bool{}
+	}
+	s.there[id], s.order = true, append(s.order, id)
+	if len(s.order) > maxIDs {
+		delete(s.there, s.order[0])
+		s.order = s.order[1:]
+	}
+}
+
+// take reports whether an ID is there, and takes it out.
+func (s *ids) take(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := s.there[id]
+	delete(s.there, id)
+	return there
 }
 
 // stopTime is how long what is under way may take once the daemon is told to stop.
@@ -93,21 +139,48 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	}
 	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
+		Due:  func() { d.wake() },
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
-	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: ask, Loaded: d.policyLoaded})
+	forgetTrust()
+	d.servers = &servers{clients: map[string]*outbound.Client{}}
+	defer func() { err = errors.Join(err, d.servers.close(context.WithoutCancel(ctx))) }()
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: answer.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats})
+	told, err := telemetry.FromEnv(os.Getenv)
+	if err != nil {
+		d.log.Warn("no collector is told anything", "error", err)
+	}
+	told.Version, told.Metrics, told.Log = answer.Version, d.metrics, d.log
+	if d.export, err = telemetry.NewExport(told); err != nil {
+		d.log.Warn("no collector is told anything", "error", err)
+	}
+	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: d.servers.ask, Loaded: d.policyLoaded, Observe: d.observe})
 	routes := relay.Options{
-		Version: answer.Version, Answer: d.answer, Declined: func(string) { d.declined.Add(1) }, Health: d.health,
-		Policy: http.HandlerFunc(d.policy), Stopping: ctx.Done(),
+		Version: answer.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
+		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
 	server := &http.Server{
 		Handler:           relay.Handler(routes),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	}
+	work, endWork := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait() // before the store is closed
+	defer endWork()
+	for name, run := range map[string]func(context.Context) error{
+		"intake":  (&store.Intake{Spool: d.place.Spool(), Store: d.store, Note: func(err error) { d.log.Warn("the spool is not taken in", "error", err) }}).Run,
+		"deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "metrics": d.taken, "telemetry": d.export.Run,
+	} {
+		parts.Go(func() {
+			if err := run(work); err != nil && work.Err() == nil {
+				d.log.Error("a part of the daemon has ended", "part", name, "error", err)
+			}
+		})
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -121,6 +194,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		return errors.Join(fmt.Errorf("cannot go on listening: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
 	}
 	d.log.Info("stopping")
+	endWork()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	err = server.Shutdown(end)
@@ -133,11 +207,27 @@ func (d *daemon) run(ctx context.Context) (err error) {
 
 // answer answers one event.
 func (d *daemon) answer(ctx context.Context, q *thin.Question) (*thin.Answer, error) {
-	a, err := d.warm.Answer(ctx, q)
-	if err == nil {
+	answered, declined := d.metrics.Request()
+	a, err := d.warm.Answer(telemetry.WithParent(ctx, q.Parent, ""), q)
+	switch {
+	case err == nil:
 		d.answered.Add(1)
+		answered()
+	case errors.Is(err, thin.ErrSelf):
+		declined("self")
+	default:
+		declined("error")
 	}
 	return a, err
+}
+
+// declinedFor counts a question that is not answered here.
+func (d *daemon) declinedFor(reason string) {
+	d.declined.Add(1)
+	if reason == "version" || reason == "off" { // the others were counted
+		_, declined := d.metrics.Request()
+		declined(reason)
+	}
 }
 
 // keep makes durable what an answer leaves.
@@ -156,10 +246,198 @@ func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Noti
 	return d.store.Put(ctx, items...)
 }
 
+// taken counts Records that came in by the spool: of programs that have answered by
+// themselves.
+func (d *daemon) taken(ctx context.Context) error {
+	for row := range d.store.Subscribe(ctx) {
+		if row.Lost > 0 {
+			d.log.Warn("Records that came in were not counted", "records", row.Lost)
+		}
+		switch {
+		case row.Late:
+			d.metrics.ObserveLate(ctx, &row.Record)
+			d.export.ObserveLate(ctx, &row.Record)
+		case !d.own.take(row.ID):
+			d.metrics.Observe(ctx, &row.Record)
+			d.export.Observe(ctx, &row.Record)
+		}
+	}
+	return nil
+}
+
+// observe tells metrics and traces of a firing whose Record is kept.
+func (d *daemon) observe(ctx context.Context, rec *grapnel.Record) {
+	d.own.add(rec.ID)
+	d.metrics.Observe(ctx, rec)
+	d.export.Observe(ctx, rec)
+}
+
+// wake has due deliveries looked for.
+func (d *daemon) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.deliver != nil {
+		d.deliver.Wake()
+	}
+}
+
+// deliveries delivers until ctx is done.
+func (d *daemon) deliveries(ctx context.Context) error {
+	networks, err := outbound.ParseNetworks(d.place.Opened())
+	if err != nil {
+		return err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}, KeepIdle: keepIdle})
+	deliverer := deliver.New(d.store, deliver.Options{
+		Client: client, Log: d.log,
+		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
+			// Whoever closes a network wants it closed for what waits, too.
+			networks, err := outbound.ParseNetworks(d.place.Opened())
+			if err != nil {
+				return deliver.Target{}, err
+			}
+			client.SetNetworks(networks)
+			return targetOf(d.place, j)
+		},
+		Observe: func(_ deliver.Job, r deliver.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
+	})
+	d.mu.Lock()
+	d.deliver = deliverer
+	d.mu.Unlock()
+	return errors.Join(deliverer.Run(ctx), client.Close(context.WithoutCancel(ctx)))
+}
+
+// endOf is how a try to deliver ended, in a word.
+func endOf(r *deliver.Result) string {
+	switch {
+	case r.Off:
+		return "off"
+	case r.State == deliver.Waiting:
+		return "again"
+	default:
+		return string(r.State)
+	}
+}
+
+const (
+	keepIdle = 30 * time.Second // of connections to servers
+
+	// drainAfter is how long hooks may wait before the daemon runs them: until then it is
+	// up to the program that put them off, which runs them where the agent is.
+	drainAfter = 5 * time.Second
+	pruneEvery = time.Hour
+)
+
+// drain runs hooks that nobody else has run, and takes what a drain could not put into the
+// store, since that is open here.
+func (d *daemon) drain(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if d.overdue(time.Now()) {
+			if err := answer.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
+				d.log.Warn("hooks that wait were not run", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// overdue reports whether hooks wait for the daemon.
+func (d *daemon) overdue(now time.Time) bool {
+	sp, err := spool.Open(d.place.Spool(), nil)
+	if err != nil {
+		return false
+	}
+	since := sp.Waiting()
+	return sp.Later() || !since.IsZero() && now.Sub(since) > drainAfter
+}
+
+// openOutbox is the store that is open.
+type openOutbox struct{ store *store.Store }
+
+func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+	job, err := jobOf(&p, &h)
+	if err != nil {
+		return err
+	}
+	return o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+}
+
+// Flush leaves it to the deliverer, which the store wakes.
+func (openOutbox) Flush(context.Context) error { return nil }
+
+// retention removes what is old.
+func (d *daemon) retention(ctx context.Context) error {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for {
+		if err := d.store.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			d.log.Warn("what is old was not removed from the store", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// scopeOf says of which scope a policy file is that was loaded.
+func (d *daemon) scopeOf(file string) (grapnel.Scope, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.loaded {
+		if d.loaded[i].File == file {
+			for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+				if scope.String() == d.loaded[i].Scope {
+					return scope, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+func (d *daemon) storeStats(ctx context.Context) (telemetry.StoreStats, error) {
+	size, err := d.store.Size(ctx)
+	if err != nil {
+		return telemetry.StoreStats{}, err
+	}
+	return telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes}, nil
+}
+
+func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, error) {
+	targets, err := d.store.Targets(ctx)
+	stats := telemetry.DeliveryStats{}
+	for _, t := range targets {
+		one := telemetry.TargetStats{Target: t.Name, Off: t.Off, Jobs: map[string]int{
+			string(deliver.Waiting): t.Waiting, string(deliver.Dead): t.Dead, string(deliver.Delivered): t.Delivered,
+		}}
+		if !t.Oldest.IsZero() {
+			one.Oldest = map[string]time.Duration{string(deliver.Waiting): time.Since(t.Oldest)}
+		}
+		stats.Targets = append(stats.Targets, one)
+	}
+	return stats, err
+}
+
 func (d *daemon) policyLoaded(set *policy.Set) {
 	d.mu.Lock()
 	d.loaded = set.Files
 	d.mu.Unlock()
+	d.metrics.Expect(set.Specs)
+	var broken error
+	for i := range set.Files {
+		if errs := set.Files[i].Errors; len(errs) > 0 && broken == nil {
+			broken = errs[0]
+		}
+	}
+	d.metrics.PolicyLoaded(time.Now(), broken)
 	for i := range set.Files {
 		if f := &set.Files[i]; len(f.Errors) > 0 {
 			d.log.Warn("a policy is broken", "file", f.File, "state", f.State, "error", f.Errors[0])

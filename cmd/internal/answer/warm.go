@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
-// WarmOptions are what a [Warm] works with. All but Log and Loaded are needed.
+// WarmOptions are what a [Warm] works with. All but Loaded and Observe are needed.
 type WarmOptions struct {
 	State string // directory of the state; other places are none of this daemon's
 
@@ -34,7 +34,8 @@ type WarmOptions struct {
 	// Ask asks a server: what "grapnel deliver" does in a program of its own.
 	Ask func(ctx context.Context, q Question) Said
 
-	Loaded func(set *policy.Set) // is told of policies that were loaded anew
+	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
+	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record that is kept
 }
 
 // A Notice is what a server is to be told, for the hook of a `notify:`.
@@ -394,6 +395,11 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 func (j *journal) end(ctx context.Context) (bool, error) {
 	if j.left || len(j.records)+len(j.notices) == 0 {
 		return j.pending, nil
+	}
+	if observe := j.warm.opts.Observe; observe != nil {
+		for i := range j.records {
+			observe(ctx, &j.records[i])
+		}
 	}
 	var lines [][]byte
 	var partly error
