@@ -148,6 +148,9 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 		}
 	} else {
 		perm = old.Mode().Perm()
+		if c.Mode != 0 {
+			perm = c.Mode
+		}
 	}
 	defer func() {
 		if err != nil && old == nil {

@@ -16,6 +16,7 @@ type Hook struct {
 	Program string // absolute path of grapnel-hook
 	ID      string // token of the installation, see newToken
 	Root    string // if set, the command carries --root in place of the token
+	Over    *Over  // how the agent asks over http; nil = it starts the program at each event
 }
 
 // Command returns the shell line that is written into the agent's settings for
@@ -94,7 +95,7 @@ func quote(s string) string {
 // An Entry is one of our own entries in an agent's settings.
 type Entry struct {
 	Event   string `json:"event"`
-	Command string `json:"command"`
+	Command string `json:"command"` // or the address that is asked
 	Program string `json:"program"`
 	ID      string `json:"id,omitempty"`   // token of its installation
 	Root    string `json:"root,omitempty"` // value of --root

@@ -497,7 +497,13 @@ func (d *document) handler(s *spot, v *hujson.Value) handler {
 		return h.ours
 	}
 	obj := newObject(v)
-	if !find(obj) && obj != nil {
+	if _, can := overHTTP[d.agent.Name]; can && obj != nil && obj.str("type") == string(ViaHTTP) {
+		address := obj.str("url")
+		if id, ours := parseAddress(address); ours {
+			h.entry, h.ours = Entry{Command: address, ID: id}, true
+		}
+	}
+	if !h.ours && !find(obj) && obj != nil {
 		for _, it := range obj.items { // in some agents' entries it is one deeper
 			if find(newObject(it.value)) {
 				break

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +22,7 @@ func (w Wanted) entry(event string) (any, error) {
 		name = ev.Native
 	}
 	ev := a.event(event)
-	return expand(a.Setup.Entry, map[string]any{
+	template, values := a.Setup.Entry, map[string]any{
 		"command":    w.Hook.Command(a, name),
 		"powershell": w.Hook.powershell(a, name),
 		"program":    filepath.ToSlash(w.Hook.Program),
@@ -29,7 +30,12 @@ func (w Wanted) entry(event string) (any, error) {
 		"timeout":    int64(a.wait(name, w.Timeout) / max(a.Setup.Unit, 1)),
 		"event":      name,
 		"label":      a.Setup.Label,
-	}, w.FailClosed && ev != nil && ev.Closed)
+	}
+	if w.Hook.Over.asks(name) {
+		template = overHTTP[a.Name].entry
+		maps.Copy(values, w.Hook.Over.values())
+	}
+	return expand(template, values, w.FailClosed && ev != nil && ev.Closed)
 }
 
 // expand reads a template of package dialect: JSON in which words like $command stand

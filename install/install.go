@@ -94,6 +94,13 @@ type Request struct {
 	Timeout    time.Duration // how long agents wait for the hook; 0 means DefaultTimeout. Install only.
 	FailClosed bool          // ask agents to block when the hook fails. Install only.
 
+	// Via is how agents reach Grapnel. Empty means as they do now, and by a command where
+	// nothing is installed. Install only.
+	Via Via
+	// Programs are, by name of the agent, the events at which a hook of the policy starts a
+	// program, with the name of the hook: over http these stay commands. Install only.
+	Programs map[string]map[string]string
+
 	DryRun bool // plan only: nothing is written, not even a lock file
 	// Confirm is called between planning and writing, if anything changes. What
 	// it was shown is what is written; false ends without writing. Nil means yes.
@@ -118,6 +125,7 @@ type Result struct {
 	Applied bool         `json:"applied"` // false after a dry run, a refusal, or if nothing had to be done
 	Files   []FileResult `json:"files"`
 	Notes   []string     `json:"notes"`
+	Costs   []string     `json:"costs,omitempty"` // what is given up by an installation over http; a person should read it before
 }
 
 // Changed reports whether any file changes.
@@ -138,6 +146,9 @@ type FileResult struct {
 	Diff    string   `json:"diff"`
 	Backup  string   `json:"backup"`
 	Notes   []string `json:"notes"` // what the person has to know or do
+
+	Via      Via      `json:"via,omitempty"`      // how the agent reaches Grapnel; empty after taking out
+	Commands []string `json:"commands,omitempty"` // over http: events that still start a program
 }
 
 // A job is one agent, of one scope, on its way through Install or Uninstall.
@@ -151,6 +162,11 @@ type job struct {
 	changes []*Change      // in the order in which they are made
 	notes   []string
 	stale   []string // tokens in the files whose records cannot be read
+
+	via      Via
+	commands []string // events that stay commands
+	guest    *Guest   // who asks over http; nil = nobody
+	port     int
 }
 
 func (j *job) changed() bool { return slices.ContainsFunc(j.changes, (*Change).Changed) }
@@ -216,6 +232,8 @@ type session struct {
 	recs []record.Record
 	res  Result
 	left []error // of Uninstall with All: why something is still installed
+
+	addresses Addresses // for agents that ask over http
 }
 
 // Install puts entries into the settings of the agents and records what it did.
@@ -440,6 +458,9 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
 	s.recs = recs
+	if s.addresses, err = ReadAddresses(s.State); err != nil {
+		s.res.Notes = append(s.res.Notes, err.Error()) // what it held is made anew
+	}
 	jobs, err := plan()
 	if err != nil {
 		return nil, err
@@ -455,8 +476,9 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 				Created: c.Changed() && c.Before == nil,
 				Removed: c.Changed() && c.After == nil,
 				Events:  append([]string{}, c.Events...),
-				Diff:    c.Diff,
+				Diff:    s.mask(j, c.Diff),
 				Notes:   append([]string{}, c.Notes...),
+				Via:     j.via, Commands: j.commands,
 			}
 			if k == len(j.changes)-1 {
 				f.Notes = append(f.Notes, j.notes...)
@@ -581,9 +603,14 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		j.notes = append(j.notes, fmt.Sprintf("%s %s does not know how to fail closed, %s does: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
+	j.rec.ID = id
+	over, err := s.reach(j, id, version)
+	if err != nil {
+		return nil, err
+	}
 	w := Wanted{
 		Agent: a, File: file, Dir: s.pluginDir(j, id),
-		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root},
+		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root, Over: over},
 		Events: events, Timeout: s.Timeout, FailClosed: s.FailClosed,
 	}
 	if err := s.planTexts(j, w); err != nil {
@@ -618,6 +645,22 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	}
 	j.notes = append(j.notes, s.surroundings(j)...)
 	j.rec = s.record(j, id, events)
+	for _, c := range j.changes {
+		s.hide(j, c)
+	}
+	if over != nil {
+		if err := s.refusals(j, over); err != nil {
+			return nil, err
+		}
+		for _, ev := range events {
+			if !over.asks(ev) {
+				j.commands = append(j.commands, ev)
+			}
+		}
+		if j.changed() {
+			s.res.Costs = append(s.res.Costs, s.costs(j, over, events)...)
+		}
+	}
 	return j, nil
 }
 
@@ -819,17 +862,23 @@ func (s *session) writeInstall(j *job) (backups []string, err error) {
 	if j.old != nil && !j.changed() {
 		same := j.rec
 		same.Time = j.old.Time
-		if reflect.DeepEqual(same, *j.old) {
+		if reflect.DeepEqual(same, *j.old) && s.admitted(j) {
 			return nil, nil
 		}
 	}
 	if err := record.Write(j.installs(), j.rec); err != nil {
 		return nil, err
 	}
-	backups, err = s.applyAll(j)
+	back, err := s.admit(j)
+	if err == nil {
+		backups, err = s.applyAll(j)
+	}
+	if err != nil {
+		err = errors.Join(err, back())
+	}
 	switch {
 	case err == nil:
-		err = s.forget(j, j.stale...)
+		err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
 	case j.old != nil:
 		err = errors.Join(err, record.Write(j.installs(), *j.old))
 	default:

@@ -51,11 +51,14 @@ type Change struct {
 	// Directories get the same with the right to search.
 	Perm  fs.FileMode
 	Exact bool // whatever the umask would leave of it
+
+	// Mode is what the permission of a file that is there becomes; 0 means it stays.
+	Mode fs.FileMode
 }
 
 // Changed reports whether the file has to be written or removed.
 func (c *Change) Changed() bool {
-	return (c.Before == nil) != (c.After == nil) || !bytes.Equal(c.Before, c.After)
+	return (c.Before == nil) != (c.After == nil) || !bytes.Equal(c.Before, c.After) || c.Mode != 0
 }
 
 // Plan says how to edit a settings file so that it holds one entry of ours per

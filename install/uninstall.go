@@ -136,7 +136,7 @@ func (s *session) planRemoveFile(j *job, file string) error {
 		return fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
 	}
 	made := cloneMade(j.made(file))
-	if made == nil && !bytes.Contains(current, []byte("grapnel")) {
+	if made == nil && !bytes.Contains(current, []byte("grapnel")) && !bytes.Contains(current, []byte(addressPath)) {
 		current = nil // nothing to take out, so it need not even be readable to us
 	}
 	if info, err := os.Lstat(file); made != nil && err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -161,6 +161,7 @@ func (s *session) planRemoveFile(j *job, file string) error {
 			return fmt.Errorf("cannot edit %s: %w", file, err)
 		}
 	}
+	s.hide(j, c)
 	j.changes = append(j.changes, c)
 	j.stale = append(j.stale, s.unknown(entries)...)
 	var roots []string
@@ -188,7 +189,7 @@ func (s *session) writeUninstall(j *job) (backups []string, err error) {
 			}
 		}
 	}
-	err = s.forget(j, j.stale...)
+	err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
 	// What is empty now was made for installations. It is no harm if it stays.
 	_ = os.Remove(j.installs())
 	return backups, err

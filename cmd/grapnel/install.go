@@ -39,6 +39,7 @@ func (f *installFlags) add(cmd *cobra.Command) {
 func newInstall(c *console) *cobra.Command {
 	var flags installFlags
 	var failClosed bool
+	var via string
 	cmd := &cobra.Command{
 		Use:   "install [AGENT...]",
 		Short: "Put Grapnel into the settings of agents",
@@ -55,7 +56,10 @@ func newInstall(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req.Policy, req.FailClosed, req.Events = place.Policy, failClosed, policyEvents(place)
+			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, policyEvents(place), install.Via(via)
+			if req.Programs = policyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
+				return usageError{fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP)}
+			}
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !terminal(c.in) {
 				return usageError{withHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found")}
 			}
@@ -67,11 +71,14 @@ func newInstall(c *console) *cobra.Command {
 			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.json {
 				fmt.Fprintf(c.out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
+			c.sayHTTP(cmd.Context(), place, res)
 			return nil
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "tell agents to block when Grapnel itself fails, where they can")
+	cmd.Flags().StringVar(&via, "via", "", "command or http: whether the agent starts grapnel-hook, or asks \"grapnel serve\" over http; left out, as it is now, at first command")
+	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
 }
 
@@ -155,6 +162,7 @@ func (c *console) printDiffs(w io.Writer, res *install.Result) {
 			fmt.Fprintln(w, f.Diff)
 		}
 	}
+	printCosts(w, res)
 }
 
 func (c *console) printInstall(flags *installFlags, res *install.Result, verb string) error {
@@ -229,9 +237,7 @@ func installable(agent, event string) bool {
 // policyEvents lists, per agent, the events that the policy listens to and that are
 // not installed anyway.
 func policyEvents(place answer.Place) map[string][]string {
-	set := policy.Load(place.Request(place.Files(nil, nil), func(policy.Command) grapnel.Hook {
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-	}))
+	set := policyOf(place, nil)
 	events := map[string][]string{}
 	for _, d := range dialect.Dialects {
 		for _, row := range d.Events {
@@ -242,4 +248,14 @@ func policyEvents(place answer.Place) map[string][]string {
 		}
 	}
 	return events
+}
+
+// policyOf loads the policy to look at it, and names the commands in it.
+func policyOf(place answer.Place, command func(policy.Command)) policy.Set {
+	return policy.Load(place.Request(place.Files(nil, nil), func(c policy.Command) grapnel.Hook {
+		if command != nil {
+			command(c)
+		}
+		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+	}))
 }

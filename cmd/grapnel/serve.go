@@ -83,6 +83,7 @@ type daemon struct {
 	metrics *telemetry.Metrics
 	export  *telemetry.Export // nil = no collector is told anything
 	servers *servers          // that hooks ask
+	door    *door             // for agents that ask over http
 
 	mu      sync.Mutex
 	loaded  []policy.Loaded    // of the policies that were loaded last
@@ -183,6 +184,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		})
 	}
 	served := make(chan error, 1)
+	shut := d.open(ctx)
+	defer shut()
 	go func() { served <- server.Serve(l) }()
 	if err := d.note(); err != nil {
 		d.log.Warn("nobody can see that this daemon runs", "error", err)
@@ -201,6 +204,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
 		err = errors.Join(err, failed)
 	}
+	shut()
 	_ = os.Remove(d.noteFile())
 	return errors.Join(err, d.warm.Close(end))
 }
@@ -458,6 +462,7 @@ func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
 func (d *daemon) health() any {
 	return map[string]any{
 		"version": answer.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
+		"http": d.door.health(),
 	}
 }
 

@@ -83,14 +83,15 @@ func (w *Warm) Close(ctx context.Context) error {
 // Answer answers an event, or returns a [thin.ErrSelf]. Observing hooks that wait for a drain
 // are for the program that asked to start: they run where the agent does.
 func (w *Warm) Answer(ctx context.Context, q *thin.Question) (*thin.Answer, error) {
-	reply, pending, err := w.answer(ctx, q)
+	reply, pending, err := w.answer(ctx, q, false)
 	if err != nil {
 		return nil, err
 	}
 	return &thin.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit, Drain: pending}, nil
 }
 
-func (w *Warm) answer(ctx context.Context, asked *thin.Question) (reply dialect.Reply, pending bool, err error) {
+// answer does the work of [Warm.Answer] and [Warm.AnswerAlone].
+func (w *Warm) answer(ctx context.Context, asked *thin.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
 	place, err := Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
@@ -118,10 +119,10 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question) (reply dialect.
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
 	}
-	if name, runs := entry.runs(got.Event); runs {
+	if name, runs := entry.runs(got.Event); runs && !alone {
 		return reply, false, fmt.Errorf("%w: hook %q runs where the agent does", thin.ErrSelf, name)
 	}
-	j := &journal{warm: w, entry: entry}
+	j := &journal{warm: w, entry: entry, alone: alone}
 	f := &firing{set: &entry.set, spool: entry.spool, keep: j}
 	ctx = context.WithValue(ctx, firingKey{}, f)
 	defer func() {
@@ -250,7 +251,11 @@ func (w *Warm) command(place Place, e *warmEntry, c policy.Command) grapnel.Hook
 	if !c.Worker {
 		e.programs[c.Name] = true
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
-			if f, ok := ctx.Value(firingKey{}).(*firing); ok {
+			f, ok := ctx.Value(firingKey{}).(*firing)
+			if ok && f.keep.(*journal).alone {
+				return grapnel.Outcome{}, errAlone
+			}
+			if ok {
 				f.keep.(*journal).left = true
 			}
 			return grapnel.Outcome{}, thin.ErrSelf
@@ -355,6 +360,7 @@ type journal struct {
 	warm    *Warm
 	entry   *warmEntry
 	left    bool // a hook was met that runs where the agent does: nothing counts
+	alone   bool // nobody else can answer: such a hook has failed
 	records []grapnel.Record
 	notices []Notice
 	pending bool
@@ -384,6 +390,9 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			continue
 		}
 		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), told, h.Source})
+	}
+	if len(local) > 0 && j.alone {
+		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errAlone))
 	}
 	if len(local) > 0 {
 		j.pending = true

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// policyPrograms lists, per agent, the events at which a hook of the policy starts a
+// program, with the name of the first that does.
+func policyPrograms(place answer.Place) map[string]map[string]string {
+	programs := map[string]bool{}
+	set := policyOf(place, func(c policy.Command) {
+		if !c.Worker { // the daemon keeps workers running
+			programs[c.Name] = true
+		}
+	})
+	events := map[string]map[string]string{}
+	for i := range set.Specs {
+		s := &set.Specs[i]
+		if !programs[s.Name] {
+			continue
+		}
+		for _, d := range dialect.Dialects {
+			for j := range d.Events {
+				row := &d.Events[j]
+				if len(s.On) > 0 && !slices.ContainsFunc(s.On, func(k grapnel.Kind) bool { return k == row.Kind || k == row.Failed }) {
+					continue
+				}
+				if events[d.Name] == nil {
+					events[d.Name] = map[string]string{}
+				}
+				if events[d.Name][row.Native] == "" {
+					events[d.Name][row.Native] = s.FullName()
+				}
+			}
+		}
+	}
+	return events
+}
+
+// printCosts says what a person gives up, before they are asked.
+func printCosts(w io.Writer, res *install.Result) {
+	if len(res.Costs) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "What it costs to ask over http:")
+	for _, cost := range res.Costs {
+		fmt.Fprintf(w, "  - %s\n", cost)
+	}
+	fmt.Fprintln(w)
+}
+
+// sayHTTP says that nobody answers an agent that was told to ask over http.
+func (c *console) sayHTTP(ctx context.Context, place answer.Place, res *install.Result) {
+	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
+	if !overHTTP || !res.Applied || c.json {
+		return
+	}
+	var said any
+	if err := relay.Health(ctx, thin.Socket(place.State), &said); err != nil {
+		fmt.Fprintln(c.out, "no daemon is running, so nothing is guarded over http: run \"grapnel serve\"")
+	}
+}

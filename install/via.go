@@ -1,0 +1,426 @@
+package install
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install/record"
+)
+
+// A Via says how an agent reaches Grapnel.
+type Via string
+
+// The ways.
+const (
+	ViaCommand Via = "command" // it starts grapnel-hook at each event
+	ViaHTTP    Via = "http"    // it asks the daemon, at an address of this machine
+)
+
+// overHTTP says how agents ask over http. It stands here and not in their dialects, which
+// the hook program carries and never needs this for.
+var overHTTP = map[string]struct {
+	entry    string            // as dialect.Setup.Entry, with $url and $authorization
+	commands map[string]string // events that stay commands, and why
+}{
+	dialect.ClaudeCode.Name: {
+		entry: `{"type": "http", "url": $url, "headers": {"Authorization": $authorization}, "timeout": $timeout, "onFailure": $closed("block")}`,
+		commands: map[string]string{
+			"SessionStart":   "Claude Code passes over http hooks there without a word", // seen live, 2.1.329
+			"Setup":          "Claude Code passes over http hooks there without a word", // seen live, 2.1.329
+			"TaskCompleted":  "it takes a block from an exit code, which http does not have",
+			"TeammateIdle":   "it takes a block from an exit code, which http does not have",
+			"WorktreeCreate": "it takes a line of text, not JSON",
+		},
+	},
+}
+
+// addressPath is what comes before the name of the agent.
+const addressPath = "/v1/hooks/"
+
+// An Over is how an installation is reached over http.
+type Over struct {
+	URL      string            // names the installation
+	Secret   string            // without it nobody is answered
+	Commands map[string]string // events that stay commands, and why
+}
+
+// asks reports whether the agent asks over http at an event.
+func (o *Over) asks(event string) bool {
+	if o == nil {
+		return false
+	}
+	_, stays := o.Commands[event]
+	return !stays
+}
+
+// values are those of the words in an entry over http.
+func (o *Over) values() map[string]any {
+	return map[string]any{"url": o.URL, "authorization": "Bearer " + o.Secret}
+}
+
+// Addresses are where the daemon of a state directory listens for agents that ask over
+// http, and whom it answers there. The port is chosen once, since it stands in the
+// settings of agents.
+type Addresses struct {
+	Port   int              `json:"port"`
+	Guests map[string]Guest `json:"guests"` // by the token of the installation
+}
+
+// A Guest is an installation that asks over http.
+type Guest struct {
+	Agent  string      `json:"agent"`
+	Secret string      `json:"secret"`         // 32 random bytes in base64
+	Mode   fs.FileMode `json:"mode,omitempty"` // that the settings had before they held the secret; 0 = the same
+}
+
+// AddressesFile is the file that ReadAddresses reads.
+func AddressesFile(state string) string { return filepath.Join(state, "http.json") }
+
+// ReadAddresses reads where the daemon of a state directory listens over http. Without
+// any installation of that kind the result has no guests. A file that others can read or
+// write counts for nothing: its secrets are none.
+func ReadAddresses(state string) (Addresses, error) {
+	name := AddressesFile(state)
+	var a Addresses
+	switch err := readPrivate(name, &a); {
+	case errors.Is(err, fs.ErrNotExist):
+		return Addresses{}, nil
+	case err != nil:
+		return Addresses{}, fmt.Errorf("nobody can ask over http: %s: %w", name, err)
+	case len(a.Guests) > 0 && (a.Port < 1 || a.Port > 65535):
+		return Addresses{}, fmt.Errorf("nobody can ask over http: %s: %d is no port; run \"grapnel install\" again with --via http", name, a.Port)
+	}
+	return a, nil
+}
+
+// Host is what the daemon listens on.
+func (a Addresses) Host() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port)) }
+
+// URL is where an agent asks for an installation.
+func (a Addresses) URL(agent, id string) string {
+	u := url.URL{Scheme: "http", Host: a.Host(), Path: addressPath + agent, RawQuery: url.Values{"installation": {id}}.Encode()}
+	return u.String()
+}
+
+// with are the addresses with a guest, without it where that is nil. Without guests there
+// is no port.
+func (a Addresses) with(id string, g *Guest, port int) Addresses {
+	b := Addresses{Port: port, Guests: maps.Clone(a.Guests)}
+	delete(b.Guests, id)
+	if g != nil {
+		if b.Guests == nil {
+			b.Guests = map[string]Guest{}
+		}
+		b.Guests[id] = *g
+	}
+	if len(b.Guests) == 0 {
+		return Addresses{}
+	}
+	return b
+}
+
+func (a Addresses) same(b Addresses) bool { return a.Port == b.Port && maps.Equal(a.Guests, b.Guests) }
+
+// write keeps the addresses; without guests there is no file.
+func (a Addresses) write(state string) error {
+	if len(a.Guests) == 0 {
+		if err := os.Remove(AddressesFile(state)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return writePrivate(AddressesFile(state), a)
+}
+
+// newSecret returns 256 random bits.
+func newSecret() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Ports are chosen from those that no system hands out by itself for connections that
+// leave the machine: one of these would keep the daemon from listening.
+const (
+	minPort = 20000
+	maxPort = 32767
+)
+
+// newPort returns a port that nobody listens on.
+func newPort() (int, error) {
+	var last error
+	for range 100 {
+		n, err := rand.Int(rand.Reader, big.NewInt(maxPort-minPort+1))
+		if err != nil {
+			return 0, err
+		}
+		port := minPort + int(n.Int64())
+		l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
+	}
+	return 0, fmt.Errorf("no port of this machine is free for the daemon: %w", last)
+}
+
+// parseAddress tells whether an address of an agent's settings is one of ours, and of
+// which installation.
+func parseAddress(text string) (id string, ours bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" || u.Hostname() != "127.0.0.1" {
+		return "", false
+	}
+	agent, ok := strings.CutPrefix(u.Path, addressPath)
+	if _, known := overHTTP[agent]; !ok || !known {
+		return "", false
+	}
+	id = u.Query().Get("installation")
+	return id, record.ValidID(id)
+}
+
+// reach decides how the agent of a job reaches Grapnel; nil = by the command alone.
+func (s *session) reach(j *job, id, version string) (*Over, error) {
+	was, asked := s.addresses.Guests[id]
+	via := s.Via
+	if via == "" && asked {
+		via = ViaHTTP
+	}
+	j.via = cmp.Or(via, ViaCommand)
+	how, can := overHTTP[j.agent.Name]
+	switch {
+	case via == "" || via == ViaCommand:
+		return nil, nil
+	case via != ViaHTTP:
+		return nil, usagef("unknown way %q to reach Grapnel, there are %s and %s", via, ViaCommand, ViaHTTP)
+	case !can:
+		return nil, usagef("%s has no hooks over http, %s has: install it without --via http", j.agent.Title, strings.Join(titlesOverHTTP(s.known), " and "))
+	case s.Scope == Project:
+		return nil, usagef("a project's settings are for everybody who has its files, and would hold the secret by which the daemon knows the agent: --via http goes with --scope user")
+	case s.Scope == Managed:
+		return nil, usagef("every user has a daemon of their own, and root's settings can name only one: --via http goes with --scope user")
+	case version != "" && j.agent.Setup.StrictBefore != "" && older(version, j.agent.Setup.StrictBefore):
+		return nil, fmt.Errorf("%s %s is too old for hooks over http: update it, or install without --via http", j.agent.Title, version)
+	}
+	if file := s.managedPolicy(); file != "" {
+		return nil, fmt.Errorf("root's policy %s is in force here, and a daemon of this user is not believed about it: install without --via http, so that grapnel-hook judges by it", file)
+	}
+	if j.port = s.addresses.Port; j.port == 0 {
+		var err error
+		if j.port, err = newPort(); err != nil {
+			return nil, err
+		}
+	}
+	j.guest = &Guest{Agent: j.agent.Name, Secret: cmp.Or(was.Secret, newSecret()), Mode: was.Mode}
+	o := &Over{URL: Addresses{Port: j.port}.URL(j.agent.Name, id), Secret: j.guest.Secret, Commands: maps.Clone(how.commands)}
+	for event, hook := range s.Programs[j.agent.Name] {
+		if _, stays := o.Commands[event]; !stays {
+			o.Commands[event] = fmt.Sprintf("the hook %s starts a program, and programs run where the agent is", hook)
+		}
+	}
+	return o, nil
+}
+
+// managedPolicy is a policy that root has made for everybody; empty = there is none. What
+// stands in for the system below a Root is somebody's own.
+func (s *session) managedPolicy() string {
+	if s.System != systemRoot {
+		return ""
+	}
+	found, _ := filepath.Glob(filepath.Join(record.Managed(s.System), "policy.d", "*.yaml"))
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0]
+}
+
+func titlesOverHTTP(known []Agent) []string {
+	var titles []string
+	for _, a := range known {
+		if _, can := overHTTP[a.Name]; can {
+			titles = append(titles, a.Title)
+		}
+	}
+	return titles
+}
+
+// hide makes the settings of a job unreadable for others while they hold a secret, and
+// gives them back their mode afterwards.
+func (s *session) hide(j *job, c *Change) {
+	target, info, err := resolve(c.File)
+	there := err == nil && info != nil
+	switch was := s.addresses.Guests[j.rec.ID]; {
+	case j.guest == nil:
+		if there && was.Mode != 0 && was.Mode != info.Mode().Perm() && c.After != nil {
+			c.Mode = was.Mode
+		}
+	case !there:
+		c.Perm, c.Exact = 0o600, true
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		if j.guest.Mode == 0 {
+			j.guest.Mode = info.Mode().Perm()
+		}
+		c.Mode = info.Mode().Perm() &^ 0o077
+		j.notes = append(j.notes, fmt.Sprintf("%s gets the mode %04o in place of %04o while the secret stands in it", target, c.Mode, info.Mode().Perm()))
+	}
+}
+
+// admit keeps the addresses as they are to be once the settings are written: before that,
+// so that an agent that sees the change at once is answered. back puts back what was.
+func (s *session) admit(j *job) (back func() error, err error) {
+	if j.guest == nil {
+		return func() error { return nil }, nil
+	}
+	was := s.addresses
+	return func() error { return s.keepAddresses(was) }, s.keepAddresses(was.with(j.rec.ID, j.guest, j.port))
+}
+
+// dismiss forgets the guest of a job that asks over http no more, after its entries are
+// gone.
+func (s *session) dismiss(j *job) error {
+	ids := append(slices.Clone(j.stale), j.rec.ID)
+	now := s.addresses
+	for _, id := range ids {
+		if j.guest == nil || id != j.rec.ID {
+			now = now.with(id, nil, now.Port)
+		}
+	}
+	return s.keepAddresses(now)
+}
+
+func (s *session) keepAddresses(now Addresses) error {
+	if now.same(s.addresses) {
+		return nil
+	}
+	if err := now.write(s.State); err != nil {
+		return fmt.Errorf("cannot keep the address for agents that ask over http: %w", err)
+	}
+	s.addresses = now
+	return nil
+}
+
+// mask takes the secrets out of what people are shown.
+func (s *session) mask(j *job, text string) string {
+	if j.guest != nil {
+		text = strings.ReplaceAll(text, j.guest.Secret, "***")
+	}
+	for _, g := range s.addresses.Guests {
+		if g.Secret != "" {
+			text = strings.ReplaceAll(text, g.Secret, "***")
+		}
+	}
+	return text
+}
+
+// allowed is the setting by which Claude Code is told where hooks may ask.
+const allowedURLs = "allowedHttpHookUrls"
+
+// Refuses reports whether a settings file keeps hooks from asking an address: it has a
+// list of those that they may ask, and this is not on it. tree is what [Settings] reads.
+func Refuses(tree map[string]any, address string) bool {
+	list, ok := tree[allowedURLs].([]any)
+	return ok && !slices.ContainsFunc(list, func(v any) bool {
+		pattern, _ := v.(string)
+		return globURL(pattern, address)
+	})
+}
+
+// globURL matches a pattern in which * stands for any text.
+func globURL(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if len(parts) == 1 || !ok {
+		return ok && rest == ""
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		var found bool
+		if _, rest, found = strings.Cut(rest, part); !found {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// refusals says which of the files around a job keep the agent from asking over http. That
+// of the job itself is an error: nothing would be guarded.
+func (s *session) refusals(j *job, o *Over) error {
+	files := []string{j.file}
+	for _, l := range j.agent.Layers(s.Home, s.ProjectDir, s.System, s.Env) {
+		if !slices.Contains(files, l.File) {
+			files = append(files, l.File)
+		}
+	}
+	for _, file := range files {
+		data, err := load(file)
+		if err != nil || data == nil {
+			continue
+		}
+		tree, err := Settings(file, data, false)
+		if err != nil || !Refuses(tree, o.URL) {
+			continue
+		}
+		u, _ := url.Parse(o.URL)
+		pattern := "http://" + u.Host + "/*"
+		if file == j.file {
+			return &FileError{
+				File: file, Problem: allowedURLs + " lists where hooks may ask, and the daemon is not on it, so nothing would be guarded",
+				Hint: fmt.Sprintf("add %q to it, or install without --via http", pattern),
+			}
+		}
+		j.notes = append(j.notes, fmt.Sprintf("%s: %s lists where hooks may ask, and the daemon is not on it, so nothing is guarded where this file counts; add %q to it", file, allowedURLs, pattern))
+	}
+	return nil
+}
+
+// costs says what a person gives up with an installation over http.
+func (s *session) costs(j *job, o *Over, events []string) []string {
+	a := j.agent
+	without := fmt.Sprintf("while the daemon does not run, nothing is guarded: %s shows an error and goes on. Keep \"grapnel serve\" running, and let --fail-closed block instead", a.Title)
+	if s.FailClosed {
+		var open []string
+		for _, ev := range a.Events {
+			if slices.Contains(events, ev.Native) && o.asks(ev.Native) && !ev.Closed && ev.Can.Block {
+				open = append(open, ev.Native)
+			}
+		}
+		without = fmt.Sprintf("while the daemon does not run, %s blocks every call, prompt and permission, from version %s on; an older one goes on unguarded, and so do all: %s",
+			a.Title, a.Setup.ClosedSince, strings.Join(open, ", "))
+	}
+	u, _ := url.Parse(o.URL)
+	lines := []string{
+		without,
+		fmt.Sprintf("while the daemon does not run, any program of this machine, of other users too, can listen on %s: it then sees what the agent does and answers in the daemon's place", u.Host),
+		fmt.Sprintf("the secret by which the daemon knows %s stands in %s: whatever can read that file can ask, and leave Records of what never happened", a.Title, j.file),
+		"variables of the agent's environment do not reach the hooks: programs that stay running, `env:` and PATH are those of the daemon",
+	}
+	var stays []string
+	for _, ev := range events {
+		if why, ok := o.Commands[ev]; ok {
+			stays = append(stays, fmt.Sprintf("%s (%s)", ev, why))
+		}
+	}
+	if len(stays) > 0 {
+		lines = append(lines, "these events still start grapnel-hook: "+strings.Join(stays, ", "))
+	}
+	return append(lines, "a hook that starts a program and listens to any other event, of a project's policy or of one that is written later, fails each time, and its on_error decides; install again after such a change of yours")
+}
+
+// admitted reports whether the addresses are already as a job wants them.
+func (s *session) admitted(j *job) bool {
+	return s.addresses.with(j.rec.ID, j.guest, cmp.Or(j.port, s.addresses.Port)).same(s.addresses)
+}
