@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -423,4 +424,12 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 // admitted reports whether the addresses are already as a job wants them.
 func (s *session) admitted(j *job) bool {
 	return s.addresses.with(j.rec.ID, j.guest, cmp.Or(j.port, s.addresses.Port)).same(s.addresses)
+}
+
+// Shows reports whether an entry over http shows a secret.
+func (f *Found) Shows(secret string) bool {
+	var entry struct {
+		Headers map[string]string `json:"headers"`
+	}
+	return json.Unmarshal(f.Entry, &entry) == nil && entry.Headers["Authorization"] == "Bearer "+secret
 }

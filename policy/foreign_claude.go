@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,6 +207,18 @@ func claudeElsewhere(kind string) string {
 	return ""
 }
 
+// ownAddress reports whether a handler asks the daemon of Grapnel, as "grapnel install --via
+// http" writes it.
+func ownAddress(n *tree.Node) bool {
+	if !n.Is(tree.Text) {
+		return false
+	}
+	rest, here := strings.CutPrefix(n.Text, "http://127.0.0.1:")
+	port, rest, _ := strings.Cut(rest, "/")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return here && err == nil && strings.HasPrefix(rest, "v1/hooks/claude-code?installation=")
+}
+
 func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, group *claudeMatcher) {
 	kind, line := n.Get("type"), n.Get("command")
 	switch {
@@ -215,6 +228,8 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	case !kind.Is(tree.Text):
 		r.fail(n, at, `write "type": "command"`, "has no type")
 		return
+	case kind.Text == "http" && ownAddress(n.Get("url")):
+		return // as for own commands, see Command.own
 	case claudeElsewhere(kind.Text) != "":
 		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.Text, claudeElsewhere(kind.Text))
 		return

@@ -49,7 +49,7 @@ func newDoctor(c *console) *cobra.Command {
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun,
-				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place),
+				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place), Starts: policyPrograms(place),
 			})
 			if err != nil {
 				return installError(err)

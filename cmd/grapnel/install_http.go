@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -69,5 +70,25 @@ func (c *console) sayHTTP(ctx context.Context, place answer.Place, res *install.
 	var said any
 	if err := relay.Health(ctx, thin.Socket(place.State), &said); err != nil {
 		fmt.Fprintln(c.out, "no daemon is running, so nothing is guarded over http: run \"grapnel serve\"")
+	}
+}
+
+// askOverHTTP says of an installation that asks the daemon whether one answers.
+func (s *installState) askOverHTTP(place answer.Place, rec *record.Record) {
+	addresses, err := install.ReadAddresses(place.State)
+	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
+		return // grapnel doctor knows more
+	}
+	s.Via = string(install.ViaHTTP)
+	var said struct {
+		HTTP *relay.HTTPHealth `json:"http"`
+	}
+	err = relay.Health(context.Background(), thin.Socket(place.State), &said)
+	switch {
+	case s.Problem != "":
+	case err != nil:
+		s.Problem = fmt.Sprintf("it asks the daemon over http, and no daemon answers: %v; run \"grapnel serve\"", err)
+	case said.HTTP == nil || said.HTTP.Address != addresses.Host():
+		s.Problem = fmt.Sprintf("it asks the daemon over http, and that does not listen on %s: run \"grapnel doctor\"", addresses.Host())
 	}
 }

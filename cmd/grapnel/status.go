@@ -40,6 +40,7 @@ type installState struct {
 	Scope   string   `json:"scope"`
 	File    string   `json:"file"`
 	Events  int      `json:"events"`
+	Via     string   `json:"via,omitempty"` // "http" = the agent asks the daemon
 	Problem string   `json:"problem,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 }
@@ -141,6 +142,7 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	for _, rec := range recs {
 		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		state.inspect(&rec)
+		state.askOverHTTP(place, &rec)
 		s.Installs = append(s.Installs, state)
 		if state.Problem != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
@@ -228,7 +230,11 @@ func (c *console) printStatus(s *statusReport) {
 		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")
 	}
 	for _, i := range s.Installs {
-		fmt.Fprintf(c.out, "  %-13s %-7s %2d events  %s\n", i.Agent, i.Scope, i.Events, inLine(i.File))
+		via := ""
+		if i.Via != "" {
+			via = " (over " + i.Via + ")"
+		}
+		fmt.Fprintf(c.out, "  %-13s %-7s %2d events  %s%s\n", i.Agent, i.Scope, i.Events, inLine(i.File), via)
 		for _, note := range i.Notes {
 			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
 		}

@@ -101,6 +101,9 @@ type Request struct {
 	// for install.
 	Events map[string][]string
 
+	// Starts are those at which a hook of the policy starts a program, as for install.
+	Starts map[string]map[string]string
+
 	NoRun bool      // start no program: not the agents, and not the hook
 	Now   time.Time // zero = time.Now
 }

@@ -31,6 +31,7 @@ type facts struct {
 	lastTorn string
 	failing  []failing
 	boxes    []box // hooks that have a sandbox
+	http     overHTTP
 	damaged  []policy.Damage
 	before   *memory // nil = nothing was remembered
 	beforeTo string  // why what was remembered cannot be read

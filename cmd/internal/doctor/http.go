@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/install"
+)
+
+// overHTTP is what is known of agents that ask the daemon over http.
+type overHTTP struct {
+	install.Addresses
+	unreadable string // why the addresses cannot be read
+	daemon     error  // why no daemon answers; nil = one does, or nobody asks
+	health     relay.HTTPHealth
+	modes      map[string]fs.FileMode // of the settings, by installation
+}
+
+// http looks at the port for agents.
+func (g *gatherer) http(ctx context.Context) overHTTP {
+	var o overHTTP
+	var err error
+	if o.Addresses, err = install.ReadAddresses(g.Place.State); err != nil {
+		o.unreadable = err.Error()
+	}
+	if len(o.Guests) == 0 {
+		return o
+	}
+	var said struct {
+		HTTP *relay.HTTPHealth `json:"http"`
+	}
+	if o.daemon = relay.Health(ctx, thin.Socket(g.Place.State), &said); said.HTTP != nil {
+		o.health = *said.HTTP
+	}
+	o.modes = map[string]fs.FileMode{}
+	for _, rec := range g.facts.records {
+		if info, err := os.Stat(rec.Settings); err == nil {
+			o.modes[rec.ID] = info.Mode().Perm()
+		}
+	}
+	return o
+}
+
+// judgeHTTP is about installations that ask the daemon over http.
+func judgeHTTP(f *facts, a *agent) []Finding {
+	var found []Finding
+	for i := range a.installs {
+		in := &a.installs[i]
+		add := func(id string, level Level, subject, what, why, hint string) {
+			found = append(found, Finding{ID: id, Level: level, Subject: subject, What: what, Why: why, Hint: hint})
+		}
+		unguarded := a.Title + " goes on, and nothing it asks about over http is guarded"
+		if in.FailClosed {
+			unguarded = a.Title + " blocks what it can, if its version knows how, and goes on unguarded with the rest"
+		}
+		again := "grapnel install " + a.Name + " --via http"
+		guest, asks := f.http.Guests[in.ID]
+		address := f.http.URL(a.Name, in.ID)
+		if !asks {
+			if l := a.layerOf(in.Settings); l != nil && overHTTPIn(l, in.ID) {
+				what := "the daemon does not know the secret that stands in " + in.Settings
+				if f.http.unreadable != "" {
+					what = f.http.unreadable
+				}
+				add("http.unknown", Bad, in.Settings, what, unguarded, again)
+			}
+			continue
+		}
+		switch health := f.http.health; {
+		case f.http.daemon != nil:
+			add("http.dead", Bad, f.http.Host(), fmt.Sprintf("%s asks the daemon over http, and no daemon answers: %v", a.Title, f.http.daemon),
+				unguarded+"; whoever listens on "+f.http.Host()+" meanwhile is asked instead", "grapnel serve")
+		case health.Error != "":
+			add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "end what listens there, or take Grapnel out and install it again for another port")
+		case health.Address != f.http.Host():
+			add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "look at what the daemon says, and start it again")
+		default:
+			add("http.good", OK, f.http.Host(), "the daemon listens on "+f.http.Host(), "", "")
+		}
+		if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
+			add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "whoever has it can ask the daemon as "+a.Title, "chmod 600 "+in.Settings)
+		}
+		for _, l := range a.layers {
+			if install.Refuses(l.tree, address) {
+				add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
+			}
+		}
+		if l := a.layerOf(in.Settings); l != nil && guest.Secret != "" && !shownIn(l, in.ID, guest.Secret) {
+			add("http.secret", Bad, in.Settings, "the secret in "+in.Settings+" is not the one that the daemon knows", unguarded, again)
+		}
+	}
+	return found
+}
+
+// overHTTPIn reports whether a file has entries that ask over http for an installation.
+func overHTTPIn(l *layer, id string) bool {
+	for i := range l.hooks {
+		if h := &l.hooks[i]; h.Ours && h.ID == id && h.Program == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// shownIn reports whether all entries that ask for an installation show this secret.
+func shownIn(l *layer, id, secret string) bool {
+	for i := range l.hooks {
+		if h := &l.hooks[i]; h.Ours && h.ID == id && h.Program == "" && !h.Shows(secret) {
+			return false
+		}
+	}
+	return true
+}
