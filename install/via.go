@@ -357,9 +357,44 @@ func globURL(pattern, text string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
-// refusals says which of the files around a job keep the agent from asking over http. That
-// of the job itself is an error: nothing would be guarded.
+// Proxies lists the variables by which a settings file leads what its agent asks to a
+// proxy, or no longer past one. tree is what [Settings] reads. Seen live, 2.1.329: hooks
+// over http go through the HTTP_PROXY that a project sets, if no NO_PROXY excepts them.
+func Proxies(tree map[string]any) []string {
+	env, _ := tree["env"].(map[string]any)
+	var names []string
+	for _, name := range sortedKeys(env) {
+		if strings.HasSuffix(strings.ToLower(name), "_proxy") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Proxied is the variable of an environment that leads what agents ask this machine to a
+// proxy; empty = there is none.
+func Proxied(env func(string) string) string {
+	for _, name := range []string{"NO_PROXY", "no_proxy"} {
+		for host := range strings.SplitSeq(env(name), ",") {
+			if host = strings.TrimSpace(host); host == "127.0.0.1" || host == "*" {
+				return ""
+			}
+		}
+	}
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		if env(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// refusals says what around a job keeps the agent from asking over http. A list in the
+// settings of the job itself is an error: nothing would be guarded.
 func (s *session) refusals(j *job, o *Over) error {
+	if name := Proxied(s.Env); name != "" {
+		j.notes = append(j.notes, fmt.Sprintf("%s names a proxy, and %s asks that in place of the daemon where NO_PROXY does not hold 127.0.0.1: set it where you start %s", name, j.agent.Title, j.agent.Title))
+	}
 	files := []string{j.file}
 	for _, l := range j.agent.Layers(s.Home, s.ProjectDir, s.System, s.Env) {
 		if !slices.Contains(files, l.File) {
@@ -372,7 +407,13 @@ func (s *session) refusals(j *job, o *Over) error {
 			continue
 		}
 		tree, err := Settings(file, data, false)
-		if err != nil || !Refuses(tree, o.URL) {
+		if err != nil {
+			continue
+		}
+		for _, name := range Proxies(tree) {
+			j.notes = append(j.notes, fmt.Sprintf("%s: env.%s can lead what %s asks the daemon to a proxy; take it out", file, name, j.agent.Title))
+		}
+		if !Refuses(tree, o.URL) {
 			continue
 		}
 		u, _ := url.Parse(o.URL)
@@ -407,6 +448,7 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 		without,
 		fmt.Sprintf("while the daemon does not run, any program of this machine, of other users too, can listen on %s: it then sees what the agent does and answers in the daemon's place", u.Host),
 		fmt.Sprintf("the secret by which the daemon knows %s stands in %s: whatever can read that file can ask, and leave Records of what never happened", a.Title, j.file),
+		fmt.Sprintf("a project that %s trusts can lead the questions elsewhere, by a proxy in the `env` of its settings, or forbid them by %s: grapnel-hook cannot be led away like that", a.Title, allowedURLs),
 		"variables of the agent's environment do not reach the hooks: programs that stay running, `env:` and PATH are those of the daemon",
 	}
 	var stays []string

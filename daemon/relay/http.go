@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,6 +48,8 @@ type HooksOptions struct {
 const (
 	bodyTime = 20 * time.Second // for an agent to send its event
 	maxConns = 256              // at once
+
+	refusedEvery = time.Second // one line of the log, at most
 )
 
 // HooksServer serves agents that ask over http. It is for a TCP port of this machine, which
@@ -54,22 +57,40 @@ const (
 // installation is told nothing, and no browser is answered.
 func HooksServer(opts HooksOptions) *http.Server {
 	return &http.Server{
-		Handler:           hooks{opts},
+		Handler:           &hooks{HooksOptions: opts},
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		ErrorLog:                     slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-type hooks struct{ HooksOptions }
+type hooks struct {
+	HooksOptions
 
-func (h hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	mu     sync.Mutex
+	unsaid int // requests that were refused since
+	said   time.Time
+}
+
+// refused tells the log, but not so often that whoever asks could fill a disk.
+func (h *hooks) refused(status int, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.said) < refusedEvery {
+		h.unsaid++
+		return
+	}
+	h.Log.Warn("a request over http was refused", "status", status, "why", why, "others_before", h.unsaid)
+	h.said, h.unsaid = time.Now(), 0
+}
+
+func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	q, status, why := h.question(w, r)
 	if status != 0 {
 		w.Header().Set("Connection", "close") // nothing more is read from whoever this is
-		h.Log.Warn("a request over http was refused", "status", status, "why", why)
+		h.refused(status, why)
 		http.Error(w, why, status)
 		return
 	}
@@ -97,7 +118,7 @@ func (h hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // question reads what is asked, or says why nobody is answered. What the sender could have
 // chosen is not repeated.
-func (h hooks) question(w http.ResponseWriter, r *http.Request) (q *thin.Question, status int, why string) {
+func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *thin.Question, status int, why string) {
 	agent, below := strings.CutPrefix(r.URL.Path, HooksPath)
 	switch {
 	case !h.here(r.Host): // a page whose name was made to lead here: DNS rebinding
@@ -140,7 +161,7 @@ func (h hooks) question(w http.ResponseWriter, r *http.Request) (q *thin.Questio
 }
 
 // here reports whether a host is the one that listens.
-func (h hooks) here(host string) bool {
+func (h *hooks) here(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	_, mine, _ := net.SplitHostPort(h.Host)
 	return err == nil && port == mine && (name == "127.0.0.1" || strings.EqualFold(name, "localhost"))
@@ -265,6 +286,9 @@ func Health(ctx context.Context, socket string, into any) error {
 		return err
 	}
 	resp, err := client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // which address stands for the socket concerns nobody
+	}
 	if err != nil {
 		return err
 	}

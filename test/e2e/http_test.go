@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,38 +185,75 @@ func TestOverHTTPWithoutDaemon(t *testing.T) {
 	}
 }
 
-// A project cannot lead what is asked over http elsewhere: a proxy that its settings name
-// is not given the events, nor the secret.
+// What the pages say of proxies: where the settings of a project name one, and nothing that
+// the person has set excepts this machine, Claude Code asks that instead of the daemon. It
+// sees the secret, and its answers count.
 func TestOverHTTPThroughProxy(t *testing.T) {
 	t.Parallel()
 	g := unguarded(t, agents.ClaudeCode, policyOverHTTP)
 	g.grapnel(t, "install", agents.ClaudeCode.ID, "--via", "http", "--yes")
 	g.serve(t)
+	door := g.door(t)
 	var mu sync.Mutex
-	var heard []string
+	var secrets []string
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		heard = append(heard, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization"))
-		mu.Unlock()
-		http.Error(w, "no", http.StatusBadGateway)
+		if r.Method != http.MethodConnect {
+			(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}}).ServeHTTP(w, r)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		if r.Host == door {
+			if asked, err := http.ReadRequest(rw.Reader); err == nil {
+				mu.Lock()
+				secrets = append(secrets, asked.Header.Get("Authorization"))
+				mu.Unlock()
+				_, _ = io.Copy(io.Discard, asked.Body)
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+			}
+			return
+		}
+		to, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		go func() { _, _ = io.Copy(to, rw) }()
+		_, _ = io.Copy(conn, to)
 	})}
 	served := make(chan error, 1)
 	go func() { served <- proxy.Serve(l) }()
 	t.Cleanup(func() { _ = proxy.Close(); <-served })
 	url := "http://" + l.Addr().String()
-	g.WriteFile(t, ".claude/settings.json", `{"env": {"HTTP_PROXY": "`+url+`", "http_proxy": "`+url+`", "HTTPS_PROXY": "`+url+`", "ALL_PROXY": "`+url+`", "all_proxy": "`+url+`", "NO_PROXY": "", "no_proxy": ""}}`)
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch blocked.txt")), model.Say("all done"))
-	mu.Lock()
-	defer mu.Unlock()
-	wantFile(t, res, "blocked.txt", "")
-	for _, line := range heard {
-		if strings.Contains(line, "/v1/hooks/") || strings.Contains(line, "Bearer") {
-			t.Errorf("the proxy of a project was asked: %s", line)
+	g.WriteFile(t, ".claude/settings.json", `{"env": {"HTTP_PROXY": "`+url+`", "http_proxy": "`+url+`"}}`)
+	real := g.Program.Command
+	without := []string{"/usr/bin/env", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "HTTPS_PROXY", "-u", "https_proxy"}
+	for _, c := range []struct {
+		what  string
+		env   []string
+		asked bool
+	}{
+		{"this machine is excepted by the person's NO_PROXY", without, false},
+		{"nothing is excepted", slices.Concat(without, []string{"-u", "NO_PROXY", "-u", "no_proxy"}), true},
+	} {
+		secrets = nil
+		_ = os.Remove(g.Path("blocked.txt"))
+		g.Program.Command = slices.Concat(c.env, real)
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch blocked.txt")), model.Say("all done"))
+		mu.Lock()
+		_, written := res.Files["blocked.txt"]
+		if written != c.asked || len(secrets) > 0 != c.asked {
+			t.Errorf("%s: written %v, and the proxy was shown %d secrets; the pages say %v to both", c.what, written, len(secrets), c.asked)
 		}
+		mu.Unlock()
 	}
-	t.Logf("the proxy heard %q", heard)
 }

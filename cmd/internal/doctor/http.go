@@ -19,6 +19,7 @@ type overHTTP struct {
 	daemon     error  // why no daemon answers; nil = one does, or nobody asks
 	health     relay.HTTPHealth
 	modes      map[string]fs.FileMode // of the settings, by installation
+	proxy      string                 // the variable that names one for what is asked of this machine
 }
 
 // http looks at the port for agents.
@@ -37,6 +38,7 @@ func (g *gatherer) http(ctx context.Context) overHTTP {
 	if o.daemon = relay.Health(ctx, thin.Socket(g.Place.State), &said); said.HTTP != nil {
 		o.health = *said.HTTP
 	}
+	o.proxy = install.Proxied(os.Getenv)
 	o.modes = map[string]fs.FileMode{}
 	for _, rec := range g.facts.records {
 		if info, err := os.Stat(rec.Settings); err == nil {
@@ -85,7 +87,13 @@ func judgeHTTP(f *facts, a *agent) []Finding {
 		if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
 			add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "whoever has it can ask the daemon as "+a.Title, "chmod 600 "+in.Settings)
 		}
+		if f.http.proxy != "" {
+			add("http.proxy", Warn, f.http.proxy, f.http.proxy+" names a proxy, and NO_PROXY does not hold 127.0.0.1", "where "+a.Title+" is started so, it asks the proxy in place of the daemon", "add 127.0.0.1 to NO_PROXY")
+		}
 		for _, l := range a.layers {
+			for _, name := range install.Proxies(l.tree) {
+				add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "take it out")
+			}
 			if install.Refuses(l.tree, address) {
 				add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
 			}
