@@ -76,6 +76,8 @@ func TestGolden(t *testing.T) {
 					}
 				case "fail-closed":
 					w.FailClosed = true
+				case "via-http":
+					w.Hook.Over = overOf(w.Agent)
 				}
 			}
 			for _, f := range ar.Files {
