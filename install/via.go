@@ -448,7 +448,7 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 		without,
 		fmt.Sprintf("while the daemon does not run, any program of this machine, of other users too, can listen on %s: it then sees what the agent does and answers in the daemon's place", u.Host),
 		fmt.Sprintf("the secret by which the daemon knows %s stands in %s: whatever can read that file can ask, and leave Records of what never happened", a.Title, j.file),
-		fmt.Sprintf("a project that %s trusts can lead the questions elsewhere, by a proxy in the `env` of its settings, or forbid them by %s: grapnel-hook cannot be led away like that", a.Title, allowedURLs),
+		fmt.Sprintf("a project that %s trusts can lead the questions elsewhere, by a proxy in the `env` of its settings, or forbid them by %s: neither does anything to one that starts grapnel-hook", a.Title, allowedURLs),
 		"variables of the agent's environment do not reach the hooks: programs that stay running, `env:` and PATH are those of the daemon",
 	}
 	var stays []string

@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"until":   until,
 			"expand":  expand,
 			"signal":  signalDaemon,
+			"post":    post,
 
 			"onterminal": onTerminal,
 		},

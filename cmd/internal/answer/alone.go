@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -26,7 +27,7 @@ func (w *Warm) AnswerAlone(ctx context.Context, q *thin.Question) (*thin.Answer,
 			named, _ = dialect.FindAgent(q.Agent)
 		}
 		d := choose(named, q.Payload, place.Agent)
-		err = fmt.Errorf("not judged: %w", err)
+		err = fmt.Errorf("not judged: %s", strings.TrimPrefix(err.Error(), thin.ErrSelf.Error()+": ")) // no program does
 		reply = lastResort(ctx, d, dialect.Input{Payload: q.Payload, Event: q.Event}, err)
 	}
 	return &thin.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit}, err
