@@ -475,3 +475,9 @@ func (f *Found) Shows(secret string) bool {
 	}
 	return json.Unmarshal(f.Entry, &entry) == nil && entry.Headers["Authorization"] == "Bearer "+secret
 }
+
+// Asks reports whether an entry of ours asks over http.
+func (f *Found) Asks() bool {
+	_, asks := parseAddress(f.Command)
+	return f.Ours && asks
+}

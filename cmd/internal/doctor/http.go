@@ -108,7 +108,7 @@ func judgeHTTP(f *facts, a *agent) []Finding {
 // overHTTPIn reports whether a file has entries that ask over http for an installation.
 func overHTTPIn(l *layer, id string) bool {
 	for i := range l.hooks {
-		if h := &l.hooks[i]; h.Ours && h.ID == id && h.Program == "" {
+		if h := &l.hooks[i]; h.Asks() && h.ID == id {
 			return true
 		}
 	}
@@ -118,7 +118,7 @@ func overHTTPIn(l *layer, id string) bool {
 // shownIn reports whether all entries that ask for an installation show this secret.
 func shownIn(l *layer, id, secret string) bool {
 	for i := range l.hooks {
-		if h := &l.hooks[i]; h.Ours && h.ID == id && h.Program == "" && !h.Shows(secret) {
+		if h := &l.hooks[i]; h.Asks() && h.ID == id && !h.Shows(secret) {
 			return false
 		}
 	}
