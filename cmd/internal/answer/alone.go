@@ -21,7 +21,7 @@ var errAlone = errors.New("not started: it runs where the agent does, and the ag
 func (w *Warm) AnswerAlone(ctx context.Context, q *thin.Question) (*thin.Answer, error) {
 	reply, _, err := w.answer(ctx, q, true)
 	if err != nil {
-		place, _ := Locate(q.Root, q.ID) // only for the words to answer in
+		place, _ := Locate(q.Root, q.ID) //nolint:contextcheck // it asks for the home directory, which takes no time; only for the words to answer in
 		var named *dialect.Dialect
 		if q.Agent != "" {
 			named, _ = dialect.FindAgent(q.Agent)

@@ -216,8 +216,10 @@ func TestJudge(t *testing.T) {
 		"two that do not meet": {claude, func(_ *testing.T, f *facts, a *agent) {
 			a.installs = append(a.installs, installed{Record: record.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "", "", true},
-		"nobody answers over http": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.daemon = errors.New("no socket") },
-			"http.dead", Bad, "no daemon answers: no socket", "grapnel serve", false},
+		"nobody answers over http": {
+			claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.daemon = errors.New("no socket") },
+			"http.dead", Bad, "no daemon answers: no socket", "grapnel serve", false,
+		},
 		"the port is taken": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.http = asking()
 			f.http.health = relay.HTTPHealth{Error: "address already in use"}
