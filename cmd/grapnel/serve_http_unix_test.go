@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,7 +23,7 @@ func overHTTP(t *testing.T) (install.Request, string) {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "grapnel-hook")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	req := install.Request{
@@ -63,9 +62,9 @@ func TestDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{place: place, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	d := &daemon{place: place, log: slog.New(slog.DiscardHandler)}
 	d.warm = answer.NewWarm(answer.WarmOptions{State: place.State})
-	defer d.warm.Close(context.Background())
+	defer func() { _ = d.warm.Close(context.Background()) }()
 	shut := d.open(t.Context())
 	defer shut()
 	soon(t, "the door says that the port is taken", func() bool { h := d.door.health(); return h != nil && strings.Contains(h.Error, "in use") })
@@ -80,7 +79,7 @@ func TestDoor(t *testing.T) {
 		return err == nil
 	}
 	status := func() int {
-		resp, err := http.Post("http://"+host+"/v1/hooks/claude-code?installation=x", "application/json", strings.NewReader("{}")) //nolint:noctx // it is refused at once
+		resp, err := http.Post("http://"+host+"/v1/hooks/claude-code?installation=x", "application/json", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -232,7 +233,12 @@ func TestOverHTTPThroughProxy(t *testing.T) {
 	})}
 	served := make(chan error, 1)
 	go func() { served <- proxy.Serve(l) }()
-	t.Cleanup(func() { _ = proxy.Close(); <-served })
+	t.Cleanup(func() {
+		_ = proxy.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
 	url := "http://" + l.Addr().String()
 	g.WriteFile(t, ".claude/settings.json", `{"env": {"HTTP_PROXY": "`+url+`", "http_proxy": "`+url+`"}}`)
 	real := g.Program.Command
