@@ -71,6 +71,10 @@ laws: ## hold every law against 10,000 random cases
 bench: ## compare what a hook costs with its budget; BENCH_JSON=FILE keeps all rows, BENCHFLAGS=-gate fails, -dialects shows every agent
 	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./test/bench $(BENCHFLAGS)
 
+.PHONY: load
+load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -time 10s measures longer, -profile FILE says where the time goes
+	@$(GO) run ./test/load $(LOADFLAGS)
+
 # One after the other on one core, so that a machine stays usable. When its time is
 # over a target may fail without having found anything (golang/go#75804, before Go 1.27).
 .PHONY: fuzz

@@ -1,0 +1,5 @@
+package served
+
+import "syscall"
+
+func signaled(status syscall.WaitStatus) bool { return status.ExitCode == 1 }
