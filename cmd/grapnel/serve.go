@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
@@ -138,6 +139,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
 	}
+	if fault.On {
+		fault.At("serve: listening")
+	}
 	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 		Due:  func() { d.wake() },
@@ -236,6 +240,9 @@ func (d *daemon) declinedFor(reason string) {
 
 // keep makes durable what an answer leaves.
 func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Notice) error {
+	if fault.On {
+		fault.At("serve: before an answer is kept")
+	}
 	items := make([]store.Item, max(1, len(lines)))
 	for i, line := range lines {
 		items[i].Line = line
@@ -247,7 +254,11 @@ func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Noti
 		}
 		items[0].Jobs = append(items[0].Jobs, job)
 	}
-	return d.store.Put(ctx, items...)
+	err := d.store.Put(ctx, items...)
+	if fault.On {
+		fault.At("serve: an answer is kept")
+	}
+	return err
 }
 
 // taken counts Records that came in by the spool: of programs that have answered by

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // openAPI describes all routes.
@@ -110,8 +111,15 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 			h.Set(thin.HeaderDrain, "1")
 		}
 		h.Set("Content-Length", strconv.Itoa(len(answer.Stdout)+len(answer.Stderr)))
+		if fault.On {
+			fault.At("relay: before the reply")
+		}
 		_, _ = w.Write(answer.Stdout)
 		_, _ = w.Write(answer.Stderr)
+		if fault.On {
+			_ = http.NewResponseController(w).Flush()
+			fault.At("relay: after the reply")
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // Hash is a SHA-256.
@@ -83,6 +85,9 @@ func readAnchor(dir string) (Head, error) {
 // writeAnchor replaces the anchor. Its content is on disk before its name is, so that a
 // power cut leaves the former one and not half of this.
 func writeAnchor(dir string, h Head) error {
+	if fault.On {
+		fault.At("store: before the anchor")
+	}
 	f, err := openRegular(filepath.Join(dir, headFile+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
@@ -94,5 +99,12 @@ func writeAnchor(dir string, h Head) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), filepath.Join(dir, headFile))
+	if fault.On {
+		fault.At("store: before the anchor has its name")
+	}
+	err = os.Rename(f.Name(), filepath.Join(dir, headFile))
+	if fault.On {
+		fault.At("store: after the anchor")
+	}
+	return err
 }

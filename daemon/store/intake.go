@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -134,6 +135,9 @@ func (in *Intake) at(step string) {
 	if in.step != nil {
 		in.step(step)
 	}
+	if fault.On {
+		fault.At("intake: " + step)
+	}
 }
 
 // pass takes in what there is. A file that cannot be read does not keep the others from it.
@@ -175,7 +179,7 @@ func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]
 			s = still{size, time.Now()}
 		}
 		in.still[f.Name()] = s
-		calm = time.Since(s.since) >= in.grace()
+		calm = time.Since(s.since) >= fault.Less(in.grace())
 	}
 	key, err := f.Key(calm)
 	if err != nil {
@@ -193,7 +197,7 @@ func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]
 	switch {
 	case calm && done == size:
 		err = in.remove(ctx, f, key, size)
-	case f.Current() && key != "" && aside < maxAside && (size >= asideSize || time.Since(f.Begun()) > asideAge):
+	case f.Current() && key != "" && aside < maxAside && (size >= fault.Less(int64(asideSize)) || time.Since(f.Begun()) > asideAge):
 		err = f.PutAside()
 		in.at("put aside")
 	}

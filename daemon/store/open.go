@@ -19,6 +19,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // Options are a Store's settings. The zero value is the default, and nil is fine.
@@ -301,6 +303,9 @@ func (b *base) migrate(dir string) error {
 			}
 			if err := b.exec(string(script)); err != nil {
 				return fmt.Errorf("migration %d: %w", n, err)
+			}
+			if fault.On {
+				fault.At("store: in a migration")
 			}
 		}
 		return b.exec("PRAGMA user_version=" + strconv.Itoa(version()))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 const (
@@ -215,10 +217,16 @@ func (s *Store) try(ops []*op) error {
 				return err
 			}
 		}
+		if fault.On {
+			fault.At("store: before the commit")
+		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if fault.On {
+		fault.At("store: after the commit")
 	}
 	if c.head != s.base.head {
 		s.behind += c.head.Seq - s.base.head.Seq

@@ -12,3 +12,6 @@ func At(string) {}
 
 // Now is the time.
 func Now() time.Time { return time.Now() }
+
+// Less is how large or long something is.
+func Less[T ~int64](n T) T { return n }

@@ -1,5 +1,0 @@
-//go:build faults
-
-package main
-
-import _ "github.com/grapnel-dev/grapnel/internal/fault" // reads its environment before main
