@@ -75,6 +75,10 @@ bench: ## compare what a hook costs with its budget; BENCH_JSON=FILE keeps all r
 load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -time 10s measures longer, -profile FILE says where the time goes
 	@$(GO) run ./test/load $(LOADFLAGS)
 
+.PHONY: crash
+crash: ## kill a daemon 1,000 times while agents ask it, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
+	@$(GO) run ./test/crash $(CRASHFLAGS)
+
 # One after the other on one core, so that a machine stays usable. When its time is
 # over a target may fail without having found anything (golang/go#75804, before Go 1.27).
 .PHONY: fuzz

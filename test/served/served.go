@@ -27,6 +27,21 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 )
 
+// Compile compiles programs of cmd into a directory, with tags and otherwise as Go does by
+// itself, which takes less time than [Build].
+func Compile(ctx context.Context, bin, tags string, programs ...string) error {
+	args := []string{"build", "-tags", tags, "-o", bin + string(filepath.Separator)}
+	for _, p := range programs {
+		args = append(args, "github.com/grapnel-dev/grapnel/cmd/"+p)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return nil
+}
+
 // Build compiles programs of cmd below a directory, as they are shipped, and returns where
 // they lie: the Makefile alone says how. With tags they are built with these, too.
 func Build(ctx context.Context, dir, tags string, programs ...string) (bin string, err error) {

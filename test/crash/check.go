@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/test/served"
+)
+
+// settles is how long a daemon may take, once it is left alone, until all is in the store.
+const settles = 30 * time.Second
+
+// check starts a daemon, leaves it alone for a while, and looks whether anything was lost.
+func (t *trial) check(ctx context.Context) error {
+	if err := t.broken(); err != nil {
+		return err
+	}
+	d, err := served.Start(ctx, t.bin, t.root, nil)
+	if err != nil {
+		return fmt.Errorf("the last start: %w", err)
+	}
+	err = t.settled(ctx)
+	if err := errors.Join(err, d.Stop(), t.quiet(d)); err != nil {
+		return err
+	}
+	if err := t.records(ctx); err != nil {
+		return err
+	}
+	return t.files()
+}
+
+func (t *trial) store() string { return filepath.Join(served.State(t.root), "store") }
+func (t *trial) spool() string { return filepath.Join(served.State(t.root), "spool") }
+
+// settled waits until there is nothing in the spool that is not in the store.
+func (t *trial) settled(ctx context.Context) error {
+	r, err := store.OpenReader(t.store())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for end := time.Now().Add(settles); ; time.Sleep(50 * time.Millisecond) {
+		in := map[string]bool{}
+		for row, err := range r.Records(ctx, store.Query{Lean: true}) {
+			if err != nil {
+				return err
+			}
+			in[row.ID] = true
+		}
+		waits := ""
+		for e, err := range spool.Read(t.spool(), spool.Filter{}) {
+			if err != nil {
+				return err
+			}
+			if !in[e.ID] {
+				waits = e.ID
+			}
+		}
+		if waits == "" {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("record %s is still in the spool alone after %v", waits, settles)
+		}
+	}
+}
+
+// records holds what was kept against what was told.
+func (t *trial) records(ctx context.Context) (err error) {
+	r, err := store.OpenReader(t.store())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	report, err := r.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		return fmt.Errorf("the chain is not whole: %v", report.Findings)
+	}
+	have := map[string]*spool.Entry{} // by the ID of the call
+	n := 0
+	for row, err := range r.Records(ctx, store.Query{Lean: true}) {
+		if err != nil {
+			return err
+		}
+		n++
+		if row.Late {
+			continue
+		}
+		_, id, ok := strings.Cut(string(row.Line), `"tool_use_id":"`)
+		if id, _, _ = strings.Cut(id, `"`); !ok {
+			return fmt.Errorf("record %s, row %d, has no event: %s", row.ID, row.Seq, row.Line)
+		}
+		if before := have[id]; before != nil {
+			return fmt.Errorf("call %s has two Records: %s and %s", id, before.ID, row.ID)
+		}
+		have[id] = &row.Entry
+	}
+	if n != report.Rows {
+		return fmt.Errorf("the chain has %d rows, and %d were read", report.Rows, n)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lost []string
+	for id, a := range t.asked {
+		e := have[id]
+		delete(have, id)
+		switch {
+		case e == nil && a.given:
+			lost = append(lost, id)
+		case e == nil:
+		case (e.Decision == grapnel.Block) != a.blocked:
+			return fmt.Errorf("call %s was told that it is blocked: %v; its Record says %v", id, a.blocked, e.Decision)
+		case a.firing != "" && a.firing != e.ID:
+			return fmt.Errorf("call %s was firing %s; its Record says %s", id, a.firing, e.ID)
+		}
+	}
+	if len(lost) > 0 {
+		slices.Sort(lost)
+		return fmt.Errorf("%d of %d answers have no Record: %v", len(lost), len(t.asked), lost[:min(len(lost), 10)])
+	}
+	for id := range have {
+		return fmt.Errorf("a Record is about call %s, which nobody has made", id)
+	}
+	return nil
+}
+
+// unfinished are parts of names of files that are there only while something is being done.
+var unfinished = []string{".new", "new-", ".tmp", ".broken", "socket", "daemon.json"}
+
+// files looks whether anything was left behind.
+func (t *trial) files() error {
+	return filepath.WalkDir(served.State(t.root), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		for _, part := range unfinished {
+			if strings.Contains(e.Name(), part) {
+				return fmt.Errorf("%s is left behind", path)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/test/served"
+)
+
+// A point is one at which a daemon can die.
+type point struct {
+	name  string
+	often int  // up to how many times it is passed before
+	first bool // it is passed while a daemon starts for the first time
+}
+
+// points are all but those that chance finds.
+var points = []point{
+	{name: "serve: listening", often: 1},
+	{name: "store: in a migration", often: 1, first: true},
+	{name: "store: before the anchor", often: 3},
+	{name: "store: before the anchor has its name", often: 3},
+	{name: "store: after the anchor", often: 3},
+	{name: "serve: before an answer is kept", often: 30},
+	{name: "store: before the commit", often: 30},
+	{name: "store: after the commit", often: 30},
+	{name: "serve: an answer is kept", often: 30},
+	{name: "relay: before the reply", often: 30},
+	{name: "relay: after the reply", often: 30},
+	{name: "intake: read", often: 3},
+	{name: "intake: flushed", often: 3},
+	{name: "intake: put", often: 3},
+	{name: "intake: put aside", often: 1},
+	{name: "intake: removed", often: 1},
+	{name: "intake: forgotten", often: 1},
+}
+
+// atRandom is where a daemon dies whose point did not come, or that has none.
+const atRandom = "(at random)"
+
+// How many ask at once.
+const (
+	hooks   = 2 // processes
+	callers = 6
+)
+
+// A trial is one daemon, or rather many, one after the other, below one root.
+type trial struct {
+	bin, root string
+	chance    *rand.Rand
+	say       func(format string, args ...any)
+	verbose   bool
+
+	hits map[string]int // kills by point
+	ledger
+}
+
+func newTrial(bin, root string, seed uint64) *trial {
+	return &trial{
+		bin: bin, root: root, chance: rand.New(rand.NewPCG(seed, 8)), say: func(string, ...any) {}, hits: map[string]int{},
+		ledger: ledger{asked: map[string]*asked{}},
+	}
+}
+
+// policy is that of all agents: it stops one command.
+const policy = `version: 1
+hooks:
+  - name: canary
+    on: tool.before
+    match: {command: grapnel-crash-canary}
+    block: This is the canary.
+`
+
+func (t *trial) prepare(policy string) error {
+	if err := os.MkdirAll(served.Project(t.root), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(t.root, "grapnel.yaml"), []byte(policy), 0o600)
+}
+
+// run kills daemons while agents ask, and then looks whether anything was lost.
+func (t *trial) run(ctx context.Context, kills int) error {
+	if err := t.prepare(policy); err != nil {
+		return err
+	}
+	asking, stop := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	for i := range hooks {
+		wait.Go(func() { t.hook(asking, i) })
+	}
+	for i := range callers {
+		wait.Go(func() { t.call(asking, i) })
+	}
+	err := t.kill(ctx, kills)
+	stop()
+	wait.Wait()
+	if err != nil {
+		return err
+	}
+	return t.check(ctx)
+}
+
+// lives is how long a daemon is waited for that is to die at a point.
+const lives = 400 * time.Millisecond
+
+// kill starts daemons and has them die.
+func (t *trial) kill(ctx context.Context, kills int) error {
+	told := time.Now()
+	for n := range kills {
+		if err := cmp.Or(context.Cause(ctx), t.broken()); err != nil {
+			return err
+		}
+		if n%100 == 50 { // one that ends well, in between
+			if err := t.end(ctx); err != nil {
+				return fmt.Errorf("after %d kills: %w", n, err)
+			}
+		}
+		if err := t.one(ctx, n); err != nil {
+			return fmt.Errorf("kill %d: %w", n+1, err)
+		}
+		if time.Since(told) > 5*time.Second {
+			told = time.Now()
+			given, all := t.given()
+			t.say("%d kills, %d answers to %d questions", n+1, given, all)
+		}
+	}
+	return nil
+}
+
+// one starts a daemon and has it die.
+func (t *trial) one(ctx context.Context, n int) error {
+	var at point
+	if t.chance.IntN(4) > 0 || n == 0 {
+		at = points[t.chance.IntN(len(points))]
+		for at.first && n > 0 {
+			at = points[t.chance.IntN(len(points))]
+		}
+		if n == 0 {
+			at = points[slices.IndexFunc(points, func(p point) bool { return p.first })]
+		}
+	}
+	var env []string
+	if at.name != "" {
+		env = []string{fmt.Sprintf("GRAPNEL_FAULT_KILL=%s*%d", at.name, 1+t.chance.IntN(at.often))}
+	}
+	d, err := served.Launch(ctx, t.bin, t.root, env)
+	if err != nil {
+		return err
+	}
+	life := lives
+	if at.name == "" {
+		life = time.Duration(t.chance.Int64N(int64(lives / 2)))
+	}
+	where := at.name
+	select {
+	case <-d.Done():
+	case <-time.After(life):
+		where = atRandom
+		if err := d.Kill(); err != nil {
+			return err
+		}
+	}
+	if !d.Killed() {
+		return fmt.Errorf("grapnel serve has ended by itself (%v): %s", env, d.Said())
+	}
+	t.hits[where]++
+	if t.verbose {
+		t.say("%v: %s", env, where)
+	}
+	return t.quiet(d)
+}
+
+// quiet looks whether a daemon has complained. A kill harms nothing, so none has a reason.
+func (t *trial) quiet(d *served.Daemon) error {
+	for line := range strings.Lines(d.Said()) {
+		if !strings.Contains(line, "level=INFO") {
+			return fmt.Errorf("grapnel serve says: %s", d.Said())
+		}
+	}
+	return nil
+}
+
+// end starts a daemon and tells it to end.
+func (t *trial) end(ctx context.Context) error {
+	d, err := served.Start(ctx, t.bin, t.root, nil)
+	if err != nil {
+		return err
+	}
+	time.Sleep(50 * time.Millisecond) // under load
+	return errors.Join(d.Stop(), t.quiet(d))
+}
+
+// asked is a question, and what came of it.
+type asked struct {
+	given   bool   // an answer
+	blocked bool   // what it has to say
+	firing  string // its ID, where it is known
+}
+
+// ledger is what agents have been told. It is safe for concurrent use.
+type ledger struct {
+	mu    sync.Mutex
+	asked map[string]*asked // by the ID of the call
+	err   error             // the first answer that is none
+}
+
+// ask notes a question; given says what came of it.
+func (l *ledger) ask(id, firing string, blocked bool) (given func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &asked{blocked: blocked, firing: firing}
+	l.asked[id] = a
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a.given = true
+	}
+}
+
+func (l *ledger) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = cmp.Or(l.err, err)
+}
+
+func (l *ledger) broken() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *ledger) given() (given, all int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.asked {
+		if a.given {
+			given++
+		}
+	}
+	return given, len(l.asked)
+}
+
+// said are the two answers there are.
+func said(blocked bool) string {
+	if blocked {
+		return `"permissionDecisionReason":"This is the canary."`
+	}
+	return ""
+}
+
+// right looks whether an answer is the one that it has to be.
+func right(stdout, stderr string, exit int, blocked bool) error {
+	if exit == 0 && stderr == "" && (stdout == "") == !blocked && strings.Contains(stdout, said(blocked)) {
+		return nil
+	}
+	return fmt.Errorf("the answer is %q, %q, %d, and the command is blocked: %v", stdout, stderr, exit, blocked)
+}
+
+// command is what the n-th call runs.
+func command(n int) (line string, blocked bool) {
+	if n%8 == 7 {
+		return "grapnel-crash-canary", true
+	}
+	return "go test ./...", false
+}
+
+// hook runs grapnel-hook for one event after the other, as an agent does.
+func (t *trial) hook(ctx context.Context, agent int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		id := fmt.Sprintf("toolu_hook_%d_%d", agent, n)
+		line, blocked := command(n)
+		given := t.ask(id, "", blocked)
+		if err := t.runHook(ctx, id, line, blocked); err != nil {
+			t.fail(fmt.Errorf("grapnel-hook, call %s: %w", id, err))
+			return
+		}
+		given()
+	}
+}
+
+// runHook answers one event in a process of its own.
+func (t *trial) runHook(ctx context.Context, id, line string, blocked bool) error {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), served.Exe(t.bin, "grapnel-hook"), "claude-code", "--root", t.root)
+	cmd.Dir, cmd.Env, cmd.Stdin = served.Project(t.root), served.Env(t.root), bytes.NewReader(served.Event(t.root, "crash", id, line))
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return right(stdout.String(), stderr.String(), cmd.ProcessState.ExitCode(), blocked)
+}
+
+// call asks the daemon, when there is one.
+func (t *trial) call(ctx context.Context, agent int) {
+	d := &served.Daemon{Root: t.root}
+	for n := 0; ctx.Err() == nil; {
+		if d.Version == "" {
+			if health, err := d.Health(ctx); err == nil {
+				d.Version = health.Version
+			} else {
+				time.Sleep(5 * time.Millisecond)
+				continue
+			}
+		}
+		id := fmt.Sprintf("toolu_call_%d_%d", agent, n)
+		line, blocked := command(n)
+		firing := fmt.Sprintf("call-%d-%d", agent, n)
+		given := t.ask(id, firing, blocked)
+		a, err := thin.Ask(d.Socket(), d.Question(firing, served.Event(t.root, "crash", id, line)))
+		if err != nil {
+			time.Sleep(5 * time.Millisecond) // a program would answer by itself now
+		} else if err := right(string(a.Stdout), string(a.Stderr), a.Exit, blocked); err != nil {
+			t.fail(fmt.Errorf("daemon, call %s: %w", id, err))
+			return
+		} else {
+			given()
+		}
+		n++
+	}
+}
+
+// report is how often a daemon has died where.
+func (t *trial) report() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(t.hits)) {
+		fmt.Fprintf(&b, "%6d  %s\n", t.hits[name], name)
+	}
+	given, all := t.given()
+	fmt.Fprintf(&b, "%d answers to %d questions, each with one Record", given, all)
+	return b.String()
+}
