@@ -131,6 +131,9 @@ func (t *trial) records(ctx context.Context) (err error) {
 		return fmt.Errorf("%d of %d answers have no Record: %v", len(lost), len(t.asked), lost[:min(len(lost), 10)])
 	}
 	for id := range have {
+		if t.loose {
+			break
+		}
 		return fmt.Errorf("a Record is about call %s, which nobody has made", id)
 	}
 	return nil

@@ -22,6 +22,9 @@ var bin string // where the programs with faults are
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if bin = os.Getenv("GRAPNEL_TEST_BIN"); bin != "" {
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "grapnel-crash-test-")
 		if err == nil {
 			defer os.RemoveAll(dir)

@@ -63,6 +63,7 @@ type trial struct {
 	chance    *rand.Rand
 	say       func(format string, args ...any)
 	verbose   bool
+	loose     bool // there may be Records of calls that were not answered
 
 	hits map[string]int // kills by point
 	ledger
