@@ -79,6 +79,11 @@ load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -time 10s
 crash: ## kill a daemon 1,000 times while agents ask it, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
 	@$(GO) run ./test/crash $(CRASHFLAGS)
 
+TIME ?= 10m
+.PHONY: soak
+soak: ## keep a daemon busy for TIME (10m) and look whether it grows; before that leave it alone, and look what it takes then
+	@$(GO) run ./test/soak -time $(TIME) $(SOAKFLAGS)
+
 # One after the other on one core, so that a machine stays usable. When its time is
 # over a target may fail without having found anything (golang/go#75804, before Go 1.27).
 .PHONY: fuzz
