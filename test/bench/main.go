@@ -112,9 +112,15 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if gate {
 		p.until = time.Now().Add(patience)
 	}
-	spawned, err := spawnContests(ctx, dir, bin)
+	background := &daemons{bin: bin}
+	defer func() { err = errors.Join(err, background.end()) }()
+	spawned, err := spawnContests(ctx, dir, bin, background)
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the programs: %w", err)
+	}
+	kept, err := background.durable(ctx, dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the daemon: %w", err)
 	}
 	inside, err := engineContests(ctx)
 	if err != nil {
@@ -136,7 +142,7 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, g := range append(spawned, inside, agents, warm, served) {
+	for _, g := range append(spawned, inside, agents, warm, served, kept) {
 		more, err := measure(ctx, p, g)
 		if err != nil {
 			return nil, nil, err
@@ -163,7 +169,7 @@ func build(ctx context.Context, dir string) (bin string, err error) {
 	}
 	built := filepath.Join(dir, "build")
 	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "-C", strings.TrimSpace(string(root)), "build",
-		"BIN="+built+string(filepath.Separator), "PROGRAMS=./cmd/grapnel-hook ./test/bench/static ./test/bench/echo")
+		"BIN="+built+string(filepath.Separator), "PROGRAMS=./cmd/grapnel-hook ./cmd/grapnel ./test/bench/static ./test/bench/echo")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

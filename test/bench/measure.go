@@ -84,6 +84,8 @@ type group struct {
 	// screening is how often each side runs at first, where the contests are many and only
 	// the worst is shown; 0 = as often as planned, and all are shown.
 	screening int
+
+	runs int // of each side, where that is fewer than planned and enough; 0 = as planned
 }
 
 // A plan says how much is measured.
@@ -134,6 +136,9 @@ func interleave(ctx context.Context, p plan, sides ...*side) error {
 func measure(ctx context.Context, p plan, g group) ([]row, error) {
 	if p.runs < 1 {
 		return nil, errors.New("measure: need at least one run")
+	}
+	if g.runs > 0 {
+		p.runs = min(p.runs, g.runs)
 	}
 	var sides []*side
 	for _, c := range slices.Concat(g.contests, g.beside) {

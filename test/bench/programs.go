@@ -37,7 +37,7 @@ type benchmark struct {
 
 // spawnContests returns the rows about programs, in groups to be measured one
 // after the other. Every set-up has been seen to do its work when it returns.
-func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
+func spawnContests(ctx context.Context, dir, bin string, background *daemons) ([]group, error) {
 	b := &benchmark{dir: dir, bin: bin, project: filepath.Join(dir, "project")}
 	if err := os.MkdirAll(filepath.Join(b.project, ".git"), 0o700); err != nil { // a project's root
 		return nil, err
@@ -76,6 +76,10 @@ func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
 		return nil, err
 	}
 	packed, err := b.hook(ctx, "packs", packsFile(), "Bash", shell)
+	if err != nil {
+		return nil, err
+	}
+	through, err := background.through(ctx, b, shell)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +123,7 @@ func spawnContests(ctx context.Context, dir, bin string) ([]group, error) {
 		contests: []*contest{
 			{name: "grapnel-hook, no policy", subject: none, reference: base, budget: noPolicyBudget, show: milliseconds},
 			{name: "50 rules, one Record line, no daemon", subject: rules.wallSide(), reference: base, budget: rulesBudget, show: milliseconds},
+			{name: "through the daemon, 1,000 rules", subject: through.wallSide(), reference: base, budget: throughBudget, show: milliseconds},
 			{name: "all packs, above no policy", subject: packed.wallSide(), less: none, reference: base, budget: packsBudget, show: milliseconds},
 		},
 		beside: []*contest{{name: least.name, subject: least.wallSide(), reference: base, show: milliseconds}},

@@ -183,8 +183,9 @@ func (d *Daemon) Killed() bool {
 
 // A Health is what a daemon says of itself.
 type Health struct {
-	Version string `json:"version"`
-	PID     int    `json:"pid"`
+	Version  string `json:"version"`
+	PID      int    `json:"pid"`
+	Answered int64  `json:"answered"` // events
 }
 
 // Health asks the daemon how it is.
