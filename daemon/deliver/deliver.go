@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -216,6 +217,9 @@ func (r *run) round() time.Duration {
 			continue
 		}
 		r.backoff = 0
+		if fault.On && len(jobs) > 0 {
+			fault.At("deliver: leased")
+		}
 		fresh := 0
 		for _, j := range jobs {
 			if !r.ours[j.ID] { // a clock that jumped ends leases
@@ -299,9 +303,15 @@ func (r *run) settle(now time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(r.base, settleTime)
 	defer cancel()
+	if fault.On {
+		fault.At("deliver: before it is settled")
+	}
 	if err := r.d.queue.Settle(ctx, r.results); err != nil {
 		r.failed(now, err)
 		return false
+	}
+	if fault.On {
+		fault.At("deliver: settled")
 	}
 	for _, result := range r.results {
 		delete(r.ours, result.ID)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/fault"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -59,6 +60,9 @@ type tried struct {
 func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, known func(tried)) tried {
 	begun := time.Now()
 	reply, err := d.send(ctx, &j, func(t Target) { known(tried{lane: l, known: true, target: t}) })
+	if fault.On {
+		fault.At("deliver: told")
+	}
 	end := tried{lane: l, job: j, pass: pass}
 	if err != nil && ctx.Err() != nil {
 		end.result = untried(&j) // nobody knows whether it was heard: it is said again, and counts then

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/spool"
 	"github.com/grapnel-dev/grapnel/test/served"
@@ -24,11 +26,19 @@ func (t *trial) check(ctx context.Context) error {
 	if err := t.broken(); err != nil {
 		return err
 	}
-	d, err := served.Start(ctx, t.bin, t.root, nil)
+	// What a daemon was about to tell when it died is due when its lease is over.
+	clock := filepath.Join(t.root, "clock")
+	if err := os.WriteFile(clock, []byte("10m"), 0o600); err != nil {
+		return err
+	}
+	d, err := served.Start(ctx, t.bin, t.root, []string{"GRAPNEL_FAULT_CLOCK=" + clock})
 	if err != nil {
 		return fmt.Errorf("the last start: %w", err)
 	}
 	err = t.settled(ctx)
+	if err == nil && t.heard != nil {
+		err = t.told(ctx)
+	}
 	if err := errors.Join(err, d.Stop(), t.quiet(d)); err != nil {
 		return err
 	}
@@ -72,6 +82,59 @@ func (t *trial) settled(ctx context.Context) error {
 			return fmt.Errorf("record %s is still in the spool alone after %v", waits, settles)
 		}
 	}
+}
+
+// told waits until nothing is left to be delivered, and looks whether a server was told of
+// each answer that it is to be told of, always under one ID.
+func (t *trial) told(ctx context.Context) error {
+	r, err := store.OpenReader(t.store())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for end := time.Now().Add(settles); ; time.Sleep(50 * time.Millisecond) {
+		jobs, err := r.Deliveries(ctx, store.DeliveryQuery{State: deliver.Waiting, Limit: 10})
+		if err != nil {
+			return err
+		}
+		waits := len(jobs) > 0
+		for _, name := range []string{"pending.jsonl", "taken.jsonl", "later.jsonl"} {
+			if _, err := os.Lstat(filepath.Join(t.spool(), name)); err == nil {
+				waits = true
+			}
+		}
+		if !waits {
+			break
+		}
+		if time.Now().After(end) {
+			files, _ := filepath.Glob(filepath.Join(t.spool(), "*"))
+			return fmt.Errorf("after %v there are still deliveries that wait: %+v, %v", settles, jobs, files)
+		}
+	}
+	dead, err := r.Deliveries(ctx, store.DeliveryQuery{State: deliver.Dead, Limit: 1})
+	if err != nil || len(dead) > 0 {
+		return errors.Join(fmt.Errorf("deliveries were given up: %+v", dead), err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lost, twice []string
+	for id, a := range t.asked {
+		switch n := t.heard.ids(id); {
+		case !a.blocked && n > 0:
+			return fmt.Errorf("a server was told of call %s, which was not blocked", id)
+		case a.blocked && a.given && n == 0:
+			lost = append(lost, id)
+		case n > 1:
+			twice = append(twice, id)
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("nobody was told of %d calls that were blocked: %v", len(lost), lost[:min(len(lost), 10)])
+	}
+	if len(twice) > 0 {
+		return fmt.Errorf("a server was told of %d calls under several IDs: %v", len(twice), twice[:min(len(twice), 10)])
+	}
+	return nil
 }
 
 // records holds what was kept against what was told.

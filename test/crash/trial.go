@@ -46,6 +46,12 @@ var points = []point{
 	{name: "intake: put aside", often: 1},
 	{name: "intake: removed", often: 1},
 	{name: "intake: forgotten", often: 1},
+	{name: "serve: before a notice is kept", often: 3},
+	{name: "serve: a notice is kept", often: 3},
+	{name: "deliver: leased", often: 3},
+	{name: "deliver: told", often: 5},
+	{name: "deliver: before it is settled", often: 3},
+	{name: "deliver: settled", often: 3},
 }
 
 // atRandom is where a daemon dies whose point did not come, or that has none.
@@ -65,7 +71,8 @@ type trial struct {
 	verbose   bool
 	loose     bool // there may be Records of calls that were not answered
 
-	hits map[string]int // kills by point
+	hits  map[string]int // kills by point
+	heard *receiver      // nil = nobody is told of anything
 	ledger
 }
 
@@ -78,11 +85,19 @@ func newTrial(bin, root string, seed uint64) *trial {
 
 // policy is that of all agents: it stops one command.
 const policy = `version: 1
+networks: [127.0.0.0/8]
 hooks:
   - name: canary
     on: tool.before
     match: {command: grapnel-crash-canary}
     block: This is the canary.
+`
+
+// tell is a hook more: a server is told of what is blocked.
+const tell = `  - name: tell
+    on: tool.before
+    when: verdict.decision == "block"
+    notify: {url: %q}
 `
 
 func (t *trial) prepare(policy string) error {
@@ -94,7 +109,12 @@ func (t *trial) prepare(policy string) error {
 
 // run kills daemons while agents ask, and then looks whether anything was lost.
 func (t *trial) run(ctx context.Context, kills int) error {
-	if err := t.prepare(policy); err != nil {
+	var err error
+	if t.heard, err = listen(); err != nil {
+		return err
+	}
+	defer t.heard.close()
+	if err := t.prepare(policy + fmt.Sprintf(tell, t.heard.url)); err != nil {
 		return err
 	}
 	asking, stop := context.WithCancel(ctx)
@@ -105,7 +125,7 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	for i := range callers {
 		wait.Go(func() { t.call(asking, i) })
 	}
-	err := t.kill(ctx, kills)
+	err = t.kill(ctx, kills)
 	stop()
 	wait.Wait()
 	if err != nil {
@@ -341,5 +361,9 @@ func (t *trial) report() string {
 	}
 	given, all := t.given()
 	fmt.Fprintf(&b, "%d answers to %d questions, each with one Record", given, all)
+	if t.heard != nil {
+		calls, times := t.heard.counts()
+		fmt.Fprintf(&b, "; a server was told of %d calls, %d times", calls, times)
+	}
 	return b.String()
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// A receiver is a server that is told of events, and notes under which IDs.
+type receiver struct {
+	url    string
+	server *http.Server
+
+	mu    sync.Mutex
+	times int
+	calls map[string]map[string]bool // IDs of what it was told, by that of the call
+}
+
+func listen() (*receiver, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is there at once
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{url: "http://" + l.Addr().String() + "/", calls: map[string]map[string]bool{}}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = r.server.Serve(l) }()
+	return r, nil
+}
+
+func (r *receiver) close() { _ = r.server.Close() }
+
+var callID = regexp.MustCompile(`toolu_[a-z0-9_]+`)
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // whoever told it has died
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times++
+	call := callID.FindString(string(body))
+	if r.calls[call] == nil {
+		r.calls[call] = map[string]bool{}
+	}
+	r.calls[call][req.Header.Get("Webhook-Id")] = true
+}
+
+// ids is under how many IDs it was told of a call.
+func (r *receiver) ids(call string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls[call])
+}
+
+func (r *receiver) counts() (calls, times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls), r.times
+}
