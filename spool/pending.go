@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // The files of the drain. A line is written to pending.jsonl with pending.lock held
@@ -86,7 +87,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := encode(newPending(now, h))
+		head, err := encode(newPending(now, h, ev))
 		if err != nil {
 			return err
 		}
@@ -104,15 +105,30 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	return errors.Join(appendLines(f, lines, s.opts.Sync), f.Close())
 }
 
-func newPending(now time.Time, h *grapnel.Spec) Pending {
-	return Pending{ID: NewID(now), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()}
+func newPending(now time.Time, h *grapnel.Spec, ev *grapnel.Event) Pending {
+	return Pending{ID: pendingID(now, h, ev), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()}
 }
 
 // NewPending is an observing hook with its event, for who keeps it elsewhere.
 func NewPending(h *grapnel.Spec, ev *grapnel.Event) Pending {
-	p := newPending(time.Now(), h)
+	p := newPending(time.Now(), h, ev)
 	p.Event = ev
 	return p
+}
+
+// pendingID names what a hook is to do about a firing. It is the same when somebody else
+// answers the firing once more, who may not know that it was answered: a daemon can die
+// between what it keeps and its answer, and whoever is told twice can see that.
+func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
+	if ev.ID == "" {
+		return NewID(now)
+	}
+	said := grapnel.None
+	if ev.Verdict != nil {
+		said = ev.Verdict.Decision
+	}
+	parts := []string{ev.ID, ev.Session.ID, said.String(), h.Source.Name, h.Source.File, h.Name}
+	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
 // waitLock tries to get a lock until the time is over. Nobody holds one for long
