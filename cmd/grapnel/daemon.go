@@ -265,6 +265,9 @@ func daemonEnv(env []string) []string {
 	})
 }
 
+// drainTime is longer than a drain may have the store, or a daemon that is about to end.
+const drainTime = 45 * time.Second
+
 // openStore opens a store, and waits for so long while another process has it: a daemon
 // takes as long to let go of it as it may take to end.
 func openStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {

@@ -142,7 +142,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if fault.On {
 		fault.At("serve: listening")
 	}
-	d.store, err = openStore(ctx, d.place.Store(), 2*stopTime, &store.Options{
+	d.store, err = openStore(ctx, d.place.Store(), drainTime, &store.Options{
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 		Due:  func() { d.wake() },
 	})

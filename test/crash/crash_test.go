@@ -310,7 +310,7 @@ func TestDamagedPage(t *testing.T) {
 // Record of both is one.
 func TestSameFiring(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"serve: an answer is kept", "relay: before the reply", "store: after the commit"} {
+	for _, at := range []string{"serve: an answer is kept", "relay: before the reply"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			tr := trialOf(t, root(t), policy)
