@@ -339,6 +339,94 @@ func TestSameFiring(t *testing.T) {
 	}
 }
 
+// A clock that is set to another month and back puts off nothing: what is told later is told,
+// and what failed before is tried again when its time has come, or at once where nobody can
+// know when that is.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	for name, jumps := range map[string][]string{
+		"ahead and back": {"720h", "0s"},
+		"back and ahead": {"-720h", "0s"},
+		"far":            {"200000h", "-200000h"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			heard, err := listen()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer heard.close()
+			tr := trialOf(t, root(t), policy+fmt.Sprintf(tell, heard.url))
+			clock := filepath.Join(tr.root, "clock")
+			set := func(ahead string) {
+				if err := errors.Join(os.WriteFile(clock+".new", []byte(ahead), 0o600), os.Rename(clock+".new", clock)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set("0s")
+			d := start(t, tr, "GRAPNEL_FAULT_CLOCK="+clock)
+			told := func(id string) {
+				t.Helper()
+				if err := tr.askDaemon(d, id, "grapnel-crash-canary", true); err != nil {
+					t.Fatal(err)
+				}
+				for end := time.Now().Add(10 * time.Second); heard.ids(id) == 0; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("nobody was told of %s: %s", id, d.Said())
+					}
+				}
+			}
+			told("toolu_before")
+			for n, jump := range jumps {
+				set(jump)
+				told(fmt.Sprint("toolu_jump_", n))
+			}
+			if err := d.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			tr.heard = heard
+			if err := tr.check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What could not be delivered while the clock was a month ahead does not wait for a month
+// when it is right again.
+func TestClockRetry(t *testing.T) {
+	t.Parallel()
+	heard, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.close()
+	heard.refuse.Store(true)
+	tr := trialOf(t, root(t), policy+fmt.Sprintf(tell, heard.url))
+	clock := filepath.Join(tr.root, "clock")
+	if err := os.WriteFile(clock, []byte("720h"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, tr, "GRAPNEL_FAULT_CLOCK="+clock)
+	if err := tr.askDaemon(d, "toolu_1", "grapnel-crash-canary", true); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); heard.refused.Load() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("nothing was tried: %s", d.Said())
+		}
+	}
+	heard.refuse.Store(false)
+	stop(t, d)
+	d = start(t, tr)
+	for end := time.Now().Add(10 * time.Second); heard.ids("toolu_1") == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the delivery waits for a month: %s", d.Said())
+		}
+	}
+	stop(t, d)
+}
+
 // many asks from several places at once.
 func many(n int, ask func(i int) error) error {
 	errs := make([]error, n)

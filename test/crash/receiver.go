@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,9 @@ import (
 type receiver struct {
 	url    string
 	server *http.Server
+
+	refuse  atomic.Bool // it answers that it has failed
+	refused atomic.Int64
 
 	mu    sync.Mutex
 	times int
@@ -38,6 +42,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // whoever told it has died
+	}
+	if r.refuse.Load() {
+		r.refused.Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
