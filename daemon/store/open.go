@@ -71,6 +71,8 @@ type Store struct {
 	base   *base // the writer's alone; nil = it was broken, and there is no other yet
 	behind int64 // the writer's alone: about how many rows have no words in the index
 
+	leased time.Time // the writer's alone: when jobs were leased last
+
 	head   atomic.Pointer[Head] // of the last commit
 	moved  chan struct{}        // head has
 	anchor sync.WaitGroup

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/deliver"
+)
+
+// A clock that was a month ahead when a job was put off, or leased, does not make it wait for
+// a month when it is right again: neither while the Store is open nor when it is opened anew.
+func TestLeaseClock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx := context.Background()
+	right := time.Now()
+	wrong := right.Add(30 * 24 * time.Hour)
+	s := openTest(t, dir, nil)
+	if err := s.Put(ctx, Item{Jobs: []deliver.Job{{ID: "late", Target: "a"}, {ID: "leased", Target: "b"}}}); err != nil {
+		t.Fatal(err)
+	}
+	lease := func(s *Store, now time.Time, want int) {
+		t.Helper()
+		jobs, err := s.Lease(ctx, now, time.Minute, 10, nil)
+		if err != nil || len(jobs) != want {
+			t.Fatalf("Lease(%v) = %v, %v, want %d jobs", now, jobs, err, want)
+		}
+	}
+	lease(s, wrong, 2)
+	if err := s.Settle(ctx, []deliver.Result{{ID: "late", State: deliver.Waiting, Next: wrong.Add(5 * time.Second), At: wrong}}); err != nil {
+		t.Fatal(err)
+	}
+	lease(s, right, 2)
+	lease(s, wrong, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, dir, nil)
+	lease(s, right, 2)
+	// What has to wait for a day still does.
+	if err := s.Settle(ctx, []deliver.Result{{ID: "late", State: deliver.Waiting, Next: right.Add(24 * time.Hour), At: right}}); err != nil {
+		t.Fatal(err)
+	}
+	lease(s, right.Add(-time.Second), 0)
+	lease(s, right.Add(25*time.Hour), 2)
+}
