@@ -25,6 +25,7 @@ type point struct {
 	name  string
 	often int  // up to how many times it is passed before
 	first bool // it is passed while a daemon starts for the first time
+	rare  bool // a daemon has to live for a while to come there
 }
 
 // points are all but those that chance finds.
@@ -43,11 +44,11 @@ var points = []point{
 	{name: "intake: read", often: 3},
 	{name: "intake: flushed", often: 3},
 	{name: "intake: put", often: 3},
-	{name: "intake: put aside", often: 1},
-	{name: "intake: removed", often: 1},
-	{name: "intake: forgotten", often: 1},
-	{name: "serve: before a notice is kept", often: 3},
-	{name: "serve: a notice is kept", often: 3},
+	{name: "intake: put aside", often: 1, rare: true},
+	{name: "intake: removed", often: 1, rare: true},
+	{name: "intake: forgotten", often: 1, rare: true},
+	{name: "serve: before a notice is kept", often: 3, rare: true},
+	{name: "serve: a notice is kept", often: 3, rare: true},
 	{name: "deliver: leased", often: 3},
 	{name: "deliver: told", often: 5},
 	{name: "deliver: before it is settled", often: 3},
@@ -134,8 +135,12 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	return t.check(ctx)
 }
 
-// lives is how long a daemon is waited for that is to die at a point.
-const lives = 400 * time.Millisecond
+// lives is how long a daemon is waited for that is to die at a point, and longer at one that
+// is rare.
+const (
+	lives  = 500 * time.Millisecond
+	longer = 4 * time.Second
+)
 
 // kill starts daemons and has them die.
 func (t *trial) kill(ctx context.Context, kills int) error {
@@ -165,8 +170,7 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 func (t *trial) one(ctx context.Context, n int) error {
 	var at point
 	if t.chance.IntN(4) > 0 || n == 0 {
-		at = points[t.chance.IntN(len(points))]
-		for at.first && n > 0 {
+		for at = points[t.chance.IntN(len(points))]; at.first || at.rare && t.chance.IntN(3) > 0; {
 			at = points[t.chance.IntN(len(points))]
 		}
 		if n == 0 {
@@ -182,7 +186,10 @@ func (t *trial) one(ctx context.Context, n int) error {
 		return err
 	}
 	life := lives
-	if at.name == "" {
+	switch {
+	case at.rare:
+		life = longer
+	case at.name == "":
 		life = time.Duration(t.chance.Int64N(int64(lives / 2)))
 	}
 	where := at.name
