@@ -15,7 +15,7 @@ import (
 // socket for one that was left behind.
 func TestListenAtOnce(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "gr-") // the name of a socket has to be short
+	dir, err := os.MkdirTemp("", "gr-") //nolint:usetesting // the name of a socket has to be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (t *trial) spool() string { return filepath.Join(served.State(t.root), "spo
 
 // settled waits until there is nothing in the spool that is not in the store.
 func (t *trial) settled(ctx context.Context) error {
-	r, err := store.OpenReader(t.store())
+	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (t *trial) settled(ctx context.Context) error {
 // told waits until nothing is left to be delivered, and looks whether a server was told of
 // each answer that it is to be told of, always under one ID.
 func (t *trial) told(ctx context.Context) error {
-	r, err := store.OpenReader(t.store())
+	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (t *trial) told(ctx context.Context) error {
 
 // records holds what was kept against what was told.
 func (t *trial) records(ctx context.Context) (err error) {
-	r, err := store.OpenReader(t.store())
+	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		dir, err := os.MkdirTemp("", "grapnel-crash-test-")
 		if err == nil {
-			defer os.RemoveAll(dir)
+			defer func() { _ = os.RemoveAll(dir) }()
 			bin = filepath.Join(dir, "bin")
 			err = served.Compile(context.Background(), bin, "faults", "grapnel", "grapnel-hook")
 		}
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 // root is a directory with a short name: that of a socket has at most 107 bytes.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gc-")
+	dir, err := os.MkdirTemp("", "gc-") //nolint:usetesting // shorter
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
@@ -147,7 +146,8 @@ func TestStorm(t *testing.T) {
 			}
 			return left
 		}
-		for end := time.Now().Add(20 * time.Second); len(running()) > 1 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); len(running()) > 1 && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
 		}
 		left := running()
 		if len(left) != 1 {
@@ -425,15 +425,4 @@ func TestClockRetry(t *testing.T) {
 		}
 	}
 	stop(t, d)
-}
-
-// many asks from several places at once.
-func many(n int, ask func(i int) error) error {
-	errs := make([]error, n)
-	var wait sync.WaitGroup
-	for i := range errs {
-		wait.Go(func() { errs[i] = ask(i) })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
 }

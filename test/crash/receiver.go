@@ -24,7 +24,7 @@ type receiver struct {
 }
 
 func listen() (*receiver, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is there at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

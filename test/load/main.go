@@ -291,7 +291,7 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 // kept looks whether there is one Record for each answer, in the store alone, and whether
 // the chain is whole.
 func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(root), "store"))
+	r, err := store.OpenReader(filepath.Join(served.State(root), "store")) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
 		return err
 	}

@@ -331,7 +331,7 @@ func (s *soak) ask(n int) error {
 	a, err := thin.Ask(s.d.Socket(), s.d.Question(id, served.Event(s.d.Root, fmt.Sprint("session-", n%50), "toolu_"+id, c.line)))
 	if err != nil { // a program would answer by itself
 		s.slow.Add(1)
-		return nil
+		return nil //nolint:nilerr // it is counted
 	}
 	if a.Exit != 0 || len(a.Stderr) > 0 || !strings.Contains(string(a.Stdout), c.told) || c.told == "" && len(a.Stdout) > 0 {
 		return fmt.Errorf("event %d, %q: %q, %q, %d", n, c.line, a.Stdout, a.Stderr, a.Exit)
@@ -403,7 +403,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // whole looks whether the chain of Records is whole.
 func (s *soak) whole(ctx context.Context) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store"))
+	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store")) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
 		return err
 	}
