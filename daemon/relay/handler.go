@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
@@ -130,35 +131,28 @@ func (o *Options) decline(w http.ResponseWriter, reason, text string) {
 	http.Error(w, text, http.StatusConflict)
 }
 
-// working has the question answered, and says so if that takes a while.
-func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Question) (*thin.Answer, error) {
-	type result struct {
-		answer *thin.Answer
-		err    error
-	}
-	quick, slow := make(chan result, 1), time.NewTimer(atWork)
-	defer slow.Stop()
-	ctx := r.Context()
-	go func() {
-		var got result
-		defer func() {
-			if r := recover(); r != nil { // one event ends no daemon: the program answers
-				got = result{err: fmt.Errorf("internal error: %v", r)}
-			}
-			quick <- got
-		}()
-		got.answer, got.err = o.Answer(ctx, q)
-	}()
-	select {
-	case got := <-quick:
-		return got.answer, got.err
-	case <-slow.C:
-		if !isJSON(r) {
+// working has the question answered, and says so if that takes a while. The answer is made
+// here and not in a goroutine of its own, whose stack would grow anew for each.
+func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Question) (answer *thin.Answer, err error) {
+	var mu sync.Mutex // of w, until there is an answer
+	done := isJSON(r)
+	slow := time.AfterFunc(atWork, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !done {
 			w.WriteHeader(http.StatusProcessing)
 		}
-		got := <-quick
-		return got.answer, got.err
-	}
+	})
+	defer func() {
+		slow.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+		if r := recover(); r != nil { // one event ends no daemon: the program answers
+			answer, err = nil, fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	return o.Answer(r.Context(), q)
 }
 
 func isJSON(r *http.Request) bool {
