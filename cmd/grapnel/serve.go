@@ -303,7 +303,12 @@ func (d *daemon) deliveries(ctx context.Context) error {
 		return err
 	}
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}, KeepIdle: keepIdle})
+	now := time.Now
+	if fault.On {
+		now = fault.Now
+	}
 	deliverer := deliver.New(d.store, deliver.Options{
+		Now:    now,
 		Client: client, Log: d.log,
 		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
 			// Whoever closes a network wants it closed for what waits, too.
@@ -380,7 +385,14 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) err
 	if err != nil {
 		return err
 	}
-	return o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+	if fault.On {
+		fault.At("serve: before a notice is kept")
+	}
+	err = o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+	if fault.On {
+		fault.At("serve: a notice is kept")
+	}
+	return err
 }
 
 // Flush leaves it to the deliverer, which the store wakes.
