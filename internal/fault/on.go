@@ -82,7 +82,7 @@ func die() {
 
 // Less is how large or long something is, made less: what happens after a minute or a
 // million lines happens here.
-func Less[T ~int64](n T) T { return max(1, n/64) }
+func Less[T ~int64](n T) T { return max(1, n/1024) }
 
 // Now is the time, as far ahead or back as the file of the clock says now.
 func Now() time.Time {

@@ -44,7 +44,7 @@ var points = []point{
 	{name: "intake: read", often: 3},
 	{name: "intake: flushed", often: 3},
 	{name: "intake: put", often: 3},
-	{name: "intake: put aside", often: 1, rare: true},
+	{name: "intake: put aside", often: 1},
 	{name: "intake: removed", often: 1, rare: true},
 	{name: "intake: forgotten", often: 1, rare: true},
 	{name: "serve: before a notice is kept", often: 3, rare: true},
