@@ -257,6 +257,9 @@ loop:
 	if slow, all := s.slow.Load(), s.next.Load(); failed == nil && slow > 10+all/100 {
 		failed = fmt.Errorf("%d of %d questions were not answered in time", slow, slow+all)
 	}
+	if len(samples) > 0 && samples[0].goroutines == 0 {
+		fmt.Fprintln(s.out, "the daemon has no metrics: how many goroutines it has is not known")
+	}
 	return errors.Join(failed, grown(samples))
 }
 
