@@ -87,6 +87,7 @@ func TestNotify(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			server := listener(env.T().(testing.TB), filepath.Join(env.WorkDir, "heard"), filepath.Join(env.WorkDir, "status"))
 			env.Defer(server.Close)
+			env.Defer(func() { endDaemons(env.WorkDir) })
 			env.Setenv("URL", server.URL)
 			env.Setenv("KEY", hookKey)
 			env.Setenv("HOME", env.WorkDir+"/home")

@@ -403,7 +403,10 @@ func (d *daemon) retention(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
 	for {
-		if err := d.store.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if off := clockOff(d.begun, time.Now()); off.Abs() > maxClockOff {
+			// What a wrong clock takes for old is gone for good.
+			d.log.Warn("nothing is removed from the store: the clock was set while the daemon ran", "by", off)
+		} else if err := d.store.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			d.log.Warn("what is old was not removed from the store", "error", err)
 		}
 		select {
@@ -412,6 +415,14 @@ func (d *daemon) retention(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// maxClockOff is how far a clock may have been set while the daemon ran.
+const maxClockOff = time.Hour
+
+// clockOff is how far the clock was set between two times of one process.
+func clockOff(begun, now time.Time) time.Duration {
+	return now.Round(0).Sub(begun.Round(0)) - now.Sub(begun)
 }
 
 // scopeOf says of which scope a policy file is that was loaded.
