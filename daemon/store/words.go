@@ -16,8 +16,8 @@ import (
 // stays behind by more than maxBehind rows. What it does not have yet is searched without
 // it, so that nobody sees the difference.
 const (
-	indexBatch = 128  // rows, so that a Put waits a few milliseconds at most
-	maxBehind  = 4096 // rows
+	indexBatch = 128      // rows, so that a Put waits a few milliseconds at most
+	maxBehind  = 32 << 10 // rows; a search for words reads those itself, a second at most
 )
 
 // index adds the words of a batch of rows to the index.

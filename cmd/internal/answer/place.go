@@ -30,6 +30,8 @@ type Place struct {
 	// does not count then, since the whole root is somebody's.
 	Managed  string
 	Standing bool
+
+	roots *roots // of sessions, that are kept in memory; nil = each event reads its own
 }
 
 // Spool is the directory of Records and pending observers.

@@ -112,14 +112,23 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) root {
 		return rootOf(cwd)
 	}
 	name := filepath.Join(p.sessions(), digest.Of([]byte(ev.Agent.Name + "\x00" + ev.Session.ID))[:32])
-	if kept, ok := readRoot(name); ok {
-		return kept
+	if p.roots != nil {
+		if kept, ok := p.roots.load(name); ok {
+			return kept
+		}
 	}
-	found := rootOf(cwd)
-	if keep && cwd != "" {
-		return p.keepRoot(name, found)
+	kept, ok := readRoot(name)
+	switch {
+	case ok:
+	case !keep || cwd == "":
+		return rootOf(cwd)
+	default:
+		kept = p.keepRoot(name, rootOf(cwd))
 	}
-	return found
+	if p.roots != nil {
+		p.roots.store(name, kept)
+	}
+	return kept
 }
 
 func readRoot(name string) (root, bool) {

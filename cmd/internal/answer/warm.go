@@ -52,6 +52,8 @@ type Notice struct {
 type Warm struct {
 	opts WarmOptions
 
+	roots roots
+
 	mu      sync.Mutex
 	entries map[string]*warmEntry
 	workers map[string]*process.Worker
@@ -64,6 +66,32 @@ const maxWarm = 64
 // NewWarm makes a Warm.
 func NewWarm(opts WarmOptions) *Warm {
 	return &Warm{opts: opts, entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
+}
+
+// roots are those of sessions, by the names of their files. The root of a session never
+// changes, so that nothing has to be looked at again.
+type roots struct {
+	mu    sync.RWMutex
+	known map[string]root
+}
+
+// maxRoots is how many are known; beyond, it begins anew.
+const maxRoots = 4096
+
+func (r *roots) load(name string) (root, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	known, ok := r.known[name]
+	return known, ok
+}
+
+func (r *roots) store(name string, kept root) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) >= maxRoots {
+		r.known = map[string]root{}
+	}
+	r.known[name] = kept
 }
 
 // Close ends the workers, and waits for them as long as ctx lasts.
@@ -96,6 +124,7 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question, alone bool) (re
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
 	}
+	place.roots = &w.roots
 	if asked.Root != "" {
 		place.Home = asked.Home
 	}
