@@ -26,6 +26,7 @@ type row struct {
 	unit     string // the reference
 	worstOf  int    // rows of one kind for which it stands in the table; 0 = for itself
 	beneath  bool   // it is one of those
+	unmet    bool   // the budget is not met, and the gate holds it to something else
 }
 
 // newRow judges a ratio. Figures are rounded to what a measurement can mean, and
@@ -72,6 +73,8 @@ func printTable(w io.Writer, rows []row) error {
 		switch {
 		case !r.OK:
 			ok = "FAIL"
+		case r.unmet:
+			ok = "not met yet"
 		case r.Margin < 0:
 			ok = "ok, above budget"
 		}
