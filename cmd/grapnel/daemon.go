@@ -272,7 +272,7 @@ const drainTime = 45 * time.Second
 // takes as long to let go of it as it may take to end.
 func openStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {
 	for limit := time.Now().Add(wait); ; {
-		s, err := store.Open(dir, opts) //nolint:contextcheck // it lasts longer than ctx
+		s, err := store.Open(dir, opts)
 		if !errors.Is(err, store.ErrLocked) || time.Now().After(limit) {
 			return s, err
 		}

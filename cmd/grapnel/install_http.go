@@ -74,7 +74,7 @@ func (c *console) sayHTTP(ctx context.Context, place answer.Place, res *install.
 }
 
 // askOverHTTP says of an installation that asks the daemon whether one answers.
-func (s *installState) askOverHTTP(place answer.Place, rec *record.Record) {
+func (s *installState) askOverHTTP(ctx context.Context, place answer.Place, rec *record.Record) {
 	addresses, err := install.ReadAddresses(place.State)
 	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
 		return // grapnel doctor knows more
@@ -83,7 +83,7 @@ func (s *installState) askOverHTTP(place answer.Place, rec *record.Record) {
 	var said struct {
 		HTTP *relay.HTTPHealth `json:"http"`
 	}
-	err = relay.Health(context.Background(), thin.Socket(place.State), &said)
+	err = relay.Health(ctx, thin.Socket(place.State), &said)
 	switch {
 	case s.Problem != "":
 	case err != nil:

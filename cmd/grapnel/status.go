@@ -142,7 +142,7 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	for _, rec := range recs {
 		state := installState{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		state.inspect(&rec)
-		state.askOverHTTP(place, &rec)
+		state.askOverHTTP(ctx, place, &rec)
 		s.Installs = append(s.Installs, state)
 		if state.Problem != "" {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
