@@ -79,7 +79,7 @@ func listen(t testing.TB, root string) *listening {
 }
 
 // clock is the time of day at which a limit is free again.
-var clock = regexp.MustCompile(`at \d\d:\d\d:\d\d`)
+var clock = regexp.MustCompile(`in [0-9hms]+, at \d\d:\d\d:\d\d`)
 
 // said is what one way of answering says.
 type said struct {
