@@ -97,6 +97,7 @@ type daemon struct {
 	own ids // of Records that were counted when they were made
 
 	answered, declined atomic.Int64
+	takenIn            atomic.Uint64 // Records that came by the spool
 }
 
 // ids are the last of many.
@@ -276,9 +277,11 @@ func (d *daemon) taken(ctx context.Context) error {
 		}
 		switch {
 		case row.Late:
+			d.takenIn.Add(1)
 			d.metrics.ObserveLate(ctx, &row.Record)
 			d.export.ObserveLate(ctx, &row.Record)
 		case !d.own.take(row.ID):
+			d.takenIn.Add(1)
 			d.metrics.Observe(ctx, &row.Record)
 			d.export.Observe(ctx, &row.Record)
 		}
@@ -452,7 +455,15 @@ func (d *daemon) storeStats(ctx context.Context) (telemetry.StoreStats, error) {
 	if err != nil {
 		return telemetry.StoreStats{}, err
 	}
-	return telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes}, nil
+	waiting, err := d.store.Backlog(ctx, d.place.Spool())
+	if err != nil {
+		return telemetry.StoreStats{}, err
+	}
+	stats := telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes, SpoolBytes: waiting.Bytes, TakenIn: d.takenIn.Load()}
+	if !waiting.Since.IsZero() {
+		stats.Lag = time.Since(waiting.Since)
+	}
+	return stats, nil
 }
 
 func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, error) {

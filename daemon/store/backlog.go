@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// Backlog is what of a spool is not in a store yet.
+type Backlog struct {
+	Bytes int64
+	Since time.Time // of the oldest line, as it says itself; zero = none waits
+}
+
+// Backlog looks what of a spool has not been taken in. It takes the files one after the
+// other, and may miss what moves meanwhile.
+func (s *Store) Backlog(ctx context.Context, dir string) (b Backlog, err error) {
+	log, err := spool.OpenLog(dir)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for _, f := range log.Files() {
+		size, err := f.Size()
+		if err != nil {
+			return b, err
+		}
+		key, err := f.Key(false)
+		if err != nil {
+			return b, err
+		}
+		done := int64(0)
+		if key != "" {
+			if done, err = s.Mark(ctx, key); err != nil {
+				return b, err
+			}
+		}
+		if done >= size {
+			continue
+		}
+		b.Bytes += size - done
+		for line, err := range f.Lines(done, false) {
+			if err != nil {
+				return b, err
+			}
+			if at := line.Entry.Time; !at.IsZero() && (b.Since.IsZero() || at.Before(b.Since)) {
+				b.Since = at
+			}
+			break
+		}
+	}
+	return b, nil
+}
