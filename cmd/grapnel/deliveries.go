@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -242,13 +241,12 @@ func (r running) post(ctx context.Context, path string, what, into any) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return relay.Dial(ctx, r.socket) }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://grapnel"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := (&http.Client{Transport: transport, Timeout: 10 * lockWait}).Do(req)
+	resp, err := relay.Client(r.socket, 10*lockWait).Do(req)
 	if err != nil {
 		return fmt.Errorf("the daemon does not do it: %w", err)
 	}

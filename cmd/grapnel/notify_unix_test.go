@@ -108,7 +108,7 @@ func deliveries(t *testing.T, place answer.Place, n int) []deliver.Job {
 	t.Helper()
 	var jobs []deliver.Job
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		r, err := store.OpenReader(storeDir(place))
+		r, err := store.OpenReader(place.Store())
 		if err != nil {
 			continue
 		}
@@ -142,7 +142,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy, err := store.Open(storeDir(place), nil)
+	busy, err := store.Open(place.Store(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

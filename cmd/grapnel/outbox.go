@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
@@ -23,9 +22,6 @@ import (
 func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return answer.Program{Outbox: func(place answer.Place) answer.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
 }
-
-// storeDir is where Records and deliveries are kept.
-func storeDir(place answer.Place) string { return filepath.Join(place.State, "store") }
 
 // outbox is what a drain puts deliveries into on a machine without a daemon: the store,
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.

@@ -270,22 +270,11 @@ type HTTPHealth struct {
 
 // Health asks the daemon of a socket how it does. Without one that answers it fails.
 func Health(ctx context.Context, socket string, into any) error {
-	name, done, err := shortName(socket)
-	if err != nil {
-		return err
-	}
-	defer done()
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", name)
-		},
-	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://grapnel/v1/health", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
+	resp, err := Client(socket, 2*time.Second).Do(req)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err // which address stands for the socket concerns nobody
 	}

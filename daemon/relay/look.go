@@ -87,6 +87,15 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
+// Client asks the daemon that listens on a socket, whatever host an address names. Each
+// request has a connection of its own, as Dial makes it, and takes so long at most.
+func Client(socket string, timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return Dial(ctx, socket) },
+	}}
+}
+
 // Look looks for the daemon that listens on a socket, and asks how it is. With an ErrSilent
 // the Found says what the kernel knows of it.
 func Look(ctx context.Context, socket string) (*Found, error) {
