@@ -103,19 +103,23 @@ func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue, o
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return deliver.New(queue, deliver.Options{
 		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
-		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) { return targetOf(place, j) },
+		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
+			t, _, err := targetOf(place, j)
+			return t, err
+		},
 	}).Once(ctx)
 }
 
-// targetOf says where a delivery goes, as the content of the policy says that it is for.
-func targetOf(place answer.Place, j *deliver.Job) (deliver.Target, error) {
-	h, _, err := answer.NotifyOf(place, answer.HookRef(j.Hook))
+// targetOf says where a delivery goes, as the content of the policy says that it is for, and
+// which networks are open now.
+func targetOf(place answer.Place, j *deliver.Job) (t deliver.Target, opened []string, err error) {
+	h, opened, err := answer.NotifyOf(place, answer.HookRef(j.Hook))
 	if err != nil {
-		return deliver.Target{}, err
+		return t, nil, err
 	}
 	return deliver.Target{
 		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
-	}, nil
+	}, opened, nil
 }
 
 // forgetTrust takes out of the environment what says whom to trust and how names are looked

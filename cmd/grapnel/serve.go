@@ -320,13 +320,14 @@ func (d *daemon) deliveries(ctx context.Context) error {
 		Now:    now,
 		Client: client, Log: d.log,
 		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
-			// Whoever closes a network wants it closed for what waits, too.
-			networks, err := outbound.ParseNetworks(d.place.Opened())
+			t, opened, err := targetOf(d.place, j)
 			if err != nil {
-				return deliver.Target{}, err
+				return t, err
 			}
+			// Whoever closes a network wants it closed for what waits, too.
+			networks, err := outbound.ParseNetworks(opened)
 			client.SetNetworks(networks)
-			return targetOf(d.place, j)
+			return t, err
 		},
 		Observe: func(_ deliver.Job, r deliver.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
 	})
