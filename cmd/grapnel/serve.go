@@ -94,42 +94,8 @@ type daemon struct {
 	loaded  []policy.Loaded    // of the policies that were loaded last
 	deliver *deliver.Deliverer // nil = not yet
 
-	own ids // of Records that were counted when they were made
-
 	answered, declined atomic.Int64
 	takenIn            atomic.Uint64 // Records that came by the spool
-}
-
-// ids are the last of many.
-type ids struct {
-	mu    sync.Mutex
-	there map[string]bool
-	order []string
-}
-
-// maxIDs is how many may be on their way to the store at once.
-const maxIDs = 16 << 10
-
-func (s *ids) add(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.there == nil {
-		s.there = map[string]bool{}
-	}
-	s.there[id], s.order = true, append(s.order, id)
-	if len(s.order) > maxIDs {
-		delete(s.there, s.order[0])
-		s.order = s.order[1:]
-	}
-}
-
-// take reports whether an ID is there, and takes it out.
-func (s *ids) take(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	there := s.there[id]
-	delete(s.there, id)
-	return there
 }
 
 const gcPercent = 400
@@ -175,18 +141,16 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
-	server := &http.Server{
-		Handler:           relay.Handler(routes),
+	server := relay.NewServer(routes, &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
-	}
+	})
 	work, endWork := context.WithCancel(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait() // before the store is closed
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
-		"intake":  (&store.Intake{Spool: d.place.Spool(), Store: d.store, Note: func(err error) { d.log.Warn("the spool is not taken in", "error", err) }}).Run,
-		"deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "metrics": d.taken, "telemetry": d.export.Run,
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run,
 	} {
 		parts.Go(func() {
 			if err := run(work); err != nil && work.Err() == nil {
@@ -197,7 +161,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	served := make(chan error, 1)
 	shut := d.open(ctx)
 	defer shut()
-	go func() { served <- server.Serve(l) }()
+	go func() { served <- server.Serve(l) }() //nolint:contextcheck // an answer lasts as long as the connection of who asked
 	if err := d.note(); err != nil {
 		d.log.Warn("nobody can see that this daemon runs", "error", err)
 	}
@@ -268,30 +232,29 @@ func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Noti
 	return err
 }
 
-// taken counts Records that came in by the spool: of programs that have answered by
-// themselves.
-func (d *daemon) taken(ctx context.Context) error {
-	for row := range d.store.Subscribe(ctx) {
-		if row.Lost > 0 {
-			d.log.Warn("Records that came in were not counted", "records", row.Lost)
-		}
-		switch {
-		case row.Late:
-			d.takenIn.Add(1)
-			d.metrics.ObserveLate(ctx, &row.Record)
-			d.export.ObserveLate(ctx, &row.Record)
-		case !d.own.take(row.ID):
-			d.takenIn.Add(1)
-			d.metrics.Observe(ctx, &row.Record)
-			d.export.Observe(ctx, &row.Record)
-		}
+// intake takes the spool in until ctx is done.
+func (d *daemon) intake(ctx context.Context) error {
+	in := &store.Intake{
+		Spool: d.place.Spool(), Store: d.store,
+		Note: func(err error) { d.log.Warn("the spool is not taken in", "error", err) },
+		Took: func(row store.Row) { d.took(ctx, &row) },
 	}
-	return nil
+	return in.Run(ctx)
+}
+
+// took counts a Record that came in by the spool: of a program that has answered by itself.
+func (d *daemon) took(ctx context.Context, row *store.Row) {
+	d.takenIn.Add(1)
+	if row.Late {
+		d.metrics.ObserveLate(ctx, &row.Record)
+		d.export.ObserveLate(ctx, &row.Record)
+		return
+	}
+	d.observe(ctx, &row.Record)
 }
 
 // observe tells metrics and traces of a firing whose Record is kept.
 func (d *daemon) observe(ctx context.Context, rec *grapnel.Record) {
-	d.own.add(rec.ID)
 	d.metrics.Observe(ctx, rec)
 	d.export.Observe(ctx, rec)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/fault"
 )
 
 // openAPI describes all routes.
@@ -48,6 +47,9 @@ type Options struct {
 // atWork is after how long a program is told that its question is being answered, well
 // before it would give up.
 const atWork = thin.Beginning / 4
+
+// maxQuestion is the size in bytes of the longest body.
+const maxQuestion = dialect.MaxPayload + 64<<10
 
 // Handler serves what openapi.yaml describes.
 func Handler(opts Options) http.Handler {
@@ -84,20 +86,14 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inJSON := isJSON(r)
-	if version := r.Header.Get(thin.HeaderVersion); !inJSON && version != o.Version+"/"+thin.Version {
-		o.decline(w, "version", "this daemon is of version "+o.Version+"/"+thin.Version)
-		return
+	slow := func() { w.WriteHeader(http.StatusProcessing) }
+	if inJSON { // nobody who asks so waits for it
+		slow, q.Version = nil, o.speaks()
 	}
-	if o.Answer == nil {
-		o.decline(w, "off", "this daemon answers no events")
-		return
-	}
-	answer, err := o.working(w, r, q)
+	answer, err := o.reply(r.Context(), q, slow)
 	switch {
-	case errors.Is(err, thin.ErrSelf):
-		o.decline(w, "self", err.Error())
 	case err != nil:
-		o.decline(w, "error", err.Error())
+		http.Error(w, err.Error(), http.StatusConflict)
 	case inJSON:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(dialect.Message{
@@ -105,46 +101,57 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		})
 	default:
 		h := w.Header()
-		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Type", thin.ContentType)
 		h.Set(thin.HeaderExit, strconv.Itoa(answer.Exit))
 		h.Set(thin.HeaderStdout, strconv.Itoa(len(answer.Stdout)))
 		if answer.Drain {
 			h.Set(thin.HeaderDrain, "1")
 		}
 		h.Set("Content-Length", strconv.Itoa(len(answer.Stdout)+len(answer.Stderr)))
-		if fault.On {
-			fault.At("relay: before the reply")
-		}
 		_, _ = w.Write(answer.Stdout)
 		_, _ = w.Write(answer.Stderr)
-		if fault.On {
-			_ = http.NewResponseController(w).Flush()
-			fault.At("relay: after the reply")
+	}
+}
+
+// speaks is the version that a program has to be of.
+func (o *Options) speaks() string { return o.Version + "/" + thin.Version }
+
+// reply answers a question whose Version is what the program says of itself. An error is
+// for the program, which answers by itself then.
+func (o *Options) reply(ctx context.Context, q *thin.Question, slow func()) (answer *thin.Answer, err error) {
+	var reason string
+	switch {
+	case q.Version != o.speaks():
+		reason, err = "version", errors.New("this daemon is of version "+o.speaks())
+	case o.Answer == nil:
+		reason, err = "off", errors.New("this daemon answers no events")
+	default:
+		reason = "error"
+		if answer, err = o.work(ctx, q, slow); errors.Is(err, thin.ErrSelf) {
+			reason = "self"
 		}
 	}
-}
-
-func (o *Options) decline(w http.ResponseWriter, reason, text string) {
-	if o.Declined != nil {
+	if err != nil && o.Declined != nil {
 		o.Declined(reason)
 	}
-	http.Error(w, text, http.StatusConflict)
+	return answer, err
 }
 
-// working has the question answered, and says so if that takes a while. The answer is made
-// here and not in a goroutine of its own, whose stack would grow anew for each.
-func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Question) (answer *thin.Answer, err error) {
-	var mu sync.Mutex // of w, until there is an answer
-	done := isJSON(r)
-	slow := time.AfterFunc(atWork, func() {
+// work has the question answered, and calls slow once if that takes a while; nil is fine.
+// The answer is made here and not in a goroutine of its own, whose stack would grow anew
+// for each.
+func (o *Options) work(ctx context.Context, q *thin.Question, slow func()) (answer *thin.Answer, err error) {
+	var mu sync.Mutex
+	done := slow == nil
+	timer := time.AfterFunc(atWork, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done {
-			w.WriteHeader(http.StatusProcessing)
+			slow()
 		}
 	})
 	defer func() {
-		slow.Stop()
+		timer.Stop()
 		mu.Lock()
 		defer mu.Unlock()
 		done = true
@@ -152,7 +159,7 @@ func (o *Options) working(w http.ResponseWriter, r *http.Request, q *thin.Questi
 			answer, err = nil, fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	return o.Answer(r.Context(), q)
+	return o.Answer(ctx, q)
 }
 
 func isJSON(r *http.Request) bool {
@@ -162,7 +169,7 @@ func isJSON(r *http.Request) bool {
 
 // question reads what is asked, and the ID that a message has.
 func (o *Options) question(r *http.Request) (q *thin.Question, id string, err error) {
-	body := http.MaxBytesReader(nil, r.Body, dialect.MaxPayload+64<<10)
+	body := http.MaxBytesReader(nil, r.Body, maxQuestion)
 	data, err := readBody(body, r.ContentLength)
 	if err != nil {
 		return nil, "", err
@@ -170,7 +177,7 @@ func (o *Options) question(r *http.Request) (q *thin.Question, id string, err er
 	if isJSON(r) {
 		return o.message(r, data)
 	}
-	q = &thin.Question{Payload: data, Parent: r.Header.Get(thin.HeaderParent)}
+	q = &thin.Question{Version: r.Header.Get(thin.HeaderVersion), Payload: data, Parent: r.Header.Get(thin.HeaderParent)}
 	for name, into := range map[string]*string{
 		thin.HeaderAgent: &q.Agent, thin.HeaderEvent: &q.Event, thin.HeaderID: &q.ID, thin.HeaderRoot: &q.Root, thin.HeaderHome: &q.Home, thin.HeaderFiring: &q.Firing,
 	} {
@@ -207,7 +214,7 @@ func (o *Options) message(r *http.Request, data []byte) (q *thin.Question, id st
 }
 
 func readBody(r io.Reader, length int64) ([]byte, error) {
-	if length < 0 || length > dialect.MaxPayload+64<<10 {
+	if length < 0 || length > maxQuestion {
 		return io.ReadAll(r)
 	}
 	data := make([]byte, length)

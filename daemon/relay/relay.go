@@ -2,7 +2,7 @@
 // user can reach:
 //
 //	l, err := relay.Listen(thin.Socket(state))
-//	err = (&http.Server{Handler: relay.Handler(relay.Options{Answer: answer})}).Serve(l)
+//	err = relay.NewServer(relay.Options{Answer: answer}, &http.Server{}).Serve(l)
 //
 // Programs that agents start ask with package [thin]; for all others openapi.yaml says what
 // there is. The package decides nothing about events.

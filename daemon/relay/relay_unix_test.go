@@ -46,7 +46,7 @@ func serveOn(t *testing.T, socket string, opts Options) {
 
 func serve(t *testing.T, l net.Listener, opts Options) {
 	t.Helper()
-	server := &http.Server{Handler: Handler(opts), ReadHeaderTimeout: time.Second}
+	server := NewServer(opts, &http.Server{ReadHeaderTimeout: time.Second})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	t.Cleanup(func() {

@@ -32,6 +32,10 @@ type Intake struct {
 	// nobody is.
 	Note func(error)
 
+	// Took is told of each Record that was not in the store before, once it is. Nil =
+	// nobody is.
+	Took func(Row)
+
 	// Grace is how long a file has to stay as it is before it is removed; 0 = a minute.
 	Grace time.Duration
 
@@ -295,10 +299,15 @@ func (in *Intake) put(ctx context.Context, f *spool.LogFile, key string, batch [
 		return err
 	}
 	in.at("flushed")
-	err := in.Store.Put(ctx, items...)
+	rows, err := in.Store.put(ctx, in.Took != nil, items)
 	if errors.Is(err, ErrLine) {
 		if err = refuse(f, batch, items); err == nil {
-			err = in.Store.Put(ctx, items...)
+			rows, err = in.Store.put(ctx, in.Took != nil, items)
+		}
+	}
+	if err == nil && in.Took != nil {
+		for i := range rows {
+			in.Took(rows[i])
 		}
 	}
 	in.at("put")

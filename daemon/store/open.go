@@ -62,16 +62,19 @@ type Store struct {
 	opts Options
 	lock *os.File
 
-	work   chan *op
-	quit   chan struct{} // closed by Close
-	gone   chan struct{} // closed when the writer has ended
-	close  sync.Once
-	closed error
+	writing atomic.Int32  // callers that want something written
+	work    chan *op      // of those that share a commit
+	stirred chan struct{} // words may have to be indexed
+	quit    chan struct{} // closed by Close
+	gone    chan struct{} // closed when the writer has ended
+	close   sync.Once
+	closed  error
 
-	base   *base // the writer's alone; nil = it was broken, and there is no other yet
-	behind int64 // the writer's alone: about how many rows have no words in the index
-
-	leased time.Time // the writer's alone: when jobs were leased last
+	turn   sync.Mutex // of whoever writes: all until the next empty line
+	base   *base      // nil = it was broken, and there is no other yet
+	behind int64      // about how many rows have no words in the index
+	wrote  time.Time  // when the last Record was
+	leased time.Time  // when jobs were leased last
 
 	head   atomic.Pointer[Head] // of the last commit
 	moved  chan struct{}        // head has
@@ -97,7 +100,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	dir = filepath.Clean(dir)
 	s := &Store{
 		Reader: &Reader{dir: dir},
-		work:   make(chan *op, maxOps), quit: make(chan struct{}), gone: make(chan struct{}), moved: make(chan struct{}, 1),
+		work:   make(chan *op, maxOps), quit: make(chan struct{}), gone: make(chan struct{}), moved: make(chan struct{}, 1), stirred: make(chan struct{}, 1),
 	}
 	s.Reader.mend = s.mendWords
 	if opts != nil {

@@ -95,6 +95,12 @@ func (l *line) input() error {
 // The caller must not change the items until then. An ItemError says that an item is at
 // fault, and not the disk.
 func (s *Store) Put(ctx context.Context, items ...Item) error {
+	_, err := s.put(ctx, false, items)
+	return err
+}
+
+// put is Put, and returns the rows that were not there before, if they are wanted.
+func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, err error) {
 	lines := make([]*line, len(items))
 	size := 0
 	for i := range items {
@@ -102,28 +108,29 @@ func (s *Store) Put(ctx context.Context, items ...Item) error {
 		if item.Line != nil {
 			l, err := parse(item.Line)
 			if err != nil {
-				return &ItemError{i, err}
+				return nil, &ItemError{i, err}
 			}
 			lines[i] = &l
 			size += len(l.raw)
 		}
 		for j := range item.Jobs {
 			if err := check(&item.Jobs[j]); err != nil {
-				return &ItemError{i, err}
+				return nil, &ItemError{i, err}
 			}
 			size += len(item.Jobs[j].Event)
 		}
 		if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
-			return &ItemError{i, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)}
+			return nil, &ItemError{i, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)}
 		}
 	}
 	if len(items) == 0 {
-		return nil
+		return nil, nil
 	}
-	err := s.write(ctx, size, func(c *change) error {
+	err = s.write(ctx, size, func(c *change) error {
+		first := len(c.rows)
 		for i := range items {
 			if lines[i] != nil {
-				if err := c.putLine(lines[i], &s.live); err != nil {
+				if err := c.putLine(lines[i], want || s.live.any()); err != nil {
 					return err
 				}
 			}
@@ -138,16 +145,17 @@ func (s *Store) Put(ctx context.Context, items ...Item) error {
 				}
 			}
 		}
+		rows = c.rows[first:]
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("cannot keep a record: %w", err)
+		return nil, fmt.Errorf("cannot keep a record: %w", err)
 	}
-	return nil
+	return rows, nil
 }
 
-// putLine adds a row to the chain.
-func (c *change) putLine(l *line, live *hub) error {
+// putLine adds a row to the chain, and to those that others are told of if they want it.
+func (c *change) putLine(l *line, told bool) error {
 	head := c.head.next(c.head.Seq+1, l.digest)
 	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
@@ -182,7 +190,7 @@ func (c *change) putLine(l *line, live *hub) error {
 		}
 	}
 	c.head = head
-	if live.any() {
+	if told {
 		c.rows = append(c.rows, Row{Seq: head.Seq, Entry: l.Entry, Line: bytes.Clone(l.raw)})
 	}
 	return nil

@@ -37,7 +37,7 @@ type change struct {
 	due  bool // there may be more to deliver
 }
 
-// write has the writer do something, and returns when it is on disk. An error of ctx means
+// write does something in a commit, and returns when it is on disk. An error of ctx means
 // that nothing was done.
 func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) error {
 	if ctx.Err() != nil {
@@ -49,6 +49,16 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	default:
 	}
 	o := &op{do: do, bytes: bytes, done: make(chan error, 1)}
+	defer s.writing.Add(-1)
+	if s.writing.Add(1) == 1 && s.turn.TryLock() {
+		// Nobody to share a commit with: to wake the writer, and to be woken by it, would
+		// take as long as the disk does.
+		ended, err := s.alone(o)
+		s.turn.Unlock()
+		if ended {
+			return err
+		}
+	}
 	select {
 	case s.work <- o:
 	case <-ctx.Done():
@@ -78,37 +88,81 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	}
 }
 
+// alone does what one caller wants, unless there is something that the writer has to do
+// before: then it is not ended.
+func (s *Store) alone(o *op) (ended bool, err error) {
+	select {
+	case <-s.gone:
+		return true, ErrClosed
+	default:
+	}
+	if s.behind > maxBehind {
+		return false, nil
+	}
+	s.commit([]*op{o})
+	return true, <-o.done
+}
+
 // quiet is how long nobody may have written anything before words are indexed.
 const quiet = 100 * time.Millisecond
 
-// run is the writer: it alone uses the connection.
+// run is the writer: it commits what several callers want at once. Words it indexes when
+// nobody wants anything.
 func (s *Store) run() {
-	defer close(s.gone)
-	idle := time.NewTimer(quiet)
+	idle, waits := time.NewTimer(quiet), true
 	defer idle.Stop()
 	for {
-		if s.behind > 0 {
-			idle.Reset(quiet)
-		} else {
-			idle.Stop()
-		}
 		select {
 		case o := <-s.work:
-			s.commit(s.collect(o))
+			s.turn.Lock()
 			for s.behind > maxBehind {
 				s.index()
 			}
+			s.commit(s.collect(o))
+			s.turn.Unlock()
+			idle.Reset(quiet)
+			waits = true
+		case <-s.stirred:
+			if !waits {
+				idle.Reset(quiet)
+				waits = true
+			}
 		case <-idle.C:
-			for s.behind > 0 && len(s.work) == 0 {
-				s.index()
+			again := s.catchUp()
+			if waits = again > 0; waits {
+				idle.Reset(again)
 			}
 		case <-s.quit:
+			s.turn.Lock()
+			defer s.turn.Unlock()
 			for len(s.work) > 0 {
 				s.commit(s.collect(<-s.work))
 			}
+			close(s.gone)
 			return
 		}
 	}
+}
+
+// catchUp indexes words until somebody writes, and returns when to go on with it; 0 = it is
+// done.
+func (s *Store) catchUp() (again time.Duration) {
+	for s.writing.Load() == 0 && s.turn.TryLock() {
+		wait := quiet - time.Since(s.wrote)
+		done := s.behind == 0
+		if !done && (wait <= 0 || s.behind > maxBehind) {
+			wait = 0
+			s.index()
+		}
+		s.turn.Unlock()
+		switch {
+		case done:
+			return 0
+		case wait > 0:
+			return wait
+		}
+	}
+	return quiet
 }
 
 // collect takes what waits with the first, up to what a commit should hold.
@@ -230,7 +284,7 @@ func (s *Store) try(ops []*op) error {
 	}
 	if c.head != s.base.head {
 		s.behind += c.head.Seq - s.base.head.Seq
-		s.base.head = c.head
+		s.base.head, s.wrote = c.head, time.Now()
 		s.head.Store(&c.head)
 		select {
 		case s.moved <- struct{}{}:
@@ -247,7 +301,8 @@ func (s *Store) try(ops []*op) error {
 // often is how long the anchor may stay behind.
 const often = 100 * time.Millisecond
 
-// keepAnchor writes the anchor after commits, and at the end.
+// keepAnchor writes the anchor a while after commits, and at the end. The writer hears of
+// the commits that others have made then, too.
 func (s *Store) keepAnchor() {
 	var failed error // the last time
 	write := func() {
@@ -260,7 +315,6 @@ func (s *Store) keepAnchor() {
 	for {
 		select {
 		case <-s.moved:
-			write()
 		case <-s.gone:
 			if len(s.moved) > 0 || failed != nil {
 				write()
@@ -270,6 +324,11 @@ func (s *Store) keepAnchor() {
 		select {
 		case <-time.After(often):
 		case <-s.gone:
+		}
+		write()
+		select {
+		case s.stirred <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -35,7 +35,7 @@ type WarmOptions struct {
 	Ask func(ctx context.Context, q Question) Said
 
 	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
-	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record that is kept
+	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record, unless it went to the spool
 }
 
 // A Notice is what a server is to be told, for the hook of a `notify:`.
@@ -434,11 +434,6 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	if j.left || len(j.records)+len(j.notices) == 0 {
 		return j.pending, nil
 	}
-	if observe := j.warm.opts.Observe; observe != nil {
-		for i := range j.records {
-			observe(ctx, &j.records[i])
-		}
-	}
 	var lines [][]byte
 	var partly error
 	for i := range j.records {
@@ -452,9 +447,23 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 		partly = fmt.Errorf("keeping the record of an event: %w", partly)
 	}
 	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices); err != nil {
-		return j.aside(ctx)
+		pending, err := j.aside(ctx)
+		if err != nil { // otherwise it is taken in from there
+			j.tell(ctx)
+		}
+		return pending, err
 	}
+	j.tell(ctx)
 	return j.pending, partly
+}
+
+// tell tells of Records that nobody else will tell of.
+func (j *journal) tell(ctx context.Context) {
+	if observe := j.warm.opts.Observe; observe != nil {
+		for i := range j.records {
+			observe(ctx, &j.records[i])
+		}
+	}
 }
 
 // aside keeps in the spool what the store could not, as a program would.

@@ -38,6 +38,8 @@ const (
 	HeaderFiring  = "Grapnel-Firing"
 	HeaderParent  = "Traceparent"
 
+	ContentType = "application/octet-stream"
+
 	HeaderExit   = "Grapnel-Exit"
 	HeaderStdout = "Grapnel-Stdout" // how many bytes of the body are standard output; the others are standard error
 	HeaderDrain  = "Grapnel-Drain"  // observing hooks wait, and the program is to start their drain
@@ -89,7 +91,7 @@ const maxAnswer = 64 << 20
 // request is what is sent.
 func (q *Question) request() []byte {
 	b := make([]byte, 0, 512+len(q.Payload))
-	b = append(b, "POST "+Path+" HTTP/1.1\r\nHost: grapnel\r\nConnection: close\r\nContent-Type: application/octet-stream\r\nContent-Length: "...)
+	b = append(b, "POST "+Path+" HTTP/1.1\r\nHost: grapnel\r\nConnection: close\r\nContent-Type: "+ContentType+"\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(q.Payload)), 10)
 	b = append(b, "\r\n"...)
 	b = addHeader(b, HeaderVersion, q.Version+"/"+Version)

@@ -1,0 +1,210 @@
+//go:build linux || darwin
+
+package relay
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+)
+
+// dial is a connection to a server of its own, on which a test says what it likes.
+func dial(t *testing.T, opts Options) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	socket := socketOf(t)
+	serveOn(t, socket, opts)
+	conn, err := Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	return conn, bufio.NewReader(conn)
+}
+
+// question is one in the words of package thin.
+func question(version, payload string, more ...string) string {
+	lines := append([]string{"Content-Type: application/octet-stream", fmt.Sprintf("Content-Length: %d", len(payload)), "Grapnel-Version: " + version}, more...)
+	return request + strings.Join(lines, "\r\n") + "\r\n\r\n" + payload
+}
+
+func readReply(t *testing.T, r *bufio.Reader) (status int, body string) {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// What comes on one connection is answered in its order, whoever reads it: questions as a
+// program writes them, the same with a header of somebody else's, and pages.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	conn, r := dial(t, Options{Version: "v", Answer: func(_ context.Context, q *thin.Question) (*thin.Answer, error) {
+		if q.Agent == "self" {
+			return nil, thin.ErrSelf
+		}
+		return &thin.Answer{Stdout: q.Payload, Stderr: []byte("; " + q.Agent + " " + strings.Join(q.Policies, ","))}, nil
+	}})
+	for _, tt := range []struct {
+		says, want string
+		status     int
+	}{
+		{question("v/"+thin.Version, "one"), "one;  ", 200},
+		{question("v/"+thin.Version, "two", "Grapnel-Agent: a%20b", "Grapnel-Policy: %2Fx", "Grapnel-Policy: y"), "two; a b /x,y", 200},
+		{question("v/"+thin.Version, strings.Repeat("long", 20000)), strings.Repeat("long", 20000) + ";  ", 200},
+		{question("old/"+thin.Version, "three"), "this daemon is of version v/" + thin.Version + "\n", 409},
+		{question("v/"+thin.Version, "four", "Grapnel-Agent: self"), thin.ErrSelf.Error() + "\n", 409},
+		{question("v/"+thin.Version, ""), ";  ", 200},
+		{question("v/"+thin.Version, "five", "Host: x", "X-Other: header"), "five;  ", 200}, // from here on it is net/http's
+		{"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n", `{"version":"v"}` + "\n", 200},
+		{question("v/"+thin.Version, "six", "Host: x"), "six;  ", 200},
+	} {
+		at := max(0, strings.Index(tt.says, "\r\n\r\n")+2) // arrives in two pieces
+		for _, part := range []string{tt.says[:at], tt.says[at:]} {
+			if _, err := io.WriteString(conn, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status, body := readReply(t, r); status != tt.status || body != tt.want {
+			t.Errorf("%.80q is answered with %d %.80q, want %d %.80q", tt.says, status, body, tt.status, tt.want)
+		}
+	}
+}
+
+// Heads that are not those of a program go to net/http, which knows what to say.
+func TestOtherHeads(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		says   string
+		status int
+	}{
+		"no length":         {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nGrapnel-Version: v/1\r\n\r\n", 200},
+		"in chunks":         {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nGrapnel-Version: v/1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 200},
+		"both":              {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: nonsense\r\n\r\nhi", 501},
+		"two lengths":       {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!", 400},
+		"odd length":        {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: -2\r\n\r\n", 400},
+		"odd word":          {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nGrapnel-Agent: %zz\r\n\r\n", 400},
+		"folded":            {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n more\r\n\r\n", 400},
+		"another method":    {"PUT /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405},
+		"another path":      {"POST /v1/answers HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"too long a head":   {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nGrapnel-Agent: " + strings.Repeat("a", 2<<20) + "\r\n\r\n", 431},
+		"no HTTP":           {"hello\r\n\r\n", 400},
+		"a version of old":  {"POST /v1/answer HTTP/1.0\r\nGrapnel-Version: v/1\r\nContent-Length: 0\r\n\r\n", 200},
+		"of another size":   {"post /v1/answer HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+		"in JSON, in short": {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, r := dial(t, Options{Version: "v", Answer: echo})
+			go func() { _, _ = io.WriteString(conn, tt.says) }()
+			if status, body := readReply(t, r); status != tt.status {
+				t.Errorf("%.80q is answered with %d %.80q, want %d", tt.says, status, body, tt.status)
+			}
+		})
+	}
+}
+
+// A program that is being answered slowly hears so, and when it goes away the work on its
+// answer ends.
+func TestGoneWhileSlow(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	conn, r := dial(t, Options{Version: "v", Answer: func(ctx context.Context, _ *thin.Question) (*thin.Answer, error) {
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}})
+	if _, err := io.WriteString(conn, question("v/"+thin.Version, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := readReply(t, r); status != http.StatusProcessing {
+		t.Fatalf("status %d, want %d", status, http.StatusProcessing)
+	}
+	_ = conn.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the work ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the work goes on although nobody waits for it")
+	}
+}
+
+// Shutdown waits for answers that are on their way, and for nobody else.
+func TestShutdown(t *testing.T) {
+	t.Parallel()
+	socket := socketOf(t)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	l, err := Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(Options{Version: "v", Answer: func(_ context.Context, q *thin.Question) (*thin.Answer, error) {
+		if string(q.Payload) == "slow" {
+			close(begun)
+			<-goOn
+		}
+		return &thin.Answer{Stdout: q.Payload}, nil
+	}}, &http.Server{ReadHeaderTimeout: time.Second})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var conns [2]net.Conn // one that waits for its next question, one that has said nothing
+	for i := range conns {
+		if conns[i], err = Dial(t.Context(), socket); err != nil {
+			t.Fatal(err)
+		}
+		defer conns[i].Close()
+	}
+	if _, err := io.WriteString(conns[0], question("v/"+thin.Version, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := readReply(t, bufio.NewReader(conns[0])); status != 200 || body != "x" {
+		t.Fatalf("answer %d %q", status, body)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		a, err := thin.Ask(socket, &thin.Question{Version: "v", Payload: []byte("slow"), Budget: 10 * time.Second})
+		if err == nil && string(a.Stdout) != "slow" {
+			err = fmt.Errorf("answer %q", a.Stdout)
+		}
+		asked <- err
+	}()
+	<-begun
+	shut := make(chan error, 1)
+	go func() { shut <- server.Shutdown(t.Context()) }()
+	for _, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("a connection that nothing is done on: %v, want %v", err, io.EOF)
+		}
+	}
+	select {
+	case err := <-shut:
+		t.Fatalf("Shutdown = %v while an answer is on its way", err)
+	default:
+	}
+	close(goOn)
+	if err := errors.Join(<-asked, <-shut); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve = %v", err)
+	}
+}
