@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +21,12 @@ import (
 
 func TestMain(m *testing.M) {
 	process.SandboxMain()
+	// A program that starts itself once more starts these tests, if it was not started under
+	// its own name; and they start programs.
+	if base := filepath.Base(os.Args[0]); strings.Contains(base, ".test") && len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		fmt.Fprintf(os.Stderr, "the tests were started as a program: %q\n", os.Args)
+		os.Exit(1)
+	}
 	testscript.Main(m, map[string]func(){
 		"grapnel":      main,
 		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
