@@ -32,6 +32,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -210,7 +211,7 @@ func (s *Spool) Hide(also func(text string) string) { s.also = also }
 
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
-	meta, input, partly, err := s.parts(e)
+	_, meta, input, partly, err := s.parts(e)
 	if err != nil {
 		return err
 	}
@@ -230,30 +231,46 @@ func (s *Spool) keep(e Entry) error {
 	return partly
 }
 
-// Line is what Observe appends to the log for a Record, for who keeps it elsewhere: masked,
-// cut and edited as everything that is kept here, with its event, and without the end of
-// the line. With a line an error says what of it could not be kept.
-func (s *Spool) Line(rec *grapnel.Record) ([]byte, error) {
-	meta, input, partly, err := s.parts(Entry{Record: *rec})
-	if err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(join(meta, "input", input), []byte("\n")), partly
+// A Made is a line of the log for who keeps it elsewhere.
+type Made struct {
+	Text []byte // without the end of the line
+
+	// Entry is what the line says, but for the event. It is nil where that may not be what
+	// the Record said: something was masked or cut.
+	Entry *Entry
 }
 
-// parts is an Entry without its event, and what is kept of that. The first error says what
-// could not be kept.
-func (s *Spool) parts(e Entry) (meta, input []byte, partly, err error) {
-	ev := e.Input
-	if meta, err = e.meta(); err != nil {
-		return nil, nil, nil, err
+// Line is what Observe appends to the log for a Record: masked, cut and edited as everything
+// that is kept here, with its event. With a line an error says what of it could not be kept.
+func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
+	e := &Entry{Record: *rec}
+	said, meta, input, partly, err := s.parts(*e)
+	if err != nil {
+		return Made{}, err
 	}
+	made := Made{Text: bytes.TrimSuffix(join(meta, "input", input), []byte("\n"))}
+	// What is no text was replaced in the line.
+	if bytes.Equal(said, meta) && !bytes.Contains(meta, []byte(`\ufffd`)) && !bytes.ContainsRune(meta, utf8.RuneError) {
+		e.Input = nil
+		made.Entry = e
+	}
+	return made, partly
+}
+
+// parts is an Entry without its event, as it was said and as it is kept, and what is kept
+// of the event. The first error says what could not be kept.
+func (s *Spool) parts(e Entry) (said, meta, input []byte, partly, err error) {
+	ev := e.Input
+	if said, err = e.meta(); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	meta = said
 	if s.opts.Edit != nil {
 		edited, err := s.opts.Edit(meta, false)
 		if err != nil {
 			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
 			if edited, err = bare(e).meta(); err != nil {
-				return nil, nil, nil, err
+				return nil, nil, nil, nil, err
 			}
 		}
 		meta = edited
@@ -265,7 +282,7 @@ func (s *Spool) parts(e Entry) (meta, input []byte, partly, err error) {
 			input, partly = nil, fmt.Errorf("the event is not kept with it: %w", failed)
 		}
 	}
-	return meta, input, partly, nil
+	return said, meta, input, partly, nil
 }
 
 // bare is an Entry without a text that a hook wrote, or an error.

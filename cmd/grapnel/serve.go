@@ -210,13 +210,13 @@ func (d *daemon) declinedFor(reason string) {
 }
 
 // keep makes durable what an answer leaves.
-func (d *daemon) keep(ctx context.Context, lines [][]byte, notices []answer.Notice) error {
+func (d *daemon) keep(ctx context.Context, lines []spool.Made, notices []answer.Notice) error {
 	if fault.On {
 		fault.At("serve: before an answer is kept")
 	}
 	items := make([]store.Item, max(1, len(lines)))
 	for i, line := range lines {
-		items[i].Line = line
+		items[i].Line, items[i].Entry = line.Text, line.Entry
 	}
 	for i := range notices {
 		job, err := jobOf(&notices[i].Pending, &notices[i].HTTP)

@@ -20,6 +20,10 @@ type Item struct {
 	// kept once. Of two answers to one firing the first is kept, and the other counted.
 	Line []byte
 
+	// Entry is what the line says, but for the event, for who knows; see [spool.Made]. Nil =
+	// the line is read.
+	Entry *spool.Entry
+
 	// Jobs are kept once for each ID. One without a State waits.
 	Jobs []deliver.Job
 
@@ -59,11 +63,27 @@ type line struct {
 	digest Hash
 }
 
-// parse reads a line. Its event is left out: it is kept as it is.
+// read reads the line of an item. Its event is left out: it is kept as it is.
+func (item *Item) read() (line, error) {
+	l := line{raw: bytes.TrimSpace(item.Line)}
+	if item.Entry == nil {
+		return parse(l.raw)
+	}
+	if err := short(l.raw); err != nil {
+		return line{}, err
+	}
+	if !json.Valid(l.raw) { // whatever its event is
+		return line{}, fmt.Errorf("%w: it is not valid JSON", ErrLine)
+	}
+	l.Entry, l.digest = *item.Entry, sha256.Sum256(l.raw)
+	return l, l.named()
+}
+
+// parse reads a line.
 func parse(raw []byte) (line, error) {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) > MaxLine {
-		return line{}, fmt.Errorf("%w: it has %d bytes, and %d is the most", ErrLine, len(raw), MaxLine)
+	if err := short(raw); err != nil {
+		return line{}, err
 	}
 	var wire struct {
 		spool.Entry
@@ -72,10 +92,22 @@ func parse(raw []byte) (line, error) {
 	if err := json.Unmarshal(raw, &wire); err != nil {
 		return line{}, fmt.Errorf("%w: %w", ErrLine, err)
 	}
-	if wire.ID == "" || wire.Time.IsZero() {
-		return line{}, fmt.Errorf("%w: it has no id or no time", ErrLine)
+	l := line{Entry: wire.Entry, raw: raw, event: wire.Input, digest: sha256.Sum256(raw)}
+	return l, l.named()
+}
+
+func short(raw []byte) error {
+	if len(raw) > MaxLine {
+		return fmt.Errorf("%w: it has %d bytes, and %d is the most", ErrLine, len(raw), MaxLine)
 	}
-	return line{Entry: wire.Entry, raw: raw, event: wire.Input, digest: sha256.Sum256(raw)}, nil
+	return nil
+}
+
+func (l *line) named() error {
+	if l.ID == "" || l.Time.IsZero() {
+		return fmt.Errorf("%w: it has no id or no time", ErrLine)
+	}
+	return nil
 }
 
 // input reads the event of a line into its Entry.
@@ -106,7 +138,7 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 	for i := range items {
 		item := &items[i]
 		if item.Line != nil {
-			l, err := parse(item.Line)
+			l, err := item.read()
 			if err != nil {
 				return nil, &ItemError{i, err}
 			}

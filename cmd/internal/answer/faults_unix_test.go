@@ -199,11 +199,11 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{} }, Keep: func(_ context.Context, lines [][]byte, _ []Notice) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{} }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, line := range lines {
-			l.lines = append(l.lines, string(line))
+			l.lines = append(l.lines, string(line.Text))
 		}
 		return nil
 	}})

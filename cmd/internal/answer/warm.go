@@ -29,7 +29,7 @@ type WarmOptions struct {
 
 	// Keep makes durable what an answer leaves: the lines of its Records, and what servers
 	// are to be told. With an error the line goes to the spool.
-	Keep func(ctx context.Context, lines [][]byte, notices []Notice) error
+	Keep func(ctx context.Context, lines []spool.Made, notices []Notice) error
 
 	// Ask asks a server: what "grapnel deliver" does in a program of its own.
 	Ask func(ctx context.Context, q Question) Said
@@ -434,12 +434,12 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	if j.left || len(j.records)+len(j.notices) == 0 {
 		return j.pending, nil
 	}
-	var lines [][]byte
+	var lines []spool.Made
 	var partly error
 	for i := range j.records {
 		line, err := j.entry.spool.Line(&j.records[i])
 		partly = cmp.Or(partly, err)
-		if line != nil {
+		if line.Text != nil {
 			lines = append(lines, line)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -43,14 +44,14 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{Error: "nobody asks"} }, Keep: func(_ context.Context, lines [][]byte, notices []Notice) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) Said { return Said{Error: "nobody asks"} }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {
 			return l.fails
 		}
 		for _, line := range lines {
-			l.lines = append(l.lines, string(line))
+			l.lines = append(l.lines, string(line.Text))
 		}
 		l.notices = append(l.notices, notices...)
 		return nil
@@ -59,11 +60,11 @@ func listen(t testing.TB, root string) *listening {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: relay.Handler(relay.Options{Version: Version, Answer: l.warm.Answer, Declined: func(why string) {
+	server := relay.NewServer(relay.Options{Version: Version, Answer: l.warm.Answer, Declined: func(why string) {
 		l.mu.Lock()
 		l.declined = append(l.declined, why)
 		l.mu.Unlock()
-	}})}
+	}}, &http.Server{ReadHeaderTimeout: time.Minute})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(socket) }()
 	t.Cleanup(func() {
