@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
@@ -38,13 +39,16 @@ type Server struct {
 	closed bool
 	l      net.Listener
 	wait   sync.WaitGroup
+
+	next chan *exchange // to goroutines that wait for one
+	idle atomic.Int32   // of these
 }
 
 // NewServer makes a Server. rest, whose Handler it sets, is for all that is not asked by
 // package thin.
 func NewServer(opts Options, rest *http.Server) *Server {
 	rest.Handler = Handler(opts)
-	return &Server{opts: opts, rest: rest, conns: map[*exchange]struct{}{}}
+	return &Server{opts: opts, rest: rest, conns: map[*exchange]struct{}{}, next: make(chan *exchange)}
 }
 
 // Serve serves connections until Shutdown or Close, and then returns [http.ErrServerClosed].
@@ -60,6 +64,7 @@ func (s *Server) Serve(l net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- s.rest.Serve(others) }()
 	err := s.accept(l, others)
+	close(s.next)
 	s.wait.Wait()
 	_ = others.Close()
 	if restErr := <-served; !errors.Is(restErr, http.ErrServerClosed) && !errors.Is(restErr, net.ErrClosed) {
@@ -93,7 +98,28 @@ func (s *Server) accept(l net.Listener, others *handed) error {
 			_ = conn.Close()
 			continue
 		}
-		go x.serve(others)
+		select {
+		case s.next <- x:
+		default:
+			go s.work(x, others)
+		}
+	}
+}
+
+// maxIdle is how many goroutines wait for connections. Their stacks have grown already,
+// which takes a twentieth of the time of an answer.
+const maxIdle = 32
+
+// work serves one connection after the other.
+func (s *Server) work(x *exchange, others *handed) {
+	for ok := true; ok; {
+		x.serve(others)
+		if s.idle.Add(1) > maxIdle {
+			s.idle.Add(-1)
+			return
+		}
+		x, ok = <-s.next
+		s.idle.Add(-1)
 	}
 }
 
@@ -331,7 +357,7 @@ func readHead(lines string) (*asked, bool) {
 			}
 		}
 		switch name {
-		case "Host":
+		case "Host", "User-Agent", "Accept", "Accept-Encoding": // of others who ask so
 		case "Content-Type":
 			ok = value == thin.ContentType
 		case "Connection":

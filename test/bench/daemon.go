@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/spool"
 	"github.com/grapnel-dev/grapnel/test/served"
 )
 
@@ -81,32 +81,39 @@ func (ds *daemons) through(ctx context.Context, b *benchmark, input map[string]a
 	return p, err
 }
 
-// durable returns the row about many who ask at once, each of whose answers has its Record on
-// disk.
+// durable returns the row about many who ask at once, each over its connection and each of
+// whose answers has its Record on disk.
 func (ds *daemons) durable(ctx context.Context, dir string) (group, error) {
 	d, err := ds.start(ctx, filepath.Join(dir, "durable"), policyFile(10, watchNothing))
 	if err != nil {
 		return group{}, err
 	}
-	var asked atomic.Int64
-	ask := func(line string) (*thin.Answer, error) {
-		id := fmt.Sprintf("bench-%d", asked.Add(1))
-		return thin.Ask(d.Socket(), d.Question(id, served.Event(d.Root, sessionID, "toolu_"+id, line)))
+	ask := func(caller *served.Caller, line string) (*thin.Answer, error) {
+		id := spool.NewID(time.Now())
+		return caller.Ask(d.Question(id, served.Event(d.Root, sessionID, "toolu_"+id, line)))
 	}
-	if a, err := ask(canaryCommand); err != nil || !strings.Contains(string(a.Stdout), canaryReason) {
+	caller, err := d.Call(ctx)
+	if err != nil {
+		return group{}, err
+	}
+	defer caller.Close()
+	if a, err := ask(caller, canaryCommand); err != nil || !strings.Contains(string(a.Stdout), canaryReason) {
 		return group{}, errors.Join(fmt.Errorf("the canary is answered with %+v: %s", a, d.Said()), err)
 	}
 	burst := func() (float64, error) {
-		errs := make([]error, durableCalls)
+		callers, errs := make([]*served.Caller, durableCalls), make([]error, durableCalls)
+		for i := range callers {
+			if callers[i], err = d.Call(ctx); err != nil {
+				return 0, err
+			}
+			defer callers[i].Close()
+		}
 		var wait sync.WaitGroup
 		begin := time.Now()
 		for i := range errs {
 			wait.Go(func() {
 				for range durableBurst {
-					a, err := ask(plainCommand)
-					for try := 1; err != nil && try < 10; try++ { // on a busy machine it may take too long; that counts
-						a, err = ask(plainCommand)
-					}
+					a, err := ask(callers[i], plainCommand)
 					if err != nil || len(a.Stdout)+len(a.Stderr) > 0 {
 						errs[i] = errors.Join(fmt.Errorf("the daemon says %+v", a), err)
 						return

@@ -3,11 +3,13 @@
 //
 //	go run ./test/load                  # 1, 8 and 64 callers, 5 s each
 //	go run ./test/load -gate -time 10s  # fails below 8,000 per second at 64 callers
+//	go run ./test/load -new             # a connection for each question
 //
 // It builds grapnel as it is shipped and starts "grapnel serve" below a temporary directory
 // (-dir says where; the disk is part of what is measured). The callers live in this process
-// and ask as grapnel-hook does, over the socket, with a connection for each question; what
-// starting a process takes is measured by test/bench. Callers and daemon share the machine.
+// and ask as an agent does that lives on, each over its connection; with -new they connect
+// for each question, as grapnel-hook has to. What starting a process takes is measured by
+// test/bench. Callers and daemon share the machine.
 //
 // Afterwards it holds what the store has against what was answered: one Record for each
 // answer and no other, none of them in the spool, and a chain that is whole.
@@ -54,6 +56,7 @@ func main() {
 // options are the command line.
 type options struct {
 	gate, json bool
+	anew       bool // a connection for each question
 	time       time.Duration
 	callers    []int
 	rules      int
@@ -68,6 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.gate, "gate", false, fmt.Sprintf("exit 1 when %d callers get less than %.0f Records per second", gateCallers, gateRate*(1-tolerance)))
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON")
+	flags.BoolVar(&o.anew, "new", false, "connect for each question, as grapnel-hook does")
 	flags.DurationVar(&o.time, "time", 5*time.Second, "how `long` each row is measured")
 	flags.IntVar(&o.rules, "rules", 10, "how many `rules` the policy has")
 	flags.StringVar(&o.dir, "dir", "", "the `directory` for the daemon's; empty = that of the system for what is temporary")
@@ -249,9 +253,19 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 		wait.Go(func() {
 			got := &results[i]
 			session := fmt.Sprintf("load-%d-%d", n, i)
+			ask := func(q *thin.Question) (*thin.Answer, error) { return thin.Ask(d.Socket(), q) }
+			if !o.anew {
+				caller, err := d.Call(ctx)
+				if err != nil {
+					got.err = err
+					return
+				}
+				defer caller.Close()
+				ask = caller.Ask
+			}
 			for at := time.Now(); at.Before(end) && ctx.Err() == nil; {
-				id := fmt.Sprintf("load-%d-%d-%d", n, i, len(got.ids)+len(got.slow))
-				a, err := thin.Ask(d.Socket(), d.Question(id, served.Event(d.Root, session, "toolu_"+id, shellLine)))
+				id := spool.NewID(at)
+				a, err := ask(d.Question(id, served.Event(d.Root, session, "toolu_"+id, shellLine)))
 				now := time.Now()
 				if err != nil && len(got.slow) < 100 {
 					got.slow = append(got.slow, id) // a program would answer by itself

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -198,12 +198,7 @@ type warmEntry struct {
 
 // entry returns the policies in force, loaded anew if any file has changed.
 func (w *Warm) entry(place Place, files []policy.File, unread bool) (*warmEntry, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q %q %v", place.Policy, place.Agent, place.Path, place.Home, unread)
-	for _, f := range files {
-		fmt.Fprintf(&b, " %q %d %v %v %v", f.Path, f.Scope, f.Must, f.Trust, f.Root)
-	}
-	key := b.String()
+	key := keyOf(place, files, unread)
 	w.mu.Lock()
 	e := w.entries[key]
 	w.mu.Unlock()
@@ -230,6 +225,23 @@ func (w *Warm) entry(place Place, files []policy.File, unread bool) (*warmEntry,
 		w.opts.Loaded(&e.set)
 	}
 	return e, nil
+}
+
+// keyOf tells policies that may be in force at once.
+func keyOf(place Place, files []policy.File, unread bool) string {
+	b := make([]byte, 0, 512)
+	for _, text := range [...]string{place.Policy, place.Agent, place.Path, place.Home} {
+		b = strconv.AppendQuote(b, text)
+	}
+	b = strconv.AppendBool(b, unread)
+	for _, f := range files {
+		b = strconv.AppendQuote(b, f.Path)
+		b = strconv.AppendInt(b, int64(f.Scope), 10)
+		for _, flag := range [...]bool{f.Must, f.Trust, f.Root} {
+			b = strconv.AppendBool(b, flag)
+		}
+	}
+	return string(b)
 }
 
 func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, error) {
