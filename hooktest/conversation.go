@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 // updating reports whether the test's package has a flag -update that is set. This
@@ -86,7 +87,7 @@ func shownVerdict(v *grapnel.Verdict) any {
 // readable writes JSON on one line if that is short, and indented otherwise.
 func readable(t testing.TB, v any) []byte {
 	t.Helper()
-	line, err := marshal(v)
+	line, err := sample.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 // TestDialect is the suite of every dialect. dir holds conversations, files *.txtar in
@@ -192,7 +193,7 @@ func (s *dialectSuite) heard(ev *grapnel.Event, r dialect.Reply) (grapnel.Outcom
 }
 
 func shownReply(r dialect.Reply) string {
-	return fmt.Sprintf("stdout %q stderr %q exit %d", short(string(r.Stdout)), short(string(r.Stderr)), r.Exit)
+	return fmt.Sprintf("stdout %q stderr %q exit %d", sample.Short(string(r.Stdout)), sample.Short(string(r.Stderr)), r.Exit)
 }
 
 func (s *dialectSuite) tables(t testing.TB) {
@@ -266,7 +267,7 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 		_, reply := s.tell(t, c.ev, grapnel.Outcome{})
 		out, err := s.heard(c.ev, reply)
 		if reply.Exit != 0 || err != nil || !reflect.ValueOf(out).IsZero() || s.ReadOutcome == nil && len(reply.Stdout)+len(reply.Stderr) > 0 {
-			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), shown(out), err)
+			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
 		for range 2 { // the same each time
 			whole := dialect.Answer(t.Context(), nobody, s.Dialect, c.input(c.payload))
@@ -279,13 +280,13 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 
 func (s *dialectSuite) block(t testing.TB) {
 	const reason = `because <so> & "so"`
-	quoted, _ := marshal(reason) // it is text
+	quoted, _ := sample.Marshal(reason) // it is text
 	for _, c := range s.talks {
 		may := can(c.ev)
 		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
 			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Lost) == 0 {
-				t.Errorf("%s: a block cannot be told, and Lost does not say so: %s", c.name, shown(v))
+				t.Errorf("%s: a block cannot be told, and Lost does not say so: %s", c.name, sample.Shown(v))
 			}
 			continue
 		}
@@ -299,9 +300,9 @@ func (s *dialectSuite) block(t testing.TB) {
 		out, err := s.heard(c.ev, reply)
 		// Where the agent has no word for a block, its reason is told as another text; but
 		// never where the agent asks for permission.
-		asText := !contractOf(c.ev).Permit && strings.Contains(shown(out), string(bytes.Trim(quoted, `"`)))
+		asText := !contractOf(c.ev).Permit && strings.Contains(sample.Shown(out), string(bytes.Trim(quoted, `"`)))
 		if out.Decision != grapnel.Block && !asText {
-			t.Errorf("%s: a block is written as %s, which says %s, %v", c.name, shownReply(reply), shown(out), err)
+			t.Errorf("%s: a block is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
 	}
 }
@@ -314,7 +315,7 @@ func (s *dialectSuite) neverWeaker(t testing.TB) {
 			for _, halt := range []string{"", "enough"} {
 				v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
 				out, err := s.heard(c.ev, reply)
-				about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, shown(v), shownReply(reply), shown(out), err)
+				about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
 				if s.ReadOutcome == nil {
 					continue
 				}
@@ -356,7 +357,7 @@ func (s *dialectSuite) unmerged(t testing.TB) {
 			out, err := s.heard(c.ev, reply)
 			if out.Decision == grapnel.Allow && !(decision == grapnel.Allow && may.Allow) ||
 				contract.Permit && may.Block && out.Decision != grapnel.Block && decision == grapnel.Block && s.ReadOutcome != nil {
-				t.Errorf("%s: %v beside a halt is written as %s, which says %s, %v", c.name, decision, shownReply(reply), shown(out), err)
+				t.Errorf("%s: %v beside a halt is written as %s, which says %s, %v", c.name, decision, shownReply(reply), sample.Shown(out), err)
 			}
 		}
 	}
@@ -400,7 +401,7 @@ func (s *dialectSuite) changes(t testing.TB) {
 			out, err := s.heard(c.ev, reply)
 			again, _ := s.tell(t, c.ev, out)
 			now, _ := again.Event.Get(f)
-			if err != nil || !sameJSON(now, value) {
+			if err != nil || !sample.Same(now, value) {
 				t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
 			}
 		}
@@ -422,7 +423,7 @@ func retold(object json.RawMessage, names []string) json.RawMessage {
 	if !changed {
 		return nil
 	}
-	value, _ := marshal(members) // it was JSON
+	value, _ := sample.Marshal(members) // it was JSON
 	return value
 }
 
@@ -442,15 +443,15 @@ func (s *dialectSuite) roundTrip(t testing.TB) {
 			continue
 		}
 		if now := state(c.ev); now != before {
-			t.Errorf("%s: WriteEvent changed the event\n\twas %s\n\tis  %s", c.name, short(before), short(now))
+			t.Errorf("%s: WriteEvent changed the event\n\twas %s\n\tis  %s", c.name, sample.Short(before), sample.Short(now))
 		}
 		again, err := s.Read(c.input(line))
 		if err != nil {
-			t.Errorf("%s: WriteEvent gives %s, which cannot be read: %v", c.name, short(string(line)), err)
+			t.Errorf("%s: WriteEvent gives %s, which cannot be read: %v", c.name, sample.Short(string(line)), err)
 			continue
 		}
 		if got, want := state(bare(again)), state(bare(c.ev)); got != want {
-			t.Errorf("%s: an event changes as it is written and read\n\twas %s\n\tis  %s", c.name, short(want), short(got))
+			t.Errorf("%s: an event changes as it is written and read\n\twas %s\n\tis  %s", c.name, sample.Short(want), sample.Short(got))
 		}
 	}
 }
@@ -461,16 +462,16 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
-			t.Errorf("%s: it panicked: %v: %s\n%s", about, r, short(string(in.Payload)), debug.Stack())
+			t.Errorf("%s: it panicked: %v: %s\n%s", about, r, sample.Short(string(in.Payload)), debug.Stack())
 		}
 	}()
 	ev, readErr := s.Read(in)
 	if ev == nil {
-		t.Errorf("%s: Read gives no event (%v): %s", about, readErr, short(string(in.Payload)))
+		t.Errorf("%s: Read gives no event (%v): %s", about, readErr, sample.Short(string(in.Payload)))
 		return
 	}
 	if _, err := json.Marshal(ev); err != nil {
-		t.Errorf("%s: Read gives an event that cannot be written down: %v: %s", about, err, short(string(in.Payload)))
+		t.Errorf("%s: Read gives an event that cannot be written down: %v: %s", about, err, sample.Short(string(in.Payload)))
 	}
 	guarded := dialect.Answer(t.Context(), says(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
 	contract, may := contractOf(ev), can(ev)
@@ -479,18 +480,18 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 		counts, may.Block = true, true
 	}
 	if counts && may.Block && len(guarded.Stdout) == 0 && guarded.Exit == 0 {
-		t.Errorf("%s: a block is lost (%v): %s for %s", about, readErr, shownReply(guarded), short(string(in.Payload)))
+		t.Errorf("%s: a block is lost (%v): %s for %s", about, readErr, shownReply(guarded), sample.Short(string(in.Payload)))
 	}
 	nobody := dialect.Answer(t.Context(), engineOf(t, []grapnel.Spec{}), s.Dialect, in)
 	if nobody.Exit == 2 {
-		t.Errorf("%s: nobody listens, and the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), short(string(in.Payload)))
+		t.Errorf("%s: nobody listens, and the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), sample.Short(string(in.Payload)))
 	}
 	guarded.Stderr, nobody.Stderr = nil, nil // what went wrong is said there
 	if out, _ := s.heard(ev, guarded); out.Decision == grapnel.Allow {
-		t.Errorf("%s: a guard blocks, and %s allows (%v) %s", about, shownReply(guarded), readErr, short(string(in.Payload)))
+		t.Errorf("%s: a guard blocks, and %s allows (%v) %s", about, shownReply(guarded), readErr, sample.Short(string(in.Payload)))
 	}
 	if out, _ := s.heard(ev, nobody); out.Decision != grapnel.None {
-		t.Errorf("%s: nobody listens, and %s says %v (%v) to %s", about, shownReply(nobody), out.Decision, readErr, short(string(in.Payload)))
+		t.Errorf("%s: nobody listens, and %s says %v (%v) to %s", about, shownReply(nobody), out.Decision, readErr, sample.Short(string(in.Payload)))
 	}
 }
 
@@ -530,7 +531,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 			for _, value := range values {
 				odd := maps.Clone(top)
 				odd[name] = json.RawMessage(value)
-				payload, err := marshal(odd)
+				payload, err := sample.Marshal(odd)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -545,7 +546,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 				payload := slices.Concat([]byte("{"+string(quote(also))+":\"odd\","), body[1:])
 				again, err := s.Read(c.input(payload))
 				if err != nil || state(bare(again)) != state(bare(c.ev)) {
-					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, short(state(bare(c.ev))), short(state(bare(again))))
+					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, sample.Short(state(bare(c.ev))), sample.Short(state(bare(again))))
 				}
 			}
 		}
@@ -553,7 +554,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 }
 
 func quote(text string) json.RawMessage {
-	quoted, _ := marshal(text) // a string can always be written
+	quoted, _ := sample.Marshal(text) // a string can always be written
 	return quoted
 }
 
@@ -574,7 +575,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 		before := state(ev)
 		_, err := s.WriteEvent(ev)
 		if now := state(ev); now != before {
-			t.Errorf("WriteEvent changed the event\n\twas %s\n\tis  %s", short(before), short(now))
+			t.Errorf("WriteEvent changed the event\n\twas %s\n\tis  %s", sample.Short(before), sample.Short(now))
 		}
 		if err != nil {
 			continue // there is no such event, and so no program that could answer
@@ -588,7 +589,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 			}
 		}
 		about := func(out dialect.Output) string {
-			return fmt.Sprintf("%s: %q on stdout, exit code %d", ev.Kind, short(string(out.Stdout)), out.Exit)
+			return fmt.Sprintf("%s: %q on stdout, exit code %d", ev.Kind, sample.Short(string(out.Stdout)), out.Exit)
 		}
 		for _, text := range outputs {
 			for _, exit := range []int{0, 1, 2, 127, -1} {
@@ -596,11 +597,11 @@ func (s *dialectSuite) hooks(t testing.TB) {
 				out, err := s.ReadOutcome(ev, output)
 				switch {
 				case text == "" && exit == 0 && (err != nil || !reflect.ValueOf(out).IsZero()):
-					t.Errorf("%s is %s, %v, want no opinion", about(output), shown(out), err)
+					t.Errorf("%s is %s, %v, want no opinion", about(output), sample.Shown(out), err)
 				case out.Decision == grapnel.Allow:
 					t.Errorf("%s is an allow", about(output))
 				case exit == 2 && contractOf(ev).Blocks == grapnel.BlockAction && out.Decision != grapnel.Block && err == nil:
-					t.Errorf("%s is %s, want a block", about(output), shown(out))
+					t.Errorf("%s is %s, want a block", about(output), sample.Shown(out))
 				}
 				for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
 					for f, value := range changes {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 func guard(word string) grapnel.Spec {
@@ -119,7 +120,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts {
 		if ev := Event(c.Kind); ev.Kind != c.Kind || ev.Session.ID == "" || ev.Session.CWD == "" || ev.Can != nil {
-			t.Errorf("Event(%s) = %s", c.Kind, shown(ev))
+			t.Errorf("Event(%s) = %s", c.Kind, sample.Shown(ev))
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -137,7 +138,7 @@ func TestEvents(t *testing.T) {
 		"failed": {After(Shell("make"), errors.New("exit code 2")), `"output":"exit code 2","failed":true`},
 		"native": {Event("native.claude-code.Setup"), `"kind":"native.claude-code.Setup"`},
 	} {
-		if got := shownEvent(tt.ev); !strings.Contains(got, tt.want) {
+		if got := sample.ShownEvent(tt.ev); !strings.Contains(got, tt.want) {
 			t.Errorf("%s = %s, want %s in it", name, got, tt.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 // TestHook is the suite of every kind of hook. It fires events of each kind that the Spec
@@ -111,7 +112,7 @@ func (s *hookSuite) listens(t testing.TB, ev *grapnel.Event) bool {
 	t.Helper()
 	entries := s.engine.Plan(ev).Entries
 	if len(entries) > 0 && strings.Contains(entries[0].Error, grapnel.ErrPanic.Error()) {
-		t.Errorf("its Matcher %s\n\tevent %s", entries[0].Error, shownEvent(ev))
+		t.Errorf("its Matcher %s\n\tevent %s", entries[0].Error, sample.ShownEvent(ev))
 	}
 	return len(entries) > 0
 }
@@ -151,18 +152,18 @@ func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) 
 	select {
 	case a = <-done:
 	case <-time.After(within + limit):
-		t.Errorf("it is still at work %v after its context was done\n\tevent %s", limit, shownEvent(ev))
+		t.Errorf("it is still at work %v after its context was done\n\tevent %s", limit, sample.ShownEvent(ev))
 		return answer{err: ctx.Err()}
 	}
 	if a.panicked != "" {
-		t.Errorf("it panicked: %s\n\tevent %s", a.panicked, shownEvent(ev))
+		t.Errorf("it panicked: %s\n\tevent %s", a.panicked, sample.ShownEvent(ev))
 	}
 	if a.err != nil && a.out.Decision == grapnel.Allow {
-		t.Errorf("it allows, and could not answer: %v\n\tevent %s", a.err, shownEvent(ev))
+		t.Errorf("it allows, and could not answer: %v\n\tevent %s", a.err, sample.ShownEvent(ev))
 	}
 	own.ID = ev.ID
 	if now := state(&own); now != before {
-		t.Errorf("it changed the event; to change what happens, return an Outcome\n\twas %s\n\tis  %s", short(before), short(now))
+		t.Errorf("it changed the event; to change what happens, return an Outcome\n\twas %s\n\tis  %s", sample.Short(before), sample.Short(now))
 	}
 	return a
 }
@@ -172,7 +173,7 @@ const soon = 5 * time.Second
 
 // state is all of an event as text.
 func state(ev *grapnel.Event) string {
-	text, err := marshal(ev)
+	text, err := sample.Marshal(ev)
 	if err != nil { // a part is no JSON, as hostile events have it
 		return fmt.Sprintf("%+v %+v", *ev, ev.Tool)
 	}

@@ -3,7 +3,6 @@ package hooktest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,10 +11,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
-	"github.com/grapnel-dev/grapnel/process"
+	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 // PolicyOptions say how a policy is tested. The zero value is the default, and nil is
@@ -42,54 +39,42 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	if opts == nil {
 		opts = &PolicyOptions{}
 	}
-	file, err := filepath.Abs(file)
-	if err != nil {
-		t.Fatal(err)
+	stub := func(name string, or func() grapnel.Hook) grapnel.Hook {
+		if hook := opts.Programs[name]; hook != nil {
+			return hook
+		}
+		return or()
 	}
-	home, _ := os.UserHomeDir() // without one, what the user database says
-	unused := maps.Clone(opts.Programs)
-	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: file, Scope: opts.Scope, Must: true}}, Packs: packs.All, State: t.TempDir(), Home: home,
-		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
-			if stub := opts.Programs[h.Name]; stub != nil {
-				delete(unused, h.Name)
-				return stub, nil
-			}
-			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-				err := fmt.Errorf("%s: no server is asked in a test: let PolicyOptions.Programs answer for the hook %s", file, h.Name)
-				t.Error(err)
-				return grapnel.Outcome{}, err
-			}), nil
+	loaded, errs := policytest.Load(file, policytest.Loading{
+		Scope: opts.Scope, State: t.TempDir(),
+		Program: func(c policy.Command) grapnel.Hook {
+			return stub(c.Name, func() grapnel.Hook { return policytest.Program(c) })
 		},
-		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
-			if stub := opts.Programs[h.Name]; stub != nil {
-				delete(unused, h.Name)
-				return stub, nil
-			}
-			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil }), nil
+		Server: func(h policy.HTTP) grapnel.Hook {
+			return stub(h.Name, func() grapnel.Hook {
+				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+					err := fmt.Errorf("%s: no server is asked in a test: let PolicyOptions.Programs answer for the hook %s", file, h.Name)
+					t.Error(err)
+					return grapnel.Outcome{}, err
+				})
+			})
 		},
-		Command: func(c policy.Command) grapnel.Hook {
-			if stub := opts.Programs[c.Name]; stub != nil {
-				delete(unused, c.Name)
-				return stub
-			}
-			return program(c)
+		Told: func(h policy.HTTP) grapnel.Hook {
+			return stub(h.Name, func() grapnel.Hook { return grapnel.Watch(func(context.Context, *grapnel.Event) {}) })
 		},
 	})
-	bad := false
-	for _, loaded := range set.Files {
-		for _, err := range loaded.Errors {
-			bad = true
-			t.Errorf("%v", err)
-		}
+	for _, err := range errs {
+		t.Errorf("%v", err)
 	}
-	if bad {
+	if len(errs) > 0 {
 		t.FailNow()
 	}
-	if len(unused) > 0 {
-		t.Fatalf("%s: no program of a hook %s", file, strings.Join(slices.Sorted(maps.Keys(unused)), ", "))
+	for name := range opts.Programs {
+		if !slices.Contains(loaded.Programs, name) {
+			t.Fatalf("%s: no program of a hook %s", file, name)
+		}
 	}
-	engine, err := grapnel.New(set.Specs, nil)
+	engine, err := grapnel.New(loaded.Specs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,22 +92,6 @@ func PolicyText(t testing.TB, text string, opts *PolicyOptions) *grapnel.Engine 
 	return Policy(t, file, opts)
 }
 
-// program makes the hook behind a `run:` or a `worker:`. A test in cmd/internal/answer holds it to what
-// grapnel-hook makes.
-func program(c policy.Command) grapnel.Hook {
-	cmd := &process.Command{
-		Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
-		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System,
-	}
-	if s := c.Sandbox; s != nil && !s.Off { // the main of the test has to call process.SandboxMain
-		cmd.Executor = &process.Sandbox{Read: s.Read, Write: s.Write, Dir: c.Dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
-	}
-	if d := c.Dialect(); d != nil {
-		cmd.Dialect, cmd.Vars = d, d.HookEnv
-	}
-	return cmd
-}
-
 // Agent gives an engine what an agent writes to grapnel-hook, and returns what the agent
 // gets: the very bytes, and the exit code. The agent is named as on the command line:
 // claude-code, gemini-cli, ... Each payload is the first of a session, and its project
@@ -138,20 +107,7 @@ func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.
 	}
 	got := dialect.Receive(d, dialect.Input{Payload: []byte(payload)})
 	if at := &got.Event.Session; at.Root == "" {
-		at.Root = projectRoot(at.CWD)
+		at.Root = policytest.ProjectRoot(at.CWD)
 	}
 	return got.Answer(t.Context(), engine)
-}
-
-// projectRoot is what grapnel-hook takes for the root of a project at the first event of
-// a session.
-func projectRoot(dir string) string {
-	for last, at := "", dir; at != last; last, at = at, filepath.Dir(at) {
-		for _, mark := range []string{".git", ".hg", ".jj"} {
-			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
-				return at
-			}
-		}
-	}
-	return dir
 }

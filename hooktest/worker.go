@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 // TestWorker is the suite of every program that is kept running as a worker. It starts the
@@ -260,10 +261,10 @@ func (w *worker) answer(id string, ev *grapnel.Event) answer {
 	delete(w.early, id)
 	out, err := m.ReadOutcome(ev)
 	if err != nil && m.Error == "" {
-		w.t.Errorf("%v\n\tevent %s\n\tanswer %s", err, shownEvent(ev), m.Outcome)
+		w.t.Errorf("%v\n\tevent %s\n\tanswer %s", err, sample.ShownEvent(ev), m.Outcome)
 	}
 	if err != nil && out.Decision == grapnel.Allow {
-		w.t.Errorf("it allows, and could not answer: %v\n\tevent %s", err, shownEvent(ev))
+		w.t.Errorf("it allows, and could not answer: %v\n\tevent %s", err, sample.ShownEvent(ev))
 	}
 	return answer{out: out, err: err}
 }
@@ -360,7 +361,7 @@ func (w *worker) fatal(format string, args ...any) {
 // quoted is what it wrote to standard error, once it has ended.
 func (w *worker) quoted() string {
 	if said, err := json.Marshal(strings.TrimSpace(w.stderr.String())); err == nil && len(said) > 2 {
-		return "\n\tstderr " + short(string(said))
+		return "\n\tstderr " + sample.Short(string(said))
 	}
 	return ""
 }

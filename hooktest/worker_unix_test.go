@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -134,7 +135,7 @@ func TestExampleWorkersDecide(t *testing.T) {
 			a := w.answer("1", tt.event)
 			w.end()
 			if a.err != nil || (a.out.Decision == grapnel.Block) != (tt.says != "") || !strings.Contains(a.out.Reason, tt.says) {
-				t.Errorf("it answers %+v, %v, want a block that says %q, or none\n\tevent %s", a.out, a.err, tt.says, shownEvent(tt.event))
+				t.Errorf("it answers %+v, %v, want a block that says %q, or none\n\tevent %s", a.out, a.err, tt.says, sample.ShownEvent(tt.event))
 			}
 		})
 	}

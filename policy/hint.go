@@ -8,6 +8,15 @@ import (
 // didYouMean returns a hint with the known word that is nearest to a mistyped one,
 // or "" when none is near.
 func didYouMean(word string, known []string) string {
+	best := Nearest(word, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// Nearest returns the known word that a mistyped one is likely to be, or "".
+func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return "" // no slip of the finger, and slow to compare
 	}
@@ -17,10 +26,7 @@ func didYouMean(word string, known []string) string {
 			best, distance = k, d-1
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of

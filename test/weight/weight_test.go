@@ -56,6 +56,7 @@ var neverLinked = map[string]string{
 	module + "/conformance":            "is for tests",
 	module + "/verify":                 "runs agents against an HTTP server",
 	module + "/hooktest":               "is for tests",
+	module + "/policytest":             "is for tests",
 	module + "/host":                   "is for agents written in Go",
 	"google.golang.org/protobuf/proto": "registers every message as it is initialised",
 }
@@ -67,7 +68,7 @@ var layers = [][]string{
 	{""}, // the root package
 	{"dialect", "shell", "internal"},
 	{"process", "outbound", "policy", "spool"},
-	{"packs", "install", "verify", "host", "hooktest", "conformance", "daemon"},
+	{"packs", "install", "verify", "host", "policytest", "hooktest", "conformance", "daemon"},
 	{"cmd", "docs", "examples", "test"},
 }
 

@@ -1,0 +1,146 @@
+// Package sample makes events of few words. They are read by the dialects from what
+// agents send, so that class, facts, input and payload are what a hook meets in reality:
+//
+//	ev, err := sample.Call(dir, "Bash", map[string]any{"command": "git push"})
+//	ev, err = sample.Event(dir, grapnel.SessionStart)
+//
+// What nobody said is made up, and always the same. dir is where the agent works, and its
+// project. It is for tests of hooks and policies; no event that happens is made here.
+package sample
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// Object is a JSON object in the making.
+type Object = map[string]any
+
+// Session is the session in which the events happen.
+const Session = "5d7c1f7e-0000-4000-8000-000000000000"
+
+// CallID is the ID of the calls that are about to be made.
+const CallID = "toolu_1"
+
+// New is what an agent sends under its own name of an event, with these members beside
+// those that all of its events have. A member of these takes the place of one of those.
+func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, error) {
+	payload := Object{"session_id": Session, "transcript_path": "", "cwd": dir, "hook_event_name": native}
+	if d == dialect.ClaudeCode {
+		payload["permission_mode"] = "default"
+	} else {
+		payload["timestamp"] = "2026-11-20T20:10:06.168Z"
+	}
+	maps.Copy(payload, with)
+	text, err := Marshal(payload)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := d.Read(dialect.Input{Payload: text})
+	if err != nil {
+		return nil, err
+	}
+	ev.Can, ev.Budget, ev.Session.Root = nil, 0, ev.Session.CWD
+	return ev, nil
+}
+
+// Call is a call of a tool, about to be made: by the name that Claude Code has for it, of
+// a server's tool mcp__server__tool. The input is written as JSON.
+func Call(dir, name string, input any) (*grapnel.Event, error) {
+	return New(dialect.ClaudeCode, "PreToolUse", dir, Object{"tool_name": name, "tool_input": input, "tool_use_id": CallID})
+}
+
+// Made is a call that was made, with its ID and its output; an error as output means that
+// it has failed.
+func Made(dir, name, id string, input, output any) (*grapnel.Event, error) {
+	native, with := "PostToolUse", Object{"tool_response": output}
+	if err, failed := output.(error); failed {
+		native, with = "PostToolUseFailure", Object{"error": err.Error()}
+	}
+	with["tool_name"], with["tool_input"], with["tool_use_id"] = name, input, id
+	return New(dialect.ClaudeCode, native, dir, with)
+}
+
+// Prompt is what a person asks, before the model sees it.
+func Prompt(dir, text string) (*grapnel.Event, error) {
+	return New(dialect.ClaudeCode, "UserPromptSubmit", dir, Object{"prompt": text})
+}
+
+// Event is an event of any kind with the parts that it has. The error is that there is no
+// such kind.
+func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
+	shell := Object{"command": "make"}
+	switch kind {
+	case grapnel.ToolBefore:
+		return Call(dir, "Bash", shell)
+	case grapnel.ToolAfter:
+		return Made(dir, "Bash", CallID, shell, Object{"stdout": "ok"})
+	case grapnel.ToolFailed:
+		return Made(dir, "Bash", CallID, shell, errors.New("exit code 2"))
+	default:
+	}
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+		i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == kind })
+		if i >= 0 {
+			return New(d, d.Events[i].Native, dir, members[d.Events[i].Native])
+		}
+	}
+	if grapnel.ContractOf(kind) == nil {
+		return nil, fmt.Errorf("no event %q", kind)
+	}
+	ev := &grapnel.Event{ // of agents that are written in Go
+		Kind: kind, Agent: grapnel.Agent{Name: "hooktest"}, Session: grapnel.Session{ID: Session, CWD: dir, Root: dir},
+	}
+	switch kind {
+	case grapnel.AgentBefore:
+		ev.Prompt = &grapnel.Prompt{Text: "do it", System: "You are a careful agent."}
+	case grapnel.TranscriptBefore:
+		ev.Message = &grapnel.Message{Role: "assistant", Raw: json.RawMessage(`{"role":"assistant","content":"done"}`)}
+	case grapnel.MessageReceived, grapnel.MessageBefore, grapnel.MessageSent:
+		ev.Message = &grapnel.Message{ID: "1", Channel: "team", Content: "done"}
+	default:
+	}
+	return ev, nil
+}
+
+// members are what agents send beside what all events have, by their names of the
+// events. Where two agents share a name, the first of [Event]'s counts.
+var members = map[string]Object{
+	"SessionStart":        {"source": "startup"},
+	"UserPromptSubmit":    {"prompt": "do it"},
+	"MessageDisplay":      {"delta": "done"},
+	"PermissionRequest":   {"tool_name": "Bash", "tool_input": Object{"command": "make"}},
+	"PermissionDenied":    {"tool_name": "Bash", "tool_input": Object{"command": "make"}, "reason": "not today"},
+	"PostToolBatch":       {"tool_calls": []any{Object{"tool_name": "Read", "tool_input": Object{"file_path": "a.go"}, "tool_response": "package a"}}},
+	"Notification":        {"notification_type": "permission_prompt", "message": "Claude needs your permission to use Bash"},
+	"SubagentStart":       {"agent_id": "a1", "agent_type": "Explore"},
+	"SubagentStop":        {"agent_id": "a1", "agent_type": "Explore", "last_assistant_message": "done"},
+	"Stop":                {"last_assistant_message": "done"},
+	"StopFailure":         {"error": "rate_limit"},
+	"TaskCreated":         {"task_id": "1", "task_subject": "build it"},
+	"TaskCompleted":       {"task_id": "1", "task_subject": "build it"},
+	"PreCompact":          {"trigger": "auto"},
+	"PostCompact":         {"trigger": "auto", "compact_summary": "so far"},
+	"ConfigChange":        {"source": "user_settings"},
+	"Elicitation":         {"mcp_server_name": "lab", "message": "What is your name?"},
+	"ElicitationResult":   {"mcp_server_name": "lab", "action": "accept", "content": Object{"name": "Bob"}},
+	"SessionEnd":          {"reason": "other"},
+	"Setup":               {"trigger": "init"},
+	"TeammateIdle":        {"teammate_name": "helper"},
+	"PreModelSwitch":      {"from_model": "a", "to_model": "b"},
+	"PostModelSwitch":     {"from_model": "a", "to_model": "b"},
+	"FileChanged":         {"file_path": "a.go", "event": "change"},
+	"CwdChanged":          {"old_cwd": "/", "new_cwd": "/tmp"},
+	"InstructionsLoaded":  {"file_path": "CLAUDE.md", "load_reason": "session_start"},
+	"BeforeModel":         {"llm_request": geminiRequest},
+	"AfterModel":          {"llm_request": geminiRequest, "llm_response": Object{"text": "t", "candidates": []any{Object{"content": Object{"role": "model", "parts": []any{"t"}}}}}},
+	"BeforeToolSelection": {"llm_request": geminiRequest},
+}
+
+var geminiRequest = Object{"model": "m", "messages": []any{Object{"role": "user", "content": "hi"}}}
