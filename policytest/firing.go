@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
@@ -18,7 +20,13 @@ type Firing struct {
 	Record *grapnel.Record   // who ran, and what each said
 	Late   []grapnel.HookRun // what the observing hooks came to, which run after the answer
 
-	engine *grapnel.Engine
+	// Of a test that is run in the words of an agent.
+	Agent string
+	Reply dialect.Reply // what the agent gets
+	Took  time.Duration // until the Verdict was there
+
+	engine        *grapnel.Engine
+	bytes, allocs uint64 // where that is measured
 }
 
 // Fire fires an event at an engine and waits for the observing hooks too. The engine may
@@ -37,6 +45,9 @@ func Fire(ctx context.Context, engine *grapnel.Engine, ev *grapnel.Event) (Firin
 	}
 	return f, nil
 }
+
+// Specs are the hooks that were in force.
+func (f Firing) Specs() []grapnel.Spec { return f.engine.Specs() }
 
 // Runs are those of all hooks, the observing ones included.
 func (f Firing) Runs() []grapnel.HookRun {

@@ -1,0 +1,439 @@
+package policytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// String describes the event in a few words: what a test without a name is called.
+func (e *Event) String() string {
+	words := []string{}
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if text = inWords(text); len(text) > 80 {
+				text = strings.ToValidUTF8(text[:80], "") + "…"
+			}
+			if text != "" {
+				words = append(words, text)
+			}
+		}
+	}
+	switch {
+	case e.Payload != nil:
+		add(e.Agent, e.Native, named(e.Payload, "hook_event_name", "kind"), named(e.Payload, "tool_name"))
+	case e.Plain != nil:
+		add(named(e.Plain, "kind"))
+	case e.Prompt != nil:
+		add("prompt:", *e.Prompt)
+	case e.Command != nil && (e.Tool == "" || e.Tool == string(grapnel.ClassShell)):
+		add(*e.Command)
+	default:
+		if add(e.Tool); e.Tool == "" {
+			add(string(grapnel.ClassFetch))
+		}
+		for _, part := range []*string{e.Command, e.Path, e.URL} {
+			if part != nil {
+				add(*part)
+			}
+		}
+		if len(words) == 1 && e.Input != nil {
+			add(string(e.Input))
+		}
+	}
+	switch {
+	case e.Error != nil:
+		add("(failed)")
+	case e.Output != nil:
+		add("(done)")
+	}
+	return strings.Join(words, " ")
+}
+
+// named is the first of these members of an object that is a text.
+func named(object json.RawMessage, members ...string) string {
+	var top map[string]json.RawMessage
+	_ = json.Unmarshal(object, &top)
+	for _, member := range members {
+		text := ""
+		if json.Unmarshal(top[member], &text) == nil && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// wrong is what is wrong with an event, and the way out.
+type wrong struct{ msg, hint string }
+
+// classTools are the tools of Claude Code that stand for their class.
+var classTools = map[grapnel.Class]string{
+	grapnel.ClassShell: "Bash", grapnel.ClassRead: "Read", grapnel.ClassWrite: "Write", grapnel.ClassEdit: "Edit",
+	grapnel.ClassSearch: "Grep", grapnel.ClassFetch: "WebFetch", grapnel.ClassTask: "Agent",
+}
+
+// usualInput is what those tools are given beside what a test says.
+var usualInput = map[string]sample.Object{
+	"Write": {"content": ""}, "Edit": {"old_string": "", "new_string": ""}, "Grep": {"pattern": "."},
+	"WebFetch": {"prompt": "What does it say?"}, "Agent": {"description": "help", "prompt": "Help."},
+}
+
+// call is the call of a tool in Claude Code's language.
+func (e *Event) call() (name string, input sample.Object, err *wrong) {
+	name = e.Tool
+	switch {
+	case name != "":
+	case e.Command != nil:
+		name = string(grapnel.ClassShell)
+	case e.URL != nil:
+		name = string(grapnel.ClassFetch)
+	default:
+		return "", nil, &wrong{"it is not said which tool is called", "for example `tool: write`"}
+	}
+	if slices.Contains(grapnel.Classes, grapnel.Class(name)) {
+		tool, ok := classTools[grapnel.Class(name)]
+		if !ok {
+			return "", nil, &wrong{fmt.Sprintf("there are many tools of the class %s", name), "write the name of one, of a server's tool mcp__server__tool"}
+		}
+		name = tool
+	}
+	i := slices.IndexFunc(dialect.ClaudeCode.Tools, func(r dialect.ToolRow) bool { return r.Native == name })
+	if i < 0 && !strings.HasPrefix(name, "mcp__") && e.Input == nil {
+		err := &wrong{fmt.Sprintf("unknown tool %q", name), "write a class (shell, read, write, ...), a name of Claude Code's, or `input:` beside a name of another"}
+		known := []string{}
+		for _, row := range dialect.ClaudeCode.Tools {
+			known = append(known, row.Native)
+		}
+		for class := range classTools {
+			known = append(known, string(class))
+		}
+		slices.Sort(known)
+		if near := policy.Nearest(name, known); near != "" {
+			err.hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return "", nil, err
+	}
+	input = sample.Object{}
+	maps.Copy(input, usualInput[name])
+	if e.Input != nil {
+		members := map[string]json.RawMessage{}
+		if json.Unmarshal(e.Input, &members) != nil {
+			return "", nil, &wrong{"input is no mapping", ""}
+		}
+		for member, value := range members {
+			input[member] = value
+		}
+	}
+	for _, part := range []struct {
+		name  string
+		field grapnel.Field
+		text  *string
+	}{{"command", grapnel.FieldCommand, e.Command}, {"path", grapnel.FieldPath, e.Path}, {"url", grapnel.FieldURL, e.URL}, {"content", grapnel.FieldContent, e.Content}} {
+		if part.text == nil {
+			continue
+		}
+		member := ""
+		if i >= 0 {
+			for _, fact := range dialect.ClaudeCode.Tools[i].Facts {
+				if at := strings.TrimPrefix(fact.At, "/"); fact.Field == part.field && !strings.Contains(at, "/") {
+					member = at
+				}
+			}
+		}
+		if member == "" {
+			return "", nil, &wrong{fmt.Sprintf("the tool %s has no %s", name, part.name), "write what it is given as `input: {...}`"}
+		}
+		input[member] = *part.text
+	}
+	return name, input, nil
+}
+
+// kind is that of an event of the plain dialect.
+func (e *Event) kind() grapnel.Kind { return grapnel.Kind(named(e.Plain, "kind")) }
+
+// teller is the dialect of a payload.
+func (e *Event) teller() *dialect.Dialect {
+	if d, ok := dialect.FindAgent(e.Agent); ok {
+		return d
+	}
+	if d := dialect.Detect(e.Payload); d != nil {
+		return d
+	}
+	return dialect.ClaudeCode
+}
+
+// usual is the agent of a test that names none: Claude Code, or where that has no such
+// event one that does.
+func (e *Event) usual() string {
+	if e.Plain != nil {
+		ev, err := sample.Event("", e.kind())
+		if err == nil && ev.Agent.Name != dialect.ClaudeCode.Name {
+			if d, ok := dialect.FindAgent(ev.Agent.Name); ok {
+				return d.Name
+			}
+			return dialect.Plain.Name
+		}
+	}
+	return dialect.ClaudeCode.Name
+}
+
+// recorded reads the payload of a file: what an agent sent, a conversation of the golden
+// tests (.txtar), or a Record.
+func (e *Event) recorded(name string, data []byte) error {
+	if filepath.Ext(name) == ".txtar" {
+		for _, f := range txtar.Parse(data).Files {
+			switch f.Name {
+			case "stdin.json":
+				e.Payload = bytes.TrimSpace(f.Data)
+			case "argv":
+				e.Native = strings.TrimSpace(string(f.Data))
+			}
+		}
+		if e.Payload == nil {
+			return errors.New("the conversation has no stdin.json")
+		}
+		if d, ok := dialect.FindAgent(filepath.Base(filepath.Dir(name))); ok && e.Agent == "" {
+			e.Agent = d.Name
+		}
+		return nil
+	}
+	e.Payload = bytes.TrimSpace(data)
+	if !json.Valid(e.Payload) {
+		return errors.New("it is no JSON")
+	}
+	var rec struct {
+		Agent string          `json:"agent"`
+		Event grapnel.Kind    `json:"event"`
+		Hooks json.RawMessage `json:"hooks"`
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(data, &rec) != nil || rec.Event == "" || rec.Hooks == nil {
+		return nil
+	}
+	if rec.Input == nil {
+		return errors.New("the Record holds no event: `records: metadata` keeps none")
+	}
+	var input struct {
+		Native json.RawMessage `json:"native"`
+	}
+	if _ = json.Unmarshal(rec.Input, &input); input.Native != nil {
+		e.Payload = input.Native
+		if e.Agent == "" {
+			e.Agent = rec.Agent
+		}
+		return nil
+	}
+	e.Payload, e.Agent = rec.Input, dialect.Plain.Name
+	return nil
+}
+
+// told is an event in the words of an agent.
+type told struct {
+	dialect.Received
+	dialect *dialect.Dialect
+	native  string
+}
+
+// tell has an agent tell of the event: it is written in the agent's language and read
+// back, as grapnel-hook would. dir is where the agent works, and n tells the calls of one
+// test apart. The error is that the agent has no words for the event, or not for all of it.
+func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
+	ev, by, err := e.base(dir, n)
+	if err != nil {
+		return told{}, err
+	}
+	t := told{dialect: d, native: e.Native}
+	payload := []byte(ev.Native)
+	if d != by {
+		t.native = ""
+		if payload, err = d.WriteEvent(ev); err != nil {
+			return told{}, fmt.Errorf("%s cannot tell of it: %w", d.Name, err)
+		}
+	}
+	in := dialect.Input{Payload: payload, Event: t.native}
+	t.Received = dialect.Receive(d, in)
+	if t.Row() == nil && t.native == "" && len(d.Events) > 0 && d != by { // the agent says the name on the command line
+		i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == ev.Kind || r.Failed == ev.Kind })
+		if i >= 0 {
+			t.native = d.Events[i].Native
+			in.Event = t.native
+			t.Received = dialect.Receive(d, in)
+		}
+	}
+	if t.Err != nil {
+		return told{}, t.Err
+	}
+	at := &t.Event.Session
+	if at.CWD == "" {
+		at.CWD = dir
+	}
+	if at.Root == "" {
+		at.Root = ProjectRoot(at.CWD)
+	}
+	if d != by {
+		if lost := missing(ev, t.Event); lost != "" {
+			return told{}, fmt.Errorf("%s cannot tell of it: as it says it, %s", d.Name, lost)
+		}
+	}
+	return t, nil
+}
+
+// base is the event in the words in which a test says it, with the payload as Native, and
+// whose words they are.
+func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error) {
+	with := sample.Object{}
+	if e.Mode != "" {
+		with["permission_mode"] = e.Mode
+	}
+	if e.Subagent != "" {
+		with["agent_id"], with["agent_type"] = "a1", e.Subagent
+	}
+	switch {
+	case e.Payload != nil:
+		d := e.teller()
+		ev, err := d.Read(dialect.Input{Payload: e.Payload, Event: e.Native})
+		ev.Native = e.Payload
+		return ev, d, err
+	case e.Plain != nil:
+		return e.made(dir)
+	case e.Prompt != nil:
+		with["prompt"] = *e.Prompt
+		ev, err := sample.New(dialect.ClaudeCode, "UserPromptSubmit", dir, with)
+		return ev, dialect.ClaudeCode, err
+	}
+	name, input, wrong := e.call()
+	if wrong != nil {
+		return nil, nil, errors.New(wrong.msg)
+	}
+	with["tool_name"], with["tool_input"], with["tool_use_id"] = name, input, fmt.Sprintf("toolu_%d", n)
+	native := "PreToolUse"
+	switch {
+	case e.Error != nil:
+		native, with["error"] = "PostToolUseFailure", *e.Error
+	case e.Output != nil:
+		native, with["tool_response"] = "PostToolUse", e.Output
+		if name == classTools[grapnel.ClassShell] && e.Output[0] == '"' { // as it comes from a shell there
+			with["tool_response"] = sample.Object{"stdout": e.Output, "stderr": "", "interrupted": false}
+		}
+	}
+	ev, err := sample.New(dialect.ClaudeCode, native, dir, with)
+	return ev, dialect.ClaudeCode, err
+}
+
+// made is an event of the plain dialect with all that it does not say made up.
+func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
+	ev, err := sample.Event(dir, e.kind())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w that could be made up: write what the agent sends, as `payload:`", err)
+	}
+	by, ok := dialect.FindAgent(ev.Agent.Name)
+	if !ok {
+		by, ev.Agent.Name = dialect.Plain, ""
+	}
+	var said map[string]json.RawMessage
+	if err := json.Unmarshal(e.Plain, &said); err != nil {
+		return nil, nil, err
+	}
+	if len(said) == 1 && ok {
+		return ev, by, nil
+	}
+	ev.Native = nil
+	text, err := sample.Marshal(ev)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return nil, nil, err
+	}
+	for part, value := range said {
+		if part != "tool" { // what is made up of one tool says nothing about another
+			value = laidOver(parts[part], value)
+		}
+		parts[part] = value
+	}
+	if text, err = sample.Marshal(parts); err != nil {
+		return nil, nil, err
+	}
+	if ev, err = dialect.Plain.Read(dialect.Input{Payload: text}); err != nil {
+		return nil, nil, err
+	}
+	ev.Native = nil
+	if text, err = by.WriteEvent(ev); err != nil {
+		return nil, nil, fmt.Errorf("%s cannot tell of it: %w", by.Name, err)
+	}
+	ev, err = by.Read(dialect.Input{Payload: text})
+	if err == nil {
+		ev.Native = text
+	}
+	return ev, by, err
+}
+
+// laidOver is an object with the members of another, and anything else as it is.
+func laidOver(under, over json.RawMessage) json.RawMessage {
+	var base, more map[string]json.RawMessage
+	if json.Unmarshal(under, &base) != nil || json.Unmarshal(over, &more) != nil || base == nil || more == nil {
+		return over
+	}
+	maps.Copy(base, more)
+	text, err := sample.Marshal(base)
+	if err != nil {
+		return over
+	}
+	return text
+}
+
+// missing says what rules could have looked at in the one event and not in the other.
+func missing(was, is *grapnel.Event) string {
+	if was.Kind != is.Kind {
+		return fmt.Sprintf("it is %s and no %s", is.Kind, was.Kind)
+	}
+	if was.Prompt != nil && (is.Prompt == nil || was.Prompt.Text != is.Prompt.Text) {
+		return "the prompt is another"
+	}
+	if was.Tool == nil {
+		return ""
+	}
+	tool := is.Tool
+	if tool == nil {
+		return "there is no call of a tool"
+	}
+	paths := func(t *grapnel.Tool) []string {
+		var list []string
+		for _, p := range t.Paths {
+			list = append(list, p.Path)
+		}
+		return list
+	}
+	for _, part := range []struct {
+		name    string
+		was, is []string
+	}{
+		{"command", was.Tool.Commands, tool.Commands}, {"path", paths(was.Tool), paths(tool)},
+		{"URL", was.Tool.URLs, tool.URLs}, {"content", []string{was.Tool.Content}, []string{tool.Content}},
+	} {
+		if !slices.Equal(part.was, part.is) {
+			return fmt.Sprintf("the %s is %s and not %s", part.name, listed(part.is), listed(part.was))
+		}
+	}
+	return ""
+}
+
+func listed(texts []string) string {
+	if len(texts) == 0 {
+		return "nothing"
+	}
+	return sample.Short(fmt.Sprintf("%q", texts))
+}

@@ -1,0 +1,63 @@
+package policytest
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// Find lists the files of tests: those that are named, and those below the directories
+// that are. Directories whose names begin with a dot, and node_modules, are left out, and
+// so is what a pattern of ignore matches, by its name or by its path.
+func Find(paths, ignore []string) ([]string, error) {
+	var files []string
+	add := func(file string) {
+		if !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	ignored := func(path string) bool {
+		return slices.ContainsFunc(ignore, func(pattern string) bool {
+			for _, name := range []string{filepath.Base(path), filepath.ToSlash(path)} {
+				if ok, _ := doublestar.Match(pattern, name); ok {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil && at == path:
+				return err
+			case err != nil: // somebody else's directory is no reason to run nothing
+				return fs.SkipDir
+			case d.IsDir() && at != path && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || ignored(at)):
+				return fs.SkipDir
+			case d.IsDir() || at != path && (!IsTest(d.Name()) || ignored(at)):
+				return nil
+			}
+			add(filepath.Clean(at))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// IsTest reports whether a file is one of tests by its name.
+func IsTest(name string) bool {
+	return strings.HasSuffix(name, Suffix) || strings.HasSuffix(name, suffixShort)
+}
+
+// errorAt finds the error in an error that says where it is.
+func errorAt(err error) (*policy.Error, bool) { return errors.AsType[*policy.Error](err) }

@@ -1,0 +1,310 @@
+package policytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A Mismatch is one thing that is not as a test wants it.
+type Mismatch struct {
+	What string `json:"what"` // decision, reason, a field, ...
+	Want string `json:"want"`
+	Got  string `json:"got"`
+}
+
+// String says what was got and what was wanted.
+func (m Mismatch) String() string { return fmt.Sprintf("%s: got %s, want %s", m.What, m.Got, m.Want) }
+
+// judge compares what came of an event with what a test wants.
+func (w *Want) judge(f *Firing) []Mismatch {
+	var list []Mismatch
+	for _, m := range w.compare(f) {
+		if !m.holds {
+			list = append(list, m.Mismatch)
+		}
+	}
+	if w.Not != nil {
+		for _, m := range w.Not.compare(f) {
+			if m.holds {
+				list = append(list, Mismatch{m.What, "not " + m.Want, m.Got})
+			}
+		}
+	}
+	if w.Would != nil && !slices.Contains(w.Would, f.Record.Would) {
+		list = append(list, Mismatch{"would", either(w.Would), f.Record.Would.String()})
+	}
+	for _, run := range f.Runs() {
+		named := slices.ContainsFunc(w.Failed, func(n policy.Word) bool { return called(run.Name, n.Text) })
+		if run.Error != "" && !named {
+			list = append(list, Mismatch{"hook " + run.Name, "an answer", run.Error})
+		}
+	}
+	for _, name := range w.Failed {
+		if !slices.ContainsFunc(f.Runs(), func(r grapnel.HookRun) bool { return r.Error != "" && called(r.Name, name.Text) }) {
+			list = append(list, Mismatch{"hook " + name.Text, "that it cannot answer", "an answer"})
+		}
+	}
+	for _, agent := range []string{"", f.Agent} {
+		if want, ok := w.Replies[agent]; ok {
+			list = append(list, want.judge(f)...)
+		}
+	}
+	return list
+}
+
+// A comparison is a Mismatch, or would be if it did not hold.
+type comparison struct {
+	Mismatch
+	holds bool
+}
+
+// compare compares all that may also be wanted not to be.
+func (w *Want) compare(f *Firing) []comparison {
+	var list []comparison
+	add := func(holds bool, what, want, got string) {
+		list = append(list, comparison{Mismatch{what, want, got}, holds})
+	}
+	if w.Decision != nil {
+		add(slices.ContainsFunc(w.Decision, f.decided), "decision", either(w.Decision), f.decision())
+	}
+	if slices.Equal(w.Decision, []grapnel.Decision{grapnel.None}) { // nothing happens but what is asked for
+		if changed := f.changed(); w.Changes == nil {
+			add(len(changed) == 0, "changes", "none", joined(changed))
+		}
+		if w.Context == nil {
+			add(len(f.Context) == 0, "context", "none", texts(f.Context))
+		}
+		if w.Halt == nil {
+			add(f.Halt == "", "halt", "none", fmt.Sprintf("%q", f.Halt))
+		}
+	}
+	part := func(what string, want *Text, got string) {
+		if want != nil {
+			add(want.in(got), what, want.String(), orNone(got))
+		}
+	}
+	part("reason", w.Reason, f.Reason())
+	part("halt", w.Halt, f.Halt)
+	each := func(what string, want []Text, got []string) {
+		if want != nil && len(want) == 0 {
+			add(len(got) == 0, what, "none", texts(got))
+		}
+		for i := range want {
+			add(slices.ContainsFunc(got, want[i].in), what, want[i].String(), texts(got))
+		}
+	}
+	each("context", w.Context, f.Context)
+	each("message", w.Message, f.Messages)
+	each("lost", w.Lost, f.Lost)
+	if w.Rule != nil {
+		by := f.By()
+		var names []string
+		for _, name := range w.Rule {
+			names = append(names, name.Text)
+		}
+		add(slices.ContainsFunc(by, func(hook string) bool {
+			return slices.ContainsFunc(names, func(name string) bool { return called(hook, name) })
+		}), "rule", strings.Join(names, " or "), joined(by))
+	}
+	if w.Changes != nil {
+		list = append(list, w.changes(f)...)
+	}
+	return list
+}
+
+// changes compares what the fields are now. Others shall not change.
+func (w *Want) changes(f *Firing) []comparison {
+	var list []comparison
+	now := f.now()
+	for _, field := range slices.Sorted(maps.Keys(w.Changes)) {
+		before, _ := f.Record.Input.Get(field)
+		got, _ := now.Get(field)
+		want := w.Changes[field]
+		shown := orNone(string(got))
+		if sample.Same(before, got) {
+			shown = "no change of " + shown
+		}
+		list = append(list, comparison{Mismatch{string(field), sample.Short(string(want)), shown}, !sample.Same(before, got) && alike(want, got)})
+	}
+	for _, field := range f.changed() {
+		wanted := false
+		for want := range w.Changes {
+			wanted = wanted || string(want) == field || field == string(grapnel.FieldInput) && viewed(want)
+		}
+		if !wanted {
+			got, _ := now.Get(grapnel.Field(field))
+			list = append(list, comparison{Mismatch{field, "no change", sample.Short(string(got))}, false})
+		}
+	}
+	return list
+}
+
+// viewed reports whether a field is a part of a tool's input.
+func viewed(field grapnel.Field) bool {
+	return slices.Contains([]grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}, field)
+}
+
+// alike reports whether a value is what a test wants. A text that is wanted may also be one
+// of an object: the output of a tool is an object in one agent and a text in another.
+func alike(want, got json.RawMessage) bool {
+	if sample.Same(want, got) {
+		return true
+	}
+	var text string
+	if json.Unmarshal(want, &text) != nil || len(got) == 0 || got[0] != '{' && got[0] != '[' {
+		return false
+	}
+	var value any
+	return json.Unmarshal(got, &value) == nil && holds(value, text)
+}
+
+func holds(value any, text string) bool {
+	switch value := value.(type) {
+	case string:
+		return value == text
+	case []any:
+		return slices.ContainsFunc(value, func(v any) bool { return holds(v, text) })
+	case map[string]any:
+		for _, v := range value {
+			if holds(v, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Reply) judge(f *Firing) []Mismatch {
+	var list []Mismatch
+	for _, stream := range []struct {
+		name string
+		want *Text
+		got  []byte
+	}{{"stdout", r.Stdout, f.Reply.Stdout}, {"stderr", r.Stderr, f.Reply.Stderr}} {
+		if w := stream.want; w != nil && !w.in(string(stream.got)) && !(w.Whole && w.Text != "" && sample.Same(json.RawMessage(w.Text), stream.got)) {
+			list = append(list, Mismatch{stream.name + " of " + f.Agent, w.String(), orNone(string(stream.got))})
+		}
+	}
+	if r.Exit != nil && *r.Exit != f.Reply.Exit {
+		list = append(list, Mismatch{"exit code of " + f.Agent, fmt.Sprint(*r.Exit), fmt.Sprint(f.Reply.Exit)})
+	}
+	return list
+}
+
+// String is the text as a message shows it.
+func (t *Text) String() string {
+	if t.re != nil {
+		return t.Text
+	}
+	return orNone(t.Text)
+}
+
+// hooksDecided is what the hooks said, whatever the agent can be told of it.
+func (f *Firing) hooksDecided() grapnel.Decision {
+	d := grapnel.None
+	for i := range f.Record.Hooks {
+		if run := &f.Record.Hooks[i]; !run.Observed && !run.Expired {
+			d = max(d, run.Decision)
+		}
+	}
+	return d
+}
+
+// decided reports whether the Verdict is a decision. Where the agent cannot be told it, and
+// is told something stricter, it is that decision too.
+func (f *Firing) decided(want grapnel.Decision) bool {
+	return f.Decision == want || f.hooksDecided() == want && f.Decision > want && len(f.Lost) > 0 && f.Verdict.Halt == ""
+}
+
+func (f *Firing) decision() string {
+	text := f.Decision.String()
+	if len(f.Lost) > 0 {
+		text += " (" + f.Agent + " cannot be told: " + strings.Join(f.Lost, ", ") + ")"
+	}
+	return text
+}
+
+// now is the event as the hooks have left it, whatever the agent can be told of it.
+func (f *Firing) now() *grapnel.Event {
+	if f.Event != nil {
+		return f.Event
+	}
+	return f.Record.Input
+}
+
+// changed lists the fields that the hooks have changed.
+func (f *Firing) changed() []string {
+	ev := f.Record.Input
+	c := grapnel.ContractOf(ev.Kind)
+	if ev.Kind.Native() {
+		c = ev.Contract
+	}
+	if c == nil {
+		return nil
+	}
+	var fields []string
+	for _, change := range c.Changes {
+		was, _ := ev.Get(change.Field)
+		is, _ := f.now().Get(change.Field)
+		if !sample.Same(was, is) {
+			fields = append(fields, string(change.Field))
+		}
+	}
+	return fields
+}
+
+// By lists the hooks that made what came of the event: those whose decision it is, and
+// those that changed something, added context or ended the turn. An observing hook made
+// nothing; what it would have said is in the Record.
+func (f *Firing) By() []string {
+	decided := f.hooksDecided()
+	var names []string
+	for i := range f.Record.Hooks {
+		run := &f.Record.Hooks[i]
+		if run.Observed || run.Expired {
+			continue
+		}
+		acts := run.Decision > grapnel.None && run.Decision == decided || len(run.Changed) > 0 || run.Halt
+		acts = acts || run.Outcome != nil && (len(run.Outcome.Context) > 0 || run.Outcome.Message != "")
+		if acts && !slices.Contains(names, run.Name) {
+			names = append(names, run.Name)
+		}
+	}
+	return names
+}
+
+func either(list []grapnel.Decision) string {
+	words := make([]string, len(list))
+	for i, d := range list {
+		words[i] = d.String()
+	}
+	return strings.Join(words, " or ")
+}
+
+func joined(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func texts(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return sample.Short(fmt.Sprintf("%q", list))
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return sample.Short(strings.TrimRight(text, "\n"))
+}

@@ -1,0 +1,285 @@
+package policytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// Options say how tests are run. The zero value is the default, and nil is fine.
+type Options struct {
+	Agents   []string      // run tests in these agents only; empty = in all that they name
+	Parallel int           // how many run at once; 0 = as many as there are processors
+	Timeout  time.Duration // of one test; 0 = DefaultTimeout
+	Max      int           // stop after so many failures; 0 = never
+	Bench    time.Duration // fire the event of each test again for this long, and say how long a decision takes; 0 = once
+
+	// Policy is a file that is tested in the place of those that the tests name; empty =
+	// theirs.
+	Policy string
+
+	// Load loads the policies; nil = policy.Load. It is called once for each goroutine that
+	// runs tests of a policy, and may change what it returns.
+	Load func(policy.Request) policy.Set
+
+	// Done is told of each result, in the order of the tests, as soon as that is known. It
+	// is called by one goroutine at a time. nil = nobody is.
+	Done func(*Result)
+}
+
+// DefaultTimeout is how long a test may take.
+const DefaultTimeout = 30 * time.Second
+
+// Status is what became of a test.
+type Status string
+
+// What can become of a test.
+const (
+	Passed  Status = "pass"
+	Failed  Status = "fail"
+	Broken  Status = "error" // it could not be run
+	Skipped Status = "skip"
+)
+
+// Result is what became of one test in one agent.
+type Result struct {
+	Test       *Test
+	Agent      string
+	Status     Status
+	Error      error      // of a test that could not be run
+	Mismatches []Mismatch // of one that failed
+	Firings    []Firing   // of its events; the last is the one that was judged
+	Took       time.Duration
+	Bench      *Bench
+}
+
+// Bench says how long a decision takes.
+type Bench struct {
+	N      int           `json:"n"`
+	Fast   time.Duration `json:"fastest_ns"`
+	Median time.Duration `json:"median_ns"`
+	Bytes  uint64        `json:"bytes"`  // that are allocated for each
+	Allocs uint64        `json:"allocs"` // and in how many pieces
+}
+
+// Run runs tests, each in each of its agents, and returns what became of them, in their
+// order. Those that were not begun, because ctx was done or too many had failed, are left
+// out. The error is that nothing could be run at all.
+func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	dir, err := os.MkdirTemp("", "grapnel-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r := &runner{Options: opts, dir: dir, idle: map[stageKey][]*stage{}, stop: stop}
+	for _, t := range tests {
+		for _, agent := range t.In() {
+			if len(opts.Agents) == 0 || slices.Contains(opts.Agents, agent) {
+				r.results = append(r.results, &Result{Test: t, Agent: agent})
+			}
+		}
+	}
+	r.done = make([]bool, len(r.results))
+	n := opts.Parallel
+	if n <= 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	if opts.Bench > 0 {
+		n = 1 // else they measure each other
+	}
+	var all sync.WaitGroup
+	for range min(n, len(r.results)) {
+		all.Go(func() {
+			for {
+				i := r.next(ctx)
+				if i < 0 {
+					return
+				}
+				r.run(ctx, r.results[i])
+				r.finish(i)
+			}
+		})
+	}
+	all.Wait()
+	results := make([]Result, 0, len(r.results))
+	for i, res := range r.results {
+		if r.done[i] {
+			results = append(results, *res)
+		}
+	}
+	return results, nil
+}
+
+// runner is one Run.
+type runner struct {
+	*Options
+	dir  string
+	stop context.CancelCauseFunc
+
+	mu      sync.Mutex
+	idle    map[stageKey][]*stage
+	stages  int
+	results []*Result
+	begun   int
+	done    []bool
+	told    int // how many results Done has heard of
+	failed  int
+}
+
+// next is the number of a test that nobody has begun, or -1.
+func (r *runner) next(ctx context.Context) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun == len(r.results) || ctx.Err() != nil {
+		return -1
+	}
+	r.begun++
+	return r.begun - 1
+}
+
+// finish tells of results that are known, as far as all before them are.
+func (r *runner) finish(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done[i] = true
+	if s := r.results[i].Status; s == Failed || s == Broken {
+		if r.failed++; r.failed == r.Max {
+			r.stop(errors.New("too many tests failed"))
+		}
+	}
+	for r.told < len(r.done) && r.done[r.told] {
+		if r.told++; r.Done != nil {
+			r.Done(r.results[r.told-1])
+		}
+	}
+}
+
+// stage finds a policy that is loaded and that nobody uses, or loads it.
+func (r *runner) stage(key stageKey) (*stage, error) {
+	r.mu.Lock()
+	if list := r.idle[key]; len(list) > 0 {
+		r.idle[key] = list[:len(list)-1]
+		r.mu.Unlock()
+		return list[len(list)-1], nil
+	}
+	r.stages++
+	dir := filepath.Join(r.dir, fmt.Sprint(r.stages))
+	r.mu.Unlock()
+	return newStage(dir, key, r.Load)
+}
+
+func (r *runner) leave(key stageKey, s *stage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle[key] = append(r.idle[key], s)
+}
+
+func (r *runner) run(ctx context.Context, res *Result) {
+	begun := time.Now()
+	defer func() { res.Took = time.Since(begun) }()
+	t := res.Test
+	if t.Skip != "" {
+		res.Status = Skipped
+		return
+	}
+	fail := func(err error) { res.Status, res.Error = Broken, err }
+	key := stageKey{t.File.Policy, t.File.Pack, t.File.Scope}
+	if r.Policy != "" {
+		key.policy, key.pack = r.Policy, ""
+	}
+	s, err := r.stage(key)
+	if err != nil {
+		fail(err)
+		return
+	}
+	defer r.leave(key, s)
+	if len(s.errs) > 0 {
+		fail(fmt.Errorf("the policy cannot be loaded: %w", s.errs[0]))
+		return
+	}
+	timeout := r.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the test took longer than %v", timeout))
+	defer cancel()
+	if err := s.unknownRule(t); err != nil {
+		fail(err)
+		return
+	}
+	if err := s.set(t); err != nil {
+		fail(err)
+		return
+	}
+	d, _ := dialect.FindAgent(res.Agent)
+	res.Firings, err = s.play(ctx, t, d)
+	if err == nil && r.Bench > 0 {
+		res.Bench, err = s.bench(ctx, t, d, r.Bench)
+	}
+	err = errors.Join(err, s.sweep())
+	if err != nil {
+		fail(err)
+		return
+	}
+	res.Status = Passed
+	if res.Mismatches = t.Want.judge(&res.Firings[len(res.Firings)-1]); len(res.Mismatches) > 0 {
+		res.Status = Failed
+	}
+}
+
+// unknownRule finds a hook that a test names and that the policy does not have.
+func (s *stage) unknownRule(t *Test) error {
+	words := slices.Concat(t.Want.Rule, t.Want.Failed)
+	if t.Want.Not != nil {
+		words = append(words, t.Want.Not.Rule...)
+	}
+	for _, w := range words {
+		if slices.Contains(s.names, w.Text) {
+			continue
+		}
+		hint := didYouMean(w.Text, s.names)
+		if hint == "" && len(s.names) <= 20 {
+			hint = "there are " + strings.Join(s.names, ", ")
+		}
+		return &policy.Error{File: t.File.Path, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("%s has no hook %q", filepath.Base(s.file), w.Text), Hint: hint}
+	}
+	return nil
+}
+
+// bench plays a test again and again for some time.
+func (s *stage) bench(ctx context.Context, t *Test, d *dialect.Dialect, long time.Duration) (*Bench, error) {
+	s.measure = true
+	defer func() { s.measure = false }()
+	var took []time.Duration
+	var b Bench
+	for begun := time.Now(); time.Since(begun) < long || b.N == 0; b.N++ {
+		s.counts.reset()
+		firings, err := s.play(ctx, t, d)
+		if err != nil {
+			return nil, err
+		}
+		f := firings[len(firings)-1]
+		took = append(took, f.Took)
+		if b.N == 0 || f.allocs < b.Allocs { // nobody else allocates then
+			b.Bytes, b.Allocs = f.bytes, f.allocs
+		}
+	}
+	slices.Sort(took)
+	b.Fast, b.Median = took[0], took[len(took)/2]
+	return &b, nil
+}

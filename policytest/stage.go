@@ -1,0 +1,307 @@
+package policytest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// A stage is one loaded policy. It is for one test at a time, and what the test made it
+// remember is swept away after it.
+type stage struct {
+	dir    string // all that is written lies below it
+	file   string // the policy
+	engine *grapnel.Engine
+	names  []string // of rules, as tests may call them
+	loaded Loaded
+	counts counts
+	errs   []*policy.Error // nothing else counts where there are any
+
+	rec     *grapnel.Record // of the last event
+	measure bool            // what a firing allocates is counted
+
+	// Of the test that is on.
+	answers map[string]Answer
+	work    string // where programs run; empty = nobody asked yet
+	seeds   []Seed
+}
+
+// stageKey is what stages that are alike have in common.
+type stageKey struct {
+	policy, pack string
+	scope        grapnel.Scope
+}
+
+// newStage loads a policy. A pack is loaded as a policy that uses it and nothing else.
+func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*stage, error) {
+	s := &stage{dir: dir, file: key.policy}
+	s.counts.reset()
+	if err := os.MkdirAll(s.state(), 0o700); err != nil {
+		return nil, err
+	}
+	if key.pack != "" {
+		s.file = filepath.Join(dir, "grapnel.yaml")
+		if err := os.WriteFile(s.file, []byte("version: 1\nuse: ["+key.pack+"]\n"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	s.loaded, s.errs = Load(s.file, Loading{
+		Scope: key.scope, State: s.state(), Counter: &s.counts, Load: load,
+		Program: func(c policy.Command) grapnel.Hook { return &program{Command: command(c), stage: s} },
+		Server: func(h policy.HTTP) grapnel.Hook {
+			return &server{stage: s, name: h.Name, or: noServer(s.file, h.Name)}
+		},
+		Told: func(h policy.HTTP) grapnel.Hook {
+			return &server{stage: s, name: h.Name, or: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
+		},
+	})
+	if len(s.errs) > 0 {
+		return s, nil
+	}
+	var err error
+	s.engine, err = grapnel.New(s.loaded.Specs, &grapnel.Options{
+		Stops:     &s.counts,
+		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { s.rec = rec })},
+	})
+	for i := range s.loaded.Specs {
+		for _, name := range namesOf(s.loaded.Specs[i].Name) {
+			if !slices.Contains(s.names, name) {
+				s.names = append(s.names, name)
+			}
+		}
+	}
+	slices.Sort(s.names)
+	return s, err
+}
+
+// namesOf are the names by which a test may call a hook: that of another system's file is
+// SOURCE::NAME.
+func namesOf(name string) []string {
+	if i := strings.LastIndex(name, "::"); i >= 0 && i+2 < len(name) {
+		return []string{name, name[i+2:]}
+	}
+	return []string{name}
+}
+
+// called reports whether a test means a hook by a name.
+func called(hook, name string) bool { return slices.Contains(namesOf(hook), name) }
+
+func (s *stage) state() string { return filepath.Join(s.dir, "state") }
+
+// set makes the stage ready for a test.
+func (s *stage) set(t *Test) error {
+	s.answers = maps.Clone(t.File.Programs)
+	if s.answers == nil {
+		s.answers = map[string]Answer{}
+	}
+	maps.Copy(s.answers, t.Programs)
+	for _, name := range slices.Sorted(maps.Keys(s.answers)) {
+		if !slices.Contains(s.loaded.Programs, name) {
+			return &policy.Error{
+				File: t.File.Path, Line: s.answers[name].Line, Col: s.answers[name].Col, Msg: fmt.Sprintf("no hook %q of %s is a program or has a server", name, filepath.Base(s.file)),
+				Hint: didYouMean(name, s.loaded.Programs),
+			}
+		}
+	}
+	s.seeds, s.work = t.Files, ""
+	return nil
+}
+
+func didYouMean(word string, known []string) string {
+	if near := policy.Nearest(word, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return ""
+}
+
+// sweep takes away what a test has left.
+func (s *stage) sweep() error {
+	s.counts.reset()
+	var errs []error
+	if left, err := os.ReadDir(s.state()); err != nil || len(left) > 0 {
+		errs = append(errs, os.RemoveAll(s.state()), os.MkdirAll(s.state(), 0o700))
+	}
+	if s.work != "" {
+		errs = append(errs, os.RemoveAll(s.work))
+	}
+	s.work = ""
+	return errors.Join(errs...)
+}
+
+// project is the directory in which programs run, with the files of the test.
+func (s *stage) project() (string, error) {
+	if s.work != "" {
+		return s.work, nil
+	}
+	dir, err := os.MkdirTemp(s.dir, "project-")
+	if err != nil {
+		return "", err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", err
+	}
+	s.work = dir
+	for _, seed := range s.seeds {
+		name := filepath.Join(dir, filepath.FromSlash(seed.Name))
+		if err := seed.plant(name); err != nil {
+			return "", fmt.Errorf("cannot make the file %s of the test: %w", seed.Name, err)
+		}
+	}
+	return dir, nil
+}
+
+func (s *Seed) plant(name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	if s.From == "" {
+		return os.WriteFile(name, []byte(s.Text), 0o600)
+	}
+	info, err := os.Stat(s.From)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.CopyFS(name, os.DirFS(s.From))
+	}
+	data, err := os.ReadFile(s.From)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, info.Mode().Perm())
+}
+
+// program is a hook that is a program, or what a test says it answers.
+type program struct {
+	*process.Command
+	stage *stage
+}
+
+// Handle runs the program. One that would run where the agent works runs in a directory of
+// the test, so that no test changes the files of whoever runs it.
+func (p *program) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	if a, ok := p.stage.answers[p.Name]; ok {
+		return a.give(ev, p.Dialect)
+	}
+	cmd := *p.Command
+	if !cmd.InDir {
+		dir, err := p.stage.project()
+		if err != nil {
+			return grapnel.Outcome{}, err
+		}
+		cmd.Dir, cmd.InDir = dir, true
+	}
+	return cmd.Handle(ctx, ev)
+}
+
+// server is a hook behind an address.
+type server struct {
+	stage *stage
+	name  string
+	or    grapnel.Hook
+}
+
+// Handle answers in the server's place.
+func (s *server) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	if a, ok := s.stage.answers[s.name]; ok {
+		return a.give(ev, nil)
+	}
+	return s.or.Handle(ctx, ev)
+}
+
+// give is the answer, read as that of a program that speaks a dialect.
+func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, error) {
+	switch {
+	case a.Timeout:
+		return a.Outcome, fmt.Errorf("%w: the test says so", grapnel.ErrTimeout)
+	case a.Output != nil:
+		out, err := cmp.Or(d, dialect.Plain).ReadOutcome(ev, dialect.Output{Exit: a.Output.Exit, Stdout: []byte(a.Output.Stdout), Stderr: []byte(a.Output.Stderr)})
+		if err == nil && a.Error != "" {
+			err = errors.New(a.Error)
+		}
+		return out, err
+	case a.Error != "":
+		return a.Outcome, errors.New(a.Error)
+	}
+	return a.Outcome, nil
+}
+
+// play fires the events of a test, as one agent tells of them, and returns what came of
+// each; the last is what is judged.
+func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing, error) {
+	dir := cmp.Or(t.CWD, t.File.CWD)
+	if len(t.Files) > 0 {
+		var err error
+		if dir, err = s.project(); err != nil {
+			return nil, err
+		}
+	} else if dir == "" {
+		var err error
+		if dir, err = filepath.Abs(filepath.Dir(t.File.Path)); err != nil {
+			return nil, err
+		}
+	}
+	var firings []Firing
+	for i := range len(t.Before) + 1 {
+		ev := &t.Event
+		if i < len(t.Before) {
+			ev = &t.Before[i]
+		}
+		told, err := ev.tell(d, dir, i+1)
+		if err != nil {
+			return firings, &policy.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
+		}
+		if session := told.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
+			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // what is recorded comes from a session of its own
+		}
+		firings = append(firings, s.fire(ctx, told))
+		if err := context.Cause(ctx); err != nil {
+			return firings, err
+		}
+	}
+	return firings, nil
+}
+
+// session is that of a recorded payload.
+func (e *Event) session() string {
+	ev, err := e.teller().Read(dialect.Input{Payload: e.Payload, Event: e.Native})
+	if err != nil {
+		return ""
+	}
+	return ev.Session.ID
+}
+
+// fire fires one event and waits for the observing hooks.
+func (s *stage) fire(ctx context.Context, told told) Firing {
+	f := Firing{Agent: told.dialect.Name, engine: s.engine}
+	var before, after runtime.MemStats
+	if s.measure {
+		runtime.ReadMemStats(&before)
+	}
+	begun := time.Now()
+	verdict, late := s.engine.FireAll(ctx, told.Event)
+	f.Took = time.Since(begun)
+	if s.measure {
+		runtime.ReadMemStats(&after)
+		f.bytes, f.allocs = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
+	}
+	f.Verdict, f.Record = verdict, s.rec
+	for run := range late {
+		f.Late = append(f.Late, run)
+	}
+	f.Reply = told.dialect.Write(told.Event, &verdict, told.native)
+	return f
+}
