@@ -56,7 +56,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return hook(args[1:], stdin, stdout, stderr)
 	}
 	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
-	root.SetArgs(args)
+	root.SetArgs(goStyle(args))
 	err := root.Execute()
 	switch {
 	case err == nil:
@@ -138,7 +138,7 @@ func newRoot(c *console) *cobra.Command {
 		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
 	for _, cmd := range []func(*console) *cobra.Command{
-		newInit, newInstall, newUninstall, newVerify, newCheck, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver, newServe, newStats, newDrain, newDeliveries, newDaemon,
+		newInit, newInstall, newUninstall, newVerify, newCheck, newTest, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver, newServe, newStats, newDrain, newDeliveries, newDaemon,
 	} {
 		root.AddCommand(cmd(c))
 	}

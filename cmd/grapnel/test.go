@@ -1,0 +1,360 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policytest"
+)
+
+// tester is one "grapnel test".
+type tester struct {
+	*console
+	paths []string
+
+	run                    string
+	agents, ignore         []string
+	policy, junit          string
+	verbose, list          bool
+	bench, watch           bool
+	failFast               bool
+	failEmpty, failSkipped bool
+	parallel, count, max   int
+	timeout                time.Duration
+	pattern                *regexp.Regexp
+
+	begun    time.Time
+	progress time.Time // when somebody was last told how far it is
+}
+
+func newTest(c *console) *cobra.Command {
+	t := &tester{console: c}
+	cmd := &cobra.Command{
+		Use:   "test [FILE|DIR...]",
+		Short: "Test policies",
+		Long: `Runs the tests of policies: files NAME_test.yaml, each of which tests the policy
+NAME.yaml beside it unless it names another. Without names it looks for them in the
+working directory and below.
+
+Nothing is installed or recorded, and no server is asked. Programs of hooks are run, in
+a directory of their own, unless the test says what they answer.
+
+Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
+		Example: `  grapnel test
+  grapnel test --run 'force push' -v policies/
+  grapnel test --agent gemini-cli --junit report.xml
+  grapnel test --watch
+  grapnel test --policy new.yaml grapnel_test.yaml     # would another policy do?`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			t.paths = args
+			return t.main()
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&t.run, "run", "", "only tests whose name this `RE` matches; -run does as well")
+	flags.BoolVarP(&t.verbose, "verbose", "v", false, "also say what happened in tests that passed")
+	flags.BoolVar(&t.list, "list", false, "list the tests and run none")
+	flags.StringVar(&t.junit, "junit", "", "also write JUnit XML to a `FILE`")
+	flags.StringArrayVar(&t.agents, "agent", nil, "only in this `AGENT`; may be repeated")
+	flags.StringVar(&t.policy, "policy", "", "test this `FILE` in the place of the policies that the tests name")
+	flags.StringArrayVar(&t.ignore, "ignore", nil, "leave out files and directories like this `GLOB`; may be repeated")
+	flags.BoolVar(&t.watch, "watch", false, "run again what a change of a file bears on, until interrupted")
+	flags.BoolVar(&t.bench, "bench", false, "measure how long a decision takes, and what it allocates")
+	flags.IntVar(&t.count, "count", 1, "run each test so many times")
+	flags.IntVar(&t.parallel, "parallel", 0, "run so many at once (default: as many as there are processors)")
+	flags.DurationVar(&t.timeout, "timeout", policytest.DefaultTimeout, "how long a test may take")
+	flags.BoolVar(&t.failFast, "fail-fast", false, "stop at the first failure")
+	flags.IntVar(&t.max, "max-errors", 0, "stop after so many failures")
+	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
+	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
+	return c.jsonFlag(cmd)
+}
+
+// goStyle lets people write -run, as they do elsewhere.
+func goStyle(args []string) []string {
+	out := slices.Clone(args)
+	if !slices.Contains(args, "test") {
+		return out
+	}
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		if arg == "-run" || strings.HasPrefix(arg, "-run=") {
+			out[i] = "-" + arg
+		}
+	}
+	return out
+}
+
+// check finds what is wrong with the flags.
+func (t *tester) check() error {
+	var err error
+	if t.pattern, err = regexp.Compile(t.run); err != nil {
+		return usageError{withHint(fmt.Errorf("--run: %w", err), "the syntax is that of RE2")}
+	}
+	for i, name := range t.agents {
+		d, ok := dialect.FindAgent(name)
+		if !ok {
+			return usageError{withHint(fmt.Errorf("unknown agent %q", name), "known are "+strings.Join(dialect.Names(), ", "))}
+		}
+		t.agents[i] = d.Name
+	}
+	switch {
+	case t.count < 1:
+		return usageError{fmt.Errorf("--count %d: want 1 or more", t.count)}
+	case t.timeout <= 0:
+		return usageError{fmt.Errorf("--timeout %v: want more than nothing", t.timeout)}
+	case t.parallel < 0 || t.max < 0:
+		return usageError{fmt.Errorf("--parallel and --max-errors want no negative number")}
+	case t.watch && (t.list || t.junit != ""):
+		return usageError{fmt.Errorf("--watch goes neither with --list nor with --junit")}
+	}
+	if t.policy != "" {
+		if _, err := os.Stat(t.policy); err != nil {
+			return usageError{fmt.Errorf("--policy: %w", err)}
+		}
+	}
+	if t.failFast {
+		t.max = 1
+	}
+	if len(t.paths) == 0 {
+		t.paths = []string{"."}
+	}
+	return nil
+}
+
+func (t *tester) main() error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if t.watch {
+		return t.again(ctx)
+	}
+	tests, errs, err := t.find()
+	if err != nil {
+		return err
+	}
+	if t.list {
+		return t.printTests(tests, errs)
+	}
+	return t.play(ctx, tests, errs)
+}
+
+// find reads the tests that are to be run.
+func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
+	files, err := policytest.Find(t.paths, t.ignore)
+	if err != nil {
+		return nil, nil, usageError{fmt.Errorf("find tests: %w", err)}
+	}
+	var tests []*policytest.Test
+	var errs []*policy.Error
+	for _, name := range files {
+		file, wrong := policytest.Read(name)
+		if len(wrong) > 0 {
+			errs = append(errs, wrong...)
+			continue
+		}
+		for _, test := range file.Tests {
+			if t.pattern.MatchString(test.Name) && t.in(test) {
+				tests = append(tests, test)
+			}
+		}
+	}
+	return tests, errs, nil
+}
+
+// in reports whether a test is for one of the agents that are asked for.
+func (t *tester) in(test *policytest.Test) bool {
+	return len(t.agents) == 0 || slices.ContainsFunc(test.In(), func(agent string) bool { return slices.Contains(t.agents, agent) })
+}
+
+func (t *tester) printTests(tests []*policytest.Test, errs []*policy.Error) error {
+	for _, test := range tests {
+		if t.json {
+			line := policytest.Line{File: test.File.Path, Line: test.Line, Col: test.Col, Name: test.Name, Skip: test.Skip, Policy: test.File.Policy, Pack: test.File.Pack}
+			for _, line.Agent = range test.In() {
+				if err := t.printLine(line); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		fmt.Fprintf(t.out, "%s:%d: %s (%s)\n", inLine(test.File.Path), test.Line, inLine(test.Name), strings.Join(test.In(), ", "))
+	}
+	return t.wrong(errs)
+}
+
+// wrong prints what is wrong with files of tests.
+func (t *tester) wrong(errs []*policy.Error) error {
+	for _, err := range errs {
+		if t.json {
+			if err := t.printLine(policytest.Line{File: err.File, Line: err.Line, Col: err.Col, Status: policytest.Broken, Error: err}); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintln(t.out, t.located(finding{err, "error"}, red))
+	}
+	if len(errs) > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+// play runs tests and says what became of them.
+func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policy.Error) error {
+	t.begun = time.Now()
+	failed := t.wrong(errs)
+	total := 0
+	for _, test := range tests {
+		total += len(test.In()) * t.count
+	}
+	var all []*policytest.Test
+	for range t.count {
+		all = append(all, tests...)
+	}
+	heard := 0
+	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Done: func(r *policytest.Result) {
+		heard++
+		t.report(r)
+		t.tell(heard, total)
+	}}
+	if t.bench {
+		opts.Bench = 50 * time.Millisecond
+	}
+	results, err := policytest.Run(ctx, all, opts)
+	t.tell(0, 0)
+	if err != nil {
+		return err
+	}
+	if t.junit != "" {
+		if err := t.writeJUnit(results, errs); err != nil {
+			return err
+		}
+	}
+	passed, skipped, bad := counted(results)
+	if !t.json {
+		t.summary(results, total)
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case bad > 0 || len(results) < total && len(t.agents) == 0, t.failSkipped && skipped > 0:
+		return errFailed
+	case t.failEmpty && passed+skipped == 0:
+		fmt.Fprintln(t.err, "grapnel: error: there is no test to run")
+		return errFailed
+	}
+	return nil
+}
+
+func counted(results []policytest.Result) (passed, skipped, failed int) {
+	for i := range results {
+		switch results[i].Status {
+		case policytest.Passed:
+			passed++
+		case policytest.Skipped:
+			skipped++
+		default:
+			failed++
+		}
+	}
+	return passed, skipped, failed
+}
+
+// report says what became of one test.
+func (t *tester) report(r *policytest.Result) {
+	if t.json {
+		_ = t.printLine(r.Report())
+		return
+	}
+	name := inLine(r.String())
+	switch r.Status {
+	case policytest.Skipped:
+		t.tell(0, 0)
+		fmt.Fprintf(t.out, "%s %s: %s\n", t.paint(yellow, "skip"), name, inLine(r.Test.Skip))
+	case policytest.Passed:
+		switch {
+		case t.bench:
+			b := r.Bench
+			fmt.Fprintf(t.out, "%s %s\n     %d times, %v at best, %v as a rule, %d bytes in %d pieces\n", t.paint(green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
+		case t.verbose:
+			fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(green, "pass"), name, indent(r.Details(), ""))
+		}
+	default:
+		t.tell(0, 0)
+		fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(red, string(r.Status)), name, indent(r.Details(), ""))
+	}
+}
+
+// tell tells a person who waits how far the tests are; 0 of 0 takes that back.
+func (t *tester) tell(done, total int) {
+	if t.json || !terminal(t.err) {
+		return
+	}
+	switch now := time.Now(); {
+	case total == 0 && !t.progress.IsZero():
+		fmt.Fprint(t.err, "\r\x1b[K")
+		t.progress = time.Time{}
+	case total > 0 && now.Sub(t.begun) > time.Second && now.Sub(t.progress) > 100*time.Millisecond:
+		fmt.Fprintf(t.err, "\r\x1b[K%d of %d tests", done, total)
+		t.progress = now
+	}
+}
+
+// summary says how many tests of each file passed, and how many of all.
+func (t *tester) summary(results []policytest.Result, total int) {
+	passed, skipped, failed := counted(results)
+	if len(results) == 0 {
+		fmt.Fprintln(t.out, "no tests")
+		return
+	}
+	word := t.paint(green, "ok")
+	if failed > 0 {
+		word = t.paint(red, "FAIL")
+	}
+	text := fmt.Sprintf("%s %d passed", word, passed)
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
+	if skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", skipped)
+	}
+	if left := total - len(results); left > 0 && len(t.agents) == 0 {
+		text += fmt.Sprintf(", %d not run", left)
+	}
+	files := map[string]bool{}
+	for i := range results {
+		files[results[i].Test.File.Path] = true
+	}
+	in := fmt.Sprintf("%d files", len(files))
+	if len(files) == 1 {
+		in = "1 file"
+	}
+	fmt.Fprintf(t.out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
+}
+
+func (t *tester) writeJUnit(results []policytest.Result, errs []*policy.Error) error {
+	f, err := os.Create(t.junit)
+	if err != nil {
+		return fmt.Errorf("write JUnit: %w", err)
+	}
+	if err := policytest.WriteJUnit(f, results, errs); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("write JUnit %s: %w", t.junit, err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/grapnel-dev/grapnel/policytest"
+)
+
+// settle is how long files have to be left alone before the tests run: an editor writes one
+// in several steps.
+const settle = 100 * time.Millisecond
+
+// again runs the tests, and again what a change bears on, until ctx is done.
+func (t *tester) again(ctx context.Context) error {
+	notes, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch for changes: %w", err)
+	}
+	defer func() { _ = notes.Close() }()
+	if err := t.round(ctx, notes, nil); err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	timer := time.NewTimer(settle)
+	timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-notes.Errors:
+			return fmt.Errorf("watch for changes: %w", err)
+		case note := <-notes.Events:
+			if note.Op == fsnotify.Chmod || hidden(note.Name) {
+				continue
+			}
+			changed[filepath.Clean(note.Name)] = true
+			timer.Reset(settle)
+		case <-timer.C:
+			if err := t.round(ctx, notes, changed); err != nil {
+				return err
+			}
+			clear(changed)
+		}
+	}
+}
+
+// hidden reports whether a file is one that editors keep for themselves.
+func hidden(name string) bool {
+	base := filepath.Base(name)
+	return strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || strings.HasPrefix(base, "#")
+}
+
+// round runs the tests that the change of some files bears on, or all where that is nil, and
+// watches what they name.
+func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map[string]bool) error {
+	tests, errs, err := t.find()
+	if err != nil {
+		return err
+	}
+	dirs := map[string]bool{}
+	for _, path := range t.paths {
+		_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil
+			case d.IsDir() && at != path && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
+				return fs.SkipDir
+			case d.IsDir():
+				dirs[at] = true
+			}
+			return nil
+		})
+		dirs[filepath.Dir(path)] = dirs[filepath.Dir(path)] || !dirs[path] // of a file
+	}
+	for _, test := range tests {
+		if test.File.Policy != "" {
+			dirs[filepath.Dir(test.File.Policy)] = true
+		}
+	}
+	if t.policy != "" {
+		dirs[filepath.Dir(t.policy)] = true
+	}
+	for dir, watch := range dirs {
+		if watch && !slices.Contains(notes.WatchList(), filepath.Clean(dir)) {
+			if err := notes.Add(dir); err != nil {
+				return fmt.Errorf("watch %s: %w", dir, err)
+			}
+		}
+	}
+	if changed != nil {
+		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool { return !t.touched(test, changed) })
+		if len(tests)+len(errs) == 0 {
+			return nil
+		}
+		fmt.Fprintln(t.out, t.paint(dim, strings.Repeat("-", 40)))
+	}
+	if err := t.play(ctx, tests, errs); err != nil && !errors.Is(err, errFailed) {
+		return err
+	}
+	return nil
+}
+
+// touched reports whether what has changed bears on a test: its file, its policy, or what
+// else lies in their directories and below, such as a script.
+func (t *tester) touched(test *policytest.Test, changed map[string]bool) bool {
+	own := []string{test.File.Path, test.File.Policy}
+	if t.policy != "" {
+		own[1] = t.policy
+	}
+	for name := range changed {
+		if slices.Contains(own, name) {
+			return true
+		}
+		if policytest.IsTest(name) || filepath.Ext(name) == ".yaml" { // another test's, or policy
+			continue
+		}
+		for _, file := range own {
+			rel, err := filepath.Rel(filepath.Dir(file), name)
+			if err == nil && filepath.IsLocal(rel) {
+				return true
+			}
+		}
+	}
+	return false
+}
