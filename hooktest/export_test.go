@@ -1,4 +1,7 @@
 package hooktest
 
-// Failure is failure, for tests outside of the package.
-var Failure = failure
+// For tests outside of the package.
+var (
+	Failure = failure
+	Passed  = passed
+)

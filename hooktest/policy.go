@@ -111,3 +111,49 @@ func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.
 	}
 	return got.Answer(t.Context(), engine)
 }
+
+// TestPolicies runs the tests that are files (NAME_test.yaml, see "grapnel test --help"):
+// those that are named, and those below the directories that are. Each is a test of its own
+// for each of its agents. That there is none is a failure.
+func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+	t.Helper()
+	files, err := policytest.Find(paths, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatalf("there is no file *%s in %s", policytest.Suffix, strings.Join(paths, ", "))
+	}
+	for _, name := range files {
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			t.Parallel()
+			file, errs := policytest.Read(name)
+			for _, err := range errs {
+				t.Errorf("%v", err)
+			}
+			if len(errs) > 0 {
+				return
+			}
+			results, err := policytest.Run(t.Context(), file.Tests, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range results {
+				r := &results[i]
+				t.Run(r.Test.Name+"/"+r.Agent, func(t *testing.T) { passed(t, r) })
+			}
+		})
+	}
+}
+
+// passed fails, or skips, a test as a file's has.
+func passed(t testing.TB, r *policytest.Result) {
+	t.Helper()
+	switch r.Status {
+	case policytest.Skipped:
+		t.Skip(r.Test.Skip)
+	case policytest.Failed, policytest.Broken:
+		t.Errorf("%v\n%s", r, r.Details())
+	case policytest.Passed:
+	}
+}

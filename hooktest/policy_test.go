@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/hooktest"
+	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 const house = `
@@ -160,4 +161,29 @@ func TestPolicyTellsNoServer(t *testing.T) {
 		t.Errorf("the team hears of %v", got)
 	}
 	hooktest.Blocks(t, hooktest.Shell("ls"), hooktest.PolicyText(t, tells, nil))
+}
+
+// Tests that are files are tests of Go too.
+func TestPoliciesOfFiles(t *testing.T) {
+	t.Parallel()
+	hooktest.TestPolicies(t, "testdata/policies")
+}
+
+// One that fails says where it stands, and what happened.
+func TestPoliciesFail(t *testing.T) {
+	t.Parallel()
+	file, errs := policytest.Parse("testdata/policies/house_test.yaml", []byte("version: 1\ntests:\n  - {command: git push, want: block}\n"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	results, err := policytest.Run(t.Context(), file.Tests, nil)
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	got := hooktest.Failure(t, func(t testing.TB) { hooktest.Passed(t, &results[0]) })
+	for _, want := range []string{"testdata/policies/house_test.yaml:3: git push (claude-code)", "decision: got none, want block", `"commands":["git push"]`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
 }

@@ -16,7 +16,12 @@ var schema string
 // Schema returns the JSON Schema of policy files, for editors and other tools, with the
 // names of events and agents that this version knows. What it refuses Parse refuses too;
 // Parse looks closer.
-func Schema() string {
+func Schema() string { return WithNames(schema) }
+
+// WithNames is a JSON Schema with the names of this version in the place of lists of one
+// text with a $: of events ("$kind", "$agentEvent"), agents ("$agentName"), fields ("$field"),
+// languages and formats of hooks ("$language", "$format").
+func WithNames(schema string) string {
 	names := map[string][]string{}
 	add := func(list string, words ...string) {
 		for _, word := range words {

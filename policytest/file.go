@@ -3,6 +3,7 @@ package policytest
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -140,8 +141,16 @@ func (t *Text) in(text string) bool {
 
 func inWords(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// In lists the agents in which a test is run.
-func (t *Test) In() []string {
+// In lists the agents in which a test is run: of some agents only, where there are any.
+func (t *Test) In(only ...string) []string {
+	agents := t.agents()
+	if len(only) == 0 {
+		return agents
+	}
+	return slices.DeleteFunc(slices.Clone(agents), func(agent string) bool { return !slices.Contains(only, agent) })
+}
+
+func (t *Test) agents() []string {
 	switch {
 	case len(t.Agents) > 0:
 		return t.Agents

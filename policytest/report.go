@@ -39,6 +39,9 @@ func (r *Result) Details() string {
 	}
 	f := &r.Firings[len(r.Firings)-1]
 	fmt.Fprintf(&b, "%v\n", f)
+	if by := f.By(); len(by) > 0 {
+		fmt.Fprintf(&b, "\t%-8s %s\n", "by", strings.Join(by, ", "))
+	}
 	if command := r.explain(f.Record.Input); command != "" {
 		fmt.Fprintf(&b, "\t%-8s %s\n", "explain", command)
 	}

@@ -21,7 +21,7 @@ type Options struct {
 	Agents   []string      // run tests in these agents only; empty = in all that they name
 	Parallel int           // how many run at once; 0 = as many as there are processors
 	Timeout  time.Duration // of one test; 0 = DefaultTimeout
-	Max      int           // stop after so many failures; 0 = never
+	Max      int           // leave out what comes after so many failures; 0 = nothing
 	Bench    time.Duration // fire the event of each test again for this long, and say how long a decision takes; 0 = once
 
 	// Policy is a file that is tested in the place of those that the tests name; empty =
@@ -73,8 +73,8 @@ type Bench struct {
 }
 
 // Run runs tests, each in each of its agents, and returns what became of them, in their
-// order. Those that were not begun, because ctx was done or too many had failed, are left
-// out. The error is that nothing could be run at all.
+// order. Those that were not run, because ctx was done or too many before them had failed,
+// are left out. The error is that nothing could be run at all.
 func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -84,14 +84,10 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	r := &runner{Options: opts, dir: dir, idle: map[stageKey][]*stage{}, stop: stop}
+	r := &runner{Options: opts, dir: dir, idle: map[stageKey][]*stage{}}
 	for _, t := range tests {
-		for _, agent := range t.In() {
-			if len(opts.Agents) == 0 || slices.Contains(opts.Agents, agent) {
-				r.results = append(r.results, &Result{Test: t, Agent: agent})
-			}
+		for _, agent := range t.In(opts.Agents...) {
+			r.results = append(r.results, &Result{Test: t, Agent: agent})
 		}
 	}
 	r.done = make([]bool, len(r.results))
@@ -116,11 +112,9 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 		})
 	}
 	all.Wait()
-	results := make([]Result, 0, len(r.results))
-	for i, res := range r.results {
-		if r.done[i] {
-			results = append(results, *res)
-		}
+	results := make([]Result, r.told)
+	for i := range results {
+		results[i] = *r.results[i]
 	}
 	return results, nil
 }
@@ -128,8 +122,7 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 // runner is one Run.
 type runner struct {
 	*Options
-	dir  string
-	stop context.CancelCauseFunc
+	dir string
 
 	mu      sync.Mutex
 	idle    map[stageKey][]*stage
@@ -145,26 +138,29 @@ type runner struct {
 func (r *runner) next(ctx context.Context) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.begun == len(r.results) || ctx.Err() != nil {
+	if r.begun == len(r.results) || ctx.Err() != nil || r.enough() {
 		return -1
 	}
 	r.begun++
 	return r.begun - 1
 }
 
-// finish tells of results that are known, as far as all before them are.
+// enough reports whether so many tests failed that no more are run.
+func (r *runner) enough() bool { return r.Max > 0 && r.failed >= r.Max }
+
+// finish tells of results that are known, as far as all before them are. Tests are begun in
+// their order, so that those which fail first in it are always the same.
 func (r *runner) finish(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done[i] = true
-	if s := r.results[i].Status; s == Failed || s == Broken {
-		if r.failed++; r.failed == r.Max {
-			r.stop(errors.New("too many tests failed"))
+	for r.told < len(r.done) && r.done[r.told] && !r.enough() {
+		res := r.results[r.told]
+		if r.told++; res.Status == Failed || res.Status == Broken {
+			r.failed++
 		}
-	}
-	for r.told < len(r.done) && r.done[r.told] {
-		if r.told++; r.Done != nil {
-			r.Done(r.results[r.told-1])
+		if r.Done != nil {
+			r.Done(res)
 		}
 	}
 }

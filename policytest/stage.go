@@ -239,20 +239,24 @@ func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, er
 	return a.Outcome, nil
 }
 
+// place is where the agent works.
+func (s *stage) place(t *Test) (string, error) {
+	if len(t.Files) > 0 {
+		return s.project()
+	}
+	dir := cmp.Or(t.CWD, t.File.CWD, filepath.Dir(t.File.Path))
+	if strings.HasPrefix(dir, "/") { // wherever the test is run
+		return dir, nil
+	}
+	return filepath.Abs(dir)
+}
+
 // play fires the events of a test, as one agent tells of them, and returns what came of
 // each; the last is what is judged.
 func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing, error) {
-	dir := cmp.Or(t.CWD, t.File.CWD)
-	if len(t.Files) > 0 {
-		var err error
-		if dir, err = s.project(); err != nil {
-			return nil, err
-		}
-	} else if dir == "" {
-		var err error
-		if dir, err = filepath.Abs(filepath.Dir(t.File.Path)); err != nil {
-			return nil, err
-		}
+	dir, err := s.place(t)
+	if err != nil {
+		return nil, err
 	}
 	var firings []Firing
 	for i := range len(t.Before) + 1 {

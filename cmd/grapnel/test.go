@@ -25,7 +25,7 @@ type tester struct {
 	run                    string
 	agents, ignore         []string
 	policy, junit          string
-	verbose, list          bool
+	verbose, list, schema  bool
 	bench, watch           bool
 	failFast               bool
 	failEmpty, failSkipped bool
@@ -33,6 +33,7 @@ type tester struct {
 	timeout                time.Duration
 	pattern                *regexp.Regexp
 
+	last     string // what could not be run, and why, of the last test for which that was so
 	begun    time.Time
 	progress time.Time // when somebody was last told how far it is
 }
@@ -76,6 +77,7 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
 	flags.BoolVar(&t.failFast, "fail-fast", false, "stop at the first failure")
 	flags.IntVar(&t.max, "max-errors", 0, "stop after so many failures")
 	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
+	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of files of tests, for editors")
 	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
 	return c.jsonFlag(cmd)
 }
@@ -135,6 +137,10 @@ func (t *tester) check() error {
 }
 
 func (t *tester) main() error {
+	if t.schema {
+		_, err := fmt.Fprint(t.out, policytest.Schema())
+		return err
+	}
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -168,7 +174,7 @@ func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
 			continue
 		}
 		for _, test := range file.Tests {
-			if t.pattern.MatchString(test.Name) && t.in(test) {
+			if t.pattern.MatchString(test.Name) && len(test.In(t.agents...)) > 0 {
 				tests = append(tests, test)
 			}
 		}
@@ -176,23 +182,18 @@ func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
 	return tests, errs, nil
 }
 
-// in reports whether a test is for one of the agents that are asked for.
-func (t *tester) in(test *policytest.Test) bool {
-	return len(t.agents) == 0 || slices.ContainsFunc(test.In(), func(agent string) bool { return slices.Contains(t.agents, agent) })
-}
-
 func (t *tester) printTests(tests []*policytest.Test, errs []*policy.Error) error {
 	for _, test := range tests {
 		if t.json {
 			line := policytest.Line{File: test.File.Path, Line: test.Line, Col: test.Col, Name: test.Name, Skip: test.Skip, Policy: test.File.Policy, Pack: test.File.Pack}
-			for _, line.Agent = range test.In() {
+			for _, line.Agent = range test.In(t.agents...) {
 				if err := t.printLine(line); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		fmt.Fprintf(t.out, "%s:%d: %s (%s)\n", inLine(test.File.Path), test.Line, inLine(test.Name), strings.Join(test.In(), ", "))
+		fmt.Fprintf(t.out, "%s:%d: %s (%s)\n", inLine(test.File.Path), test.Line, inLine(test.Name), strings.Join(test.In(t.agents...), ", "))
 	}
 	return t.wrong(errs)
 }
@@ -220,7 +221,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	failed := t.wrong(errs)
 	total := 0
 	for _, test := range tests {
-		total += len(test.In()) * t.count
+		total += len(test.In(t.agents...)) * t.count
 	}
 	var all []*policytest.Test
 	for range t.count {
@@ -252,7 +253,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	switch {
 	case failed != nil:
 		return failed
-	case bad > 0 || len(results) < total && len(t.agents) == 0, t.failSkipped && skipped > 0:
+	case bad > 0 || len(results) < total, t.failSkipped && skipped > 0:
 		return errFailed
 	case t.failEmpty && passed+skipped == 0:
 		fmt.Fprintln(t.err, "grapnel: error: there is no test to run")
@@ -296,7 +297,13 @@ func (t *tester) report(r *policytest.Result) {
 		}
 	default:
 		t.tell(0, 0)
-		fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(red, string(r.Status)), name, indent(r.Details(), ""))
+		details := indent(r.Details(), "")
+		if r.Status == policytest.Broken && details == t.last {
+			details = "	error    as above"
+		} else {
+			t.last = details
+		}
+		fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(red, string(r.Status)), name, details)
 	}
 }
 
@@ -333,7 +340,7 @@ func (t *tester) summary(results []policytest.Result, total int) {
 	if skipped > 0 {
 		text += fmt.Sprintf(", %d skipped", skipped)
 	}
-	if left := total - len(results); left > 0 && len(t.agents) == 0 {
+	if left := total - len(results); left > 0 {
 		text += fmt.Sprintf(", %d not run", left)
 	}
 	files := map[string]bool{}

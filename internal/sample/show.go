@@ -37,10 +37,11 @@ func canonical(raw json.RawMessage) []byte {
 	return text
 }
 
-// ShownEvent is an event as messages show it. It leaves out what repeats the input.
+// ShownEvent is an event as messages show it. It leaves out what repeats the input,
+// and what its agent can be told.
 func ShownEvent(ev *grapnel.Event) string {
 	out := *ev
-	out.ID, out.Native = "", nil
+	out.ID, out.Native, out.Can = "", nil, nil
 	if ev.Tool != nil {
 		tool := *ev.Tool
 		tool.Facts = nil
