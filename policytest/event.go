@@ -395,7 +395,8 @@ func laidOver(under, over json.RawMessage) json.RawMessage {
 	return text
 }
 
-// missing says what rules could have looked at in the one event and not in the other.
+// missing says what rules could look at in the one event and not in the other. An agent may
+// tell more than a test says.
 func missing(was, is *grapnel.Event) string {
 	if was.Kind != is.Kind {
 		return fmt.Sprintf("it is %s and no %s", is.Kind, was.Kind)
@@ -424,9 +425,15 @@ func missing(was, is *grapnel.Event) string {
 		{"command", was.Tool.Commands, tool.Commands}, {"path", paths(was.Tool), paths(tool)},
 		{"URL", was.Tool.URLs, tool.URLs}, {"content", []string{was.Tool.Content}, []string{tool.Content}},
 	} {
-		if !slices.Equal(part.was, part.is) {
+		if slices.ContainsFunc(part.was, func(text string) bool { return text != "" && !slices.Contains(part.is, text) }) {
 			return fmt.Sprintf("the %s is %s and not %s", part.name, listed(part.is), listed(part.was))
 		}
+	}
+	if was.Tool.Output != nil && tool.Output == nil {
+		return "the call has no output"
+	}
+	if was.Tool.Class != tool.Class && tool.Class == grapnel.ClassOther {
+		return fmt.Sprintf("the tool %s is none that it has, and of the class %s and not %s", tool.Name, tool.Class, was.Tool.Class)
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func (w *Want) compare(f *Firing) []comparison {
 		list = append(list, comparison{Mismatch{what, want, got}, holds})
 	}
 	if w.Decision != nil {
-		add(slices.ContainsFunc(w.Decision, f.decided), "decision", either(w.Decision), f.decision())
+		add(slices.ContainsFunc(w.Decision, f.decided), "decision", either(w.Decision), f.losing(f.Decision.String()))
 	}
 	if slices.Equal(w.Decision, []grapnel.Decision{grapnel.None}) { // nothing happens but what is asked for
 		if changed := f.changed(); w.Changes == nil {
@@ -85,24 +85,23 @@ func (w *Want) compare(f *Firing) []comparison {
 			add(f.Halt == "", "halt", "none", fmt.Sprintf("%q", f.Halt))
 		}
 	}
-	part := func(what string, want *Text, got string) {
-		if want != nil {
-			add(want.in(got), what, want.String(), orNone(got))
-		}
+	if w.Reason != nil {
+		add(w.Reason.in(f.Reason()), "reason", w.Reason.String(), orNone(f.Reason()))
 	}
-	part("reason", w.Reason, f.Reason())
-	part("halt", w.Halt, f.Halt)
+	if w.Halt != nil {
+		add(w.Halt.in(f.Halt), "halt", w.Halt.String(), f.losing(orNone(f.Halt)))
+	}
 	each := func(what string, want []Text, got []string) {
 		if want != nil && len(want) == 0 {
 			add(len(got) == 0, what, "none", texts(got))
 		}
 		for i := range want {
-			add(slices.ContainsFunc(got, want[i].in), what, want[i].String(), texts(got))
+			add(slices.ContainsFunc(got, want[i].in), what, want[i].String(), f.losing(texts(got)))
 		}
 	}
+	each("lost", w.Lost, f.Lost)
 	each("context", w.Context, f.Context)
 	each("message", w.Message, f.Messages)
-	each("lost", w.Lost, f.Lost)
 	if w.Rule != nil {
 		by := f.By()
 		var names []string
@@ -223,12 +222,12 @@ func (f *Firing) decided(want grapnel.Decision) bool {
 	return f.Decision == want || f.hooksDecided() == want && f.Decision > want && len(f.Lost) > 0 && f.Verdict.Halt == ""
 }
 
-func (f *Firing) decision() string {
-	text := f.Decision.String()
+// losing is what was got, and what the agent cannot be told.
+func (f *Firing) losing(got string) string {
 	if len(f.Lost) > 0 {
-		text += " (" + f.Agent + " cannot be told: " + strings.Join(f.Lost, ", ") + ")"
+		got += " (" + f.Agent + " cannot be told all: " + strings.Join(f.Lost, ", ") + ")"
 	}
-	return text
+	return got
 }
 
 // now is the event as the hooks have left it, whatever the agent can be told of it.

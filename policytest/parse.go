@@ -704,7 +704,11 @@ func (p *parser) agents(n *yaml.Node) []string {
 func (p *parser) agent(n *yaml.Node) string {
 	d, ok := dialect.FindAgent(n.Text)
 	if !ok {
-		p.unknown(n, "agent", dialect.Names())
+		known := dialect.Names()
+		for _, d := range dialect.Dialects {
+			known = append(known, d.Aliases...)
+		}
+		p.unknown(n, "agent", known)
 		return n.Text
 	}
 	return d.Name
