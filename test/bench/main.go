@@ -140,9 +140,13 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if failed != nil {
 		return nil, nil, fmt.Errorf("set up the served hook: %w", failed)
 	}
+	tests, err := testContests(ctx, dir, bin)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the tests of a policy: %w", err)
+	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, g := range append(spawned, inside, agents, warm, served, kept) {
+	for _, g := range append(spawned, inside, agents, warm, served, kept, tests) {
 		more, err := measure(ctx, p, g)
 		if err != nil {
 			return nil, nil, err
