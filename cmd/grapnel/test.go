@@ -33,7 +33,8 @@ type tester struct {
 	timeout                time.Duration
 	pattern                *regexp.Regexp
 
-	last     string // what could not be run, and why, of the last test for which that was so
+	last     string          // what could not be run, and why, of the last test for which that was so
+	seen     map[string]bool // files of tests, of the last round of a watch
 	begun    time.Time
 	progress time.Time // when somebody was last told how far it is
 }

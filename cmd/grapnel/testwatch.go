@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,8 +98,15 @@ func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map
 			}
 		}
 	}
+	known := t.seen
+	t.seen = map[string]bool{}
+	for _, test := range tests {
+		t.seen[test.File.Path] = true
+	}
 	if changed != nil {
-		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool { return !t.touched(test, changed) })
+		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool {
+			return known[test.File.Path] && !t.touched(test, changed) // of a new directory nobody was told what is in it
+		})
 		if len(tests)+len(errs) == 0 {
 			return nil
 		}
@@ -110,7 +119,7 @@ func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map
 }
 
 // touched reports whether what has changed bears on a test: its file, its policy, or what
-// else lies in their directories and below, such as a script.
+// one of these names, such as a script.
 func (t *tester) touched(test *policytest.Test, changed map[string]bool) bool {
 	own := []string{test.File.Path, test.File.Policy}
 	if t.policy != "" {
@@ -120,13 +129,16 @@ func (t *tester) touched(test *policytest.Test, changed map[string]bool) bool {
 		if slices.Contains(own, name) {
 			return true
 		}
-		if policytest.IsTest(name) || filepath.Ext(name) == ".yaml" { // another test's, or policy
-			continue
-		}
 		for _, file := range own {
 			rel, err := filepath.Rel(filepath.Dir(file), name)
-			if err == nil && filepath.IsLocal(rel) {
-				return true
+			if err != nil || !filepath.IsLocal(rel) {
+				continue
+			}
+			text, _ := os.ReadFile(file) // what cannot be read names nothing
+			for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
+				if bytes.Contains(text, []byte(part)) {
+					return true
+				}
 			}
 		}
 	}
