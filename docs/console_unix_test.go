@@ -141,7 +141,7 @@ func stepsOf(page string) ([]step, error) {
 
 // rootless matches what needs no --root: it looks at no policy of the person who
 // runs the tests, and keeps nothing.
-var rootless = regexp.MustCompile(`^grapnel (version|check \S)|^grapnel-hook --`)
+var rootless = regexp.MustCompile(`^grapnel (version|check \S|test\b)|^grapnel-hook --`)
 
 // ours matches a command that runs one of the programs.
 var ours = regexp.MustCompile(`(^|[|;&(] *)grapnel(-hook)? `)
@@ -298,6 +298,7 @@ func TestContained(t *testing.T) {
 	for command, want := range map[string]bool{
 		"grapnel explain --root demo --event x.json": true,
 		"grapnel check grapnel.yaml":                 true,
+		"grapnel test":                               true,
 		"cat event.json":                             true,
 		"grep -c grapnel-hook settings.json":         true,
 		"grapnel explain --event x.json":             false,
