@@ -238,15 +238,8 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 }
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
-	if m.lines {
-		if size := f.shellBytes(); size > maxShellBytes {
-			return false, fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, maxShellBytes)
-		}
-	}
-	if m.paths {
-		if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
-			return false, fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", n, size, maxPaths, maxPathBytes)
-		}
+	if err := m.tooLarge(f); err != nil {
+		return false, err
 	}
 	var exceptions []*compiled
 	for _, e := range m.except {
@@ -271,6 +264,21 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 	return m.when.holds(f, v)
 }
 
+// tooLarge says why a call cannot be judged in time.
+func (m *matcher) tooLarge(f *facts) error {
+	if m.lines {
+		if size := f.shellBytes(); size > maxShellBytes {
+			return fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, maxShellBytes)
+		}
+	}
+	if m.paths {
+		if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
+			return fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", n, size, maxPaths, maxPathBytes)
+		}
+	}
+	return nil
+}
+
 // looksAtLines reports whether a match has to parse shell lines; paths stand in them,
 // too.
 func (c *compiled) looksAtLines() bool {
@@ -289,17 +297,25 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 		if !c.fitsCommands(f, exceptions) {
 			return false
 		}
-	} else if c.reading.every() && f.ev.Tool != nil && len(f.ev.Tool.Commands) > 0 {
-		return false // where a command writes to says nothing of what it does
+	} else if c.blind(f) {
+		return false
 	}
 	for key, patterns := range c.paths() {
 		if len(patterns) > 0 && !c.fitsPaths(f, key, exceptions) {
 			return false
 		}
 	}
-	if len(c.url)+len(c.host) == 0 {
-		return true
-	}
+	return len(c.url)+len(c.host) == 0 || c.fitsURLs(f, exceptions)
+}
+
+// blind reports whether a call has shell lines, and what would let it through names no
+// command: where a command writes to says nothing of what it does.
+func (c *compiled) blind(f *facts) bool {
+	return c.reading.every() && len(c.command) == 0 && f.ev.Tool != nil && len(f.ev.Tool.Commands) > 0
+}
+
+// fitsURLs is fitsItems for addresses.
+func (c *compiled) fitsURLs(f *facts, exceptions []*compiled) bool {
 	urls := f.urls()
 	if c.reading.every() && len(part(f.ev.Tool).URLs) == 0 {
 		return false // an address in a shell line lets nothing through
