@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/shell"
+)
+
+// What can be told of a list without an event: whether another word of it fits wherever one
+// does, so that no test can tell whether that one is there. It says so only where it is sure.
+
+// covered says which other word of a list fits wherever the one at i does, or "".
+func (k *matchKey) covered(words []string, i int) string {
+	for j, other := range words {
+		switch {
+		case j == i:
+		case other == words[i] && j > i: // the last of them stays
+		case other == words[i], k.covers(other, words[i]):
+			return "wherever it fits, " + other + " does"
+		}
+	}
+	return ""
+}
+
+// covers reports whether a word fits wherever another one does.
+func (k *matchKey) covers(wide, word string) bool {
+	switch k.name {
+	case "command":
+		return commandCovers(wide, word)
+	case "path", "reads", "writes":
+		return pathCovers(wide, word)
+	case "content", "prompt", "text":
+		return textCovers(wide, word)
+	case "tool": // a word may be a class, which globs do not match
+		return wide == "*"
+	case "host":
+		wide, word = strings.ToLower(wide), strings.ToLower(word)
+		return globCovers(wide, word)
+	case "agent", "shell", "secret":
+		return false
+	}
+	return globCovers(wide, word)
+}
+
+// samples are texts that a glob matches, with nothing, something, and something odd in the
+// place of each wildcard. What another glob matches all of, it matches by its wildcards.
+// nil = it has other wildcards than *.
+func samples(glob string, fillings ...string) []string {
+	if strings.ContainsAny(glob, `?[]{}\`) {
+		return nil
+	}
+	if !strings.Contains(glob, "*") {
+		return []string{glob}
+	}
+	var all []string
+	for _, filling := range fillings {
+		all = append(all, strings.ReplaceAll(glob, "*", filling))
+	}
+	return all
+}
+
+// allOf reports whether there are some, and each is one of these.
+func allOf(texts []string, is func(string) bool) bool {
+	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool { return !is(text) })
+}
+
+func globCovers(wide, word string) bool {
+	if _, ok := regexpOf(wide); ok {
+		return false
+	}
+	if _, ok := regexpOf(word); ok {
+		return false
+	}
+	globs := newGlobs([]string{wide})
+	return allOf(samples(word, "", "\x01", "/\x01/"), globs[0].match)
+}
+
+// commandCovers: what a pattern asks for is a command that it matches, and whatever else
+// another pattern asks for makes it match less.
+func commandCovers(wide, word string) bool {
+	pattern, err := shell.Compile(wide)
+	if err != nil || strings.ContainsAny(word, `'"$`) {
+		return false
+	}
+	return allOf(samples(word, "", "qx", "q/x.y"), func(line string) bool {
+		script := shell.Parse(line)
+		return len(script.Commands) == 1 && len(script.Unknown) == 0 && pattern.MatchCommand(script, 0) == shell.Yes
+	})
+}
+
+func pathCovers(wide, word string) bool {
+	relative := func(pattern string) bool {
+		return !strings.HasPrefix(pattern, "/") && !strings.HasPrefix(pattern, "~") && !strings.HasPrefix(pattern, ".")
+	}
+	anywhere := func(pattern string) bool { return strings.HasPrefix(pattern, "**/") }
+	if !relative(wide) || !relative(word) || anywhere(word) && !anywhere(wide) {
+		return false
+	}
+	for _, pattern := range []*string{&wide, &word} {
+		if strings.HasSuffix(*pattern, "/") {
+			*pattern += "**"
+		}
+	}
+	var names []string
+	for _, filling := range []string{"qx", "q/x/y.z"} {
+		names = append(names, samples(strings.ReplaceAll(word, "**", filling), "", "qx.y")...)
+	}
+	return allOf(names, func(name string) bool { return matchGlob(wide, name) })
+}
+
+// textCovers: what holds a text holds every part of it.
+func textCovers(wide, word string) bool {
+	wideRE, wideIs := regexpOf(wide)
+	wordRE, wordIs := regexpOf(word)
+	if wordIs {
+		word = requiredLiteral(wordRE)
+	}
+	if word == "" {
+		return false
+	}
+	if !wideIs {
+		return strings.Contains(word, wide)
+	}
+	re, err := syntax.Parse(wideRE, syntax.Perl)
+	if err != nil || looksAround(re) {
+		return false
+	}
+	compiled, err := regexp.Compile(wideRE)
+	return err == nil && compiled.MatchString(word)
+}
+
+// looksAround reports whether a pattern asks for what is beside it, such as the end of a
+// line.
+func looksAround(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return true
+	default:
+		return slices.ContainsFunc(re.Sub, looksAround)
+	}
+}
+
+// deaf says why a hook never listens to a kind of event that it names, or "".
+func (h *Hook) deaf(kind grapnel.Kind) string {
+	m := h.Match
+	if m == nil || ofTool(kind) || kind.Native() {
+		return ""
+	}
+	for _, k := range m.keys() {
+		switch k.name {
+		case "tool", "command", "shell", "path", "reads", "writes", "url", "host", "mcp":
+			return string(kind) + " is about no tool, and has no " + k.name
+		}
+	}
+	if m.Failed != nil {
+		return string(kind) + " is about no tool, which could fail"
+	}
+	return ""
+}
+
+// ofTool reports whether events of a kind are about a call of a tool, or several.
+func ofTool(kind grapnel.Kind) bool {
+	subject, _, _ := strings.Cut(string(kind), ".")
+	return subject == "tool" || subject == "toolbatch" || subject == "permission"
+}

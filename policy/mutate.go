@@ -1,0 +1,385 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/expr"
+)
+
+// A Mutant is a hook with one thing changed, which its tests should notice.
+type Mutant struct {
+	Hook *Hook // as changed; nil = it is gone
+
+	// At is what was changed, in the words of a [Check], with a number for one of a list:
+	// match.command[2], limit.count. on.tool.before is an event; empty = the hook.
+	At   string
+	What string // what was done to it: "the exception is dropped"
+
+	// More: the hook now does more than before, as one without an exception. Else it does
+	// less, as one that is gone.
+	More bool
+
+	// Same is why no event can tell the difference; empty = one may.
+	Same string
+}
+
+// Mutants lists what can be changed of a hook: each word, key, event and number by itself.
+// What is not changed they share with the hook.
+func Mutants(h *Hook) []Mutant {
+	m := &mutator{hook: h, all: []Mutant{{What: "the hook is taken away"}}}
+	if h.Decide == "block" {
+		m.asks("block", func(h *Hook) { h.Decide = "ask" })
+	}
+	for i, kind := range h.On {
+		if len(h.On) > 1 {
+			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *Hook) { h.On = dropped(h.On, i) }).Same = h.deaf(kind)
+		}
+	}
+	if h.Match != nil {
+		m.match("match", true, h.Match, func(h *Hook, match *Match) { h.Match = match })
+	}
+	m.exceptions("", h.Except, true, func(h *Hook, except []Match) { h.Except = except })
+	m.when("when", h.When, true, func(h *Hook, source string) { h.When = source })
+	m.after()
+	if h.Limit != nil {
+		m.limit()
+	}
+	m.changes()
+	return m.all
+}
+
+// mutator collects the mutants of a hook.
+type mutator struct {
+	hook *Hook
+	all  []Mutant
+}
+
+// edit adds a copy of the hook that change changes. It may replace what the hook refers to,
+// and must not write into it.
+func (m *mutator) edit(at string, more bool, what string, change func(*Hook)) *Mutant {
+	h := *m.hook
+	change(&h)
+	m.all = append(m.all, Mutant{Hook: &h, At: at, What: what, More: more})
+	return &m.all[len(m.all)-1]
+}
+
+// asks adds a hook that asks in the place of blocking, where there is somebody to ask.
+func (m *mutator) asks(at string, change func(*Hook)) {
+	h := *m.hook
+	change(&h)
+	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return h.forbidden(k) != "" }) {
+		m.edit(at, false, "it asks instead of blocking", change)
+	}
+}
+
+// match changes a match. more tells whether a hook does more when the match fits more. put
+// gives a hook another match, nil for none.
+func (m *mutator) match(at string, more bool, match *Match, put func(*Hook, *Match)) {
+	keys := match.keys()
+	edit := func(key string, more bool, what string, change func(*Match)) *Mutant {
+		one := *match
+		change(&one)
+		return m.edit(at+"."+key, more, what, func(h *Hook) { put(h, &one) })
+	}
+	for _, k := range keys {
+		words := k.said(match)
+		for i := range words {
+			if len(words) > 1 {
+				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *Match) { k.drop(one, i) }).Same = k.covered(words, i)
+			}
+		}
+	}
+	size := len(keys)
+	for _, more := range []bool{match.Failed != nil, match.Not != nil} {
+		if more {
+			size++
+		}
+	}
+	if size > 1 { // else it fits everything, and whoever has it looks at that
+		for _, k := range keys {
+			edit(k.name, more, fmt.Sprintf("%q is dropped", k.name), func(one *Match) { k.drop(one, -1) })
+		}
+		if match.Failed != nil {
+			edit("failed", more, `"failed" is dropped`, func(one *Match) { one.Failed = nil })
+		}
+		if match.Not != nil {
+			edit("not", more, `"not" is dropped`, func(one *Match) { one.Not = nil })
+		}
+	} else if at == "match" {
+		m.edit(at, more, "the match is dropped", func(h *Hook) { put(h, nil) })
+	}
+	if match.Not != nil {
+		m.match(at+".not", !more, match.Not, func(h *Hook, not *Match) {
+			one := *match
+			one.Not = not
+			put(h, &one)
+		})
+	}
+}
+
+// keys lists those that have words.
+func (m *Match) keys() []*matchKey {
+	var keys []*matchKey
+	for i := range matchKeys {
+		if len(matchKeys[i].said(m)) > 0 {
+			keys = append(keys, &matchKeys[i])
+		}
+	}
+	return keys
+}
+
+// drop takes away a word of the key, or all of them if i is negative.
+func (k *matchKey) drop(m *Match, i int) {
+	if k.words != nil {
+		words := k.words(m)
+		*words = dropped(*words, i)
+	} else {
+		texts := k.texts(m)
+		*texts = dropped(*texts, i)
+	}
+}
+
+// dropped is a list without one of it, or nil if i is negative.
+func dropped[T any](list []T, i int) []T {
+	if i < 0 {
+		return nil
+	}
+	return slices.Delete(slices.Clone(list), i, i+1)
+}
+
+func (m *mutator) exceptions(at string, except []Match, more bool, put func(*Hook, []Match)) {
+	for i := range except {
+		at := at + "except[" + strconv.Itoa(i) + "]"
+		m.edit(at, more, "the exception is dropped", func(h *Hook) { put(h, dropped(except, i)) })
+		m.match(at, !more, &except[i], func(h *Hook, match *Match) {
+			all := slices.Clone(except)
+			all[i] = *match
+			put(h, all)
+		})
+	}
+}
+
+// when drops the whole condition, and each part of it.
+func (m *mutator) when(at, source string, more bool, put func(*Hook, string)) {
+	if source == "" {
+		return
+	}
+	m.edit(at, more, "the condition is dropped", func(h *Hook) { put(h, "") })
+	whole, err := expr.Parts(source)
+	if err != nil {
+		return
+	}
+	var each func(expr.Part, bool)
+	each = func(p expr.Part, more bool) {
+		if p.Op == "not" {
+			more = !more
+		}
+		for _, part := range p.Parts {
+			if value := map[string]string{"and": "true", "or": "false"}[p.Op]; value != "" {
+				changed := source[:part.At] + value + source[part.At+len(part.Source):]
+				m.edit(at, more == (p.Op == "and"), fmt.Sprintf("%q is dropped", part.Source), func(h *Hook) { put(h, changed) })
+			}
+			each(part, more)
+		}
+	}
+	each(whole, more)
+}
+
+func (m *mutator) after() {
+	steps := m.hook.After
+	if steps == nil {
+		return
+	}
+	m.edit("after", true, "what has to have happened before is dropped", func(h *Hook) { h.After = nil })
+	for i := range steps {
+		s := &steps[i]
+		at := "after[" + strconv.Itoa(i) + "]"
+		change := func(h *Hook, change func(*After)) {
+			one := *s
+			change(&one)
+			h.After = slices.Clone(h.After)
+			h.After[i] = one
+		}
+		edit := func(key string, more bool, what string, of func(*After)) {
+			m.edit(at+key, more, what, func(h *Hook) { change(h, of) })
+		}
+		if len(steps) > 1 {
+			m.edit(at, true, "the step is dropped", func(h *Hook) { h.After = dropped(steps, i) })
+		}
+		if s.Times < maxTimes {
+			edit(".times", false, fmt.Sprintf("it has to happen %d times", max(1, s.Times)+1), func(a *After) { a.Times = max(1, a.Times) + 1 })
+		}
+		if s.Within > 0 {
+			edit(".within", true, "however long ago it may be", func(a *After) { a.Within = 0 })
+		}
+		if s.Same != "" {
+			edit(".same", true, "it need not be the same "+s.Same, func(a *After) { a.Same = "" })
+		}
+		m.happening(at+".", true, &s.Happening, func(h *Hook, one *Happening) { change(h, func(a *After) { a.Happening = *one }) })
+		if s.Until != nil {
+			edit(".until", true, "nothing ends it", func(a *After) { a.Until = nil })
+			m.happening(at+".until.", false, s.Until, func(h *Hook, one *Happening) { change(h, func(a *After) { a.Until = one }) })
+		}
+	}
+}
+
+func (m *mutator) happening(at string, more bool, of *Happening, put func(*Hook, *Happening)) {
+	set := func(h *Hook, change func(*Happening)) {
+		one := *of
+		change(&one)
+		put(h, &one)
+	}
+	for i, kind := range of.Event {
+		if len(of.Event) > 1 {
+			m.edit(at+"event."+string(kind), !more, fmt.Sprintf("%s does not count", kind), func(h *Hook) { set(h, func(one *Happening) { one.Event = dropped(one.Event, i) }) })
+		}
+	}
+	if of.Match != nil {
+		m.match(at+"match", more, of.Match, func(h *Hook, match *Match) { set(h, func(one *Happening) { one.Match = match }) })
+	}
+	m.exceptions(at, of.Except, more, func(h *Hook, except []Match) { set(h, func(one *Happening) { one.Except = except }) })
+	m.when(at+"when", of.When, more, func(h *Hook, source string) { set(h, func(one *Happening) { one.When = source }) })
+}
+
+func (m *mutator) limit() {
+	edit := func(key string, more bool, what string, change func(*Limit)) {
+		m.edit("limit."+key, more, what, func(h *Hook) {
+			l := *h.Limit
+			change(&l)
+			h.Limit = &l
+		})
+	}
+	l := m.hook.Limit
+	if l.Sum == "" {
+		edit("count", false, fmt.Sprintf("it lets %d through", l.Count+1), func(l *Limit) { l.Count++ })
+	} else {
+		edit("max", false, fmt.Sprintf("it lets %s through", number(2*l.Max)), func(l *Limit) { l.Max *= 2 })
+	}
+	for i, by := range l.By {
+		edit(fmt.Sprintf("by[%d]", i), true, fmt.Sprintf("it does not count by %s", by), func(l *Limit) { l.By = dropped(l.By, i) })
+	}
+	if l.Then == "" || l.Then == "block" {
+		m.asks("limit.then", func(h *Hook) {
+			l := *h.Limit
+			l.Then = "ask"
+			h.Limit = &l
+		})
+	}
+}
+
+// changes drops a part of what a hook changes.
+func (m *mutator) changes() {
+	h := m.hook
+	for i := range h.Replace {
+		if len(h.Replace) > 1 {
+			m.edit(fmt.Sprintf("replace[%d]", i), false, fmt.Sprintf("%q is not replaced", h.Replace[i].Pattern), func(h *Hook) { h.Replace = dropped(h.Replace, i) })
+		}
+	}
+	for i, id := range h.Mask {
+		if len(h.Mask) > 1 {
+			m.edit(fmt.Sprintf("mask[%d]", i), false, fmt.Sprintf("%q is not masked", id), func(h *Hook) { h.Mask = dropped(h.Mask, i) })
+		}
+	}
+	for i, field := range h.Fields {
+		if len(h.Fields) > 1 {
+			m.edit(fmt.Sprintf("fields[%d]", i), false, fmt.Sprintf("%s is not changed", field), func(h *Hook) { h.Fields = dropped(h.Fields, i) })
+		}
+	}
+	if len(h.Set)+len(h.Places) < 2 {
+		return
+	}
+	for _, field := range slices.Sorted(maps.Keys(h.Set)) {
+		m.edit("set."+string(field), false, fmt.Sprintf("%s is not set", field), func(h *Hook) {
+			h.Set = maps.Clone(h.Set)
+			delete(h.Set, field)
+		})
+	}
+	for i, p := range h.Places {
+		m.edit("set."+string(p.Field), false, fmt.Sprintf("%s is not set", &p), func(h *Hook) { h.Places = dropped(h.Places, i) })
+	}
+}
+
+// Swapped are Specs that are in force together, with other hooks in the place of some: with is
+// asked of each, and says whether it is one and what it is now; nil = it is gone. Only what is
+// about these is made anew: the others are those that were, also in what they remember, and
+// count where counter says. Neither list may be in use while the other is.
+func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
+	var all []grapnel.Spec
+	for _, s := range specs {
+		if _, kept := s.Hook.(*marker); kept {
+			continue // together makes them
+		}
+		if h, other := with(&s); other {
+			if h == nil {
+				continue
+			}
+			var err error
+			if s, err = remade(s, h); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, s)
+	}
+	return together(all, counter), nil
+}
+
+// remade is a Spec as another reading of its hook would have been made. A program stays
+// the one that it is.
+func remade(s grapnel.Spec, h *Hook) (grapnel.Spec, error) {
+	cache := lateFacts(&s)
+	source := s.Source
+	var spec grapnel.Spec
+	var err error
+	switch {
+	case h.Builtin != nil, h.HTTP != nil, h.program() != nil:
+		spec, err = h.spec(source, cache)
+		spec.Phase, spec.Hook, spec.Timeout, spec.OnError = s.Phase, s.Hook, s.Timeout, s.OnError
+	default:
+		spec, err = (&Policy{}).spec(h, source, cache, nil)
+	}
+	if err != nil {
+		return s, err
+	}
+	spec.Line, spec.Mode, spec.MayAllow, spec.Sequential, spec.Key = s.Line, s.Mode, s.MayAllow, s.Sequential, s.Key
+	return spec, nil
+}
+
+// lateFacts is where what is made later than a hook finds what it has in common with the
+// others.
+func lateFacts(s *grapnel.Spec) *factCache {
+	late := &factCache{}
+	of := func(c *factCache) {
+		if late.first = c; c.first != nil {
+			late.first = c.first
+		}
+	}
+	if mask, ok := s.Hook.(*masking); ok {
+		late.secrets = mask.rules
+	}
+	if l, ok := s.Hook.(*limit); ok {
+		of(l.facts)
+	}
+	match := s.Match
+	if f, ok := match.(*past); ok {
+		match = f.matcher
+	}
+	if m, ok := match.(*matcher); ok {
+		of(m.facts)
+		for _, c := range append(slices.Clip(m.except), m.match) {
+			for ; c != nil; c = c.not {
+				if c.secret != nil {
+					late.secrets = c.secret.rules
+				}
+			}
+		}
+	}
+	if packed, ok := unshelved(s.Match); ok {
+		of(packed.facts)
+		late.secrets = packed.secrets
+	}
+	return late
+}

@@ -1,0 +1,160 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func parsed(t interface{ Fatalf(string, ...any) }, file string) *policy.Policy {
+	p, errs := policy.Parse("/p/p.yaml", []byte(file))
+	if len(errs) > 0 {
+		t.Fatalf("%s: %v", file, errs)
+	}
+	return p
+}
+
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ hook, want string }{
+		"a list": {"on: tool.before\n    match: {command: [rm, git push, git push --force]}\n    block: no", `
+: the hook is taken away
+block: it asks instead of blocking
+match.command[0]: "rm" is dropped
+match.command[1]: "git push" is dropped
+match.command[2]: "git push --force" is dropped = wherever it fits, git push does
++ match: the match is dropped`},
+		"keys": {"on: [tool.before, prompt.before]\n    match: {tool: shell, text: x, not: {path: [/a, /b]}}\n    except: [{agent: claude, mode: plan}]\n    ask: really?", `
+: the hook is taken away
+on.tool.before: it does not listen to tool.before
+on.prompt.before: it does not listen to prompt.before = prompt.before is about no tool, and has no tool
++ match.tool: "tool" is dropped
++ match.text: "text" is dropped
++ match.not: "not" is dropped
++ match.not.path[0]: "/a" is dropped
++ match.not.path[1]: "/b" is dropped
++ except[0]: the exception is dropped
+except[0].agent: "agent" is dropped
+except[0].mode: "mode" is dropped`},
+		"a condition": {"on: tool.before\n    when: kind == 'a' and not (agent == 'b' or tool.failed)\n    block: no", `
+: the hook is taken away
+block: it asks instead of blocking
++ when: the condition is dropped
++ when: "kind == 'a'" is dropped
++ when: "not (agent == 'b' or tool.failed)" is dropped
++ when: "agent == 'b'" is dropped
++ when: "tool.failed" is dropped`},
+		"a limit": {"on: tool.before\n    limit: {count: 3, per: 1m, by: [session, tool]}", `
+: the hook is taken away
+limit.count: it lets 4 through
++ limit.by[0]: it does not count by session
++ limit.by[1]: it does not count by tool
+limit.then: it asks instead of blocking`},
+		"what happened": {"on: tool.before\n    after: {event: [tool.after, tool.failed], match: {command: [a, b]}, within: 5m, same: tool, until: {event: prompt.before, match: {prompt: [x, y]}}}\n    block: no", `
+: the hook is taken away
+block: it asks instead of blocking
++ after: what has to have happened before is dropped
+after[0].times: it has to happen 2 times
++ after[0].within: however long ago it may be
++ after[0].same: it need not be the same tool
+after[0].event.tool.after: tool.after does not count
+after[0].event.tool.failed: tool.failed does not count
+after[0].match.command[0]: "a" is dropped
+after[0].match.command[1]: "b" is dropped
++ after[0].until: nothing ends it
++ after[0].until.match.prompt[0]: "x" is dropped
++ after[0].until.match.prompt[1]: "y" is dropped`},
+		"changes": {"on: [tool.before, tool.after]\n    replace: [{pattern: a, with: b}, {pattern: c, with: d}]\n    fields: [tool.input, tool.output]", `
+: the hook is taken away
+on.tool.before: it does not listen to tool.before
+on.tool.after: it does not listen to tool.after
+replace[0]: "a" is not replaced
+replace[1]: "c" is not replaced
+fields[0]: tool.input is not changed
+fields[1]: tool.output is not changed`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := parsed(t, "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
+			before := fmt.Sprintf("%+v", p.Hooks[0])
+			got := ""
+			for _, m := range policy.Mutants(&p.Hooks[0]) {
+				got += "\n"
+				if m.More {
+					got += "+ "
+				}
+				got += m.At + ": " + m.What
+				if m.Same != "" {
+					got += " = " + m.Same
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if after := fmt.Sprintf("%+v", p.Hooks[0]); after != before {
+				t.Errorf("the hook was %s and is %s", before, after)
+			}
+		})
+	}
+}
+
+// What is the same for every event is never told apart, what does less never listens to more,
+// and swapping a hook for itself changes nothing.
+func TestMutantsLaw(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		file := anyPolicyToAsk(t)
+		p := parsed(t, file)
+		specs, err := p.Build(source("/p/p.yaml"), noCommand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []*grapnel.Event
+		for range 4 {
+			events = append(events, anyEvent(t))
+		}
+		listens := func(specs []grapnel.Spec, i int, ev *grapnel.Event) (bool, error) {
+			if specs[i].Match == nil {
+				return true, nil
+			}
+			return specs[i].Match.Match(ev, nil)
+		}
+		for i := range p.Hooks {
+			mutants := append(policy.Mutants(&p.Hooks[i]), policy.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
+			for _, m := range mutants {
+				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policy.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
+				if err != nil {
+					t.Fatalf("%s: %+v: %v", file, m, err)
+				}
+				if m.Hook == nil {
+					if len(swapped) >= len(specs) {
+						t.Fatalf("%d hooks of %d are left", len(swapped), len(specs))
+					}
+					continue
+				}
+				for _, ev := range events {
+					was, err := listens(specs, i, ev)
+					is, wrong := listens(swapped, i, ev)
+					if err != nil || wrong != nil || p.Hooks[i].After != nil {
+						continue
+					}
+					if m.Same != "" && was != is {
+						t.Fatalf("%s: hook %d: %s: %s; but %v becomes %v", file, i, m.At, m.Same, was, is)
+					}
+					if m.More && was && !is || !m.More && is && !was {
+						if strings.HasSuffix(m.At, "command") && (p.Hooks[i].Decide == "allow" || strings.Contains(m.At, "except")) {
+							continue // without a command no shell line is let through
+						}
+						t.Fatalf("%s: hook %d: %s: %s: more %v; but %v becomes %v", file, i, m.At, m.What, m.More, was, is)
+					}
+				}
+			}
+		}
+	})
+}
