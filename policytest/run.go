@@ -32,6 +32,9 @@ type Options struct {
 	// runs tests of a policy, and may change what it returns.
 	Load func(policy.Request) policy.Set
 
+	// Cover looks on, and knows the policies of the tests; nil = nobody does.
+	Cover *Cover
+
 	// Done is told of each result, in the order of the tests, as soon as that is known. It
 	// is called by one goroutine at a time. nil = nobody is.
 	Done func(*Result)
@@ -176,7 +179,11 @@ func (r *runner) stage(key stageKey) (*stage, error) {
 	r.stages++
 	dir := filepath.Join(r.dir, fmt.Sprint(r.stages))
 	r.mu.Unlock()
-	return newStage(dir, key, r.Load)
+	s, err := newStage(dir, key, r.Load)
+	if err == nil && r.Cover != nil {
+		s.cover = r.Cover.all[key]
+	}
+	return s, err
 }
 
 func (r *runner) leave(key stageKey, s *stage) {
@@ -194,10 +201,7 @@ func (r *runner) run(ctx context.Context, res *Result) {
 		return
 	}
 	fail := func(err error) { res.Status, res.Error = Broken, err }
-	key := stageKey{t.File.Policy, t.File.Pack, t.File.Scope}
-	if r.Policy != "" {
-		key.policy, key.pack = r.Policy, ""
-	}
+	key := t.File.key(r.Policy)
 	s, err := r.stage(key)
 	if err != nil {
 		fail(err)

@@ -32,6 +32,7 @@ type stage struct {
 
 	rec     *grapnel.Record // of the last event
 	measure bool            // what a firing allocates is counted
+	cover   *covering       // looks on; nil = nobody does
 
 	// Of the test that is on.
 	answers map[string]Answer
@@ -307,5 +308,8 @@ func (s *stage) fire(ctx context.Context, told told) Firing {
 		f.Late = append(f.Late, run)
 	}
 	f.Reply = told.dialect.Write(told.Event, &verdict, told.native)
+	if s.cover != nil {
+		s.cover.fired(s.loaded.Specs, &f)
+	}
 	return f
 }

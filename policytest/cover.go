@@ -1,0 +1,389 @@
+package policytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A Coverage is what of policies their tests reach.
+type Coverage struct {
+	Total    Shares          `json:"total"`
+	Policies []PolicyCovered `json:"policies"`
+}
+
+// PolicyCovered is the Coverage of one policy.
+type PolicyCovered struct {
+	Policy string        `json:"policy"` // the file, or "pack NAME"
+	Total  Shares        `json:"total"`
+	Hooks  []HookCovered `json:"hooks"`
+}
+
+// HookCovered is the Coverage of one hook.
+type HookCovered struct {
+	Name   string  `json:"name"`
+	Line   int     `json:"line"`
+	Events int     `json:"events"` // that it listened to
+	Points []Point `json:"points"`
+}
+
+// A Point is one thing that a test can reach.
+type Point struct {
+	Group   Group  `json:"group"`
+	At      string `json:"at,omitempty"` // as [policy.Check] names it, with a number for one of a list; empty = the hook
+	Text    string `json:"text,omitempty"`
+	Line    int    `json:"line"`
+	Col     int    `json:"col"`
+	Reached bool   `json:"reached"`
+
+	// Of one that is not reached: what never was, and what test reaches it.
+	Never string `json:"never,omitempty"`
+	Test  string `json:"test,omitempty"`
+}
+
+// Group is what a Point is counted as.
+type Group string
+
+// The groups.
+const (
+	RuleGroup    Group = "rule"    // a hook has acted
+	MatcherGroup Group = "matcher" // a word of a match fits, a key or an exception keeps a hook from an event
+	BranchGroup  Group = "branch"  // a condition of a `when` is true, or false
+)
+
+// Share is how many there are, and how many of these are reached.
+type Share struct {
+	Reached int `json:"reached"`
+	All     int `json:"all"`
+}
+
+// Percent is 100 where there is nothing to reach.
+func (s Share) Percent() float64 {
+	if s.All == 0 {
+		return 100
+	}
+	return 100 * float64(s.Reached) / float64(s.All)
+}
+
+func (s *Share) add(o Share) { s.Reached, s.All = s.Reached+o.Reached, s.All+o.All }
+
+// Shares are those of the groups.
+type Shares struct {
+	Rules    Share `json:"rules"`
+	Matchers Share `json:"matchers"`
+	Branches Share `json:"branches"`
+}
+
+// All is all of them together.
+func (s Shares) All() Share {
+	var all Share
+	for _, share := range []Share{s.Rules, s.Matchers, s.Branches} {
+		all.add(share)
+	}
+	return all
+}
+
+func (s *Shares) add(o Shares) {
+	s.Rules.add(o.Rules)
+	s.Matchers.add(o.Matchers)
+	s.Branches.add(o.Branches)
+}
+
+// String is 83 % (rules 5/6, matchers 17/20, branches 3/4).
+func (s Shares) String() string {
+	return fmt.Sprintf("%.0f %% (rules %d/%d, matchers %d/%d, branches %d/%d)", s.All().Percent(),
+		s.Rules.Reached, s.Rules.All, s.Matchers.Reached, s.Matchers.All, s.Branches.Reached, s.Branches.All)
+}
+
+// A Cover looks on while tests run, and says what of their policies they reach. Of packs
+// that a policy uses it says nothing: they have tests of their own.
+type Cover struct {
+	keys []stageKey
+	all  map[stageKey]*covering
+}
+
+// NewCover reads the policies of tests. instead is that of the [Options] with which they
+// are run.
+func NewCover(tests []*Test, instead string) (*Cover, error) {
+	keys, subjects, err := subjects(tests, instead)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cover{keys: keys, all: map[stageKey]*covering{}}
+	for key, s := range subjects {
+		of := &covering{subject: s, reached: map[pointID]bool{}, events: map[int]int{}}
+		for i := range s.hooks {
+			points, err := s.points(i)
+			if err != nil {
+				return nil, err
+			}
+			of.points = append(of.points, points)
+		}
+		c.all[key] = of
+	}
+	return c, nil
+}
+
+// Coverage is what was reached so far.
+func (c *Cover) Coverage() *Coverage {
+	all := &Coverage{}
+	for _, key := range c.keys {
+		of := c.all[key].coverage()
+		all.Total.add(of.Total)
+		all.Policies = append(all.Policies, of)
+	}
+	return all
+}
+
+// covering is a Cover of one policy.
+type covering struct {
+	*subject
+	points [][]point // of each hook
+
+	mu        sync.Mutex
+	reasoners sync.Map // *grapnel.Spec -> *policy.Reasoner
+	reached   map[pointID]bool
+	events    map[int]int // by hook, how many it listened to
+}
+
+// A point is a Point, and how it is told from others of its hook.
+type point struct {
+	Point
+	key string
+}
+
+type pointID struct {
+	hook int
+	key  string
+}
+
+// How the points of a condition are told apart: that a word fits is its place.
+const (
+	keptBy  = "kept by "
+	isTrue  = "true "
+	isFalse = "false "
+)
+
+// points lists what there is to reach of a hook.
+func (s *subject) points(i int) ([]point, error) {
+	h := s.hooks[i]
+	// What it does makes no difference to when it listens, but for an `allow`.
+	bare := policy.Hook{Name: h.Name, On: h.On, Match: h.Match, Except: h.Except, When: h.When, After: h.After, Decide: "block"}
+	if h.Decide == "allow" {
+		bare.Decide = h.Decide
+	}
+	specs, err := (&policy.Policy{Hooks: []policy.Hook{bare}}).Build(grapnel.Source{Name: s.name, File: s.name}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var all []point
+	add := func(group Group, key, at, text, never, test string) {
+		p := point{Point{Group: group, At: at, Text: text, Never: never, Test: test}, key}
+		p.Line, p.Col = s.place(h.Name, at)
+		all = append(all, p)
+	}
+	add(RuleGroup, "", "", "", "acts", "an event that it is about, with want: {rule: "+h.Name+"}")
+	words := func(c *policy.Check, test string) {
+		for j, word := range c.Want {
+			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "fits", fmt.Sprintf(test, word))
+		}
+	}
+	why := policy.Why(&specs[0], &grapnel.Event{})
+	for i := range why.Checks {
+		c := &why.Checks[i]
+		const not = ", with want: {not: {rule: %s}}"
+		switch {
+		case c.Key == "when":
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits"+not, h.Name))
+			leaves(c, func(n int, leaf *policy.Check) {
+				for _, is := range []string{isTrue, isFalse} {
+					add(BranchGroup, fmt.Sprint(is, n), c.Key, leaf.Want[0], "is "+strings.TrimSpace(is), "an event that all else fits, and of which it is "+strings.TrimSpace(is))
+				}
+			})
+		case strings.HasPrefix(c.Key, "after"):
+			add(MatcherGroup, c.Key, c.Key, c.Want[0], "has happened when the hook listens", "an event with `before:` in which that happens")
+			add(MatcherGroup, keptBy+c.Key, c.Key, c.Want[0], "keeps the hook from an event", fmt.Sprintf("an event that all else fits, and before which that does not happen"+not, h.Name))
+		case len(c.Of) > 0:
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits, and that too"+not, h.Name))
+			for j := range c.Of {
+				if of := &c.Of[j]; len(of.Want) > 1 { // one word fits when the whole does
+					words(of, "an event that all of the hook fits, and of that %q")
+				}
+			}
+		case len(c.Want) > 0:
+			words(c, "an event that %q fits")
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits"+not, h.Name))
+		}
+	}
+	return all, nil
+}
+
+func wordKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
+
+// leaves calls each for each condition that nothing divides, with its number.
+func leaves(c *policy.Check, each func(int, *policy.Check)) {
+	n := 0
+	var walk func(*policy.Check)
+	walk = func(c *policy.Check) {
+		if c.Op == "" {
+			each(n, c)
+			n++
+		}
+		for i := range c.Of {
+			walk(&c.Of[i])
+		}
+	}
+	walk(c)
+}
+
+// fired looks at an event that was fired.
+func (c *covering) fired(specs []grapnel.Spec, f *Firing) {
+	runs := f.Runs()
+	for i := range specs {
+		s := &specs[i]
+		hook := c.hook(s)
+		if hook < 0 || len(s.On) > 0 && !slices.Contains(s.On, f.Record.Input.Kind) {
+			continue
+		}
+		found, _ := c.reasoners.LoadOrStore(s, sync.OnceValue(func() *policy.Reasoner { return policy.NewReasoner(s) }))
+		reasoner := found.(func() *policy.Reasoner)()
+		keys := []string{}
+		if slices.ContainsFunc(runs, func(run grapnel.HookRun) bool {
+			return run.Name == s.Name && run.Source == s.Source.Name && acted(s, &run)
+		}) {
+			keys = append(keys, "")
+		}
+		var why policy.Reasoning
+		if s.Phase == grapnel.PhaseObserve {
+			why = reasoner.Why(f.now(), &f.Verdict)
+		} else {
+			why = reasoner.Why(f.Record.Input, nil)
+		}
+		keys = append(keys, reachedBy(&why)...)
+		if len(f.Record.Changed) > 0 && s.Phase != grapnel.PhaseObserve {
+			changed := reasoner.Why(f.now(), nil)
+			keys = append(keys, reachedBy(&changed)...)
+			why.Matched = why.Matched || changed.Matched
+		}
+		c.mu.Lock()
+		for _, key := range keys {
+			c.reached[pointID{hook, key}] = true
+		}
+		if why.Matched {
+			c.events[hook]++
+		}
+		c.mu.Unlock()
+	}
+}
+
+// acted reports whether a hook did what it is there for.
+func acted(s *grapnel.Spec, run *grapnel.HookRun) bool {
+	if run.Error != "" {
+		return false
+	}
+	if s.Phase == grapnel.PhaseStep || s.Phase == grapnel.PhaseObserve {
+		return true // it ran; a program may have nothing to say
+	}
+	o := run.Outcome
+	return run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || o != nil && (len(o.Context) > 0 || o.Message != "")
+}
+
+// reachedBy lists what an event reaches of the conditions of a hook.
+func reachedBy(why *policy.Reasoning) (keys []string) {
+	if why.Err != nil {
+		return nil
+	}
+	var kept *policy.Check // what alone keeps the hook from the event
+	for i := range why.Checks {
+		if c := &why.Checks[i]; !c.OK {
+			if kept != nil {
+				return nil
+			}
+			kept = c
+		}
+	}
+	fits := func(c *policy.Check) {
+		for _, i := range c.Fits {
+			keys = append(keys, wordKey(c.Key, i))
+		}
+	}
+	for i := range why.Checks {
+		switch c := &why.Checks[i]; {
+		case c.Key == "when" && (kept == nil || kept == c):
+			leaves(c, func(n int, leaf *policy.Check) {
+				if leaf.OK {
+					keys = append(keys, fmt.Sprint(isTrue, n))
+				} else {
+					keys = append(keys, fmt.Sprint(isFalse, n))
+				}
+			})
+		case kept == nil && strings.HasPrefix(c.Key, "after"):
+			keys = append(keys, c.Key)
+		case kept == nil:
+			fits(c)
+		}
+	}
+	if kept != nil {
+		keys = append(keys, keptBy+kept.Key)
+		for i := range kept.Of {
+			if kept.Key != "when" {
+				fits(&kept.Of[i])
+			}
+		}
+	}
+	return keys
+}
+
+func (c *covering) coverage() PolicyCovered {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := PolicyCovered{Policy: c.name, Hooks: []HookCovered{}}
+	for i := range c.hooks {
+		h := HookCovered{Name: c.hooks[i].Name, Line: c.hooks[i].Line, Events: c.events[i]}
+		for _, p := range c.points[i] {
+			share := Share{All: 1}
+			if p.Reached = c.reached[pointID{i, p.key}]; p.Reached {
+				p.Never, p.Test = "", ""
+				share.Reached = 1
+			}
+			switch p.Group {
+			case RuleGroup:
+				of.Total.Rules.add(share)
+			case MatcherGroup:
+				of.Total.Matchers.add(share)
+			case BranchGroup:
+				of.Total.Branches.add(share)
+			}
+			h.Points = append(h.Points, p.Point)
+		}
+		of.Hooks = append(of.Hooks, h)
+	}
+	return of
+}
+
+// Missing lists what is not reached, a line each in the words of editors: FILE:LINE:COL, the
+// hook, what never was, and what test reaches it. Of a hook that never listens it says
+// nothing else.
+func (c *PolicyCovered) Missing() []string {
+	var lines []string
+	for _, h := range c.Hooks {
+		for _, p := range h.Points {
+			if p.Reached || h.Events == 0 && p.Group != RuleGroup {
+				continue
+			}
+			what := h.Name
+			if p.At != "" {
+				what += ": " + p.At
+			}
+			if p.Text != "" {
+				what += fmt.Sprintf(" %q", p.Text)
+			}
+			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s never %s; test %s", c.Policy, p.Line, p.Col, what, p.Never, p.Test))
+		}
+	}
+	return lines
+}
