@@ -1,0 +1,149 @@
+package policytest
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// Which tests can notice a change at all: those that fire an event of which the changed hook
+// says something else than before. Until then all goes as it did. To ask two matchers
+// takes a thousandth of a test.
+
+// choose finds for each change the tests that can notice it.
+func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
+	// What has to have happened before is left out: that cannot be told by looking at an
+	// event alone. A hook that listens to none of them notices nothing of it either.
+	with := func(mu mutant, h policy.Hook) (*grapnel.Spec, error) {
+		h.After, mu.to = nil, &h
+		specs, err := p.swapped(&mu, s)
+		i := slices.IndexFunc(specs, func(spec grapnel.Spec) bool { return p.hook(&spec) == mu.hook })
+		if err != nil || i < 0 {
+			return nil, err
+		}
+		return &specs[i], nil
+	}
+	p.before, p.after = make([]*grapnel.Spec, len(p.hooks)), make([]*grapnel.Spec, len(p.mutants))
+	var err error
+	for i := range p.hooks {
+		if p.before[i], err = with(mutant{hook: i}, p.hooks[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.mutants {
+		if mu := &p.mutants[i]; mu.looks() {
+			if p.after[i], err = with(*mu, *mu.to); err != nil {
+				return err
+			}
+		}
+	}
+	lists := make([][]notice, len(p.tests))
+	err = m.each(len(p.tests), func(i int) error {
+		lists[i] = p.notices(p.tests[i])
+		return context.Cause(ctx)
+	})
+	for i := range p.mutants {
+		mu := &p.mutants[i]
+		for _, sort := range []notice{likely, perhaps} {
+			for j, r := range p.tests {
+				if err == nil && lists[j][i] == sort {
+					mu.tests = append(mu.tests, r)
+				}
+			}
+		}
+		mu.Tests = len(mu.tests)
+	}
+	return err
+}
+
+// looks reports whether a change is one of when the hook listens.
+func (mu *mutant) looks() bool {
+	key, _, _ := strings.Cut(mu.At, ".")
+	key, _, _ = strings.Cut(key, "[")
+	return mu.Status != Same && mu.to != nil && slices.Contains([]string{"match", "except", "when", "on"}, key)
+}
+
+// notice is whether a test can notice a change.
+type notice uint8
+
+const (
+	never notice = iota
+	perhaps
+	likely // the hook listened before
+)
+
+// notices says which changes a test can notice.
+func (p *mutating) notices(r *Result) []notice {
+	list := make([]notice, len(p.mutants))
+	for f := range r.Firings {
+		firing := &r.Firings[f]
+		ev := firing.Record.Input
+		rewritten := slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 })
+		asked := make([]answer, len(p.hooks))
+		for i := range p.mutants {
+			mu := &p.mutants[i]
+			if mu.hook < 0 {
+				list[i] = likely
+				continue
+			}
+			s, changed := p.before[mu.hook], p.after[i]
+			if mu.Status == Same || list[i] == likely || s == nil || !slices.Contains(p.hooks[mu.hook].On, ev.Kind) {
+				continue
+			}
+			old := &asked[mu.hook]
+			if *old == unasked {
+				*old = listens(s, ev, firing)
+			}
+			now := *old
+			switch {
+			case changed == nil:
+			case strings.HasSuffix(mu.At, "]") && (mu.More && *old == yes || !mu.More && *old == no):
+				// With a word less to except it listens to no less, with a word less to match to no more.
+			default:
+				now = listens(changed, ev, firing)
+			}
+			acts := *old != no || now != no
+			switch {
+			case acts && p.hooks[mu.hook].After != nil, changed == nil && *old != no, now != *old && *old != no:
+				list[i] = likely
+			case now != *old, rewritten: // who knows what it saw
+				list[i] = max(list[i], perhaps)
+			}
+		}
+	}
+	return list
+}
+
+// answer is whether a hook listens.
+type answer uint8
+
+const (
+	unasked answer = iota
+	no
+	yes
+	cannotTell
+)
+
+// listens asks a Spec about an event as the engine does.
+func listens(s *grapnel.Spec, ev *grapnel.Event, f *Firing) answer {
+	if len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {
+		return no
+	}
+	if s.Match == nil {
+		return yes
+	}
+	var v *grapnel.Verdict
+	if s.Phase == grapnel.PhaseObserve {
+		v = &f.Verdict
+	}
+	switch ok, err := s.Match.Match(ev, v); {
+	case err != nil:
+		return cannotTell
+	case ok:
+		return yes
+	}
+	return no
+}
