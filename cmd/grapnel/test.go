@@ -31,6 +31,7 @@ type tester struct {
 	failEmpty, failSkipped bool
 	parallel, count, max   int
 	timeout                time.Duration
+	worth                  worth
 	pattern                *regexp.Regexp
 
 	last     string          // what could not be run, and why, of the last test for which that was so
@@ -56,6 +57,8 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
   grapnel test --run 'force push' -v policies/
   grapnel test --agent gemini-cli --junit report.xml
   grapnel test --watch
+  grapnel test --cover --threshold 90      # what does no test reach?
+  grapnel test --mutate                    # what would no test notice?
   grapnel test --policy new.yaml grapnel_test.yaml     # would another policy do?`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.paths = args
@@ -80,6 +83,7 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
 	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
 	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of files of tests, for editors")
 	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
+	t.worth.flags(flags)
 	return c.jsonFlag(cmd)
 }
 
@@ -122,6 +126,9 @@ func (t *tester) check() error {
 		return usageError{fmt.Errorf("--parallel and --max-errors want no negative number")}
 	case t.watch && (t.list || t.junit != ""):
 		return usageError{fmt.Errorf("--watch goes neither with --list nor with --junit")}
+	}
+	if err := t.checkWorth(); err != nil {
+		return err
 	}
 	if t.policy != "" {
 		if _, err := os.Stat(t.policy); err != nil {
@@ -228,8 +235,12 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	for range t.count {
 		all = append(all, tests...)
 	}
+	cover, err := t.looksOn(tests)
+	if err != nil {
+		return err
+	}
 	heard := 0
-	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Done: func(r *policytest.Result) {
+	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Cover: cover, Done: func(r *policytest.Result) {
 		heard++
 		t.report(r)
 		t.tell(heard, total)
@@ -260,7 +271,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 		fmt.Fprintln(t.err, "grapnel: error: there is no test to run")
 		return errFailed
 	}
-	return nil
+	return t.worthOf(ctx, cover, tests, opts)
 }
 
 func counted(results []policytest.Result) (passed, skipped, failed int) {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/grapnel-dev/grapnel/policytest"
+)
+
+// worth are the flags of "grapnel test" that say what the tests are worth.
+type worth struct {
+	cover           bool
+	coverJSON       string
+	threshold       float64
+	mutate          bool
+	mutateThreshold float64
+}
+
+func (w *worth) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&w.cover, "cover", false, "also say what of the policies no test reaches")
+	flags.StringVar(&w.coverJSON, "cover-json", "", "also write what is reached, as JSON, to a `FILE`")
+	flags.Float64Var(&w.threshold, "threshold", 0, "fail where the tests reach less than this `PERCENT`")
+	flags.BoolVar(&w.mutate, "mutate", false, "change the policies, a thing at a time, and say what no test notices")
+	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
+}
+
+// checkWorth finds what is wrong with the flags, and switches on what they ask for.
+func (t *tester) checkWorth() error {
+	w := &t.worth
+	w.cover = w.cover || w.coverJSON != "" || w.threshold > 0
+	w.mutate = w.mutate || w.mutateThreshold > 0
+	switch {
+	case w.threshold < 0 || w.threshold > 100 || w.mutateThreshold < 0 || w.mutateThreshold > 100:
+		return usageError{errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100")}
+	case (w.cover || w.mutate) && (t.watch || t.list || t.bench):
+		return usageError{errors.New("--cover and --mutate do not go with --watch, --list and --bench")}
+	}
+	return nil
+}
+
+// looksOn is who looks on while tests run; nil = nobody.
+func (t *tester) looksOn(tests []*policytest.Test) (*policytest.Cover, error) {
+	if !t.worth.cover || len(tests) == 0 {
+		return nil, nil
+	}
+	return policytest.NewCover(tests, t.policy)
+}
+
+// worthOf says what tests that passed are worth.
+func (t *tester) worthOf(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
+	err := t.covered(cover)
+	if err != nil && !errors.Is(err, errFailed) {
+		return err
+	}
+	return cmp.Or(t.mutated(ctx, tests, opts), err)
+}
+
+// covered says what the tests reach.
+func (t *tester) covered(cover *policytest.Cover) error {
+	if cover == nil {
+		return nil
+	}
+	c := cover.Coverage()
+	if t.worth.coverJSON != "" {
+		data, err := json.MarshalIndent(c, "", "  ")
+		if err == nil {
+			err = os.WriteFile(t.worth.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
+		}
+		if err != nil {
+			return fmt.Errorf("write what is reached: %w", err)
+		}
+	}
+	if t.json {
+		if err := t.printLine(map[string]any{"coverage": c}); err != nil {
+			return err
+		}
+	} else {
+		for i := range c.Policies {
+			p := &c.Policies[i]
+			for _, line := range p.Missing() {
+				fmt.Fprintln(t.out, inLine(line))
+			}
+			fmt.Fprintf(t.out, "%s %s: %s\n", t.paint(bold, "coverage"), inLine(p.Policy), p.Total)
+		}
+		if len(c.Policies) > 1 {
+			fmt.Fprintf(t.out, "%s of all: %s\n", t.paint(bold, "coverage"), c.Total)
+		}
+	}
+	return t.enough("the coverage", c.Total.All().Percent(), t.worth.threshold)
+}
+
+// enough fails where tests are worth less than somebody wants.
+func (t *tester) enough(what string, got, want float64) error {
+	if got >= want {
+		return nil
+	}
+	fmt.Fprintf(t.err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
+	return errFailed
+}
+
+// mutated says what of the changes of policies the tests notice.
+func (t *tester) mutated(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
+	if !t.worth.mutate || len(tests) == 0 {
+		return nil
+	}
+	var last time.Time
+	m, err := policytest.Mutate(ctx, tests, opts, func(done, all int) {
+		if now := time.Now(); !t.json && terminal(t.err) && now.Sub(last) > 100*time.Millisecond {
+			fmt.Fprintf(t.err, "\r\x1b[K%s %d of %d changes", bar(done, all), done, all)
+			last = now
+		}
+	})
+	if !last.IsZero() {
+		fmt.Fprint(t.err, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	if t.json {
+		if err := t.printLine(map[string]any{"mutation": m}); err != nil {
+			return err
+		}
+	} else {
+		t.printMutation(m)
+	}
+	return t.enough("what tests notice", m.Score(), t.worth.mutateThreshold)
+}
+
+// bar is a line of 20 characters that shows how far something is.
+func bar(done, all int) string {
+	const width = 20
+	full := 0
+	if all > 0 {
+		full = width * done / all
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
+}
+
+func (t *tester) printMutation(m *policytest.Mutation) {
+	for _, p := range m.Policies {
+		for _, mu := range p.Mutants {
+			switch {
+			case mu.Status == policytest.Survived:
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, "no test notices when "+mu.What)))
+				fmt.Fprintf(t.out, "\ttest %s\n", inLine(mu.Test))
+			case t.verbose && mu.Status == policytest.Killed:
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
+			case t.verbose:
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
+			}
+		}
+	}
+	text := fmt.Sprintf("%.1f %%: %d of %d changes are noticed", m.Score(), m.Killed, m.Killed+m.Survived)
+	if m.Same > 0 {
+		text += fmt.Sprintf("; %d more make no difference to any event", m.Same)
+	}
+	fmt.Fprintf(t.out, "%s %s\n", t.paint(bold, "mutation"), text)
+}
+
+// named is what is said of a place in a hook.
+func named(hook, at, text string) string {
+	for _, part := range []string{at, hook} {
+		if part != "" {
+			text = part + ": " + text
+		}
+	}
+	return text
+}
