@@ -84,7 +84,7 @@ type happening struct {
 }
 
 func newPast(h *Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
-	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: time.Now, allow: as.allow}
+	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: m.facts.now(), allow: as.allow}
 	for i := range h.After {
 		s := step{After: h.After[i]}
 		s.Times = max(1, s.Times)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/secret"
@@ -127,6 +128,8 @@ type factCache struct {
 
 	secrets *secret.Rules // of the policy whose rules are being made
 
+	clock func() time.Time // nil = that of the system
+
 	// Of a rule that is made later than that: what the others have.
 	first *factCache
 
@@ -137,6 +140,17 @@ type factCache struct {
 	last  atomic.Pointer[facts]
 	other [8]atomic.Pointer[facts]
 	next  atomic.Uint32 // in other
+}
+
+// now is the clock of what is counted.
+func (c *factCache) now() func() time.Time {
+	switch {
+	case c.first != nil:
+		return c.first.now()
+	case c.clock != nil:
+		return c.clock
+	}
+	return time.Now
 }
 
 func (c *factCache) of(ev *grapnel.Event) *facts {

@@ -502,7 +502,7 @@ func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candi
 // digest: from what is kept of it, whatever the files say now. Of a project they have
 // to be trusted still.
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
-	req.facts = &factCache{}
+	req.facts = &factCache{clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
 	switch {
 	case !slices.Contains(formatNames, name):

@@ -99,7 +99,7 @@ type limit struct {
 }
 
 func newLimit(h *Hook, source grapnel.Source, cache *factCache) *limit {
-	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: time.Now}
+	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: cache.now()}
 	l.sum.key, l.sum.source = keySum, l.Sum
 	l.unit = strings.Join([]string{"limit", source.Name, h.Name, l.Sum}, "\x00")
 	return l
@@ -134,6 +134,22 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 		marks[i].Hook.(*marker).of.countIn(counter)
 	}
 	return append(specs, marks...)
+}
+
+// AcrossSessions reports whether any of the hooks counts what happens in several sessions
+// together: for those the order of the sessions among each other matters, too.
+func AcrossSessions(specs []grapnel.Spec) bool {
+	const session = "session"
+	return slices.ContainsFunc(specs, func(s grapnel.Spec) bool {
+		if l, ok := s.Hook.(*limit); ok && !slices.Contains(l.By, session) {
+			return true
+		}
+		if flow, ok := s.Match.(sequence); ok {
+			f, err := flow.made()
+			return err == nil && len(f.steps[0].By) > 0 && !slices.Contains(f.steps[0].By, session)
+		}
+		return false
+	})
 }
 
 // blocksAlways reports whether a rule blocks every event that it listens to.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/owner"
@@ -38,6 +39,8 @@ type Request struct {
 	Counter   Counter                          // where limits count; nil = in memory, anew with each Load
 	State     string                           // where built-in hooks keep the files that they name no place for; empty = nowhere
 	Frozen    map[string]string                // path -> digest: load this content from its snapshot, whatever the file says now
+	Content   map[string][]byte                // path -> content: load that, whatever the file says now, and keep no snapshot of it
+	Now       func() time.Time                 // the clock of limits and of `after:`; nil = that of the system
 
 	// Of `load:`. The files of a user are below Home and beside the policy file, those
 	// of a project beside it.
@@ -116,7 +119,7 @@ type Set struct {
 // since nobody knows what it forbids; prompts and stops are never locked.
 func Load(req Request) Set {
 	var set Set
-	req.facts = &factCache{}
+	req.facts = &factCache{clock: req.Now}
 	req.ruling = &ruling{}
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
@@ -216,6 +219,9 @@ func (req Request) load(file File) inForce {
 	}
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Valid}
 	snaps := snapshots{dir: req.Snapshots}
+	if req.Content[file.Path] != nil {
+		snaps.dir = ""
+	}
 	policy, digest, errs := req.read(file, snaps)
 	if file.Root {
 		snaps.dir = ""
@@ -265,12 +271,12 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	if file.Root {
 		kept.dir, check = "", owner.Root
 	}
-	var data []byte
+	data := req.Content[file.Path]
 	var err error
-	if file.Root {
+	if file.Root && data == nil {
 		err = owner.Path(file.Path)
 	}
-	if err == nil {
+	if err == nil && data == nil {
 		data, err = readChecked(file.Path, yaml.MaxSize+1, check)
 	}
 	switch {
