@@ -343,6 +343,11 @@ type Options struct {
 	Stops      grapnel.StopCounter
 	Counter    policy.Counter // where limits count; nil = in memory
 
+	// Of who looks at what might have been.
+	Now      func() time.Time  // the clock of what is counted; nil = that of the system
+	Content  map[string][]byte // what policy files say, in place of what is on the disk
+	Unpaused bool              // a pause does not count
+
 	// Unread leaves the packs out that are always in force: an event that cannot be read
 	// is a failure of the guards that somebody has asked for, and without any nobody is
 	// locked out.
@@ -359,13 +364,14 @@ func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, pol
 func load(place Place, files []policy.File, opts *Options) policy.Set {
 	req := request{place.Request(files, opts.Command)}
 	req.Counter, req.Webhook, req.HTTP, req.Notify = opts.Counter, opts.Webhook, opts.HTTP, opts.Notify
+	req.Now, req.Content = opts.Now, opts.Content
 	if opts.Unread {
 		req.Always = nil
 	}
 	loose := req.loosely()
 	set := policy.Load(req.Request)
 	set.Specs = append(set.Specs, loose()...)
-	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok && !opts.Unpaused {
 		set.Specs = pause.Apply(set.Specs)
 	}
 	return set
@@ -374,6 +380,9 @@ func load(place Place, files []policy.File, opts *Options) policy.Set {
 func open(set *policy.Set, opts *Options) (*grapnel.Engine, error) {
 	return grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
 }
+
+// Runner makes the hooks that are programs at a place, and really run.
+func Runner(place Place) func(policy.Command) grapnel.Hook { return runner(place) }
 
 // runner makes the hooks that are programs. Too deep inside of other hooks they
 // fail instead of running, so that on_error decides and the Record says so; they

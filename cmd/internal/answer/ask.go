@@ -66,6 +66,11 @@ func newAsker(c circuits, h policy.HTTP, networks func() []string) *asker {
 	}}
 }
 
+// Asker makes the hook of a `http:` that is really asked. How its circuit stands is kept in c.
+func Asker(c circuits, h policy.HTTP, networks func() []string) grapnel.Hook {
+	return newAsker(c, h, networks)
+}
+
 // ReadsID: the identity of the request is made of it.
 func (a *asker) ReadsID() {}
 
