@@ -68,7 +68,7 @@ var layers = [][]string{
 	{""}, // the root package
 	{"dialect", "shell", "internal"},
 	{"process", "outbound", "policy", "spool"},
-	{"packs", "install", "verify", "host", "policytest", "hooktest", "conformance", "daemon"},
+	{"packs", "install", "verify", "host", "policytest", "replay", "hooktest", "conformance", "daemon"},
 	{"cmd", "docs", "examples", "test"},
 }
 
