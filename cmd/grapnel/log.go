@@ -18,8 +18,8 @@ import (
 )
 
 func newLog(c *console) *cobra.Command {
-	var since, agent, session, hook, text string
-	var events, decisions []string
+	var wanted wantedFlags
+	var text string
 	var follow bool
 	cmd := &cobra.Command{
 		Use:     "log",
@@ -28,38 +28,14 @@ func newLog(c *console) *cobra.Command {
 		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter := spool.Filter{Session: session, Hook: hook}
+			filter, err := wanted.filter()
+			if err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("text") {
 				if err := store.ValidText(text); err != nil {
 					return usageError{withHint(err, "grapnel log --text 'rm node_modules'")}
 				}
-			}
-			if agent != "" {
-				d, ok := dialect.FindAgent(agent)
-				if !ok {
-					return usageError{withHint(fmt.Errorf("unknown agent %q", agent), "known are "+strings.Join(dialect.Names(), ", "))}
-				}
-				filter.Agent = d.Name
-			}
-			if since != "" {
-				var err error
-				if filter.Since, err = ago(since); err != nil {
-					return err
-				}
-			}
-			for _, name := range events {
-				kinds := policy.Kinds(name)
-				if kinds == nil {
-					return usageError{fmt.Errorf("unknown event %q", name)}
-				}
-				filter.Events = append(filter.Events, kinds...)
-			}
-			for _, name := range decisions {
-				var d grapnel.Decision
-				if err := d.UnmarshalText([]byte(name)); err != nil {
-					return usageError{err}
-				}
-				filter.Decisions = append(filter.Decisions, d)
 			}
 			place, err := c.place()
 			if err != nil {
@@ -89,15 +65,58 @@ func newLog(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
-	cmd.Flags().StringVar(&since, "since", "", "only the last `DURATION`, such as 1h")
-	cmd.Flags().StringVar(&agent, "agent", "", "only this agent")
-	cmd.Flags().StringVar(&session, "session", "", "only this session")
-	cmd.Flags().StringArrayVar(&events, "event", nil, "only this event; may be repeated")
-	cmd.Flags().StringArrayVar(&decisions, "decision", nil, "only none, allow, ask or block; may be repeated")
-	cmd.Flags().StringVar(&hook, "hook", "", "only where this hook had a part")
+	wanted.add(cmd)
 	cmd.Flags().StringVar(&text, "text", "", "only what these `WORDS` are in")
 	cmd.AddCommand(newLogVerify(c))
 	return c.jsonFlag(cmd)
+}
+
+// wantedFlags say which Records are wanted.
+type wantedFlags struct {
+	since, agent, session, hook string
+	events, decisions           []string
+}
+
+func (w *wantedFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&w.since, "since", w.since, "only the last `DURATION`, such as 1h")
+	cmd.Flags().StringVar(&w.agent, "agent", "", "only this agent")
+	cmd.Flags().StringVar(&w.session, "session", "", "only this session")
+	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only this event; may be repeated")
+	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only none, allow, ask or block; may be repeated")
+	cmd.Flags().StringVar(&w.hook, "hook", "", "only where this hook had a part")
+}
+
+// filter reads them. What is wrong with them is a usageError.
+func (w *wantedFlags) filter() (spool.Filter, error) {
+	filter := spool.Filter{Session: w.session, Hook: w.hook}
+	if w.agent != "" {
+		d, ok := dialect.FindAgent(w.agent)
+		if !ok {
+			return filter, usageError{withHint(fmt.Errorf("unknown agent %q", w.agent), "known are "+strings.Join(dialect.Names(), ", "))}
+		}
+		filter.Agent = d.Name
+	}
+	if w.since != "" {
+		var err error
+		if filter.Since, err = ago(w.since); err != nil {
+			return filter, err
+		}
+	}
+	for _, name := range w.events {
+		kinds := policy.Kinds(name)
+		if kinds == nil {
+			return filter, usageError{fmt.Errorf("unknown event %q", name)}
+		}
+		filter.Events = append(filter.Events, kinds...)
+	}
+	for _, name := range w.decisions {
+		var d grapnel.Decision
+		if err := d.UnmarshalText([]byte(name)); err != nil {
+			return filter, usageError{err}
+		}
+		filter.Decisions = append(filter.Decisions, d)
+	}
+	return filter, nil
 }
 
 // warn says what did not keep a command from its work. What stands in a log may be in it.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/replay"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -156,25 +156,10 @@ func countText(counts map[timesCount]int, hook, text string) {
 	}
 }
 
-// commandsOf are the shell lines of an event, as its dialect finds them in what the agent
-// sent.
+// commandsOf are the shell lines of an event.
 func commandsOf(e *spool.Entry) []string {
-	ev := e.Input
-	if ev == nil {
-		return nil
-	}
-	if d, ok := dialect.FindAgent(e.Agent); ok && ev.Native != nil {
-		in := dialect.Input{Payload: ev.Native}
-		for _, row := range d.Events {
-			if in.Event == "" && row.Kind == e.Event {
-				in.Event = row.Native
-			}
-		}
-		if read, err := d.Read(in); err == nil {
-			ev = read
-		}
-	}
-	if ev.Tool == nil {
+	ev, err := replay.Event(e)
+	if err != nil || ev.Tool == nil {
 		return nil
 	}
 	return ev.Tool.Commands

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/replay"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// maxRecordLine is the longest line of a file of Records. It holds the largest event there
+// is, and what is said of it.
+const maxRecordLine = 40 << 20
+
+// A recordsFrom is where Records come from: what was kept at a place, or files that "grapnel
+// log --json" has written.
+type recordsFrom struct {
+	console *console
+	place   answer.Place
+	files   []string // - is standard input; none = the log of the place
+	filter  spool.Filter
+	last    int // only so many, the youngest; 0 = all
+
+	done atomic.Uint64 // share of all that was read, in thousandths
+}
+
+// open opens what is to be read. The Records come in the order of time.
+func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record, error], end func(), err error) {
+	end = func() {}
+	if len(r.files) == 0 {
+		return r.ofLog(ctx), end, nil
+	}
+	var lists []iter.Seq2[replay.Record, error]
+	var open []*os.File
+	end = func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}
+	for _, name := range r.files {
+		var in io.Reader = r.console.in
+		if name != "-" {
+			f, err := os.Open(name)
+			if err != nil {
+				end()
+				return nil, nil, withHint(fmt.Errorf("cannot read the Records: %w", err), "grapnel log --json writes such a file")
+			}
+			open = append(open, f)
+			in = f
+			if info, err := f.Stat(); err == nil && len(r.files) == 1 && info.Mode().IsRegular() {
+				in = &counting{f, info.Size(), 0, &r.done}
+			}
+		} else if terminal(r.console.in) {
+			fmt.Fprintln(r.console.err, "grapnel: reading Records from standard input")
+		}
+		lists = append(lists, linesOf(name, in))
+	}
+	records = lists[0]
+	if len(lists) > 1 {
+		records = inTime(lists)
+	}
+	if r.last > 0 {
+		records = r.youngest(records)
+	}
+	return records, end, nil
+}
+
+// ofLog reads what was kept at the place.
+func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
+	log, query := logOf(r.place), store.Query{Filter: r.filter}
+	return func(yield func(replay.Record, error) bool) {
+		left := 0 // out
+		if r.last > 0 {
+			for k, err := range log.Read(ctx, query) {
+				if err == nil && !k.Late {
+					left++
+				}
+			}
+			left -= r.last
+		}
+		var first time.Time
+		end := time.Now()
+		for k, err := range log.Read(ctx, query) {
+			if err == nil {
+				if first.IsZero() {
+					first = k.Time
+				}
+				if span := end.Sub(first); span > 0 {
+					r.done.Store(uint64(max(0, 1000*k.Time.Sub(first)/span)))
+				}
+				if !k.Late && left > 0 {
+					left--
+					continue
+				}
+			}
+			if err != nil && !errors.Is(err, spool.ErrTorn) {
+				r.console.warn(err)
+				continue
+			}
+			kept := k
+			if !yield(replay.Record{Entry: kept.Entry, Load: func(e *spool.Entry) error {
+				err := kept.Event()
+				e.Input = kept.Input
+				return err
+			}}, err) {
+				return
+			}
+		}
+	}
+}
+
+// linesOf reads a file. The lines are looked at later.
+func linesOf(name string, in io.Reader) iter.Seq2[replay.Record, error] {
+	return func(yield func(replay.Record, error) bool) {
+		lines := bufio.NewReaderSize(in, 1<<20)
+		for n := 1; ; n++ {
+			line, err := readRecordLine(lines)
+			if len(strings.TrimSpace(string(line[:min(len(line), 64)]))) > 0 {
+				if !yield(replay.Record{Load: func(e *spool.Entry) error { return decodeRecord(line, e) }}, nil) {
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(replay.Record{}, fmt.Errorf("%s:%d: %w", name, n, err))
+				return
+			}
+		}
+	}
+}
+
+func readRecordLine(lines *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := lines.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxRecordLine:
+			return nil, fmt.Errorf("the line is longer than %d bytes", maxRecordLine)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}
+
+// decodeRecord reads a line of "grapnel log --json". On an error the ID stays empty.
+func decodeRecord(line []byte, e *spool.Entry) error {
+	err := json.Unmarshal(line, e)
+	if err == nil && (e.ID == "" || e.Time.IsZero()) {
+		err = errors.New("it has no id or no time")
+	}
+	if err != nil {
+		*e = spool.Entry{}
+	}
+	return err
+}
+
+// loaded is a Record with its Entry. A torn one keeps its Load, which says so.
+func loaded(r replay.Record) replay.Record {
+	if r.Load != nil && r.ID == "" && r.Load(&r.Entry) == nil {
+		r.Load = nil
+	}
+	return r
+}
+
+// inTime merges lists, each of which is in the order of time.
+func inTime(lists []iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
+	type head struct {
+		record replay.Record
+		err    error
+		next   func() (replay.Record, error, bool)
+	}
+	return func(yield func(replay.Record, error) bool) {
+		var heads []*head
+		advance := func(h *head) bool {
+			var ok bool
+			h.record, h.err, ok = h.next()
+			h.record = loaded(h.record)
+			return ok
+		}
+		for _, list := range lists {
+			next, stop := iter.Pull2(list)
+			defer stop()
+			if h := (&head{next: next}); advance(h) {
+				heads = append(heads, h)
+			}
+		}
+		for len(heads) > 0 {
+			first := 0
+			for i, h := range heads {
+				if h.record.Time.Before(heads[first].record.Time) {
+					first = i
+				}
+			}
+			h := heads[first]
+			if !yield(h.record, h.err) {
+				return
+			}
+			if !advance(h) {
+				heads = append(heads[:first], heads[first+1:]...)
+			}
+		}
+	}
+}
+
+// youngest are the last of a list that are wanted.
+func (r *recordsFrom) youngest(records iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
+	return func(yield func(replay.Record, error) bool) {
+		ring := make([]replay.Record, 0, min(r.last, 1<<10))
+		at := 0
+		for record, err := range records {
+			if err != nil {
+				if !yield(record, err) {
+					return
+				}
+				continue
+			}
+			if record = loaded(record); record.ID == "" {
+				if !yield(record, nil) {
+					return
+				}
+				continue
+			}
+			switch {
+			case record.Late || !r.filter.Wants(&record.Entry):
+			case len(ring) < r.last:
+				ring = append(ring, record)
+			default:
+				ring[at] = record
+				at = (at + 1) % r.last
+			}
+		}
+		for i := range ring {
+			if !yield(ring[(at+i)%len(ring)], nil) {
+				return
+			}
+		}
+	}
+}
+
+// counting says how much of a file was read.
+type counting struct {
+	io.Reader
+	size, read int64
+	share      *atomic.Uint64
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if c.read += int64(n); c.size > 0 {
+		c.share.Store(uint64(1000 * c.read / c.size)) //nolint:gosec // not negative
+	}
+	return n, err
+}
+
+// progress draws how far the reading has come, where a person looks at stderr. It returns what
+// is told of it, nil where nobody looks, and what takes it away again.
+func (r *recordsFrom) progress(what string) (tell func(records int), end func()) {
+	if !terminal(r.console.err) || r.console.json {
+		return nil, func() {}
+	}
+	const width = 30
+	begun := time.Now()
+	var shown time.Time
+	tell = func(records int) {
+		now := time.Now()
+		if now.Sub(shown) < 100*time.Millisecond {
+			return
+		}
+		shown = now
+		full := int(min(r.done.Load(), 1000)) * width / 1000 //nolint:gosec // small
+		fmt.Fprintf(r.console.err, "\r%s [%s%s] %s Records, %.0f /s ", what, strings.Repeat("=", full), strings.Repeat(" ", width-full), count(records), float64(records)/now.Sub(begun).Seconds())
+	}
+	return tell, func() {
+		if !shown.IsZero() {
+			fmt.Fprint(r.console.err, "\r\x1b[K")
+		}
+	}
+}
+
+// count writes a number in groups of three.
+func count(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
