@@ -60,13 +60,6 @@ const (
 	ahead     = 8 // batches that wait for each worker, at most
 )
 
-// A batch is Records in the order in which they were read.
-type batch struct {
-	records []Record
-	scenes  []scene
-	ready   chan struct{} // closed when scenes are there
-}
-
 // Play plays Records. They come in the order of time. An error of one of them is counted;
 // only a policy that cannot be opened, and ctx, end it. What is kept in memory does not
 // grow with the number of Records.
@@ -80,21 +73,7 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-
-	decode := make(chan *batch, ahead*workers)
-	order := make(chan *batch, ahead*workers)
-	var readers, actors sync.WaitGroup
-	for range max(workers, runtime.GOMAXPROCS(0)) {
-		readers.Go(func() {
-			for b := range decode {
-				for i := range b.records {
-					b.scenes = append(b.scenes, newScene(&b.records[i], opts.Wants))
-				}
-				b.records = nil
-				close(b.ready)
-			}
-		})
-	}
+	var actors sync.WaitGroup
 	players := make([]*player, workers)
 	for i := range players {
 		p := newPlayer(&opts)
@@ -111,67 +90,98 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 			}
 		})
 	}
-	actors.Go(func() { // hands sessions to players, in their order
-		defer func() {
-			for _, p := range players {
-				close(p.scenes)
-			}
-		}()
-		parts := make([][]scene, len(players))
-		for b := range order {
-			<-b.ready
-			for i := range b.scenes {
-				at := b.scenes[i].player(len(players))
-				parts[at] = append(parts[at], b.scenes[i])
-			}
-			for at, part := range parts {
-				if len(part) > 0 {
-					players[at].scenes <- part
-					parts[at] = nil
-				}
-			}
-		}
-	})
-
-	report := newReport()
-	next := &batch{ready: make(chan struct{})}
-	send := func() {
-		order <- next
-		decode <- next
-		next = &batch{ready: make(chan struct{})}
-	}
-	read := 0
-	for r, err := range records {
+	parts := make([][]scene, len(players)) // sessions go to players, in their order
+	for batch := range decoded(records, opts.Wants, opts.Progress) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err != nil {
-			report.skip(Torn, "")
-			continue
+		for i := range batch {
+			at := batch[i].player(len(players))
+			parts[at] = append(parts[at], batch[i])
 		}
-		if next.records = append(next.records, r); len(next.records) == batchSize {
-			send()
-		}
-		if read++; opts.Progress != nil && read%256 == 0 {
-			opts.Progress(read)
+		for at, part := range parts {
+			if len(part) > 0 {
+				players[at].scenes <- part
+				parts[at] = nil
+			}
 		}
 	}
-	send()
-	close(decode)
-	close(order)
-	readers.Wait()
+	for _, p := range players {
+		close(p.scenes)
+	}
 	actors.Wait()
-	if opts.Progress != nil {
-		opts.Progress(read)
-	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	report := newReport()
 	for _, p := range players {
 		report.add(p.report)
 	}
 	report.finish(&opts, players)
 	return report, nil
+}
+
+// decoded reads Records in the background, many at once, and yields them in their order.
+func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, progress func(int)) iter.Seq[[]scene] {
+	type batch struct {
+		records []Record
+		scenes  []scene
+		ready   chan struct{} // closed when scenes are there
+	}
+	return func(yield func([]scene) bool) {
+		readers := runtime.GOMAXPROCS(0)
+		decode, order, stop := make(chan *batch, ahead*readers), make(chan *batch, ahead*readers), make(chan struct{})
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer close(stop)
+		for range readers {
+			all.Go(func() {
+				for b := range decode {
+					for i := range b.records {
+						b.scenes = append(b.scenes, newScene(&b.records[i], wants))
+					}
+					b.records = nil
+					close(b.ready)
+				}
+			})
+		}
+		all.Go(func() {
+			defer close(order)
+			defer close(decode)
+			next := &batch{ready: make(chan struct{})}
+			send := func() bool {
+				select {
+				case order <- next:
+				case <-stop:
+					return false
+				}
+				decode <- next // its readers go on
+				next = &batch{ready: make(chan struct{})}
+				return true
+			}
+			read := 0
+			for r, err := range records {
+				if err != nil {
+					r = Record{Load: func(*spool.Entry) error { return err }} // torn
+				}
+				if next.records = append(next.records, r); len(next.records) == batchSize && !send() {
+					return
+				}
+				if read++; progress != nil && read%256 == 0 {
+					progress(read)
+				}
+			}
+			if send() && progress != nil {
+				progress(read)
+			}
+		})
+		for b := range order {
+			<-b.ready
+			if !yield(b.scenes) {
+				return
+			}
+		}
+	}
 }
 
 // player plays the sessions that fall to it.
@@ -193,7 +203,7 @@ func newPlayer(opts *Options) *player {
 
 func (p *player) play(ctx context.Context, s *scene) error {
 	r := p.report
-	if s.unwanted {
+	if s.unwanted || s.beside {
 		return nil
 	}
 	if s.cause != "" {

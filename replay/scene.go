@@ -68,6 +68,7 @@ type scene struct {
 	event    *grapnel.Event
 	cause    Cause // why not; empty = it can be played
 	unwanted bool
+	beside   bool // it is none of an event
 	reduced  bool // a part of the event was masked or cut
 }
 
@@ -81,15 +82,19 @@ func newScene(r *Record, wants func(*spool.Entry) bool) scene {
 	s := scene{}
 	e := &r.Entry
 	switch {
-	case e.ID != "" && (wants != nil && !wants(e) || beside(e)):
+	case e.ID != "" && (wants != nil && !wants(e)):
 		return scene{unwanted: true}
+	case e.ID != "" && beside(e):
+		return scene{entry: *e, beside: true}
 	case r.Load != nil:
 		err := r.Load(e)
 		switch {
 		case e.ID == "":
 			return scene{cause: Torn}
-		case wants != nil && !wants(e) || beside(e):
+		case wants != nil && !wants(e):
 			return scene{unwanted: true}
+		case beside(e):
+			return scene{entry: *e, beside: true}
 		case err != nil:
 			s.cause = Gone
 		}

@@ -19,7 +19,7 @@ import (
 type Stage struct {
 	clock    clock
 	counter  counter
-	standIn  string
+	standIn  standIn
 	judge    func(*grapnel.Event) (*grapnel.Engine, error)
 	sources  map[*grapnel.Engine]*cast
 	current  *cast
@@ -41,8 +41,8 @@ type cast struct {
 // maxCasts is how many engines are known at once.
 const maxCasts = 256
 
-func newStage(open Policy, standIn string) *Stage {
-	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn, programs: map[string]*Told{}}
+func newStage(open Policy, file string) *Stage {
+	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn(file), programs: map[string]*Told{}}
 	s.counter.now = s.clock.now
 	s.judge = open(s)
 	return s
@@ -120,7 +120,7 @@ func (h *toldHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, err
 func (s *Stage) recorded(name string) (last *grapnel.HookRun, n int) {
 	for i := range s.scene.entry.Hooks {
 		run := &s.scene.entry.Hooks[i]
-		if run.Name != name || run.Async || !slices.ContainsFunc(s.current.of[name], func(source string) bool { return s.same(source, run.Source) }) {
+		if run.Name != name || run.Async || !slices.ContainsFunc(s.current.of[name], func(source string) bool { return s.standIn.same(source, run.Source) }) {
 			continue
 		}
 		last = run
@@ -131,13 +131,16 @@ func (s *Stage) recorded(name string) (last *grapnel.HookRun, n int) {
 	return last, n
 }
 
+// A standIn is a file that stands in the place of another, see Options.
+type standIn string
+
 // same reports whether a source of now is a recorded one.
-func (s *Stage) same(now, then string) bool {
+func (s standIn) same(now, then string) bool {
 	if now == then {
 		return true
 	}
-	rest, ours := strings.CutPrefix(now, s.standIn)
-	if s.standIn == "" || !ours {
+	rest, ours := strings.CutPrefix(now, string(s))
+	if s == "" || !ours {
 		return false
 	}
 	_, pack, _ := strings.Cut(rest, "#")
@@ -211,7 +214,7 @@ func (s *Stage) note(r *Report, sc *scene) {
 		source := sc.entry.Hooks[i].Source
 		known, looked := c.known[source]
 		if !looked {
-			known = strings.HasPrefix(source, "grapnel:") || slices.ContainsFunc(c.sources, func(now string) bool { return s.same(now, source) })
+			known = strings.HasPrefix(source, "grapnel:") || slices.ContainsFunc(c.sources, func(now string) bool { return s.standIn.same(now, source) })
 			if len(c.known) < maxCasts {
 				c.known[source] = known
 			}

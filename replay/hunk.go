@@ -1,0 +1,269 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// An edit changes the lines of a hook in a policy file.
+type edit struct {
+	hook  *Hook
+	lines []string // of the whole file
+	from  int      // the lines of the hook, or of the pack it is of
+	to    int
+}
+
+// hunk is the first of some changes of a hook that its file can be given as lines, and that
+// leave a valid policy. It is empty if there is none.
+func (a *adviser) hunk(h *Hook, ways ...func(*edit) bool) string {
+	content, ok := a.opts.Files[h.Source.File]
+	if !ok || h.Line < 1 {
+		return ""
+	}
+	before := strings.Split(string(content), "\n")
+	if h.Line > len(before) {
+		return ""
+	}
+	for _, way := range ways {
+		e := &edit{hook: h, lines: slices.Clone(before), from: h.Line - 1}
+		e.to = e.end()
+		if !way(e) {
+			continue
+		}
+		after := strings.Join(e.lines, "\n")
+		if _, errs := policy.Parse(h.Source.File, []byte(after)); len(errs) == 0 {
+			return unified(h.Source.File, before, e.lines)
+		}
+	}
+	return ""
+}
+
+// appended is a hunk that adds a hook at the end of a file that ends with its hooks.
+func (a *adviser) appended(file, hook string) string {
+	content, ok := a.opts.Files[file]
+	text := strings.TrimRight(string(content), "\n") + "\n"
+	if p, errs := policy.Parse(file, []byte(text+hook)); !ok || len(errs) > 0 || len(p.Hooks) == 0 {
+		return ""
+	}
+	return unified(file, strings.Split(text, "\n"), strings.Split(text+hook, "\n"))
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// inPack reports whether the hook's line is that of its pack.
+func (e *edit) inPack() bool { return e.hook.Policy == nil }
+
+// end is behind the last line of the hook.
+func (e *edit) end() int {
+	indent := indentOf(e.lines[e.from])
+	at := e.from + 1
+	for i := at; i < len(e.lines); i++ {
+		switch line := e.lines[i]; {
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#") && indentOf(line) <= indent:
+			continue
+		case indentOf(line) <= indent:
+			return at
+		}
+		at = i + 1
+	}
+	return at
+}
+
+// flow reports whether the hook is written in braces, on one line.
+func (e *edit) flow() bool {
+	return strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(e.lines[e.from]), "-")), "{")
+}
+
+// keys is how far the keys of the hook are indented.
+func (e *edit) keys() int {
+	line := e.lines[e.from]
+	rest := strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(line, " "), "-"), " ")
+	return len(line) - len(rest)
+}
+
+// line is where a key of the hook stands, or -1.
+func (e *edit) line(key string) int {
+	for i := e.from; i < e.to; i++ {
+		line := e.lines[i]
+		if i == e.from {
+			line = strings.Repeat(" ", e.keys()) + line[e.keys():]
+		}
+		if indentOf(line) == e.keys() && strings.HasPrefix(line[e.keys():], key+":") {
+			return i
+		}
+	}
+	return -1
+}
+
+// inFlow finds a key of a hook in braces.
+func (e *edit) inFlow(key string) []int {
+	return regexp.MustCompile(`[{,]\s*(` + key + `):`).FindStringSubmatchIndex(e.lines[e.from])
+}
+
+// set gives a key a value that has none yet, or another one.
+func (e *edit) set(key, value string) bool {
+	if e.inPack() {
+		return false
+	}
+	if e.flow() {
+		line := e.lines[e.from]
+		end := strings.LastIndex(line, "}")
+		if e.inFlow(key) != nil || end < 0 || e.to != e.from+1 {
+			return false
+		}
+		e.lines[e.from] = strings.TrimRight(line[:end], " ") + ", " + key + ": " + value + line[end:]
+		return true
+	}
+	text := key + ": " + value
+	if at := e.line(key); at >= 0 {
+		e.lines[at] = e.lines[at][:e.keys()] + text
+		return true
+	}
+	at := e.from + 1
+	for _, before := range []string{"on", "match", "when"} {
+		if i := e.line(before); i >= 0 {
+			for at = i + 1; at < e.to && indentOf(e.lines[at]) > e.keys(); {
+				at++
+			}
+		}
+	}
+	e.lines = slices.Insert(e.lines, at, strings.Repeat(" ", e.keys())+text)
+	return true
+}
+
+// rename gives a value another key.
+func (e *edit) rename(key, to string) bool {
+	if e.inPack() {
+		return false
+	}
+	if e.flow() {
+		at := e.inFlow(key)
+		if at == nil {
+			return false
+		}
+		line := e.lines[e.from]
+		e.lines[e.from] = line[:at[2]] + to + line[at[3]:]
+		return true
+	}
+	at := e.line(key)
+	if at < 0 {
+		return false
+	}
+	e.lines[at] = e.lines[at][:e.keys()] + to + e.lines[at][e.keys()+len(key):]
+	return true
+}
+
+// match adds a key to its match.
+func (e *edit) match(key, value string) bool {
+	if !e.inPack() && e.hook.Policy.Match == nil {
+		return e.set("match", "{"+key+": "+value+"}")
+	}
+	for i := e.from; i < e.to; i++ {
+		if at := strings.Index(e.lines[i], "match: {"); at >= 0 {
+			at += len("match: {")
+			e.lines[i] = e.lines[i][:at] + key + ": " + value + ", " + e.lines[i][at:]
+			return true
+		}
+	}
+	at := e.line("match")
+	if at < 0 || at+1 >= e.to {
+		return false
+	}
+	e.lines = slices.Insert(e.lines, at+1, strings.Repeat(" ", indentOf(e.lines[at+1]))+key+": "+value)
+	return true
+}
+
+// except takes out of the hook the commands that were always let through, if these are few.
+func (e *edit) except(t *tally) bool {
+	if e.inPack() {
+		return e.without()
+	}
+	commands := slices.Sorted(maps.Keys(t.about))
+	if len(commands) == 0 || len(commands) > 4 || len(e.hook.Policy.Except) > 0 {
+		return false
+	}
+	for i, command := range commands {
+		if !simple.MatchString(command) {
+			return false
+		}
+		commands[i] = strconv.Quote(command)
+	}
+	return e.set("except", "{command: ["+strings.Join(commands, ", ")+"]}")
+}
+
+// number gives a key another number.
+func (e *edit) number(key string, n int) bool {
+	re := regexp.MustCompile(`\b` + key + `:\s*\d+`)
+	for i := e.from; i < e.to; i++ {
+		if re.MatchString(e.lines[i]) {
+			e.lines[i] = re.ReplaceAllString(e.lines[i], fmt.Sprintf("%s: %d", key, n))
+			return true
+		}
+	}
+	return false
+}
+
+// without takes the hook away: out of its file, or out of its pack.
+func (e *edit) without() bool {
+	if !e.inPack() {
+		e.lines = slices.Delete(e.lines, e.from, e.to)
+		return true
+	}
+	_, pack, ok := strings.Cut(e.hook.Source.Name, e.hook.Source.File+"#")
+	if !ok {
+		return false
+	}
+	line := e.lines[e.from]
+	name := regexp.QuoteMeta(pack)
+	if at := regexp.MustCompile(`pack:\s*` + name + `\b[^{}]*\bexcept:\s*\[`).FindStringIndex(line); at != nil {
+		e.lines[e.from] = line[:at[1]] + e.hook.Name + ", " + line[at[1]:]
+		return true
+	}
+	if at := regexp.MustCompile(`\bpack:\s*` + name + `\b`).FindStringIndex(line); at != nil {
+		e.lines[e.from] = line[:at[1]] + ", except: [" + e.hook.Name + "]" + line[at[1]:]
+		return true
+	}
+	if at := regexp.MustCompile(`[-\[,]\s*(` + name + `)(\s|,|\]|$)`).FindStringSubmatchIndex(line); at != nil {
+		e.lines[e.from] = line[:at[2]] + "{pack: " + pack + ", except: [" + e.hook.Name + "]}" + line[at[3]:]
+		return true
+	}
+	return false
+}
+
+// unified is a change in the form that patch reads, with a line around it.
+func unified(file string, before, after []string) string {
+	const around = 1
+	head := 0
+	for head < len(before) && head < len(after) && before[head] == after[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(before)-head && tail < len(after)-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
+		tail++
+	}
+	first := max(0, head-around)
+	more := min(tail, around)
+	if len(before) == len(before)-tail+more && before[len(before)-1] == "" {
+		more-- // what is behind the last newline is no line
+	}
+	name := filepath.ToSlash(file)
+	var b strings.Builder
+	fmt.Fprintf(&b, "--- %s\n+++ %s\n@@ -%d,%d +%d,%d @@\n", name, name, first+1, len(before)-tail+more-first, first+1, len(after)-tail+more-first)
+	write := func(mark string, lines []string) {
+		for _, line := range lines {
+			b.WriteString(mark + line + "\n")
+		}
+	}
+	write(" ", before[first:head])
+	write("-", before[head:len(before)-tail])
+	write("+", after[head:len(after)-tail])
+	write(" ", before[len(before)-tail:len(before)-tail+more])
+	return b.String()
+}
