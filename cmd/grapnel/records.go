@@ -49,7 +49,7 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 		}
 	}
 	for _, name := range r.files {
-		var in io.Reader = r.console.in
+		in := r.console.in
 		if name != "-" {
 			f, err := os.Open(name)
 			if err != nil {
@@ -281,7 +281,7 @@ func (r *recordsFrom) progress(what string) (tell func(records int), end func())
 			return
 		}
 		shown = now
-		full := int(min(r.done.Load(), 1000)) * width / 1000 //nolint:gosec // small
+		full := int(min(r.done.Load(), 1000)) * width / 1000
 		fmt.Fprintf(r.console.err, "\r%s [%s%s] %s Records, %.0f /s ", what, strings.Repeat("=", full), strings.Repeat(" ", width-full), count(records), float64(records)/now.Sub(begun).Seconds())
 	}
 	return tell, func() {

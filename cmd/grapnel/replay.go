@@ -74,14 +74,17 @@ func newReplay(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-
+			ctx := cmd.Context()
+			if run { // what was started is ended with us; else there is nothing to end
+				var stop context.CancelFunc
+				ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+				defer stop()
+			}
 			from := &recordsFrom{console: c, place: place, files: files, filter: filter, last: last}
 			now := &staged{place: place, run: run, ask: ask}
 			opts := replay.Options{Wants: filter.Wants}
 			if file != "" {
-				if now, err = now.with(file, file); err != nil {
+				if now, err = now.with(ctx, file, file); err != nil {
 					return err
 				}
 			}
@@ -93,7 +96,7 @@ func newReplay(c *console) *cobra.Command {
 				return err
 			}
 			if against != "" {
-				old, err := now.with(against, now.place.Policy)
+				old, err := now.with(ctx, against, now.place.Policy)
 				if err != nil {
 					return err
 				}
@@ -159,12 +162,12 @@ type staged struct {
 }
 
 // with is the same with what a policy says, as if it stood at a path.
-func (s *staged) with(named, at string) (*staged, error) {
+func (s *staged) with(ctx context.Context, named, at string) (*staged, error) {
 	abs, err := filepath.Abs(at)
 	if err != nil {
 		return nil, err
 	}
-	content, err := readPolicy(named)
+	content, err := readPolicy(ctx, named)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +180,7 @@ func (s *staged) with(named, at string) (*staged, error) {
 }
 
 // readPolicy reads a file, or one in a revision of git.
-func readPolicy(named string) ([]byte, error) {
+func readPolicy(ctx context.Context, named string) ([]byte, error) {
 	content, err := os.ReadFile(named)
 	if err == nil {
 		return append([]byte{}, content...), nil // not nil
@@ -186,7 +189,7 @@ func readPolicy(named string) ([]byte, error) {
 		return nil, withHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
 	}
 	var said bytes.Buffer
-	cmd := exec.Command("git", "show", "--no-textconv", "--end-of-options", named) //nolint:gosec // what the person named, and no option of it
+	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named) //nolint:gosec // what the person named, and no option of it
 	cmd.Stderr = &said
 	if content, err = cmd.Output(); err != nil {
 		return nil, withHint(fmt.Errorf("there is no file %s, and git does not have it: %s", named, cmpText(said.String(), err)), "name a file, or REVISION:PATH as git has it: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
@@ -232,9 +235,9 @@ func (r *recordsFrom) play(ctx context.Context, opts replay.Options) (*replay.Re
 		return nil, err
 	}
 	defer end()
-	var clear func()
-	opts.Progress, clear = r.progress("replaying")
-	defer clear()
+	var erase func()
+	opts.Progress, erase = r.progress("replaying")
+	defer erase()
 	return replay.Play(ctx, records, opts)
 }
 
@@ -387,8 +390,8 @@ func arrow(d *replay.Difference) string {
 	return d.Then.String() + " -> " + d.Now.String()
 }
 
-// className is a Class in words.
-func className(class replay.Class) string { return strings.ReplaceAll(string(class), "-", " ") }
+// className is a word of a report as people write it.
+func className[T ~string](class T) string { return strings.ReplaceAll(string(class), "-", " ") }
 
 const dayFormat = "2006-01-02 15:04"
 

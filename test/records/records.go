@@ -36,7 +36,7 @@ var commands = []string{
 // Records are those of an engine with these hooks.
 func Lines(n int, specs []grapnel.Spec, begin time.Time) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		r := rand.New(rand.NewPCG(1, 2))                                           //nolint:gosec // the same each time
+		r := rand.New(rand.NewPCG(1, 2))                                           // the same each time
 		sp, err := spool.Open(filepath.Join(os.TempDir(), "grapnel-records"), nil) // only masks, and keeps nothing
 		if err != nil {
 			yield(nil, err)

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/replay"
+)
+
+func newSuggest(c *console) *cobra.Command {
+	wanted := wantedFlags{since: "720h"}
+	var th replay.Thresholds
+	cmd := &cobra.Command{
+		Use:   "suggest [FILE...]",
+		Short: "Say which rules what happened speaks for",
+		Long: "Reads Records, of what was kept here or of files that \"grapnel log --json\" wrote, and\n" +
+			"says where the policy in force does not fit: questions that are always or never\n" +
+			"answered with yes, rules that never match or that others make needless, hooks that\n" +
+			"fail, are slow or run where they have nothing to say, limits that are always or never\n" +
+			"reached, commands that fail again and again. Each comes with what speaks for it, what\n" +
+			"the Records cannot tell, and where it can be said, the change as lines of the file.\n\n" +
+			"Nothing is changed. Whether a suggestion fits, you know better than the Records:\n" +
+			"\"grapnel replay --policy\" says what it would have meant.",
+		Example: "  grapnel suggest\n  grapnel suggest --since 168h --asked 10\n  grapnel suggest --json | jq '.suggestions[].title'",
+		RunE: func(cmd *cobra.Command, files []string) error {
+			for _, name := range []string{"asked", "matched", "seen", "failures", "runs", "repeats"} {
+				if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
+					return usageError{fmt.Errorf("--%s is %d, and 1 is the least", name, n)}
+				}
+			}
+			if th.Slow <= 0 {
+				return usageError{withHint(fmt.Errorf("--slow is %v", th.Slow), "write a time with a unit: 500ms, 2s")}
+			}
+			if len(files) > 0 && !cmd.Flags().Changed("since") {
+				wanted.since = ""
+			}
+			filter, err := wanted.filter()
+			if err != nil {
+				return err
+			}
+			place, err := c.place()
+			if err != nil {
+				return err
+			}
+			opts := replay.SuggestOptions{Policy: place.Policy, Wants: filter.Wants, Thresholds: th}
+			if len(files) > 0 {
+				opts.StandIn = place.Policy
+			}
+			if err = inForce(place, &opts); err != nil {
+				return err
+			}
+			from := &recordsFrom{console: c, place: place, files: files, filter: filter}
+			records, end, err := from.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer end()
+			tell, erase := from.progress("reading")
+			opts.Progress = tell
+			advice, err := replay.Suggest(cmd.Context(), records, opts)
+			erase()
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(advice)
+			}
+			return c.printAdvice(advice)
+		},
+	}
+	wanted.add(cmd)
+	cmd.Flags().IntVar(&th.Asked, "asked", 5, "how many answers to the questions of a rule are enough")
+	cmd.Flags().IntVar(&th.Matched, "matched", 5, "how many decisions of a rule are enough to call it needless")
+	cmd.Flags().IntVar(&th.Seen, "seen", 100, "how many events are enough to say that a rule never matches")
+	cmd.Flags().IntVar(&th.Failures, "failures", 3, "how many failures of a hook are enough")
+	cmd.Flags().IntVar(&th.Runs, "runs", 20, "how many runs of a hook are enough to speak of its times, tools and limits")
+	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "how often a command that had just failed has to come again")
+	cmd.Flags().DurationVar(&th.Slow, "slow", 1e9, "what 5 % of the runs of a hook take or more")
+	return c.jsonFlag(cmd)
+}
+
+// inForce looks up the hooks that are in force where the person is, and what their files hold.
+func inForce(place answer.Place, opts *replay.SuggestOptions) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	engine, set, err := (&staged{place: place}).open(answer.DirsOf(dir), &replay.Stage{})
+	if err != nil {
+		return err
+	}
+	opts.Files, opts.Changed = map[string][]byte{}, map[string]time.Time{}
+	type at struct {
+		file, name string
+		line       int
+	}
+	known := map[at]*policy.Hook{}
+	for _, file := range set.Files {
+		content, err := os.ReadFile(file.File)
+		if err != nil || file.Format != "" || file.State != policy.Valid && file.State != policy.Trusted {
+			continue
+		}
+		p, errs := policy.Parse(file.File, content)
+		if len(errs) > 0 {
+			continue
+		}
+		opts.Files[file.File] = content
+		if info, err := os.Stat(file.File); err == nil {
+			opts.Changed[file.File] = info.ModTime()
+		}
+		for i := range p.Hooks {
+			h := &p.Hooks[i]
+			known[at{file.File, h.Name, h.Line}] = h
+		}
+	}
+	for _, spec := range engine.List("") {
+		if strings.HasPrefix(spec.Source.Name, "grapnel:") {
+			continue
+		}
+		h := replay.Hook{Spec: spec}
+		if spec.Source.Name == spec.Source.File {
+			h.Policy = known[at{spec.Source.File, spec.Name, spec.Line}]
+		}
+		if p := h.Policy; p != nil {
+			h.Leaves = p.Run != nil || p.HTTP != nil || p.Context != nil && p.Context.Run != nil
+		}
+		opts.Hooks = append(opts.Hooks, h)
+	}
+	return nil
+}
+
+func (c *console) printAdvice(a *replay.Advice) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s Records", c.paint(bold, "read"), count(a.Records))
+	if !a.From.IsZero() {
+		fmt.Fprintf(&b, ", %s to %s", a.From.Local().Format(dayFormat), a.To.Local().Format(dayFormat))
+	}
+	if a.NoEvents > 0 {
+		fmt.Fprintf(&b, "; of %s only metadata is known", count(a.NoEvents))
+	}
+	b.WriteByte('\n')
+	if len(a.Suggestions) == 0 {
+		b.WriteString("nothing to suggest\n")
+	}
+	for i := range a.Suggestions {
+		s := &a.Suggestions[i]
+		at := inLine(s.File)
+		if s.Rule != nil {
+			at = ruleAt(*s.Rule)
+		}
+		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.paint(bold, className(s.Kind)), at, inLine(s.Title))
+		for _, line := range s.Evidence {
+			fmt.Fprintf(&b, "    %s\n", inLine(line))
+		}
+		fmt.Fprintf(&b, "  %s Records, %s to %s", count(s.Count), s.First.Local().Format(dayFormat), s.Last.Local().Format(dayFormat))
+		if len(s.Records) > 0 {
+			fmt.Fprintf(&b, ", such as %s", inLine(strings.Join(s.Records, ", ")))
+		}
+		fmt.Fprintf(&b, "\n  %s\n", inLine(s.Advice))
+		for line := range strings.Lines(s.Hunk) {
+			line = plain(strings.TrimSuffix(line, "\n"))
+			switch line[:min(1, len(line))] {
+			case "+":
+				line = c.paint(green, line)
+			case "-":
+				line = c.paint(red, line)
+			}
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
+	_, err := c.out.Write([]byte(b.String()))
+	return err
+}
