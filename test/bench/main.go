@@ -122,6 +122,10 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the daemon: %w", err)
 	}
+	played, err := replayContests(ctx, dir, bin)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the Records: %w", err)
+	}
 	inside, err := engineContests(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the engines: %w", err)
@@ -146,7 +150,7 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	}
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
-	for _, g := range append(spawned, inside, agents, warm, served, kept, tests) {
+	for _, g := range append(spawned, inside, agents, warm, served, kept, tests, played) {
 		more, err := measure(ctx, p, g)
 		if err != nil {
 			return nil, nil, err
