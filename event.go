@@ -570,6 +570,13 @@ func (ev *Event) MapText(f Field, change func(string) string) (json.RawMessage, 
 	return rawMapStrings(raw, change)
 }
 
+// Changed lists the fields, in order of name, of those that its Contract lets hooks
+// change, whose values differ from those of another version of the event. Values are
+// compared as JSON values.
+func (ev *Event) Changed(since *Event) []Field {
+	return changedFields(since, ev, ev.contract().Changes)
+}
+
 // changedFields lists the fields, in a fixed order, whose value differs between
 // two versions of one event, compared as JSON values.
 func changedFields(before, after *Event, among []Change) []Field {

@@ -79,7 +79,7 @@ func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == En
 
 // enforced is the decision that counts.
 func (a *answer) enforced() Decision {
-	if a.spec.Mode == Observe || a.expired {
+	if a.spec.Mode == Observe || a.expired != NotExpired {
 		return None
 	}
 	return a.decision
@@ -230,8 +230,14 @@ func (f *firing) expireAllows() {
 	}
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.decision == Allow && (failed || f.differs(a.left) || !a.spec.MayAllow && !a.spec.Source.Scope.mayAllow()) {
-			a.expired = true
+		switch {
+		case a.decision != Allow:
+		case !a.spec.MayAllow && !a.spec.Source.Scope.mayAllow():
+			a.expired = ExpiredSource
+		case failed:
+			a.expired = ExpiredOpen
+		case f.differs(a.left):
+			a.expired = ExpiredInput
 		}
 	}
 }
@@ -470,7 +476,8 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 func (a *answer) run() HookRun {
 	run := HookRun{
 		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
-		Halt: a.out.Halt != "", Expired: a.expired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
+		Halt: a.out.Halt != "", Expired: a.expired != NotExpired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
+		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Expiry: a.expired,
 	}
 	if a.out != &noOpinion {
 		run.Outcome = a.out

@@ -47,8 +47,32 @@ type HookRun struct {
 	Round    int      `json:"round,omitempty"`     // 2 = it was asked again
 	Async    bool     `json:"async,omitempty"`     // it runs after the answer
 	MS       float64  `json:"ms"`
-	Outcome  *Outcome `json:"-"` // what it said; nil = no opinion, or it does not run yet
+
+	// What is known where it ran, and is not kept.
+	Phase   Phase    `json:"-"`
+	Step    int      `json:"-"` // from 1: hooks of one step were asked at once; 0 = it was not asked as the firing's others are
+	Saw     *Event   `json:"-"` // the event as the steps before had left it; nil = it does not run yet
+	Outcome *Outcome `json:"-"` // what it said; nil = no opinion, or it does not run yet
+	Expiry  Expiry   `json:"-"` // why it is Expired
 }
+
+// Expiry is why an Allow does not count.
+type Expiry uint8
+
+// The reasons.
+const (
+	NotExpired    Expiry = iota
+	ExpiredOpen          // a guard failed open, and nobody knows what it would have said
+	ExpiredInput         // it was for another input than the one that goes on
+	ExpiredSource        // it is not for its source to give
+)
+
+var expiryNames = [...]string{
+	NotExpired: "", ExpiredOpen: "a guard could not answer", ExpiredInput: "it was for another input", ExpiredSource: "its source may not give it",
+}
+
+// String says it in a few words, and nothing of what has not expired.
+func (x Expiry) String() string { return nameOf(expiryNames[:], int(x), "expiry") }
 
 // An Observer is told of every firing once its Verdict is final, also after a
 // block. Observe is called before Fire returns, so it must be quick; what takes

@@ -32,6 +32,7 @@ type firing struct {
 	answers   []answer
 	conflicts []string
 	blocked   bool // nobody else is asked
+	step      uint16
 	record    bool
 	unread    error  // nobody could be asked, since this is wrong with the event
 	heard     *tally // who wants to know what comes of observing hooks; nil = nobody
@@ -50,7 +51,8 @@ type answer struct {
 	byError  bool     // decision is what the failure counts as
 	round    uint8
 	failOpen bool
-	expired  bool
+	expired  Expiry
+	step     uint16 // from 1: who was asked at once
 }
 
 // noOpinion is what hooks say most of the time. Nobody changes it.
@@ -221,9 +223,12 @@ func (f *firing) sees() *Event {
 // ask runs hooks at once and lays their changes over each other in plan order.
 func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 	var waits []func()
+	if len(answers) > 0 {
+		f.step++
+	}
 	for i := range answers {
 		a := &answers[i]
-		a.round = round
+		a.round, a.step = round, f.step
 		switch {
 		case a.err != nil:
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
@@ -672,7 +677,7 @@ func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (faile
 
 // lateRun is the run of an observing hook, as far as it is known before it has ended.
 func lateRun(s *Spec) HookRun {
-	return HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true}
+	return HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true, Phase: s.Phase}
 }
 
 func observe(ctx context.Context, o Observer, rec *Record) (err error) {

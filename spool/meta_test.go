@@ -23,7 +23,7 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	case *grapnel.Decision:
 		*at = grapnel.Decision(rapid.IntRange(1, 3).Draw(t, "decision"))
 		return
-	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome:
+	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, *grapnel.Phase, *grapnel.Expiry: // not kept
 		return
 	}
 	switch v.Kind() {
