@@ -451,6 +451,21 @@ func Receive(d *Dialect, in Input) Received {
 	return r
 }
 
+// ReceiveAs reads what an agent wrote of an event of a known kind, also where its
+// payloads do not name their event.
+func ReceiveAs(d *Dialect, payload []byte, kind grapnel.Kind) Received {
+	got := Receive(d, Input{Payload: payload})
+	for i := range d.Events {
+		if got.Err == nil && got.Event.Kind == kind {
+			break
+		}
+		if row := &d.Events[i]; row.Kind == kind || row.Failed == kind {
+			got = Receive(d, Input{Payload: payload, Event: row.Native})
+		}
+	}
+	return got
+}
+
 // Answer is the second half of the function [Answer].
 func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 	silent := r.row != nil && !r.row.can().Message
