@@ -290,6 +290,14 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	return t, nil
 }
 
+// Tell has an agent tell of the event, as grapnel-hook would hear of it, from the
+// directory where it works. The error is that the agent has no words for the event, or
+// not for all of it.
+func (e *Event) Tell(agent *dialect.Dialect, dir string) (dialect.Received, error) {
+	t, err := e.tell(agent, dir, 1)
+	return t.Received, err
+}
+
 // base is the event in the words in which a test says it, with the payload as Native, and
 // whose words they are.
 func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error) {
