@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,18 +25,78 @@ import (
 type explanation struct {
 	Agent   string            `json:"agent"`
 	Event   grapnel.Kind      `json:"event"`
+	Record  string            `json:"record,omitempty"` // the event is that of this Record, as it was kept
 	Plan    []grapnel.Planned `json:"plan"`
+	Hooks   []hookPart        `json:"hooks"` // in the order in which they were asked, then those of the plan that were not
+	Merge   []string          `json:"merge,omitempty"`
 	Verdict explainedVerdict  `json:"verdict"`
 	Reply   explainedReply    `json:"reply"`
 	NotYet  []notYet          `json:"not_yet,omitempty"` // hooks that wait for something to happen first
+	Others  []other           `json:"others,omitempty"`  // hooks that do not listen: those that nearly would, or all
+	Why     []whyHook         `json:"why,omitempty"`     // of the hook that was asked about
 	NotRun  []string          `json:"not_run,omitempty"` // programs and servers that would have been asked
 	Error   string            `json:"error,omitempty"`   // the event could not be read
 	Notices []string          `json:"notices,omitempty"`
+	MS      float64           `json:"ms"` // that the firing took
 
 	Policies []policy.Loaded `json:"policies"` // that there are
 
-	tool    string
+	about   []string // the event in words, a line each
+	timed   bool     // it shows how long each took
+	more    int      // hooks that listen to such events and are not among Others
 	servers []string // hooks that ask one
+	sent    *grapnel.Event
+	mask    func(string) string
+}
+
+// hookPart is a hook's part in a firing.
+type hookPart struct {
+	Step   int            `json:"step,omitempty"` // hooks of one step see the same event
+	Round  int            `json:"round,omitempty"`
+	Phase  grapnel.Phase  `json:"phase"`
+	Hook   string         `json:"hook"`
+	Source string         `json:"source"`
+	File   string         `json:"file,omitempty"`
+	Line   int            `json:"line,omitempty"`
+	Why    []policy.Check `json:"why,omitempty"` // its conditions
+	Part   part           `json:"part"`
+	Reason string         `json:"because,omitempty"` // of the part, in words
+
+	Saw      map[grapnel.Field]json.RawMessage `json:"saw,omitempty"` // what it saw otherwise than as it came
+	Said     *grapnel.Outcome                  `json:"said,omitempty"`
+	Decision grapnel.Decision                  `json:"decision"`
+	Cause    grapnel.Cause                     `json:"cause,omitempty"`
+	Error    string                            `json:"error,omitempty"`
+	Wrote    *wrote                            `json:"wrote,omitempty"` // of a program that was run
+	MS       float64                           `json:"ms"`
+
+	matched string
+	saw     *grapnel.Event
+	run     grapnel.HookRun
+}
+
+// A part is what became of a hook's answer.
+type part string
+
+// The parts.
+const (
+	partNone     part = "none"     // it has no opinion
+	partDecides  part = "decides"  // the verdict is what it said
+	partOutvoted part = "outvoted" // a stronger decision counts
+	partExpired  part = "expired"  // its allow does not count
+	partObserves part = "observes" // its mode is observe
+	partFailed   part = "failed"   // it could not answer, which counts as no opinion
+	partAdds     part = "adds"     // it decides nothing, and changes the event or tells something
+	partNotAsked part = "not_asked"
+	partLater    part = "later" // it runs after the answer
+)
+
+// wrote is what a program left.
+type wrote struct {
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	Exit   int    `json:"exit"`
+	Signal string `json:"signal,omitempty"`
 }
 
 // kindOf says why a hook was left out.
@@ -58,6 +119,7 @@ type notYet struct {
 type explainedVerdict struct {
 	Decision grapnel.Decision                  `json:"decision"`
 	Reasons  []grapnel.Reason                  `json:"reasons"`
+	Messages []string                          `json:"messages,omitempty"`
 	Context  []string                          `json:"context"`
 	Changes  map[grapnel.Field]json.RawMessage `json:"changes"`
 	Halt     string                            `json:"halt"`
@@ -70,17 +132,41 @@ type explainedReply struct {
 	Exit   int    `json:"exit"`
 }
 
+// explaining is what somebody wants explained.
+type explaining struct {
+	event    string   // file of a payload
+	short    short    // or the event in few words
+	record   string   // or the ID of the Record that has it
+	policies []string // beside those in force
+	why      string   // a hook
+	all      bool
+	run      bool // programs
+}
+
 func newExplain(c *console) *cobra.Command {
-	var event string
-	var policies []string
+	var e explaining
 	cmd := &cobra.Command{
-		Use:   "explain [AGENT] [--event FILE|-]",
+		Use:   "explain [AGENT] [--event FILE|- | --command LINE | --tool NAME ... | --prompt TEXT | --record ID]",
 		Short: "Say how an event would be answered, and why",
-		Long:  "Reads an event as an agent would send it and prints who would run, what comes of\nit, and the bytes that the agent would get. Nothing is recorded and no program of\na hook is run; those that would be asked are listed.",
-		Example: `  grapnel explain claude-code --event event.json
+		Long: `Draws what becomes of an event: who listens and why, what each hook saw and said,
+how that became one verdict, and the bytes that the agent would get. Hooks that
+nearly listened stand below, with what kept them from it.
+
+The event is what an agent sends (--event, or standard input), or is said in few
+words (--command, --tool, --path, --prompt ...), or is that of a Record (--record),
+which is masked as it was kept.
+
+Nothing is recorded, and programs and servers are named and not asked. With --run
+they are, and what a program wrote is shown. --why NAME says of one hook why it
+did or did not act, whether it listens to the event or not.`,
+		Example: `  grapnel explain --command 'git push -f origin main'
+  grapnel explain --tool write --path deploy/prod/app.yaml --why keep-out-of-prod
+  grapnel explain gemini-cli --prompt 'my key is sk-...'
+  grapnel explain claude-code --event event.json --all
+  grapnel explain --record 01a2004139ad3849aea55a914b56 --json
   echo '{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"rm -rf /"}}' | grapnel explain`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			var named *dialect.Dialect
 			if len(args) > 0 {
 				var ok bool
@@ -88,28 +174,77 @@ func newExplain(c *console) *cobra.Command {
 					return usageError{withHint(fmt.Errorf("unknown agent %q", args[0]), "known are "+strings.Join(dialect.Names(), ", "))}
 				}
 			}
+			e.short.read(cmd.Flags())
 			place, err := c.place()
 			if err != nil {
 				return err
 			}
-			payload, err := c.readEvent(event)
+			subject, err := c.subject(cmd.Context(), place, named, &e)
 			if err != nil {
 				return err
 			}
-			x, err := explain(place, policies, named, payload)
+			x, err := explain(cmd.Context(), place, subject, &e)
 			if err != nil {
 				return err
 			}
-			if c.json {
+			switch {
+			case c.json:
 				return c.printJSON(x)
+			case e.why != "":
+				c.printWhy(x)
+			default:
+				c.printExplanation(x)
 			}
-			c.printExplanation(x)
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&event, "event", "-", "file with the event, - for standard input")
-	cmd.Flags().StringArrayVar(&policies, "policy", nil, "one more policy `FILE`; may be repeated")
+	flags := cmd.Flags()
+	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it, - for standard input")
+	flags.StringVar(&e.record, "record", "", "the event of the Record with this `ID`; see \"grapnel log --json\"")
+	e.short.flags(flags)
+	flags.StringArrayVar(&e.policies, "policy", nil, "one more policy `FILE`; may be repeated")
+	flags.StringVar(&e.why, "why", "", "why the hook of this `NAME` did or did not act")
+	flags.BoolVar(&e.all, "all", false, "show all hooks, also those that do not listen")
+	flags.BoolVar(&e.run, "run", false, "really run the programs, and ask the servers, of hooks")
 	return c.jsonFlag(cmd)
+}
+
+// A subject is the event that is explained, and how the agent gets its answer.
+type subject struct {
+	event  *grapnel.Event
+	unread bool // what is wrong with it is in the Record
+	record string
+	answer func(context.Context, *grapnel.Engine) dialect.Reply
+}
+
+// subject finds the event.
+func (c *console) subject(ctx context.Context, place answer.Place, named *dialect.Dialect, e *explaining) (*subject, error) {
+	ways := 0
+	for _, given := range []bool{e.event != "-", e.record != "", e.short.given()} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return nil, usageError{withHint(errors.New("there are several events"), "name one: --event, --record, or --command and its like")}
+	case e.record != "" && named != nil:
+		return nil, usageError{withHint(errors.New("a Record knows its agent"), "leave the agent out")}
+	case e.record != "":
+		return recorded(ctx, place, e.record)
+	case e.short.given():
+		return e.short.subject(cmp.Or(named, dialect.ClaudeCode))
+	}
+	payload, err := c.readEvent(e.event)
+	if err != nil {
+		return nil, err
+	}
+	d := named
+	if d == nil {
+		d = cmp.Or(dialect.Detect(payload), dialect.ClaudeCode)
+	}
+	got := dialect.Receive(d, dialect.Input{Payload: payload})
+	return &subject{event: got.Event, unread: got.Err != nil, answer: got.Answer}, nil
 }
 
 func (c *console) readEvent(name string) ([]byte, error) {
@@ -126,77 +261,61 @@ func (c *console) readEvent(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(c.in, dialect.MaxPayload+1))
 }
 
-// explain answers an event with nothing kept and no program run.
-func explain(place answer.Place, policies []string, named *dialect.Dialect, payload []byte) (*explanation, error) {
-	x := &explanation{Plan: []grapnel.Planned{}}
-	notRun := func(cmd policy.Command) grapnel.Hook {
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			x.NotRun = append(x.NotRun, cmd.Name)
-			return grapnel.Outcome{}, nil
-		})
-	}
-	askNobody := func(h policy.HTTP) (grapnel.Hook, error) {
-		x.servers = append(x.servers, h.Name)
-		return notRun(policy.Command{Name: h.Name}), nil
-	}
-	var verdict grapnel.Verdict
-	d := named
-	if d == nil {
-		if d = dialect.Detect(payload); d == nil {
-			d = dialect.ClaudeCode
-		}
-	}
-	got := dialect.Receive(d, dialect.Input{Payload: payload})
-	ev := got.Event // what is wrong with it is in the Record
-	dirs := place.Dirs(ev, false)
+// explain answers an event with nothing kept, and no program run unless that is wanted.
+func explain(ctx context.Context, place answer.Place, s *subject, e *explaining) (*explanation, error) {
+	ev := s.event
+	x := &explanation{Agent: ev.Agent.Name, Event: ev.Kind, Record: s.record, Plan: []grapnel.Planned{}, Hooks: []hookPart{}, sent: ev, timed: e.all || e.why != ""}
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return nil, err
 	}
-	engine, set, err := answer.Open(place, place.Files(policies, dirs), &answer.Options{
-		Command: notRun, HTTP: askNobody,
-		Webhook: func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
-		Notify:  func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },    // likewise
-		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
-			verdict = *rec.Verdict
-			x.Error = rec.Error
-		})},
-		Counter: looking{sp},
-		Background: listed(func(s grapnel.Spec) {
-			if !policy.WritesLine(s.Hook) {
-				x.NotRun = append(x.NotRun, s.Name)
-			}
-		}),
-	})
+	defer func() { _ = sp.Close() }()
+	trial := &trial{place: place, run: e.run, counter: looking{sp}}
+	opts := trial.options()
+	opts.Unread = s.unread
+	engine, set, err := answer.Open(place, place.Files(e.policies, place.Dirs(ev, false)), opts)
 	if err != nil {
 		return nil, err
 	}
-	x.Agent, x.Event = ev.Agent.Name, ev.Kind
-	if ev.Tool != nil {
-		x.tool = ev.Tool.Name
-	}
-	x.Plan = engine.Plan(ev).Entries
-	for i := range x.Plan { // it is shown to others, and what was looked for is not told
-		if p := &x.Plan[i]; set.Hide != nil {
-			p.Matched = set.Hide(spool.Mask(p.Matched))
-		} else {
-			p.Matched = spool.Mask(p.Matched)
-		}
-	}
-	for _, s := range engine.List(ev.Kind) {
-		if why := policy.NotYet(&s, ev); why != "" {
-			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})
-		}
-	}
-	reply := got.Answer(context.Background(), engine)
+	trial.networks = set.Networks
+	x.mask = masker(&set)
+	x.about = eventWords(ev, x.mask)
+
+	plan := engine.Plan(ev)
+	reply := s.answer(ctx, engine)
+	trial.runLater(ctx)
+	x.NotRun, x.servers = trial.notRun, trial.servers
 	x.Reply = explainedReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit}
+	rec := &trial.record
+	x.Error, x.MS = rec.Error, rec.MS
+	verdict := rec.Verdict
 	x.Verdict = explainedVerdict{
-		Decision: verdict.Decision, Reasons: notNil(verdict.Reasons), Context: notNil(verdict.Context),
+		Decision: verdict.Decision, Reasons: notNil(verdict.Reasons), Messages: verdict.Messages, Context: notNil(verdict.Context),
 		Changes: verdict.Changes, Halt: verdict.Halt, Lost: notNil(verdict.Lost),
 	}
 	if x.Verdict.Changes == nil {
 		x.Verdict.Changes = map[grapnel.Field]json.RawMessage{}
 	}
+	for _, p := range plan.Entries { // it is shown to others, and what was looked for is not told
+		p.Matched = x.mask(p.Matched)
+		x.Plan = append(x.Plan, p)
+	}
+
+	t := telling{x: x, engine: engine, specs: engine.List(""), trial: trial, rec: rec, plan: plan}
+	t.hooks()
+	t.merge()
+	t.others(e.all)
+	if e.why != "" {
+		if err := t.why(e.why, place, &set); err != nil {
+			return nil, err
+		}
+	}
+	x.notices(place, &set)
+	return x, nil
+}
+
+// notices says what a person should know of the policies.
+func (x *explanation) notices(place answer.Place, set *policy.Set) {
 	x.Policies = set.Files
 	for _, file := range set.Files {
 		if file.Notice != "" {
@@ -209,30 +328,17 @@ func explain(place answer.Place, policies []string, named *dialect.Dialect, payl
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		x.Notices = append(x.Notices, pause.Notice())
 	}
-	return x, nil
 }
 
-// looking is a Counter that keeps nothing, so that looking at a limit uses none of it.
-type looking struct{ spool *spool.Spool }
-
-// Count shows change what is kept.
-func (l looking) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
-	kept, err := l.spool.Counted(key)
-	if err == nil {
-		change(kept)
+// masker hides secrets as Records do, and by the rules of the policies.
+func masker(set *policy.Set) func(string) string {
+	return func(text string) string {
+		text = spool.Mask(text)
+		if set.Hide != nil {
+			text = set.Hide(text)
+		}
+		return text
 	}
-	return err
-}
-
-// listed is a Background that runs nothing.
-type listed func(grapnel.Spec)
-
-// Run calls l for each hook.
-func (l listed) Run(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
-	for _, h := range hooks {
-		l(h)
-	}
-	return nil
 }
 
 func notNil[T any](list []T) []T {
@@ -240,72 +346,4 @@ func notNil[T any](list []T) []T {
 		return []T{}
 	}
 	return list
-}
-
-func (c *console) printExplanation(x *explanation) {
-	section := func(name string) { fmt.Fprintln(c.out, c.paint(bold, name)) }
-	for _, notice := range x.Notices {
-		fmt.Fprintln(c.out, c.paint(yellow, plain(notice)))
-	}
-	fmt.Fprintf(c.out, "%s %s %s (%s)\n", c.paint(bold, "event"), plain(string(x.Event)), plain(x.tool), x.Agent)
-	if x.Error != "" {
-		fmt.Fprintf(c.out, "  %s\n", c.paint(red, plain(x.Error)))
-	}
-	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
-		section("policies")
-		c.printPolicies(x.Policies)
-	}
-	section("plan")
-	if len(x.Plan) == 0 {
-		fmt.Fprintln(c.out, "  nobody listens")
-	}
-	for _, p := range x.Plan {
-		at := p.File
-		if p.Line > 0 {
-			at = fmt.Sprintf("%s:%d", p.File, p.Line)
-		}
-		if pack, ok := strings.CutPrefix(p.Source, p.File+"#"); ok {
-			at += " (pack " + pack + ")"
-		} else if format, ok := strings.CutSuffix(p.Source, ":"+p.File); ok {
-			at += " (" + format + ")"
-		}
-		fmt.Fprintf(c.out, "  %d %-7s %s  %s\n", p.Step, p.Phase, inLine(p.Hook), c.paint(dim, inLine(at)))
-		if p.Matched != "" {
-			fmt.Fprintf(c.out, "            %s\n", plain(p.Matched))
-		}
-		if p.Error != "" {
-			fmt.Fprintf(c.out, "            %s\n", c.paint(red, plain(p.Error)))
-		}
-		if slices.Contains(x.NotRun, p.Hook) {
-			fmt.Fprintf(c.out, "            %s\n", c.paint(yellow, "a "+x.kindOf(p.Hook)))
-		}
-	}
-	for _, n := range x.NotYet {
-		fmt.Fprintf(c.out, "  - %-7s %s  %s\n            %s\n", "waits", inLine(n.Hook), c.paint(dim, inLine(fmt.Sprintf("%s:%d", n.File, n.Line))), plain(n.Why))
-	}
-	fmt.Fprintf(c.out, "%s %s\n", c.paint(bold, "verdict"), c.decision(x.Verdict.Decision.String()))
-	for _, r := range x.Verdict.Reasons {
-		fmt.Fprintf(c.out, "  %s\n", indent(r.Text, "  ")[2:])
-	}
-	for _, field := range slices.Sorted(maps.Keys(x.Verdict.Changes)) {
-		fmt.Fprintf(c.out, "  %s is now %s\n", field, plain(string(x.Verdict.Changes[field])))
-	}
-	for _, text := range x.Verdict.Context {
-		fmt.Fprintf(c.out, "  context: %s\n", indent(text, "    ")[4:])
-	}
-	if x.Verdict.Halt != "" {
-		fmt.Fprintf(c.out, "  halt: %s\n", plain(x.Verdict.Halt))
-	}
-	for _, lost := range x.Verdict.Lost {
-		fmt.Fprintf(c.out, "  %s\n", c.paint(yellow, "lost: "+plain(lost)))
-	}
-	fmt.Fprintf(c.out, "%s exit %d\n", c.paint(bold, "reply"), x.Reply.Exit)
-	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
-		if out.text != "" {
-			fmt.Fprintf(c.out, "  %s: %s\n", out.name, indent(out.text, "    ")[4:])
-		}
-	}
-	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {
-		fmt.Fprintln(c.out, "  nothing: the agent goes on as if nobody had been asked")
-	}
 }

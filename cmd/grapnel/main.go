@@ -116,8 +116,13 @@ const (
 	yellow = "33"
 )
 
+// decisionColour is the colour that a decision is told in.
+func decisionColour(word string) string {
+	return map[string]string{"block": red, "halt": red, "ask": yellow, "allow": green}[strings.TrimSpace(word)]
+}
+
 func (c *console) decision(word string) string {
-	return c.paint(map[string]string{"block": red, "halt": red, "ask": yellow, "allow": green}[strings.TrimSpace(word)], word)
+	return c.paint(decisionColour(word), word)
 }
 
 func newRoot(c *console) *cobra.Command {
