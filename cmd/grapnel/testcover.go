@@ -149,12 +149,12 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 		for _, mu := range p.Mutants {
 			switch {
 			case mu.Status == policytest.Survived:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, "no test notices when "+mu.What)))
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
 				fmt.Fprintf(t.out, "\ttest %s\n", inLine(mu.Test))
 			case t.verbose && mu.Status == policytest.Killed:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
 			case t.verbose:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(named(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
+				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
 			}
 		}
 	}
@@ -165,8 +165,8 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 	fmt.Fprintf(t.out, "%s %s\n", t.paint(bold, "mutation"), text)
 }
 
-// named is what is said of a place in a hook.
-func named(hook, at, text string) string {
+// ofPlace is what is said of a place in a hook.
+func ofPlace(hook, at, text string) string {
 	for _, part := range []string{at, hook} {
 		if part != "" {
 			text = part + ": " + text
