@@ -219,7 +219,7 @@ func (e *Event) recorded(name string, data []byte) error {
 		Hooks json.RawMessage `json:"hooks"`
 		Input json.RawMessage `json:"input"`
 	}
-	if json.Unmarshal(data, &rec) != nil || rec.Event == "" || rec.Hooks == nil {
+	if isRecord := json.Unmarshal(data, &rec) == nil && rec.Event != "" && rec.Hooks != nil; !isRecord {
 		return nil
 	}
 	if rec.Input == nil {
@@ -430,8 +430,10 @@ func missing(was, is *grapnel.Event) string {
 		name    string
 		was, is []string
 	}{
-		{"command", was.Tool.Commands, tool.Commands}, {"path", paths(was.Tool), paths(tool)},
-		{"URL", was.Tool.URLs, tool.URLs}, {"content", []string{was.Tool.Content}, []string{tool.Content}},
+		{"command", was.Tool.Commands, tool.Commands},
+		{"path", paths(was.Tool), paths(tool)},
+		{"URL", was.Tool.URLs, tool.URLs},
+		{"content", []string{was.Tool.Content}, []string{tool.Content}},
 	} {
 		if slices.ContainsFunc(part.was, func(text string) bool { return text != "" && !slices.Contains(part.is, text) }) {
 			return fmt.Sprintf("the %s is %s and not %s", part.name, listed(part.is), listed(part.was))

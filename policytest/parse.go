@@ -13,7 +13,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -283,10 +282,11 @@ func (p *parser) row(n *yaml.Node, in string) {
 	case len(t.Files) > 0 && t.CWD != "":
 		p.fail(n.Get("cwd"), "leave `cwd` out", "the agent works where `files` are, and that is a new directory")
 	}
-	said := t.Event.String()
-	for i := len(t.Before) - 1; i >= 0; i-- {
-		said += ", after " + t.Before[i].String()
+	parts := []string{t.Event.String()}
+	for i := range slices.Backward(t.Before) {
+		parts = append(parts, t.Before[i].String())
 	}
+	said := strings.Join(parts, ", after ")
 	own := t.Name != ""
 	switch {
 	case !own && in != "":
@@ -756,10 +756,4 @@ func (p *parser) patterns(n *yaml.Node) []Text {
 		list = append(list, *p.pattern(item))
 	}
 	return list
-}
-
-// quoted is a text as JSON.
-func quoted(text string) json.RawMessage {
-	raw, _ := sample.Marshal(text) // texts can always be written
-	return raw
 }

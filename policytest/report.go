@@ -51,10 +51,10 @@ func (r *Result) Details() string {
 // explain is the command that explains a Verdict.
 func (r *Result) explain(ev *grapnel.Event) string {
 	const most = 1000 // bytes; nobody copies more
-	if len(ev.Native) == 0 || len(ev.Native) > most || r.Test.File.Policy == "" {
+	if len(ev.Native) == 0 || len(ev.Native) > most || r.Policy == "" {
 		return ""
 	}
-	return fmt.Sprintf("printf '%%s' %s | grapnel explain %s --policy %s", quotedShell(string(bytes.TrimSpace(ev.Native))), r.Agent, quotedShell(r.Test.File.Policy))
+	return fmt.Sprintf("printf '%%s' %s | grapnel explain %s --policy %s", quotedShell(string(bytes.TrimSpace(ev.Native))), r.Agent, quotedShell(r.Policy))
 }
 
 func quotedShell(text string) string {
@@ -100,7 +100,7 @@ type LineReply struct {
 func (r *Result) Report() Line {
 	t := r.Test
 	line := Line{
-		File: t.File.Path, Line: t.Line, Col: t.Col, Name: t.Name, Agent: r.Agent, Status: r.Status, Policy: t.File.Policy, Pack: t.File.Pack,
+		File: t.File.Path, Line: t.Line, Col: t.Col, Name: t.Name, Agent: r.Agent, Status: r.Status, Policy: r.Policy, Pack: t.File.Pack,
 		Skip: t.Skip, Mismatches: r.Mismatches, MS: float64(r.Took.Round(time.Microsecond)) / float64(time.Millisecond), BenchRow: r.Bench,
 	}
 	if r.Error != nil {

@@ -58,6 +58,7 @@ const (
 type Result struct {
 	Test       *Test
 	Agent      string
+	Policy     string // the file that was tested; empty = a pack
 	Status     Status
 	Error      error      // of a test that could not be run
 	Mismatches []Mismatch // of one that failed
@@ -172,9 +173,10 @@ func (r *runner) finish(i int) {
 func (r *runner) stage(key stageKey) (*stage, error) {
 	r.mu.Lock()
 	if list := r.idle[key]; len(list) > 0 {
+		s := list[len(list)-1]
 		r.idle[key] = list[:len(list)-1]
 		r.mu.Unlock()
-		return list[len(list)-1], nil
+		return s, nil
 	}
 	r.stages++
 	dir := filepath.Join(r.dir, fmt.Sprint(r.stages))
@@ -202,6 +204,7 @@ func (r *runner) run(ctx context.Context, res *Result) {
 	}
 	fail := func(err error) { res.Status, res.Error = Broken, err }
 	key := t.File.key(r.Policy)
+	res.Policy = key.policy
 	s, err := r.stage(key)
 	if err != nil {
 		fail(err)
