@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
 // printJSON writes one value, indented for people, without HTML escapes.
@@ -41,23 +42,11 @@ func (c *console) ask(question string) bool {
 
 // plain keeps a text from steering the terminal: what agents and models write is
 // part of many lines.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.Is(unicode.C, r): // control characters, and those that turn the direction of text
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-}
+func plain(text string) string { return printable.Text(text) }
 
 // inLine is a text inside of a line, such as a file's or a hook's name: who gave it writes
 // no line of their own.
-func inLine(text string) string {
-	return strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(plain(text))
-}
+func inLine(text string) string { return printable.Line(text) }
 
 // indent puts a text below what it belongs to.
 func indent(text, by string) string {
