@@ -215,7 +215,7 @@ func (d draft) event() (*grapnel.Event, bool) {
 		}
 	}
 	if output, ok := d["output"]; ok {
-		e.Output = quoted(output)
+		e.Output, _ = json.Marshal(output) // no text fails
 	}
 	told, err := e.tell(dialect.ClaudeCode, "/repo", 1)
 	if err != nil {

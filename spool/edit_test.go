@@ -35,14 +35,17 @@ func TestEdit(t *testing.T) {
 			Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"who":"bob","long":"` + strings.Repeat("x ", 40<<10) + `"}`)},
 			Native: json.RawMessage(`{"who":"bob"}`),
 		},
+		Changed: []grapnel.Field{grapnel.FieldInput},
 	}
+	after := grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"who":"bob","now":1}`)}, Native: rec.Input.Native}
+	rec.Verdict = &grapnel.Verdict{Context: []string{"for bob"}, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: after.Tool.Input}, Event: &after}
 	for name, tt := range map[string]struct {
 		mode  Mode
 		edit  Edit
 		has   string
 		wrong bool
 	}{
-		"masked": {Masked, pass, `"who":"***"`, false}, "metadata": {Metadata, pass, `"text":"***"`, false}, "full": {Full, pass, `"input_at"`, false},
+		"masked": {Masked, pass, `"who":"***"`, false}, "changes": {Masked, pass, `"context":["for ***"],"changes":{"tool.input":{"who":"***","now":1}}`, false}, "metadata": {Metadata, pass, `"text":"***"`, false}, "full": {Full, pass, `"input_at"`, false},
 		"broken": {Masked, fail, `"decision":"block"`, true}, "broken, full": {Full, fail, `"error":"not kept"`, true}, "gone": {Masked, gone, `"decision":"block"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

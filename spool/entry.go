@@ -1,13 +1,16 @@
 package spool
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
 )
 
-// meta writes an Entry without the event, as encoding/json would. To let that prepare
+// meta writes an Entry without the event and its Changes, as encoding/json would. To let that prepare
 // the types takes a program that answers one event longer than all else that is done
 // to keep a Record of it.
 func (e *Entry) meta() ([]byte, error) {
@@ -37,7 +40,17 @@ func (e *Entry) meta() ([]byte, error) {
 	b = addSome(b, "error", e.Error)
 	b = addNumber(b, "ms", e.MS)
 	b = addFlag(b, "late", e.Late)
+	b = addTexts(b, "context", e.Context) // last: where there is no room for all, it ends early
 	return append(b, '}'), nil
+}
+
+// object writes fields in the order of their names.
+func object(fields map[grapnel.Field]json.RawMessage) []byte {
+	b := []byte{'{'}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		b = append(addName(b, string(field)), fields[field]...)
+	}
+	return append(b, '}')
 }
 
 func addRun(b []byte, run grapnel.HookRun) []byte {

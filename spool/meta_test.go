@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	case *grapnel.Decision:
 		*at = grapnel.Decision(rapid.IntRange(1, 3).Draw(t, "decision"))
 		return
-	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, *grapnel.Phase, *grapnel.Expiry: // not kept
+	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, *grapnel.Phase, *grapnel.Expiry, *map[grapnel.Field]json.RawMessage: // joined to it, or not kept
 		return
 	}
 	switch v.Kind() {

@@ -200,6 +200,11 @@ type Entry struct {
 	// the firing with this ID ended.
 	Late bool `json:"late,omitempty"`
 
+	// Context is what was added to what the model sees, and Changes are the fields of
+	// Changed as they became. As much of them is kept as of the event.
+	Context []string                          `json:"context,omitempty"`
+	Changes map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
+
 	// InputAt is the SHA-256 of the event, in hex, if it is kept in a side file.
 	// Readers put the event back into Input.
 	InputAt string `json:"input_at,omitempty"`
@@ -211,7 +216,7 @@ func (s *Spool) Hide(also func(text string) string) { s.also = also }
 
 // keep appends an Entry. An error may also say that only a part was kept.
 func (s *Spool) keep(e Entry) error {
-	_, meta, input, partly, err := s.parts(e)
+	_, meta, input, partly, err := s.parts(&e)
 	if err != nil {
 		return err
 	}
@@ -244,7 +249,7 @@ type Made struct {
 // that is kept here, with its event. With a line an error says what of it could not be kept.
 func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 	e := &Entry{Record: *rec}
-	said, meta, input, partly, err := s.parts(*e)
+	said, meta, input, partly, err := s.parts(e)
 	if err != nil {
 		return Made{}, err
 	}
@@ -258,9 +263,14 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 }
 
 // parts is an Entry without its event, as it was said and as it is kept, and what is kept
-// of the event. The first error says what could not be kept.
-func (s *Spool) parts(e Entry) (said, meta, input []byte, partly, err error) {
+// of the event. It adds to the Entry what is kept of the Verdict. The first error says what
+// could not be kept.
+func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	ev := e.Input
+	if v := e.Verdict; v != nil && s.opts.Records != Metadata {
+		e.Context = v.Context
+		e.Changes, partly = s.changes(v)
+	}
 	if said, err = e.meta(); err != nil {
 		return nil, nil, nil, nil, err
 	}
@@ -269,13 +279,17 @@ func (s *Spool) parts(e Entry) (said, meta, input []byte, partly, err error) {
 		edited, err := s.opts.Edit(meta, false)
 		if err != nil {
 			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
-			if edited, err = bare(e).meta(); err != nil {
+			if edited, err = bare(*e).meta(); err != nil {
 				return nil, nil, nil, nil, err
 			}
 		}
 		meta = edited
 	}
 	meta = limits{total: maxLine * 3 / 8, text: 8 << 10, mask: s.opts.Records != Full, also: s.also}.reduce(meta)
+	if len(e.Changes) > 0 {
+		changes := s.masked(s.opts.Records != Full).reduce(object(e.Changes))
+		meta = bytes.TrimSuffix(join(meta, "changes", changes), []byte("\n"))
+	}
 	if ev != nil {
 		var failed error
 		if input, failed = s.input(ev); failed != nil {
@@ -294,22 +308,57 @@ func bare(e Entry) *Entry {
 		}
 		hooks[i] = run
 	}
-	e.Hooks, e.Reasons, e.Halt, e.Lost, e.Conflicts, e.Error = hooks, nil, "", nil, nil, ""
+	e.Hooks, e.Reasons, e.Halt, e.Lost, e.Conflicts, e.Error, e.Context = hooks, nil, "", nil, nil, "", nil
 	return &e
 }
 
 // edited is an event as an Edit leaves it.
 func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
-	neutral := *ev
-	neutral.Native, neutral.Verdict = nil, nil
-	raw, err := encode(&neutral)
+	raw, err := encode(neutral(ev))
 	if err == nil {
 		raw, err = s.opts.Edit(raw, true)
 	}
 	if err != nil || len(raw) == 0 || s.opts.Records == Full {
 		return raw, err
 	}
-	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true, also: s.also}.reduce(raw), nil
+	return s.masked(true).reduce(raw), nil
+}
+
+// changes are the fields that a Verdict changes, as they became and as the Edit leaves them.
+func (s *Spool) changes(v *grapnel.Verdict) (map[grapnel.Field]json.RawMessage, error) {
+	if s.opts.Edit == nil || len(v.Changes) == 0 {
+		return v.Changes, nil
+	}
+	raw, err := encode(neutral(v.Event))
+	if err == nil {
+		raw, err = s.opts.Edit(raw, true)
+	}
+	var ev grapnel.Event
+	if err == nil && len(raw) > 0 {
+		err = json.Unmarshal(raw, &ev)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what was changed is not kept with it: %w", err)
+	}
+	changes := map[grapnel.Field]json.RawMessage{}
+	for field := range v.Changes {
+		if now, ok := ev.Get(field); ok {
+			changes[field] = now
+		}
+	}
+	return changes, nil
+}
+
+// masked are the limits of what is kept of an event.
+func (s *Spool) masked(mask bool) limits {
+	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: mask, also: s.also}
+}
+
+// neutral is an event without what only its agent understands.
+func neutral(ev *grapnel.Event) *grapnel.Event {
+	out := *ev
+	out.Native, out.Verdict = nil, nil
+	return &out
 }
 
 // input is what the mode keeps of an event.
@@ -323,7 +372,7 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	case Full:
 		return encode(ev)
 	default:
-		l := limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: true, also: s.also}
+		l := s.masked(true)
 		if len(ev.Native) > 0 {
 			// What the agent sent says everything, and its dialect reads it again.
 			return asSent(ev, l.reduce(ev.Native))

@@ -76,6 +76,50 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// What a Verdict adds and changes is kept as the event is: masked, cut, or not at all.
+func TestContextAndChanges(t *testing.T) {
+	t.Parallel()
+	const token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+	rec := &grapnel.Record{
+		ID: "1", Time: time.Unix(1, 0).UTC(), Event: grapnel.PromptBefore, Changed: []grapnel.Field{grapnel.FieldPrompt},
+		Input: &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "old"}},
+		Verdict: &grapnel.Verdict{
+			Context: []string{"house rules, " + token},
+			Changes: map[grapnel.Field]json.RawMessage{
+				grapnel.FieldPrompt: json.RawMessage(`"new ` + token + ` ` + strings.Repeat("x ", 40<<10) + `"`),
+				grapnel.FieldSystem: json.RawMessage(`"be nice"`),
+			},
+		},
+	}
+	for mode, want := range map[Mode]struct{ context, prompt string }{
+		Masked: {"house rules, ", `"new `}, Full: {"house rules, " + token, `"new ` + token}, Metadata: {},
+	} {
+		s, dir := open(t, &Options{Records: mode})
+		observe(t, s, rec)
+		entries, problems := read(t, dir)
+		if len(entries) != 1 || len(problems) > 0 {
+			t.Fatalf("%v: read %+v, %v", mode, entries, problems)
+		}
+		e := entries[0]
+		if mode == Metadata {
+			if e.Context != nil || e.Changes != nil {
+				t.Errorf("metadata: kept are %q and %s", e.Context, e.Changes)
+			}
+			continue
+		}
+		if len(e.Context) != 1 || !strings.HasPrefix(e.Context[0], want.context) || string(e.Changes[grapnel.FieldSystem]) != `"be nice"` {
+			t.Errorf("%v: kept are %q and %.200s", mode, e.Context, e.Changes)
+		}
+		prompt := string(e.Changes[grapnel.FieldPrompt])
+		if !strings.HasPrefix(prompt, want.prompt) || len(prompt) > 16<<10 || !strings.Contains(prompt, "more bytes cut") {
+			t.Errorf("%v: of the prompt %d bytes are kept: %.80s", mode, len(prompt), prompt)
+		}
+		if secret := strings.Contains(prompt+e.Context[0], token); secret != (mode == Full) {
+			t.Errorf("%v: the token is kept: %v", mode, secret)
+		}
+	}
+}
+
 func TestMode(t *testing.T) {
 	t.Parallel()
 	for m, name := range map[Mode]string{Masked: "masked", Metadata: "metadata", Full: "full"} {
