@@ -1,0 +1,204 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// maxRows is how many lines are shown of one event.
+const maxRows = 3000
+
+// detailRows is all that is known of the selected event, in lines for so many columns.
+func (m *Model) detailRows(width int) []row {
+	it := m.selected()
+	if it == nil {
+		return []row{line(dim, "no event is selected")}
+	}
+	d := details{Model: m, width: width}
+	word := Word(&it.Entry)
+	r := row{{it.Time.In(m.opts.Location).Format("2006-01-02 15:04:05.000  "), dim}, {inLine(it.Agent), bold}, {"  " + inLine(string(it.Event)), bold}}
+	if it.Tool != "" {
+		r = append(r, span{"  " + inLine(it.Tool), bold})
+	}
+	r = append(r, span{"  " + word, wordLook[word]})
+	if it.Would > grapnel.None {
+		r = append(r, span{" (would " + it.Would.String() + ")", dim})
+	}
+	d.add(append(r, span{fmt.Sprintf("  %.1f ms", it.MS), normal}))
+	d.add(line(dim, "session "+orNone(inLine(it.Session))+"  in "+m.dirName(it.Dir)+"  record "+inLine(it.ID)))
+	d.text(normal, "", it.About)
+	if it.Note != "" {
+		d.text(yellow, "", it.Note)
+	}
+	if it.Error != "" {
+		d.text(red, "error: ", it.Error)
+	}
+	if it.Halt != "" {
+		d.text(red, "halt: ", it.Halt)
+	}
+	for _, reason := range it.Reasons {
+		look := normal
+		if reason.Cause == grapnel.CauseError || reason.Cause == grapnel.CauseTimeout {
+			look = yellow
+		}
+		_, name, found := strings.Cut(reason.Hook, "::") // the source stands with the hook
+		if !found {
+			name = reason.Hook
+		}
+		d.text(look, "because of "+inLine(name)+": ", reason.Text)
+	}
+	if len(it.Hooks) > 0 {
+		d.section("hooks")
+		for i := range it.Hooks {
+			d.hook(&it.Hooks[i])
+		}
+	}
+	for _, c := range it.changes {
+		d.section("changed: " + inLine(string(c.field)))
+		d.change(c)
+	}
+	for _, field := range it.Conflicts {
+		d.text(yellow, "conflict: ", "two hooks replaced "+field)
+	}
+	if len(it.Context) > 0 {
+		d.section("context for the model")
+		for _, text := range it.Context {
+			d.text(normal, "  ", text)
+		}
+	}
+	if len(it.Lost) > 0 {
+		d.section("lost: what the agent could not be told")
+		for _, text := range it.Lost {
+			d.text(yellow, "  ", text)
+		}
+	}
+	if it.event != "" {
+		d.section("event, as it was kept")
+		for _, text := range broken(it.event, width-2, false) {
+			d.add(line(normal, "  "+text))
+		}
+	}
+	return d.rows
+}
+
+// details are lines as they are gathered.
+type details struct {
+	*Model
+	rows  []row
+	width int
+}
+
+func (d *details) add(r row) {
+	if len(d.rows) < maxRows {
+		d.rows = append(d.rows, r)
+	} else if len(d.rows) == maxRows {
+		d.rows = append(d.rows, line(dim, "… more than can be shown: see \"grapnel log --json\""))
+	}
+}
+
+func (d *details) section(name string) { d.add(line(bold, name)) }
+
+// text adds a text behind a few words. Its further lines begin below the text, or where
+// the words leave no room, a little to the right.
+func (d *details) text(look style, before, text string) {
+	if text == "" {
+		return
+	}
+	by := columns(before)
+	if by > d.width/3 {
+		d.add(line(look, strings.TrimRight(before, " ")))
+		before, by = "  ", 2
+	}
+	for i, part := range wrapped(text, d.width-by) {
+		if i > 0 {
+			before = strings.Repeat(" ", by)
+		}
+		d.add(row{{before, look}, {part, look}})
+	}
+}
+
+// hook is a hook's part in an event.
+func (d *details) hook(h *grapnel.HookRun) {
+	word, look := h.Decision.String(), wordLook[h.Decision.String()]
+	switch {
+	case h.Error != "" && h.FailOpen:
+		word, look = "FAILED OPEN", yellow
+	case h.Error != "":
+		word, look = "FAILED", red
+	case h.Halt:
+		word, look = "halt", red
+	case h.Observed && h.Decision > grapnel.None:
+		word, look = "would "+h.Decision.String(), dim
+	case h.Decision == grapnel.None && len(h.Changed) > 0:
+		word, look = "change", cyan
+	}
+	r := row{{"  " + left(inLine(h.Name), within(d.width/3, 12, 40)), normal}, {" " + left(word, 12), look}}
+	switch {
+	case h.MS >= d.slow:
+		r = append(r, span{right(took(h.MS), 6) + " slow", yellow})
+	case h.Async && h.MS == 0:
+		r = append(r, span{" later", dim})
+	default:
+		r = append(r, span{right(took(h.MS), 6), dim})
+	}
+	var notes []string
+	if h.Observed && h.Decision == grapnel.None {
+		notes = append(notes, "observing")
+	}
+	if h.Expired {
+		notes = append(notes, "its allow does not count")
+	}
+	if h.Round > 1 {
+		notes = append(notes, "asked again")
+	}
+	for _, field := range h.Changed {
+		notes = append(notes, "changed "+string(field))
+	}
+	from := d.dirName(h.Source)
+	if h.Line > 0 {
+		from += fmt.Sprintf(":%d", h.Line)
+	}
+	d.add(append(r, span{"  " + inLine(strings.Join(append(notes, from), ", ")), dim}))
+	if h.Error != "" {
+		if h.Cause != "" {
+			d.text(look, "    "+inLine(string(h.Cause))+": ", h.Error)
+		} else {
+			d.text(look, "    ", h.Error)
+		}
+	}
+}
+
+// change shows how a field was and is, line by line.
+func (d *details) change(c change) {
+	if len(c.lines) == 0 {
+		d.add(line(dim, "  what it became was not kept"))
+	}
+	for _, text := range c.lines {
+		if text == "" {
+			continue
+		}
+		look := dim
+		switch text[0] {
+		case '-':
+			look = red
+		case '+':
+			look = green
+		}
+		for i, part := range broken(text[1:], d.width-4, false) {
+			sign := text[:1]
+			if i > 0 {
+				sign = " "
+			}
+			d.add(row{{"  " + sign + " ", look}, {part, look}})
+		}
+	}
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

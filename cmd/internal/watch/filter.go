@@ -1,0 +1,174 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Filter says which Items are wanted: by words, which all have to be in the Item, and
+// by key:value, where several values of a key are alternatives. A - in front takes out
+// what matches. The zero Filter wants all.
+type Filter struct {
+	words []word
+	keys  []keyed
+}
+
+type word struct {
+	text string // in lower case
+	not  bool
+}
+
+type keyed struct {
+	key    string
+	values []string // in lower case
+	not    bool
+}
+
+// keyNames are the keys of a Filter, in the order in which they are told.
+var keyNames = []string{"agent", "session", "dir", "event", "tool", "hook", "decision", "is"}
+
+// isNames are the values of is:.
+var isNames = []string{"slow", "failed", "open", "lost", "changed", "would"}
+
+// decisionNames are the values of decision:.
+var decisionNames = []string{"none", "allow", "ask", "block", "halt", "change", "late"}
+
+// ParseFilter reads a Filter as people write it:
+//
+//	agent:codex decision:block decision:ask "rm -rf" -tool:read
+func ParseFilter(text string) (Filter, error) {
+	var f Filter
+	var errs []error
+	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
+		not := false
+		if rest[0] == '-' && len(rest) > 1 && rest[1] != ' ' && rest[1] != '-' {
+			rest, not = rest[1:], true
+		}
+		end := strings.IndexAny(rest, " \"")
+		if end < 0 {
+			end = len(rest)
+		}
+		key, value, isKey := strings.Cut(rest[:end], ":")
+		isKey = isKey && key != "" && !strings.HasPrefix(value, "//") // or it is an address
+		if isKey {
+			rest = rest[len(key)+1:]
+		}
+		value, rest = term(rest)
+		value = strings.ToLower(value)
+		switch {
+		case !isKey && value != "":
+			f.words = append(f.words, word{value, not})
+		case !isKey:
+		case !slices.Contains(keyNames, key):
+			errs = append(errs, fmt.Errorf("%s: is no key (%s); as a word write \"%s:%s\"", key, strings.Join(keyNames, ", "), key, value))
+		case value == "": // it is being typed
+		case key == "is" && !slices.Contains(isNames, value):
+			errs = append(errs, fmt.Errorf("is:%s is none of %s", value, strings.Join(isNames, ", ")))
+		case key == "decision" && !begins(decisionNames, value):
+			errs = append(errs, fmt.Errorf("decision:%s is none of %s", value, strings.Join(decisionNames, ", ")))
+		default:
+			at := slices.IndexFunc(f.keys, func(k keyed) bool { return k.key == key && k.not == not })
+			if at < 0 {
+				at = len(f.keys)
+				f.keys = append(f.keys, keyed{key: key, not: not})
+			}
+			f.keys[at].values = append(f.keys[at].values, value)
+		}
+	}
+	if len(errs) > 0 {
+		return Filter{}, errors.Join(errs...)
+	}
+	return f, nil
+}
+
+// term reads a word, or several in quotes.
+func term(text string) (value, rest string) {
+	if quoted, ok := strings.CutPrefix(text, `"`); ok {
+		value, rest, _ = strings.Cut(quoted, `"`)
+		return value, rest
+	}
+	end := strings.IndexAny(text, " \"")
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], text[end:]
+}
+
+// begins reports whether a word of a list begins so.
+func begins(list []string, prefix string) bool {
+	return slices.ContainsFunc(list, func(name string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// Empty reports whether all is wanted.
+func (f Filter) Empty() bool { return len(f.words)+len(f.keys) == 0 }
+
+// Wants reports whether an Item is wanted, where hooks are slow that take so many
+// milliseconds.
+func (f Filter) Wants(it *Item, slow float64) bool {
+	for _, w := range f.words {
+		if strings.Contains(it.text, w.text) == w.not {
+			return false
+		}
+	}
+	for _, k := range f.keys {
+		if slices.ContainsFunc(k.values, func(value string) bool { return it.has(k.key, value, slow) }) == k.not {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether a key of an Item has a value.
+func (it *Item) has(key, value string, slow float64) bool {
+	in := func(text string) bool { return strings.Contains(strings.ToLower(text), value) }
+	switch key {
+	case "agent":
+		return in(it.Agent)
+	case "session":
+		return strings.HasPrefix(strings.ToLower(it.Session), value)
+	case "dir":
+		return in(it.Dir)
+	case "event":
+		return in(string(it.Event))
+	case "tool":
+		return in(it.Tool) || it.class == value
+	case "decision":
+		return strings.HasPrefix(Word(&it.Entry), value) || strings.HasPrefix(it.Decision.String(), value)
+	case "hook":
+		for i := range it.Hooks {
+			if in(it.Hooks[i].Name) {
+				return true
+			}
+		}
+		return false
+	}
+	failed, open := it.failures()
+	switch value {
+	case "slow":
+		return it.slow(slow)
+	case "failed":
+		return failed > 0 || it.Error != ""
+	case "open":
+		return open > 0
+	case "lost":
+		return len(it.Lost) > 0
+	case "changed":
+		return len(it.Changed) > 0
+	}
+	return it.Would > 0
+}
+
+// slow reports whether an event, or a hook of it, took so many milliseconds.
+func (it *Item) slow(ms float64) bool {
+	if it.MS >= ms {
+		return true
+	}
+	for i := range it.Hooks {
+		if it.Hooks[i].MS >= ms {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,323 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// An Item is a Record as it is shown. It keeps what can be seen of the event, and not the
+// event.
+type Item struct {
+	spool.Entry // without Input
+
+	Dir   string // where the agent works; empty = not known
+	About string // what the event is about, in a line: a command, a path, a prompt
+	Note  string // what could not be read of it
+
+	class   string   // of the tool
+	event   string   // as JSON, indented, or the beginning of that
+	changes []change // in the order of their fields
+	text    string   // all that words are looked for in, in lower case
+	seq     int      // counts up; 0 = not in a Model yet
+	size    int      // bytes it takes, about
+}
+
+// A change is a field as it was and as it became, line by line.
+type change struct {
+	field grapnel.Field
+	lines []string // with '+', '-' or ' ' in front
+}
+
+// NewItem is what is shown of a Record. It takes the event along that was kept with it.
+func NewItem(e *spool.Entry) *Item {
+	it := &Item{Entry: *e}
+	it.Input, it.Verdict = nil, nil
+	if e.Input != nil {
+		ev := whole(e.Input)
+		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
+		it.About = head(about(ev), maxLine)
+		if ev.Tool != nil {
+			it.class = string(ev.Tool.Class)
+		}
+		it.event = head(indented(e.Input), maxBlock)
+		it.changes = changesOf(e, ev)
+	}
+	text := []string{e.Agent, e.Session, string(e.Event), e.Tool, it.class, it.Dir, it.About, e.Halt, e.Error}
+	for _, h := range e.Hooks {
+		text = append(text, h.Name, h.Error)
+	}
+	for _, r := range e.Reasons {
+		text = append(text, r.Text)
+	}
+	it.text = strings.ToLower(strings.Join(append(text, e.Lost...), "\n"))
+	it.size = 1<<10 + len(it.event) + 3*len(it.text)
+	for _, c := range it.changes {
+		for _, line := range c.lines {
+			it.size += len(line) + 16
+		}
+	}
+	return it
+}
+
+// whole is an event in Grapnel's words. Of most events only what the agent sent is kept,
+// which its dialect reads once more.
+func whole(kept *grapnel.Event) *grapnel.Event {
+	d, known := dialect.FindAgent(kept.Agent.Name)
+	if !known || len(kept.Native) == 0 || kept.Session.ID != "" || kept.Tool != nil {
+		return kept
+	}
+	in := dialect.Input{Payload: kept.Native}
+	ev, err := d.Read(in)
+	for i := 0; err != nil && i < len(d.Events); i++ { // the name may have stood on the command line
+		if r := &d.Events[i]; r.Kind == kept.Kind || r.Failed == kept.Kind {
+			in.Event = r.Native
+			ev, err = d.Read(in)
+		}
+	}
+	ev.Kind = kept.Kind
+	return ev
+}
+
+// about says in a line what an event is about.
+func about(ev *grapnel.Event) string {
+	switch {
+	case ev.Tool != nil:
+		return aboutTool(ev.Tool, ev.Session.CWD)
+	case len(ev.Calls) > 0:
+		names := make([]string, len(ev.Calls))
+		for i := range ev.Calls {
+			names[i] = ev.Calls[i].Name
+		}
+		return strings.Join(names, ", ")
+	case ev.Prompt != nil:
+		return ev.Prompt.Text
+	case ev.Message != nil:
+		return cmp.Or(ev.Message.Content, string(ev.Message.Raw))
+	case ev.Notification != nil:
+		return cmp.Or(ev.Notification.Message, ev.Notification.Title, ev.Notification.Type)
+	case ev.Task != nil:
+		return cmp.Or(ev.Task.Subject, ev.Task.Description)
+	case ev.Elicitation != nil:
+		return strings.TrimSpace(ev.Elicitation.Server + " " + ev.Elicitation.Message)
+	case ev.Config != nil:
+		return cmp.Or(ev.Config.File, ev.Config.Source)
+	case ev.Compact != nil:
+		return cmp.Or(ev.Compact.Instructions, ev.Compact.Summary, ev.Cause)
+	case ev.Stop != nil:
+		return cmp.Or(ev.Stop.LastMessage, ev.Cause)
+	case ev.Toolset != nil:
+		return strings.Join(ev.Toolset.Allowed, ", ")
+	}
+	return cmp.Or(ev.Cause, ev.Session.Model)
+}
+
+func aboutTool(t *grapnel.Tool, dir string) string {
+	switch {
+	case len(t.Commands) > 0:
+		return strings.Join(t.Commands, "; ")
+	case len(t.Paths) > 0:
+		var paths []string
+		for _, p := range t.Paths {
+			path := p.Path
+			if in, err := filepath.Rel(dir, path); err == nil && filepath.IsAbs(path) && filepath.IsLocal(in) {
+				path = in
+			}
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+		return strings.Join(paths, ", ")
+	case len(t.URLs) > 0:
+		return strings.Join(t.URLs, ", ")
+	case t.Content != "":
+		return t.Content
+	}
+	return members(t.Input)
+}
+
+// members is an object in a line: its names and values, in their order.
+func members(raw json.RawMessage) string {
+	var b strings.Builder
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return readable(raw)
+	}
+	for dec.More() && b.Len() < maxLine {
+		name, err := dec.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = dec.Decode(&value)
+		}
+		if err != nil {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s: %s", name, readable(value))
+	}
+	return b.String()
+}
+
+// indented is what was kept of an event, for people.
+func indented(ev *grapnel.Event) string {
+	raw := []byte(ev.Native)
+	if len(raw) == 0 {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(ev); err != nil {
+			return fmt.Sprintf("(cannot be shown: %v)", err)
+		}
+		raw = b.Bytes()
+	}
+	return readable(raw)
+}
+
+// readable is a JSON value for people: a text without its quotes, an object or array with
+// a member on each line.
+func readable(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	if len(raw) > maxBlock { // nobody reads to its end
+		return string(raw)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// changesOf says how fields were changed, as far as the values are known.
+func changesOf(e *spool.Entry, ev *grapnel.Event) []change {
+	var list []change
+	for _, field := range e.Changed {
+		c := change{field: field}
+		if after, ok := e.Changes[field]; ok {
+			before, _ := ev.Get(field)
+			c.lines = difference(readable(before), readable(after))
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// difference compares two texts line by line.
+func difference(before, after string) []string {
+	before, after = head(before, maxBlock/4), head(after, maxBlock/4)
+	out := string(diff.Diff("", []byte(before+"\n"), "", []byte(after+"\n")))
+	var lines []string
+	begun := false
+	for text := range strings.Lines(out) {
+		text = strings.TrimSuffix(text, "\n")
+		switch hunk := strings.HasPrefix(text, "@@"); {
+		case !begun:
+			begun = hunk // before it stand the names of files
+		case hunk:
+			lines = append(lines, "  ⋮")
+		default:
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+// Word is what happened, in a word of at most six letters.
+func Word(e *spool.Entry) string {
+	switch {
+	case e.Late:
+		return "late"
+	case e.Halt != "":
+		return "halt"
+	case e.Decision == grapnel.None && len(e.Changed) > 0:
+		return "change"
+	}
+	return e.Decision.String()
+}
+
+// A part is what a hook had to do with an event.
+type part struct {
+	text string
+	look style
+}
+
+// parts are the hooks that said something, were slow or failed, those that matter most
+// first: there may be no room for the rest.
+func (it *Item) parts(slow float64) []part {
+	var said, seen []part
+	quick := it.MS >= slow && !it.Late
+	for i := range it.Hooks {
+		h := &it.Hooks[i]
+		name := inLine(h.Name)
+		if h.MS >= slow {
+			name, quick = name+" "+took(h.MS), false
+		}
+		switch {
+		case h.Error != "" && h.FailOpen:
+			said = append(said, part{"FAILED OPEN: " + name, yellow})
+		case h.Error != "":
+			said = append(said, part{"FAILED: " + name, red})
+		case h.Observed && h.Decision > grapnel.None:
+			seen = append(seen, part{"would " + h.Decision.String() + ": " + name, dim})
+		case h.MS >= slow:
+			said = append(said, part{"slow: " + name, yellow})
+		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
+			said = append(said, part{name, normal})
+		case it.Late:
+			seen = append(seen, part{name, dim})
+		}
+	}
+	if quick { // of no hook, but of all of it
+		said = append(said, part{"slow", yellow})
+	}
+	if it.Error != "" {
+		said = append(said, part{"ERROR: " + inLine(it.Error), red})
+	}
+	if len(it.Lost) > 0 {
+		seen = append(seen, part{"lost: " + inLine(strings.Join(it.Lost, ", ")), yellow})
+	}
+	if len(said)+len(seen) == 0 { // a pause, for one
+		text := it.Halt
+		if text == "" && len(it.Reasons) > 0 {
+			text = it.Reasons[0].Text
+		}
+		if text != "" {
+			seen = append(seen, part{inLine(text), dim})
+		}
+	}
+	var all []part
+	for _, p := range append(said, seen...) {
+		if !slices.Contains(all, p) { // hooks of two sources may have one name
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// failures counts hooks that could not answer, and those of them in whose place nobody
+// did.
+func (it *Item) failures() (failed, open int) {
+	for i := range it.Hooks {
+		if it.Hooks[i].Error != "" {
+			failed++
+			if it.Hooks[i].FailOpen {
+				open++
+			}
+		}
+	}
+	return failed, open
+}
