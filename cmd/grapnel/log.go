@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -18,8 +19,7 @@ import (
 )
 
 func newLog(c *console) *cobra.Command {
-	var wanted wantedFlags
-	var text string
+	var asked logQuery
 	var follow bool
 	cmd := &cobra.Command{
 		Use:     "log",
@@ -28,14 +28,9 @@ func newLog(c *console) *cobra.Command {
 		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := wanted.filter()
+			query, err := asked.query(cmd)
 			if err != nil {
 				return err
-			}
-			if cmd.Flags().Changed("text") {
-				if err := store.ValidText(text); err != nil {
-					return usageError{withHint(err, "grapnel log --text 'rm node_modules'")}
-				}
 			}
 			place, err := c.place()
 			if err != nil {
@@ -47,7 +42,7 @@ func newLog(c *console) *cobra.Command {
 			if follow {
 				entries = logOf(place).Follow
 			}
-			for k, err := range entries(ctx, store.Query{Filter: filter, Text: text}) {
+			for k, err := range entries(ctx, query) {
 				if err != nil {
 					c.warn(err)
 					continue
@@ -65,8 +60,7 @@ func newLog(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
-	wanted.add(cmd)
-	cmd.Flags().StringVar(&text, "text", "", "only what these `WORDS` are in")
+	asked.flags(cmd)
 	cmd.AddCommand(newLogVerify(c))
 	return c.jsonFlag(cmd)
 }
@@ -119,6 +113,28 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	return filter, nil
 }
 
+// logQuery is which Records of a log are asked for on a command line.
+type logQuery struct {
+	wantedFlags
+	text string
+}
+
+func (l *logQuery) flags(cmd *cobra.Command) {
+	l.add(cmd)
+	cmd.Flags().StringVar(&l.text, "text", "", "only what these `WORDS` are in")
+}
+
+// query reads what the flags of cmd say. Its errors are those of usage.
+func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
+	if cmd.Flags().Changed("text") {
+		if err := store.ValidText(l.text); err != nil {
+			return store.Query{}, usageError{withHint(err, cmd.CommandPath()+" --text 'rm node_modules'")}
+		}
+	}
+	filter, err := l.filter()
+	return store.Query{Filter: filter, Text: l.text}, err
+}
+
 // warn says what did not keep a command from its work. What stands in a log may be in it.
 func (c *console) warn(err error) { fmt.Fprintf(c.err, "grapnel: warning: %s\n", inLine(err.Error())) }
 
@@ -157,15 +173,7 @@ func (c *console) printEntry(e *spool.Entry) error {
 		}
 		by = append(by, text)
 	}
-	word := e.Decision.String()
-	switch {
-	case e.Late:
-		word = "late"
-	case e.Halt != "":
-		word = "halt"
-	case e.Decision == grapnel.None && len(e.Changed) > 0:
-		word = "change"
-	}
+	word := watch.Word(e)
 	for _, lost := range e.Lost {
 		by = append(by, c.paint(yellow, "lost "+oneLine(lost)))
 	}
