@@ -15,7 +15,7 @@ import (
 type layout struct{ sessions, events, details int }
 
 // wide is from how many columns there is room for whole names.
-const wide = 110
+const wide = 100
 
 // layout shares the lines out. One is for what stands on top and one for the keys.
 func (m *Model) layout() (l layout) {
