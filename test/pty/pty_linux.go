@@ -35,3 +35,15 @@ func Open() (person, program *os.File, err error) {
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	return person, program, err
 }
+
+// Resize says how large the terminal is whose end this is, to the programs at it.
+func Resize(end *os.File, width, height int) error {
+	raw, err := end.SyscallConn()
+	if err != nil {
+		return err
+	}
+	errCall := raw.Control(func(fd uintptr) {
+		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}) //nolint:gosec // G115: sizes of screens
+	})
+	return errors.Join(errCall, err)
+}

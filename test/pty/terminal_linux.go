@@ -1,0 +1,152 @@
+package pty
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Terminal is a program at a terminal of its own, with a person who looks and types.
+type Terminal struct {
+	*Screen
+
+	cmd    *exec.Cmd
+	person *os.File
+	news   chan struct{} // something was written
+	ended  chan struct{}
+
+	mu  sync.Mutex
+	raw bytes.Buffer
+}
+
+// patience is how long a person waits for what has to come.
+const patience = 30 * time.Second
+
+// Start starts a program at a terminal. It is ended with t, if it has not ended before.
+func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
+	t.Helper()
+	person, program, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Resize(program, width, height); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err = cmd.Start()
+	_ = program.Close()
+	if err != nil {
+		_ = person.Close()
+		t.Fatal(err)
+	}
+	term := &Terminal{Screen: NewScreen(width, height), cmd: cmd, person: person, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	go term.look()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-term.ended
+		_ = person.Close()
+		if unknown := term.Unknown(); len(unknown) > 0 {
+			t.Errorf("what was seen may be wrong: unknown sequences %v", unknown)
+		}
+	})
+	return term
+}
+
+// look reads what is written until the program has ended.
+func (t *Terminal) look() {
+	defer close(t.ended)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := t.person.Read(buf)
+		if err != nil { // that is how the end of a terminal reads
+			break
+		}
+		t.mu.Lock()
+		t.raw.Write(buf[:n])
+		t.mu.Unlock()
+		_, _ = t.Write(buf[:n])
+		select {
+		case t.news <- struct{}{}:
+		default:
+		}
+	}
+	_ = t.cmd.Wait()
+}
+
+// Raw is all that was written, as it came.
+func (t *Terminal) Raw() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.raw.String()
+}
+
+// Press types.
+func (t *Terminal) Press(tb testing.TB, keys string) {
+	tb.Helper()
+	if _, err := t.person.WriteString(keys); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// SetSize makes the terminal larger or smaller, as a person does with its window.
+func (t *Terminal) SetSize(tb testing.TB, width, height int) {
+	tb.Helper()
+	t.Resize(width, height)
+	if err := Resize(t.person, width, height); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Want waits until all the texts are seen at once, and returns the screen.
+func (t *Terminal) Want(tb testing.TB, texts ...string) string {
+	tb.Helper()
+	return t.Until(tb, func(screen string) bool {
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				return false
+			}
+		}
+		return true
+	}, texts)
+}
+
+// Until waits until the screen is as it should be, and returns it. want is said where it
+// does not come to that.
+func (t *Terminal) Until(tb testing.TB, is func(screen string) bool, want any) string {
+	tb.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for over := false; ; {
+		screen := t.String()
+		if is(screen) {
+			return screen
+		}
+		if over {
+			tb.Fatalf("wanted is %q, seen is\n%s", want, screen)
+		}
+		select {
+		case <-t.news:
+		case <-t.ended:
+			over = true
+		case <-late.C:
+			over = true
+		}
+	}
+}
+
+// Exit waits until the program has ended, and returns its exit status.
+func (t *Terminal) Exit(tb testing.TB) int {
+	tb.Helper()
+	select {
+	case <-t.ended:
+	case <-time.After(patience):
+		tb.Fatalf("the program does not end; seen is\n%s", t.String())
+	}
+	return t.cmd.ProcessState.ExitCode()
+}
