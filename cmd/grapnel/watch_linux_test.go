@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/test/pty"
+)
+
+// grapnelCmd is one of Grapnel's programs, under a path of that name: "grapnel daemon start"
+// starts what it finds itself to be.
+func grapnelCmd(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath(name) // where testscript.Main has put it
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &exec.Cmd{
+		Path: path, Args: append([]string{name}, args...),
+		Env: append(os.Environ(), "HOME="+filepath.Join(t.TempDir(), "home"), "XDG_CONFIG_HOME=", "TERM=xterm-256color", "NO_COLOR=", "TMUX=", "GORACE=atexit_sleep_ms=0"),
+	}
+}
+
+// hooked is a root whose policy has something to say, and asks its hook about events.
+type hooked struct {
+	testing.TB
+	root string
+}
+
+func newHooked(t testing.TB) hooked {
+	t.Helper()
+	h := hooked{t, filepath.Join(t.TempDir(), "kit")}
+	if err := os.MkdirAll(h.root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	policy := `version: 1
+hooks:
+  - {name: no-force-push, on: tool.before, match: {command: git push --force}, block: Force pushing rewrites shared history.}
+  - {name: careful, on: tool.before, match: {path: "**/prod/**"}, ask: Really?}
+  - {name: keys, on: tool.before, replace: [{pattern: 'sk-[a-z]+', with: sk-***}]}
+  - {name: broken, on: tool.before, match: {command: npm install}, run: exit 7}
+`
+	if err := os.WriteFile(filepath.Join(h.root, "grapnel.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { endDaemons(h.root) })
+	return h
+}
+
+// run runs one of Grapnel's programs, which has to succeed.
+func (h hooked) run(stdin, name string, args ...string) {
+	h.Helper()
+	cmd := grapnelCmd(h, name, append(args, "--root", h.root)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+}
+
+func quoted(t testing.TB, text string) string {
+	t.Helper()
+	b, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// claude and gemini are agents that run a shell line.
+func (h hooked) claude(command string) {
+	h.Helper()
+	h.run(`{"session_id":"c1","cwd":"/work/shop","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "claude-code")
+}
+
+func (h hooked) gemini(command string) {
+	h.Helper()
+	h.run(`{"session_id":"g1","cwd":"/work/api","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "gemini-cli")
+}
+
+func (h hooked) watch(width, height int, args ...string) *pty.Terminal {
+	h.Helper()
+	return pty.Start(h, grapnelCmd(h, "grapnel", append([]string{"watch", "--root", h.root}, args...)...), width, height)
+}
+
+// Two agents at work, seen at a terminal: what they do, filtered, one event in full, held,
+// at another size.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.claude("echo long ago")
+	w := h.watch(80, 24)
+	w.Want(t, "waiting for events", "no daemon", "? help")
+	if !w.Alternate() {
+		t.Error("it does not take a screen of its own")
+	}
+	h.claude("git status")
+	h.claude("git push --force")
+	h.gemini("cat /prod/key")
+	h.gemini("npm install evil \x1b]0;owned\a\nsecond line")
+	screen := w.Want(t, "2 sessions  4 events  1 blocked  1 asked  1 FAILED", "block  Bash git push --force", "no-force-push", "ask    run_shell_command cat /prod", "FAILED OPEN: b", "/work/shop", "/work/api")
+	if strings.Contains(screen, "long ago") {
+		t.Errorf("it does not begin now:\n%s", screen)
+	}
+	if strings.Contains(w.Raw(), "\x1b]0;owned") {
+		t.Error("an event reaches the terminal as it came")
+	}
+
+	w.Press(t, "/agent:claude decision:block\r")
+	w.Until(t, func(s string) bool { return strings.Contains(s, "1 of 4") && !strings.Contains(s, "git status") }, "only the block")
+	w.Press(t, "\r")
+	w.Want(t, "because of no-force-push: Force pushing rewrites shared history.", "session c1  in /work/shop")
+	w.Press(t, "\x1b")
+	w.Until(t, func(s string) bool { return !strings.Contains(s, "because of") }, "no details")
+	w.Press(t, "\x1b")
+	w.Want(t, "git status")
+
+	w.Press(t, " ")
+	w.Want(t, "PAUSED")
+	h.claude("curl -H sk-abc https://example.com")
+	w.Want(t, "PAUSED, 1 new")
+	w.Press(t, " f\r")
+	w.Want(t, "change Bash curl -H sk-abc", "changed: tool.input", `-   "command": "curl -H sk-abc https://example.com"`, `+   "command": "curl -H sk-*** https://example.com"`)
+
+	w.SetSize(t, 120, 40)
+	screen = w.Want(t, "no daemon: reading the spool", "claude-code", "run_shell_command npm install evil", "event, as it was kept")
+	if n := strings.Count(screen, "\n"); n != 40 {
+		t.Errorf("the screen has %d lines:\n%s", n, screen)
+	}
+	w.SetSize(t, 40, 8)
+	w.Until(t, func(s string) bool { return strings.Contains(s, "── details") && strings.Contains(s, "q quit") }, "small, and still there")
+	w.Press(t, "q")
+	if code := w.Exit(t); code != 0 || w.Alternate() {
+		t.Errorf("exit status %d, and the screen was not given back: %v", code, w.Alternate())
+	}
+}
+
+// Events that are answered by a daemon, and by nobody's, are the same to who watches.
+func TestWatchDaemonComesAndGoes(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.claude("echo before")
+	w := h.watch(100, 24, "--since", "1h")
+	w.Want(t, "no daemon", "echo before")
+	h.run("", "grapnel", "daemon", "start")
+	w.Until(t, func(s string) bool { return strings.Contains(s, "daemon ") && !strings.Contains(s, "no daemon") }, "a daemon")
+	h.claude("echo warm")
+	w.Want(t, "echo warm")
+	h.run("", "grapnel", "daemon", "stop")
+	w.Want(t, "no daemon")
+	h.claude("echo cold")
+	screen := w.Want(t, "echo before", "echo warm", "echo cold", "1 session  3 events")
+	for _, text := range []string{"echo before", "echo warm", "echo cold"} {
+		if n := strings.Count(screen, "none   Bash "+text); n != 1 {
+			t.Errorf("%s is there %d times:\n%s", text, n, screen)
+		}
+	}
+	w.Press(t, "\x03")
+	if code := w.Exit(t); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// A burst of more events than are kept in sight: all are counted, and what fell out is
+// said, while a daemon takes them out of the spool and goes again.
+func TestWatchBurst(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	w := h.watch(120, 30, "--keep", "500")
+	w.Want(t, "waiting for events")
+	const writers, each = 4, 600
+	write := func(n int) {
+		s, err := spool.Open(filepath.Join(h.root, "state", "spool"), nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for i := range each {
+			now := time.Now()
+			s.Observe(t.Context(), &grapnel.Record{
+				ID: fmt.Sprintf("%d-%d", n, i), Time: now, Agent: "codex", Session: fmt.Sprint(n), Event: grapnel.ToolBefore, Tool: "x", Decision: grapnel.Block, Hooks: []grapnel.HookRun{},
+			})
+		}
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	var wait sync.WaitGroup
+	for n := range writers {
+		wait.Go(func() { write(n) })
+	}
+	h.run("", "grapnel", "daemon", "start")
+	wait.Wait()
+	h.run("", "grapnel", "daemon", "stop")
+	w.Want(t, fmt.Sprintf("%d sessions  %d events  %[2]d blocked", writers, writers*each), fmt.Sprintf("%d older events fell out", writers*each-500))
+	w.Press(t, "q")
+	if code := w.Exit(t); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// Who wants no colours gets none, and still sees where they are.
+func TestWatchWithoutColours(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.claude("git push --force")
+	for _, want := range []bool{false, true} {
+		cmd := grapnelCmd(t, "grapnel", "watch", "--root", h.root, "--since", "1h")
+		if !want {
+			cmd.Env = append(cmd.Env, "NO_COLOR=yes")
+		}
+		w := pty.Start(t, cmd, 80, 24)
+		w.Want(t, "block  Bash git push --force", "1 blocked", "\n>")
+		if got := strings.Contains(w.Raw(), "\x1b[31m"); got != want {
+			t.Errorf("red is written: %v, want %v", got, want)
+		}
+		w.Press(t, "q")
+		w.Exit(t)
+	}
+}
+
+// A terminal that nothing can be drawn on is none.
+func TestWatchAtADumbTerminal(t *testing.T) {
+	t.Parallel()
+	cmd := grapnelCmd(t, "grapnel", "watch", "--root", t.TempDir())
+	cmd.Env = append(cmd.Env, "TERM=dumb")
+	w := pty.Start(t, cmd, 80, 24)
+	w.Want(t, `hint: run "grapnel log -f"`)
+	if code := w.Exit(t); code != 1 {
+		t.Errorf("exit status %d, want 1", code)
+	}
+}
