@@ -95,11 +95,13 @@ func about(ev *grapnel.Event) string {
 	case ev.Tool != nil:
 		return aboutTool(ev.Tool, ev.Session.CWD)
 	case len(ev.Calls) > 0:
-		names := make([]string, len(ev.Calls))
+		calls := make([]string, len(ev.Calls))
 		for i := range ev.Calls {
-			names[i] = ev.Calls[i].Name
+			calls[i] = strings.TrimSpace(ev.Calls[i].Name + " " + aboutTool(&ev.Calls[i], ev.Session.CWD))
 		}
-		return strings.Join(names, ", ")
+		return strings.Join(calls, ", ")
+	case ev.Stop != nil && ev.Stop.LastMessage != "":
+		return ev.Stop.LastMessage
 	case ev.Prompt != nil:
 		return ev.Prompt.Text
 	case ev.Message != nil:
@@ -114,8 +116,6 @@ func about(ev *grapnel.Event) string {
 		return cmp.Or(ev.Config.File, ev.Config.Source)
 	case ev.Compact != nil:
 		return cmp.Or(ev.Compact.Instructions, ev.Compact.Summary, ev.Cause)
-	case ev.Stop != nil:
-		return cmp.Or(ev.Stop.LastMessage, ev.Cause)
 	case ev.Toolset != nil:
 		return strings.Join(ev.Toolset.Allowed, ", ")
 	}
@@ -151,7 +151,7 @@ func members(raw json.RawMessage) string {
 	var b strings.Builder
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return readable(raw)
+		return readable(raw) // it may be nothing at all
 	}
 	for dec.More() && b.Len() < maxLine {
 		name, err := dec.Token()

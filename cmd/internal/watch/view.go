@@ -141,8 +141,10 @@ func (m *Model) state() row {
 		add(yellow, "PAUSED")
 	case m.follow:
 		add(dim, "following")
-	default:
+	case m.at < len(m.shown)-1:
 		add(yellow, "not following, "+strconv.Itoa(len(m.shown)-1-m.at)+" below")
+	default:
+		add(yellow, "not following")
 	}
 	if m.focus != nil {
 		name := cut(inLine(m.focus.agent), 20)

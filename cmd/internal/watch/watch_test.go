@@ -409,7 +409,7 @@ func TestAbout(t *testing.T) {
 		`{"event":"notification.sent","input":{"kind":"notification.sent","notification":{"title":"Done"}}}`:                                                                                 " Done",
 		`{"event":"agent.after","input":{"kind":"agent.after","stop":{"last_message":"bye"}}}`:                                                                                               " bye",
 		`{"event":"session.end","input":{"kind":"session.end","cause":"logout"}}`:                                                                                                            " logout",
-		`{"event":"toolbatch.after","input":{"kind":"toolbatch.after","calls":[{"name":"a"},{"name":"b"}]}}`:                                                                                 " a, b",
+		`{"event":"toolbatch.after","input":{"kind":"toolbatch.after","calls":[{"name":"a","commands":["ls"]},{"name":"b"}]}}`:                                                               " a ls, b",
 		`{"event":"tool.before"}`: " ",
 	} {
 		it := NewItem(entry(t, 0, line))
