@@ -376,7 +376,7 @@ func (m *Model) eventRow(it *Item) row {
 		if i > 0 {
 			said = append(said, span{", ", dim})
 		}
-		said = append(said, span{p.text, p.look})
+		said = append(said, span(p))
 	}
 	room := max(0, m.width-1-columns(r.plain())-6)
 	needed := columns(said.plain())
