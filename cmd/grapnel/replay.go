@@ -189,7 +189,7 @@ func readPolicy(ctx context.Context, named string) ([]byte, error) {
 		return nil, withHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
 	}
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named) //nolint:gosec // what the person named, and no option of it
+	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named)
 	cmd.Stderr = &said
 	if content, err = cmd.Output(); err != nil {
 		return nil, withHint(fmt.Errorf("there is no file %s, and git does not have it: %s", named, cmpText(said.String(), err)), "name a file, or REVISION:PATH as git has it: main:grapnel.yaml, HEAD~3:./grapnel.yaml")

@@ -39,7 +39,7 @@ func replayContests(ctx context.Context, dir, bin string) (group, error) {
 		return group{}, fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 	}
 	var lines [][]byte
-	for line, err := range records.Lines(replayRecords, set.Specs, time.Now().Add(-48*time.Hour)) {
+	for line, err := range records.Lines(ctx, replayRecords, set.Specs, time.Now().Add(-48*time.Hour)) {
 		if err != nil {
 			return group{}, err
 		}
@@ -62,7 +62,7 @@ func replayContests(ctx context.Context, dir, bin string) (group, error) {
 	play := func(args ...string) func() (float64, error) {
 		return func() (float64, error) {
 			begin := time.Now()
-			out, err := exec.CommandContext(ctx, served.Exe(bin, "grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput() //nolint:gosec // our own
+			out, err := exec.CommandContext(ctx, served.Exe(bin, "grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput()
 			if took := time.Since(begin).Seconds(); err == nil && strings.Contains(string(out), "played 20,000 Records") {
 				return took / replayRecords, nil
 			}

@@ -1,7 +1,7 @@
 // Package records makes Records as a machine at work leaves them: sessions of several
 // agents side by side, prompts, calls of tools and what comes of them, judged by a policy.
 //
-//	for line, err := range records.Lines(100_000, specs, begin) { ... }
+//	for line, err := range records.Lines(ctx, 100_000, specs, begin) { ... }
 //
 // It is for benchmarks and tests, and says nothing of what agents really do.
 package records
@@ -34,7 +34,7 @@ var commands = []string{
 
 // Lines makes n lines of a log, in the order of time, a few seconds apart on average. The
 // Records are those of an engine with these hooks.
-func Lines(n int, specs []grapnel.Spec, begin time.Time) iter.Seq2[[]byte, error] {
+func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r := rand.New(rand.NewPCG(1, 2))                                           // the same each time
 		sp, err := spool.Open(filepath.Join(os.TempDir(), "grapnel-records"), nil) // only masks, and keeps nothing
@@ -70,7 +70,7 @@ func Lines(n int, specs []grapnel.Spec, begin time.Time) iter.Seq2[[]byte, error
 				yield(nil, got.Err)
 				return
 			}
-			engine.Fire(context.Background(), got.Event)
+			engine.Fire(ctx, got.Event)
 			if err != nil || !yield(line, err) {
 				return
 			}
