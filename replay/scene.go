@@ -41,19 +41,14 @@ func Event(e *spool.Entry) (*grapnel.Event, error) {
 		if !ok {
 			d = dialect.Plain // an agent of its own name
 		}
-		read, err := d.Read(dialect.Input{Payload: ev.Native})
-		for i := 0; (err != nil || read.Kind != e.Event) && i < len(d.Events); i++ { // its payloads do not name it
-			if row := &d.Events[i]; row.Kind == e.Event || row.Failed == e.Event {
-				read, err = d.Read(dialect.Input{Payload: ev.Native, Event: row.Native})
-			}
-		}
+		got := dialect.ReceiveAs(d, ev.Native, e.Event)
 		switch {
-		case err != nil:
-			return nil, err
-		case read.Kind != e.Event:
-			return nil, fmt.Errorf("%s reads it as %s, and it was %s", d.Name, read.Kind, e.Event)
+		case got.Err != nil:
+			return nil, got.Err
+		case got.Event.Kind != e.Event:
+			return nil, fmt.Errorf("%s reads it as %s, and it was %s", d.Name, got.Event.Kind, e.Event)
 		}
-		ev = read
+		ev = got.Event
 	}
 	ev.ID = e.ID
 	if ev.Time.IsZero() {
