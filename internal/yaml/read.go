@@ -22,6 +22,8 @@ type reader struct {
 	anchors map[string]anchor
 	nodes   int
 	copied  int
+
+	source *Source // nil = nobody asks how the text is written
 }
 
 type anchor struct {
@@ -165,8 +167,15 @@ func (r *reader) skip() (first bool) {
 	return first
 }
 
-// comment goes to the end of the line.
+// comment goes to the end of the line, behind a comment.
 func (r *reader) comment() {
+	start := r.i
+	r.toEnd()
+	r.source.comment(start, r.i)
+}
+
+// toEnd goes to the end of the line.
+func (r *reader) toEnd() {
 	if n := strings.IndexByte(r.s[r.i:], '\n'); n >= 0 {
 		r.i += n
 	} else {
@@ -255,7 +264,11 @@ func (r *reader) stray(want int) {
 }
 
 // null is the value that is not written after an indicator.
-func (r *reader) null(at, depth int) *Node { return r.add(Null, at, depth) }
+func (r *reader) null(at, depth int) *Node {
+	n := r.add(Null, at, depth)
+	r.source.wrote(n, at, at)
+	return n
+}
 
 // deeper tells whether this line belongs to what stands at the column parent. A
 // list may stand right below the key it belongs to.
@@ -301,9 +314,10 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 			r.fail(r.i, "a list cannot begin in this line: begin it in the next one")
 		}
 		r.tabs(start)
-		return r.list(col, depth)
+		return r.written(r.list(col, depth), start)
 	case c == '|' || c == '>':
-		return r.keep(name, r.block(parent, depth))
+		start = r.i
+		return r.keep(name, r.written(r.block(parent, depth), start))
 	}
 	n := r.atom(parent, depth)
 	plain := r.plainly
@@ -315,7 +329,7 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 			r.fail(r.i, "a mapping cannot begin in this line: put text that holds \": \" in quotes, or begin the mapping in the next line")
 		}
 		r.tabs(start)
-		return r.mapping(col, r.keep(name, n), plain, depth)
+		return r.written(r.mapping(col, r.keep(name, n), plain, depth), start)
 	}
 	r.rest("this value")
 	return r.keep(name, n)
@@ -333,8 +347,11 @@ func (r *reader) tabs(start int) {
 func (r *reader) list(col, depth int) *Node {
 	n := r.add(List, r.i, depth)
 	for {
+		dash := r.i
 		r.i++
-		n.Items = append(n.Items, r.value(col, '-', depth+1))
+		item := r.value(col, '-', depth+1)
+		r.source.item(item, dash)
+		n.Items = append(n.Items, item)
 		r.skip()
 		switch {
 		case r.end() || r.column() < col:
@@ -403,7 +420,9 @@ func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
 		panic(&Error{n.Line, n.Col, msg})
 	}
 	keys[n.Text] = n.Line
-	return &Node{Kind: String, Line: n.Line, Col: n.Col, Text: n.Text} // a copy: an alias of it keeps its kind
+	key := &Node{Kind: String, Line: n.Line, Col: n.Col, Text: n.Text} // a copy: an alias of it keeps its kind
+	r.source.same(key, n)
+	return key
 }
 
 // colon goes to the ":" that makes a key of what was read, if it is there.
@@ -440,6 +459,7 @@ func wordly(c byte) bool {
 // keep remembers a value under the name of its anchor.
 func (r *reader) keep(name string, n *Node) *Node {
 	if name != "" {
+		r.source.anchor(n, name)
 		a := anchor{node: n}
 		a.measure(n, 0)
 		r.anchors[name] = a
@@ -479,11 +499,27 @@ func (r *reader) alias(depth int) *Node {
 	case depth+a.height > maxDepth:
 		r.fail(start, "nested deeper than %d", maxDepth)
 	}
+	if r.source != nil {
+		copied := *a.node // it is written elsewhere than what it stands for
+		return &copied
+	}
 	return a.node
 }
 
 // atom reads a value that is no block: text, an alias, or something in brackets.
 func (r *reader) atom(parent, depth int) *Node {
+	start := r.i
+	return r.written(r.unwritten(parent, depth), start)
+}
+
+// written notes that a value goes from start to here.
+func (r *reader) written(n *Node, start int) *Node {
+	r.source.wrote(n, start, r.i)
+	return n
+}
+
+// unwritten is atom without the note of where it stands.
+func (r *reader) unwritten(parent, depth int) *Node {
 	start, c := r.i, r.peek(0)
 	r.plainly = false
 	switch c {
@@ -617,7 +653,7 @@ func (r *reader) item(start, depth int) *Node {
 	m.Line, m.Col = n.Line, n.Col
 	key := r.key(n, plain, map[string]int{})
 	m.Pairs = []Pair{{key, r.marked(start, depth+1)}}
-	return m
+	return r.written(m, at)
 }
 
 // pair reads a pair of a mapping in brackets. A key alone has the value null.

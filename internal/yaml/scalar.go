@@ -263,6 +263,7 @@ func (r *reader) block(parent, depth int) *Node {
 	default:
 		indent = r.indentation(parent)
 	}
+	r.source.indent(n, indent)
 	var b []byte
 	ends, deep, text := 0, false, false
 	for r.i < len(r.s) {
@@ -282,7 +283,7 @@ func (r *reader) block(parent, depth int) *Node {
 			break
 		}
 		r.i = end
-		r.comment() // the end of the line
+		r.toEnd()
 		was := deep
 		deep = blank(r.s[end])
 		if folded && text && !was && !deep {

@@ -68,7 +68,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Msg }
 
 // Parse reads one document. An empty one is a Null node. The error is an *Error.
-func Parse(data []byte) (root *Node, err error) {
+func Parse(data []byte) (*Node, error) { return parse(data, nil) }
+
+func parse(data []byte, source *Source) (root *Node, err error) {
 	if len(data) > MaxSize {
 		return nil, &Error{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(data), MaxSize)}
 	}
@@ -81,7 +83,7 @@ func Parse(data []byte) (root *Node, err error) {
 			root, err = nil, &Error{1, 1, fmt.Sprintf("cannot be read as YAML: %v", r)}
 		}
 	}()
-	r := reader{s: text(data), line: 1, col: 1, anchors: map[string]anchor{}}
+	r := reader{s: text(data), line: 1, col: 1, anchors: map[string]anchor{}, source: source}
 	return r.file(), nil
 }
 
