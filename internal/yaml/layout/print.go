@@ -1,0 +1,368 @@
+package layout
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// text joins the lines. Comments that ended their lines at one column still do.
+func (p *printer) text() string {
+	for i := 0; i < len(p.lines); {
+		end := i + 1
+		for end < len(p.lines) && p.lines[i].tail.text != "" && p.lines[end].tail.text != "" && p.lines[end].tail.col == p.lines[i].tail.col {
+			end++
+		}
+		widest := 0
+		for _, l := range p.lines[i:end] {
+			widest = max(widest, utf8.RuneCountInString(l.text))
+		}
+		for j := i; j < end; j++ {
+			if l := &p.lines[j]; l.tail.text != "" {
+				l.text += strings.Repeat(" ", widest-utf8.RuneCountInString(l.text)+1) + l.tail.text
+			}
+		}
+		i = end
+	}
+	var b strings.Builder
+	for _, l := range p.lines {
+		b.WriteString(l.text)
+		b.WriteByte('\n')
+	}
+	if p.unended == len(p.lines) && p.unended > 0 {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	return b.String()
+}
+
+func (p *printer) emit(indent int, text string) {
+	if text != "" {
+		text = strings.Repeat(" ", indent) + text
+	}
+	p.lines = append(p.lines, line{text: text})
+	p.kept = false
+}
+
+// gap is a blank line, unless there is one or this is the first line of a block.
+func (p *printer) gap(wanted bool, first int) {
+	if wanted && len(p.lines) > first && !p.kept {
+		p.emit(0, "")
+	}
+}
+
+func (p *printer) comment(c comment, indent, first int) {
+	p.gap(c.blank, first)
+	p.emit(indent, c.text)
+}
+
+func (p *printer) block(b *block, indent int, path string) {
+	first := len(p.lines)
+	if rank := p.order[path]; len(rank) > 0 && !b.list && !p.named(b) {
+		slices.SortStableFunc(b.entries, func(x, y entry) int { return place(rank, x) - place(rank, y) })
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		below := path + "[]"
+		if e.key != nil {
+			below = strings.TrimPrefix(path+"."+e.key.Text, ".")
+		}
+		p.expand(e, indent)
+		p.pull(e, indent, below)
+		if below == "hooks[]" && i > 0 && e.body != nil { // hooks stand apart
+			e.blank = e.blank || len(e.head) == 0
+			if len(e.head) > 0 && !e.blank && !slices.ContainsFunc(e.head, func(c comment) bool { return c.blank }) {
+				e.head[0].blank = true
+			}
+		}
+		for _, c := range e.head {
+			p.comment(c, indent, first)
+		}
+		p.gap(e.blank, first)
+		p.entry(e, indent, below)
+	}
+	for _, c := range b.foot {
+		p.comment(c, indent, first)
+	}
+}
+
+func place(rank []string, e entry) int {
+	if i := slices.Index(rank, e.key.Text); i >= 0 {
+		return i
+	}
+	return len(rank)
+}
+
+// named tells whether anything in a block has an anchor or is an alias: its order counts.
+func (p *printer) named(b *block) bool {
+	return slices.ContainsFunc(b.entries, func(e entry) bool {
+		return e.key != nil && p.naming(e.key) || p.naming(e.value)
+	})
+}
+
+func (p *printer) naming(n *yaml.Node) bool {
+	return p.src.Written(n).Anchor != "" || p.alias(n) || slices.ContainsFunc(n.Items, p.naming) ||
+		slices.ContainsFunc(n.Pairs, func(pair yaml.Pair) bool { return p.naming(pair.Key) || p.naming(pair.Value) })
+}
+
+// expand makes a block of what is in brackets and does not fit into the line.
+func (p *printer) expand(e *entry, indent int) {
+	if e.body != nil || !p.bracketed(e.value) || p.fits(e, indent) || p.fillable(e.value) {
+		return
+	}
+	e.body = p.build(e.value, 0)
+	if e.key == nil {
+		e.push()
+	}
+}
+
+// pull moves the comments before the first entry of an item to before the item: they
+// cannot stand between the dash and the entry.
+func (p *printer) pull(e *entry, indent int, path string) {
+	b := e.body
+	if e.key != nil || b == nil || p.src.Written(e.value).Anchor != "" {
+		return
+	}
+	if rank := p.order[path]; len(rank) > 0 && !b.list && !p.named(b) {
+		slices.SortStableFunc(b.entries, func(x, y entry) int { return place(rank, x) - place(rank, y) })
+	}
+	first := &b.entries[0]
+	p.expand(first, indent+2)
+	p.pull(first, indent+2, path+"[]")
+	e.head = append(e.head, first.head...)
+	first.head, first.blank = nil, false
+}
+
+// label is what stands before a value: the key or the dash, and the anchor.
+func (p *printer) label(e *entry) string {
+	label := "-"
+	if e.key != nil {
+		label = p.anchor(e.key) + p.scalar(e.key, false) + ":"
+		if p.alias(e.key) {
+			label = p.scalar(e.key, false) + " :"
+		}
+	}
+	return strings.TrimRight(label+" "+p.anchor(e.value), " ")
+}
+
+// fits tells whether what is in brackets fits into one line.
+func (p *printer) fits(e *entry, indent int) bool {
+	text, ok := p.brackets(e.value)
+	return ok && (len(e.value.Items)+len(e.value.Pairs) == 0 || indent+utf8.RuneCountInString(p.label(e)+" "+text) <= Width)
+}
+
+// entry writes a key or a dash and what belongs to it.
+func (p *printer) entry(e *entry, indent int, path string) {
+	label := p.label(e)
+	if e.body == nil {
+		p.inline(e, indent, label)
+		return
+	}
+	if label == "-" {
+		at := len(p.lines)
+		p.block(e.body, indent+2, path)
+		p.lines[at].text = strings.Repeat(" ", indent) + "- " + strings.TrimLeft(p.lines[at].text, " ")
+		return
+	}
+	p.emit(indent, label)
+	p.lines[len(p.lines)-1].tail = e.tail
+	p.block(e.body, indent+2, path)
+}
+
+// inline writes an entry whose value begins in the line of its key or dash.
+func (p *printer) inline(e *entry, indent int, label string) {
+	n := e.value
+	w := p.src.Written(n)
+	first := len(p.lines)
+	written := p.src.Text[w.Start:w.End]
+	switch {
+	case p.bracketed(n) && p.fits(e, indent):
+		text, _ := p.brackets(n)
+		p.emit(indent, label+" "+text)
+	case p.bracketed(n):
+		p.emit(indent, label+" [")
+		for _, row := range p.rows(n, indent+2) {
+			p.emit(indent+2, row)
+		}
+		p.emit(indent, "]")
+		first = len(p.lines) - 1
+	case written != "" && (written[0] == '|' || written[0] == '>'):
+		p.blockText(w, indent, label)
+	case strings.Contains(written, "\n"):
+		for i, l := range strings.Split(written, "\n") {
+			if trimmed := strings.TrimRight(l, " \t"); written[0] != '"' || !strings.HasSuffix(trimmed, `\`) { // an escaped blank counts
+				l = trimmed
+			}
+			if i == 0 {
+				p.emit(indent, label+" "+l)
+			} else {
+				p.emit(indent+2, strings.TrimLeft(l, " \t"))
+			}
+		}
+		first = len(p.lines) - 1
+	default:
+		p.emit(indent, strings.TrimRight(label+" "+p.scalar(n, false), " "))
+	}
+	p.lines[first].tail = e.tail
+}
+
+// blockText writes text behind | or >, indented by two spaces.
+func (p *printer) blockText(w yaml.Written, indent int, label string) {
+	header, rest, _ := strings.Cut(p.src.Text[w.Start:w.End], "\n")
+	header, _, _ = strings.Cut(header, " ")
+	header, _, _ = strings.Cut(header, "\t")
+	if i := strings.IndexAny(header, "123456789"); i >= 0 {
+		header = header[:i] + "2" + header[i+1:]
+	}
+	p.emit(indent, label+" "+header)
+	ends := w.End == len(p.src.Text)
+	if rest != "" {
+		lines := strings.Split(rest, "\n")
+		if ends && strings.HasSuffix(rest, "\n") {
+			lines = lines[:len(lines)-1] // what is behind the last line end is no line
+		}
+		for _, l := range lines {
+			p.emit(indent+2, l[min(w.Indent, len(l)):])
+		}
+	}
+	if ends && !strings.HasSuffix(p.src.Text, "\n") && !strings.Contains(header, "-") {
+		p.unended = len(p.lines) // a line end would be part of the text
+	}
+	if p.kept = strings.Contains(header, "+"); p.kept {
+		return
+	}
+	for p.lines[len(p.lines)-1].text == "" {
+		p.lines = p.lines[:len(p.lines)-1]
+	}
+}
+
+// anchor returns the anchor of a value with a space behind it, or nothing.
+func (p *printer) anchor(n *yaml.Node) string {
+	if name := p.src.Written(n).Anchor; name != "" {
+		return "&" + name + " "
+	}
+	return ""
+}
+
+// brackets writes a list or a mapping in brackets as one line; ok is false when a text in it
+// goes over lines.
+func (p *printer) brackets(n *yaml.Node) (text string, ok bool) {
+	var parts []string
+	ok = true
+	add := func(n *yaml.Node) string {
+		if p.blocky(n) { // a: b in a list
+			key, value := p.anchor(n.Pairs[0].Key)+p.scalar(n.Pairs[0].Key, true), ""
+			if value, ok = p.flow(n.Pairs[0].Value, ok); value != "" {
+				key += ": " + value
+			}
+			return "{" + key + "}"
+		}
+		var text string
+		text, ok = p.flow(n, ok)
+		return text
+	}
+	for _, item := range n.Items {
+		parts = append(parts, add(item))
+	}
+	for _, pair := range n.Pairs {
+		key := p.anchor(pair.Key) + p.scalar(pair.Key, true)
+		value := add(pair.Value)
+		switch w := p.src.Written(pair.Value); {
+		case w.Start == w.End && w.Anchor == "" && value == "":
+		case p.alias(pair.Key):
+			key += " : " + value
+		default:
+			key += ": " + value
+		}
+		parts = append(parts, key)
+	}
+	if n.Kind == yaml.List {
+		return "[" + strings.Join(parts, ", ") + "]", ok
+	}
+	return "{" + strings.Join(parts, ", ") + "}", ok
+}
+
+// flow writes one value inside of brackets.
+func (p *printer) flow(n *yaml.Node, ok bool) (string, bool) {
+	text := ""
+	if p.bracketed(n) {
+		var fits bool
+		text, fits = p.brackets(n)
+		ok = ok && fits
+	} else {
+		text = p.scalar(n, true)
+		ok = ok && !strings.Contains(text, "\n")
+	}
+	return strings.TrimRight(p.anchor(n)+text, " "), ok
+}
+
+// fillable tells whether a list that does not fit stays in brackets, over several
+// lines: it is one of words. A few long texts are read better below each other.
+func (p *printer) fillable(n *yaml.Node) bool {
+	return n.Kind == yaml.List && !slices.ContainsFunc(n.Items, func(item *yaml.Node) bool {
+		text, ok := p.flow(item, true)
+		return !ok || len(item.Items)+len(item.Pairs) > 0 && !p.alias(item) || utf8.RuneCountInString(text) > Width/2
+	})
+}
+
+// rows writes the items of a list as the lines they stood in, or as few lines as can be
+// where one of those is too long.
+func (p *printer) rows(n *yaml.Node, indent int) []string {
+	fill := func(broken func(i, width int) bool) (rows []string) {
+		for i, item := range n.Items {
+			text, _ := p.flow(item, true)
+			text += ","
+			if i > 0 && !broken(i, indent+utf8.RuneCountInString(rows[len(rows)-1]+" "+text)) {
+				rows[len(rows)-1] += " " + text
+			} else {
+				rows = append(rows, text)
+			}
+		}
+		return rows
+	}
+	rows := fill(func(i, _ int) bool {
+		return strings.Contains(p.src.Text[p.src.Written(n.Items[i-1]).End:p.src.Written(n.Items[i]).Start], "\n")
+	})
+	if slices.ContainsFunc(rows, func(row string) bool { return indent+utf8.RuneCountInString(row) > Width }) {
+		rows = fill(func(_, width int) bool { return width > Width })
+	}
+	return rows
+}
+
+// scalar writes a text, a number and the like, or an alias.
+func (p *printer) scalar(n *yaml.Node, flow bool) string {
+	w := p.src.Written(n)
+	text := p.src.Text[w.Start:w.End]
+	switch {
+	case text == "" || text[0] != '"' && text[0] != '\'' || strings.Contains(text, "\n"):
+		return text
+	case p.plainText(n) && (!flow || !strings.ContainsAny(n.Text, ",:")):
+		return n.Text
+	case strings.ContainsFunc(n.Text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return text // as it is escaped
+	case text[0] == '"' && strings.Contains(n.Text, `"`) && !strings.Contains(n.Text, "'"):
+		return "'" + n.Text + "'"
+	case text[0] == '\'' && strings.Contains(n.Text, "'") && !strings.ContainsAny(n.Text, `"\`):
+		return `"` + n.Text + `"`
+	}
+	return text
+}
+
+// notText are words that some readers of YAML take for something else than text.
+var notText = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+// plainText tells whether a text needs no quotes, neither for a reader of YAML nor for
+// a person: it is made of words. Patterns keep the quotes that they have.
+func (p *printer) plainText(n *yaml.Node) bool {
+	text := n.Text
+	first, _ := utf8.DecodeRuneInString(text)
+	if !unicode.IsLetter(first) || slices.Contains(notText, strings.ToLower(text)) || strings.TrimSpace(text) != text ||
+		strings.Contains(text, ": ") || strings.HasSuffix(text, ":") {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" _-./,;:!?()'\"&%+=", r)
+	})
+}
