@@ -26,7 +26,7 @@ const keepBackups = 10
 var ErrChanged = errors.New("the file was changed meanwhile")
 
 // Apply does a Change: it puts a copy of the old file into the directory
-// backups, mode 0600, and then replaces the file in one step. A symbolic link
+// backups, mode 0600, unless that is empty, and then replaces the file in one step. A symbolic link
 // stays; the file it leads to is replaced. Mode and owner stay where the system
 // lets us; hard links are cut, as any editor does that renames.
 //
@@ -51,7 +51,7 @@ func Apply(c *Change, backups string, now time.Time) (backup string, err error) 
 	if err := unchanged(c, target); err != nil {
 		return "", err
 	}
-	if c.Before != nil {
+	if c.Before != nil && backups != "" {
 		if backup, err = writeBackup(c, backups, now); err != nil {
 			return "", err
 		}
@@ -62,7 +62,9 @@ func Apply(c *Change, backups string, now time.Time) (backup string, err error) 
 	if err := replace(c, target, info); err != nil {
 		return "", err
 	}
-	prune(backups, c.Agent)
+	if backups != "" {
+		prune(backups, c.Agent)
+	}
 	return backup, nil
 }
 
