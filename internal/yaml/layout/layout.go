@@ -28,7 +28,8 @@ var ErrMarkers = errors.New("lines such as --- and ... are more than this can la
 var errMeaning = errors.New("it cannot be laid out without changing what it says or losing a comment")
 
 // Format lays a file out anew. The keys of mappings come in the order that is given
-// for their path; others stand behind those, in the order they have. A path is made of
+// for their path; others stand where that says "*", or behind those, in the order they
+// have. A path is made of
 // keys and, for the items of a list, []: "hooks[].match". A file that is one value in
 // brackets, as JSON is, stays as it is. What is laid out stays the same when it is laid
 // out again.

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 )
 
-var order = map[string][]string{"hooks[]": {"name", "on", "match", "block", "incident"}, "tests[]": {"name"}}
+var order = map[string][]string{"hooks[]": {"name", "on", "match", "block", "incident"}, "tests[]": {"name", "*", "want"}}
 
 // The files before and after are compared byte by byte.
 func TestFormat(t *testing.T) {

@@ -9,27 +9,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// text joins the lines. Comments that ended their lines at one column still do.
+// text joins the lines. A column at which several lines have their comment stays.
 func (p *printer) text() string {
-	for i := 0; i < len(p.lines); {
-		end := i + 1
-		for end < len(p.lines) && p.lines[i].tail.text != "" && p.lines[end].tail.text != "" && p.lines[end].tail.col == p.lines[i].tail.col {
-			end++
+	columns := map[int]int{}
+	for _, l := range p.lines {
+		if l.tail.text != "" && utf8.RuneCountInString(l.text) < l.tail.col {
+			columns[l.tail.col]++
 		}
-		widest := 0
-		for _, l := range p.lines[i:end] {
-			widest = max(widest, utf8.RuneCountInString(l.text))
-		}
-		for j := i; j < end; j++ {
-			if l := &p.lines[j]; l.tail.text != "" {
-				l.text += strings.Repeat(" ", widest-utf8.RuneCountInString(l.text)+1) + l.tail.text
-			}
-		}
-		i = end
 	}
 	var b strings.Builder
 	for _, l := range p.lines {
 		b.WriteString(l.text)
+		if l.tail.text != "" {
+			gap := l.tail.col - utf8.RuneCountInString(l.text)
+			if columns[l.tail.col] < 2 {
+				gap = 1
+			}
+			b.WriteString(strings.Repeat(" ", max(1, gap)) + l.tail.text)
+		}
 		b.WriteByte('\n')
 	}
 	if p.unended == len(p.lines) && p.unended > 0 {
@@ -71,12 +68,6 @@ func (p *printer) block(b *block, indent int, path string) {
 		}
 		p.expand(e, indent)
 		p.pull(e, indent, below)
-		if below == "hooks[]" && i > 0 && e.body != nil { // hooks stand apart
-			e.blank = e.blank || len(e.head) == 0
-			if len(e.head) > 0 && !e.blank && !slices.ContainsFunc(e.head, func(c comment) bool { return c.blank }) {
-				e.head[0].blank = true
-			}
-		}
 		for _, c := range e.head {
 			p.comment(c, indent, first)
 		}
@@ -89,8 +80,10 @@ func (p *printer) block(b *block, indent int, path string) {
 }
 
 func place(rank []string, e entry) int {
-	if i := slices.Index(rank, e.key.Text); i >= 0 {
-		return i
+	for _, word := range []string{e.key.Text, "*"} {
+		if i := slices.Index(rank, word); i >= 0 {
+			return i
+		}
 	}
 	return len(rank)
 }
@@ -363,6 +356,6 @@ func (p *printer) plainText(n *yaml.Node) bool {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" _-./,;:!?()'\"&%+=", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" _-.,;:!?()'\"&%+=", r)
 	})
 }
