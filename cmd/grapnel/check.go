@@ -25,18 +25,55 @@ import (
 type finding struct {
 	*policy.Error
 	Severity string `json:"severity"` // error, warning
+	Rule     string `json:"rule"`     // of findingKinds
 }
+
+// A findingKind is what findings of a rule have in common. Its name is what people and
+// programs know it by: it stays.
+type findingKind struct{ rule, severity, about string }
+
+// The kinds of findings.
+var (
+	badPolicy      = findingKind{"bad-policy", "error", "The policy cannot be read as it is written, or says what is not possible."}
+	badRules       = findingKind{"bad-secret-rule", "warning", "A rule for secrets is left out or taken for something else."}
+	badNetwork     = findingKind{"bad-network", "error", "The text names no network."}
+	badHookFile    = findingKind{"bad-hook-file", "error", "A hook file of another system cannot be read."}
+	doubtfulFile   = findingKind{"doubtful-hook-file", "warning", "A hook file of another system says something that means something else here, or nothing."}
+	nothingToLoad  = findingKind{"nothing-to-load", "warning", "No hook file of a format is there that the policy loads."}
+	badAddress     = findingKind{"bad-address", "warning", "A hook cannot ask or tell its server from this machine."}
+	notTrusted     = findingKind{"not-trusted", "warning", "What a project's policy says is not what counts, since nobody has trusted it as it is."}
+	misspeltTool   = findingKind{"misspelt-tool", "warning", "No agent has a tool of this name, and one has nearly this name."}
+	hiddenCommands = findingKind{"hidden-commands", "warning", "Commands are guarded, and lines that hide what they run are not."}
+	notInstalled   = findingKind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
+	notSandboxed   = findingKind{"not-sandboxed", "warning", "This machine cannot hold a program to its sandbox."}
+
+	findingKinds = []findingKind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
+)
+
+func (k findingKind) finding(e *policy.Error) finding { return finding{e, k.severity, k.rule} }
 
 func newCheck(c *console) *cobra.Command {
 	var schema bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Find mistakes in policies",
-		Long:  "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\nExit code 0: no errors.",
-		RunE: func(_ *cobra.Command, files []string) error {
+		Long: "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\n\n" +
+			"--format github writes commands that GitHub shows beside the lines of a change, and\n--format sarif a log that code scanners and editors read (SARIF 2.1.0).\n\nExit code 0: no errors.",
+		Example: "  grapnel check\n  grapnel check --format sarif grapnel.yaml >grapnel.sarif",
+		RunE: func(cmd *cobra.Command, files []string) error {
 			if schema {
 				_, err := fmt.Fprint(c.out, policy.Schema())
 				return err
+			}
+			write, ok := checkFormats[format]
+			switch {
+			case !ok:
+				return usageError{fmt.Errorf("unknown format %q (want text, json, github or sarif)", format)}
+			case c.json && format != "json" && cmd.Flags().Changed("format"):
+				return usageError{fmt.Errorf("--json and --format %s are two formats: give one", format)}
+			case c.json:
+				write = checkFormats["json"]
 			}
 			place, err := c.place()
 			if err != nil {
@@ -53,28 +90,23 @@ func newCheck(c *console) *cobra.Command {
 					return err == nil && abs == place.Policy
 				})
 			}
-			findings := []finding{}
-			bad := false
+			var all []checked
 			for _, file := range files {
-				for _, checked := range checkFile(file, place, installed) {
-					findings = append(findings, checked.found...)
-					if bad = bad || checked.bad(); !c.json {
-						c.printChecked(checked)
-					}
-				}
+				all = append(all, checkFile(file, place, installed)...)
 			}
-			if c.json {
-				if err := c.printJSON(findings); err != nil {
-					return err
-				}
+			if err := write(c, all); err != nil {
+				return err
 			}
-			if bad {
+			if slices.ContainsFunc(all, checked.bad) {
 				return errFailed
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of policies, for editors")
+	cmd.Flags().BoolVar(&schema, "schema", false, "the same as \"grapnel schema policy\"")
+	cmd.Flags().StringVar(&format, "format", "text", "text, json, github or sarif")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"text", "json", "github", "sarif"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.ValidArgsFunction = completeYAML
 	return c.jsonFlag(cmd)
 }
 
@@ -90,7 +122,15 @@ func (f checked) bad() bool {
 	return slices.ContainsFunc(f.found, func(f finding) bool { return f.Severity == "error" })
 }
 
-func (c *console) printChecked(f checked) {
+// printChecked writes what people read.
+func printChecked(c *console, all []checked) error {
+	for _, f := range all {
+		c.printFile(f)
+	}
+	return nil
+}
+
+func (c *console) printFile(f checked) {
 	for _, found := range f.found {
 		color := red
 		if found.Severity == "warning" {
@@ -151,14 +191,14 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 	}
 	if p != nil && p.Secrets != nil {
 		for _, e := range p.Secrets.Notes {
-			this.found = append(this.found, finding{e, "warning"})
+			this.found = append(this.found, badRules.finding(e))
 		}
 	}
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
 		}
-		this.found = append(this.found, finding{e, "error"})
+		this.found = append(this.found, badPolicy.finding(e))
 	}
 	if p == nil {
 		return []checked{this}
@@ -223,16 +263,16 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 	for _, row := range set.Files {
 		if row.Format == "" {
 			for _, e := range row.Errors { // that only shows when it is put together
-				found = append(found, finding{e, "error"})
+				found = append(found, badPolicy.finding(e))
 			}
 			continue
 		}
 		c := checked{file: row.File, size: fmt.Sprintf("%d hooks of the format %s", row.Hooks, row.Format)}
 		for _, e := range row.Errors {
-			c.found = append(c.found, finding{e, "error"})
+			c.found = append(c.found, badHookFile.finding(e))
 		}
 		for _, e := range row.Notes {
-			c.found = append(c.found, finding{e, "warning"})
+			c.found = append(c.found, doubtfulFile.finding(e))
 		}
 		if installed && row.RunBy == "" {
 			c.found = append(c.found, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
@@ -243,17 +283,17 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 	}
 	for i := range p.Hooks {
 		if why := unresolved(file, &p.Hooks[i]); why != "" {
-			found = append(found, finding{&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}, "warning"})
+			found = append(found, badAddress.finding(&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
 		}
 	}
 	for _, w := range p.Networks {
 		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
-			found = append(found, finding{&policy.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}, "error"})
+			found = append(found, badNetwork.finding(&policy.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
 		}
 	}
 	for _, l := range p.Load {
 		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
-			found = append(found, finding{&policy.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}, "warning"})
+			found = append(found, nothingToLoad.finding(&policy.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
 	return found, loaded
@@ -280,7 +320,7 @@ func mistrusted(file string, place answer.Place) []finding {
 	set := policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), nil))
 	var found []finding
 	warn := func(about, msg string) {
-		found = append(found, finding{&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}, "warning"})
+		found = append(found, notTrusted.finding(&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
 	}
 	for _, loaded := range set.Files {
 		if !loaded.OfProject() {
@@ -313,8 +353,8 @@ func mistrusted(file string, place answer.Place) []finding {
 // suspicious names what is valid and hardly what is meant.
 func suspicious(file string, p *policy.Policy) []finding {
 	var found []finding
-	warn := func(h *policy.Hook, hint, format string, args ...any) {
-		found = append(found, finding{&policy.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}, "warning"})
+	warn := func(kind findingKind, h *policy.Hook, hint, format string, args ...any) {
+		found = append(found, kind.finding(&policy.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
 	}
 	unknown := false
 	var guard *policy.Hook // of commands
@@ -325,7 +365,7 @@ func suspicious(file string, p *policy.Policy) []finding {
 		}
 		for _, name := range h.Match.Tool {
 			if near := misspelt(name); near != "" {
-				warn(h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
+				warn(misspeltTool, h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
 			}
 		}
 		unknown = unknown || len(h.Match.Shell) > 0
@@ -334,7 +374,7 @@ func suspicious(file string, p *policy.Policy) []finding {
 		}
 	}
 	if guard != nil && !unknown {
-		warn(guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
+		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
 	}
 	return found
 }
@@ -383,10 +423,10 @@ func uninstalled(hooks []grapnel.Spec, place answer.Place) []finding {
 	for _, h := range hooks {
 		for _, kind := range h.On {
 			if !sent[kind] && sendable(kind) {
-				found = append(found, finding{&policy.Error{
+				found = append(found, notInstalled.finding(&policy.Error{
 					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
 					Hint: "run \"grapnel install\" again",
-				}, "warning"})
+				}))
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func (c *console) formatOne(file string, place answer.Place, flags fmtFlags, ord
 			row.Error = &policy.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
 		}
 		if !c.json {
-			fmt.Fprintln(c.err, c.located(finding{row.Error, "error"}, red))
+			fmt.Fprintln(c.err, c.located(badPolicy.finding(row.Error), red))
 		}
 		return row
 	case c.json && !filter:

@@ -38,9 +38,9 @@ func unsandboxed(file string, p *policy.Policy) []finding {
 			if cmd.Sandbox.Optional {
 				what = "it runs all the same"
 			}
-			found = append(found, finding{&policy.Error{
+			found = append(found, notSandboxed.finding(&policy.Error{
 				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q %v: %s", h.Name, err, what),
-			}, "warning"})
+			}))
 		}
 	}
 	return found

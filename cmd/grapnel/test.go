@@ -215,7 +215,7 @@ func (t *tester) wrong(errs []*policy.Error) error {
 			}
 			continue
 		}
-		fmt.Fprintln(t.out, t.located(finding{err, "error"}, red))
+		fmt.Fprintln(t.out, t.located(badPolicy.finding(err), red))
 	}
 	if len(errs) > 0 {
 		return errFailed

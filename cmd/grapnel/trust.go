@@ -74,7 +74,7 @@ func newTrust(c *console) *cobra.Command {
 			x, wrong := policy.Examine(file, answer.DirsOf(filepath.Dir(file))[0], packs.All)
 			if len(wrong) > 0 {
 				for _, e := range wrong {
-					fmt.Fprintln(c.err, c.located(finding{e, "error"}, red))
+					fmt.Fprintln(c.err, c.located(badPolicy.finding(e), red))
 				}
 				return errFailed
 			}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+)
+
+// checkFormats are the ways in which findings are written, by what --format calls them.
+var checkFormats = map[string]func(*console, []checked) error{
+	"text":   printChecked,
+	"json":   func(c *console, all []checked) error { return c.printJSON(findingsOf(all)) },
+	"github": printGitHub,
+	"sarif":  func(c *console, all []checked) error { return c.printJSON(sarifLog(findingsOf(all))) },
+}
+
+// findingsOf lists all findings, as a list that JSON never writes as null.
+func findingsOf(all []checked) []finding {
+	list := []finding{}
+	for _, f := range all {
+		list = append(list, f.found...)
+	}
+	return list
+}
+
+// said is what a finding says, with its way out.
+func (f finding) said() string {
+	if f.Hint == "" {
+		return f.Msg
+	}
+	return f.Msg + " (" + f.Hint + ")"
+}
+
+// The runner of GitHub reads commands line by line: what could end one, or a property
+// of one, is written as %XX.
+var (
+	commandData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// printGitHub writes a workflow command per finding, which GitHub shows at its line.
+func printGitHub(c *console, all []checked) error {
+	for _, f := range findingsOf(all) {
+		at := "file=" + commandProperty.Replace(filepath.ToSlash(underHere(f.File)))
+		if f.Line > 0 {
+			at += fmt.Sprintf(",line=%d,col=%d", f.Line, max(1, f.Col))
+		}
+		if _, err := fmt.Fprintf(c.out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(plain(f.said()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// underHere is a file from the directory one is in, where it is below that.
+func underHere(file string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return file
+	}
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return file
+	}
+	if rel, err := filepath.Rel(dir, abs); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return abs
+}
+
+// What follows is the part of SARIF 2.1.0 that says what was found, and where.
+type (
+	sarif struct {
+		Schema  string     `json:"$schema"`
+		Version string     `json:"version"`
+		Runs    []sarifRun `json:"runs"`
+	}
+	sarifRun struct {
+		Tool       sarifTool     `json:"tool"`
+		ColumnKind string        `json:"columnKind"`
+		Results    []sarifResult `json:"results"`
+	}
+	sarifTool struct {
+		Driver sarifDriver `json:"driver"`
+	}
+	sarifDriver struct {
+		Name           string      `json:"name"`
+		Version        string      `json:"version"`
+		InformationURI string      `json:"informationUri"`
+		Rules          []sarifRule `json:"rules"`
+	}
+	sarifRule struct {
+		ID                   string       `json:"id"`
+		ShortDescription     sarifMessage `json:"shortDescription"`
+		DefaultConfiguration struct {
+			Level string `json:"level"`
+		} `json:"defaultConfiguration"`
+	}
+	sarifMessage struct {
+		Text string `json:"text"`
+	}
+	sarifResult struct {
+		RuleID    string          `json:"ruleId"`
+		RuleIndex int             `json:"ruleIndex"`
+		Level     string          `json:"level"` // error, warning: our words
+		Message   sarifMessage    `json:"message"`
+		Locations []sarifLocation `json:"locations"`
+	}
+	sarifLocation struct {
+		PhysicalLocation struct {
+			ArtifactLocation struct {
+				URI string `json:"uri"`
+			} `json:"artifactLocation"`
+			Region *sarifRegion `json:"region,omitempty"`
+		} `json:"physicalLocation"`
+	}
+	sarifRegion struct {
+		StartLine   int `json:"startLine"`
+		StartColumn int `json:"startColumn"`
+	}
+)
+
+// sarifLog is one run with all findings. Files below the directory one is in are named
+// from there, as GitHub wants it.
+func sarifLog(found []finding) sarif {
+	driver := sarifDriver{Name: "grapnel", Version: answer.Version, InformationURI: "https://github.com/grapnel-dev/grapnel"}
+	for _, kind := range findingKinds {
+		rule := sarifRule{ID: kind.rule, ShortDescription: sarifMessage{kind.about}}
+		rule.DefaultConfiguration.Level = kind.severity
+		driver.Rules = append(driver.Rules, rule)
+	}
+	run := sarifRun{Tool: sarifTool{driver}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
+	for _, f := range found {
+		var at sarifLocation
+		at.PhysicalLocation.ArtifactLocation.URI = fileURI(underHere(f.File))
+		if f.Line > 0 {
+			at.PhysicalLocation.Region = &sarifRegion{f.Line, max(1, f.Col)}
+		}
+		run.Results = append(run.Results, sarifResult{
+			RuleID: f.Rule, RuleIndex: slices.IndexFunc(findingKinds, func(k findingKind) bool { return k.rule == f.Rule }), Level: f.Severity,
+			Message: sarifMessage{cmp.Or(f.said(), f.Rule)}, Locations: []sarifLocation{at},
+		})
+	}
+	return sarif{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
+}
+
+// fileURI is the address of a file: relative where its name is.
+func fileURI(file string) string {
+	path := filepath.ToSlash(file)
+	if !filepath.IsAbs(file) {
+		return (&url.URL{Path: path}).String()
+	}
+	if !strings.HasPrefix(path, "/") { // C:/...
+		path = "/" + path
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
+}
