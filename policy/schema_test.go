@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -272,5 +273,80 @@ func TestSchemaNames(t *testing.T) {
 	}
 	if strings.Contains(policy.Schema(), `"$kind"`) || strings.Count(policy.Schema(), `["$`) > 0 {
 		t.Error("a list of names was not filled in")
+	}
+}
+
+// A person who hovers over a key of a hook or of `match:` is shown what it means and how it
+// is written, and every example is one that works.
+func TestSchemaExplainsKeys(t *testing.T) {
+	t.Parallel()
+	type property struct {
+		Ref, Description string
+		Type             any
+		Examples         []json.RawMessage
+	}
+	var s struct {
+		Properties map[string]property
+		Defs       map[string]struct {
+			property
+			Properties map[string]property
+		} `json:"$defs"`
+	}
+	text := strings.ReplaceAll(policy.Schema(), `"$ref"`, `"ref"`)
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	parses := func(what, key string, example json.RawMessage, file string) {
+		if _, errs := policy.Parse("x.yaml", []byte(file)); len(errs) > 0 {
+			t.Errorf("%s: the example %s of %q does not work: %v\n%s", what, example, key, errs, file)
+		}
+	}
+	needless := map[string]bool{"failed": true, "shell": true} // true or false, and the one word there is
+	for _, what := range []string{"hook", "match"} {
+		for key, p := range s.Defs[what].Properties {
+			if p.Description == "" && s.Defs[strings.TrimPrefix(p.Ref, "#/$defs/")].Description == "" {
+				t.Errorf("%s: nothing describes %q", what, key)
+			}
+			if len(p.Examples) == 0 && p.Type != "boolean" && !needless[key] {
+				t.Errorf("%s: %q has no example", what, key)
+			}
+			for _, example := range p.Examples {
+				pair := fmt.Sprintf("%s: %s", key, example)
+				if what == "match" {
+					parses(what, key, example, "version: 1\nhooks: [{name: x, on: [prompt.before, tool.before], block: no, match: {"+pair+"}}]")
+					continue
+				}
+				hook := map[string]string{"name": "x", "on": "tool.before"}
+				switch key {
+				case "block", "ask", "limit", "run", "worker", "http", "notify", "builtin", "replace", "mask":
+				case "allow":
+					hook["on"] = "permission.before"
+				case "context":
+					hook["on"] = "session.start"
+				case "set":
+				case "fields":
+					hook["on"], hook["replace"] = "tool.after", "[{pattern: a, with: b}]"
+				case "speaks", "env", "sandbox", "on_error", "priority", "timeout", "message":
+					hook["run"] = "x"
+				default:
+					hook["block"] = "no"
+				}
+				hook[key] = string(example)
+				file := "version: 1\nhooks:\n  - grapnel: x\n"
+				for k, v := range hook {
+					file += fmt.Sprintf("    %s: %s\n", k, v)
+				}
+				parses(what, key, example, strings.Replace(file, "grapnel: x\n    ", "", 1))
+			}
+		}
+	}
+	for key, p := range s.Properties {
+		for _, example := range p.Examples {
+			file := fmt.Sprintf("version: 1\n%s: %s\n", key, example)
+			if key != "hooks" {
+				file += "hooks: []\n"
+			}
+			parses("the policy", key, example, file)
+		}
 	}
 }
