@@ -308,7 +308,7 @@ func TestWriteUnmerged(t *testing.T) {
 // The package is pure: it cannot open, start or dial anything.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
+	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
 		"unicode/utf8", "github.com/grapnel-dev/grapnel")
 }
 

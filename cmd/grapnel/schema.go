@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// schemas are the formats that have a JSON Schema.
+var schemas = []struct {
+	name, about string
+	text        func() (string, error)
+}{
+	{"policy", "a policy file", func() (string, error) { return policy.Schema(), nil }},
+	{"event", "what a program of a hook gets on standard input", func() (string, error) { return plainPart("event") }},
+	{"outcome", "what a program of a hook may answer", func() (string, error) { return plainPart("outcome") }},
+}
+
+func newSchema(c *console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "schema [NAME]",
+		Short:   "Print a JSON Schema, for editors and other tools",
+		Long:    "Prints the JSON Schema of a format; that of policies when none is named:\n\n",
+		Example: "  grapnel schema >policy.schema.json",
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := schemas[0].name
+			if len(args) > 0 {
+				name = args[0]
+			}
+			for _, s := range schemas {
+				if s.name == name {
+					text, err := s.text()
+					if err == nil {
+						_, err = fmt.Fprint(c.out, text)
+					}
+					return err
+				}
+			}
+			return usageError{withHint(fmt.Errorf("there is no schema of %q", name), "run \"grapnel schema --help\"")}
+		},
+	}
+	for _, s := range schemas {
+		cmd.Long += fmt.Sprintf("  %-8s %s\n", s.name, s.about)
+		cmd.ValidArgs = append(cmd.ValidArgs, cobra.CompletionWithDesc(s.name, s.about))
+	}
+	return cmd
+}
+
+// plainPart is the schema of one part of the plain dialect.
+func plainPart(name string) (string, error) {
+	var whole struct {
+		Schema string          `json:"$schema"`
+		Title  string          `json:"title"`
+		Ref    string          `json:"$ref"`
+		Defs   json.RawMessage `json:"$defs"`
+	}
+	if err := json.Unmarshal([]byte(dialect.PlainSchema), &whole); err != nil {
+		return "", err
+	}
+	whole.Title += ": " + name
+	whole.Ref = "#/$defs/" + name
+	text, err := json.MarshalIndent(whole, "", "  ")
+	return string(text) + "\n", err
+}
