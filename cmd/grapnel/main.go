@@ -155,6 +155,7 @@ func newRoot(c *console) *cobra.Command {
 			return exitCode(hook(args, c.in, c.out, c.err))
 		},
 	})
+	c.complete(root)
 	return root
 }
 

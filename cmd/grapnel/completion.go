@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+// offered is how far back a session may be that is offered.
+const offered = 7 * 24 * time.Hour
+
+// complete has the shells offer what the flags of all commands take: a flag of one name
+// takes the same everywhere, but for those whose value is a FILE, which cobra offers.
+func (c *console) complete(root *cobra.Command) {
+	words := map[string]func() []string{
+		"agent":    dialect.Names,
+		"decision": func() []string { return []string{"none", "allow", "ask", "block"} },
+		"event":    eventNames,
+		"hook":     c.hookNames,
+		"pack":     packs.All.Names,
+		"scope":    func() []string { return []string{"user", "project"} },
+		"session":  c.sessions,
+		"state":    func() []string { return []string{"waiting", "delivered", "dead"} },
+		"target":   c.hookNames,
+		"why":      c.hookNames,
+	}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for name, list := range words {
+			flag := cmd.Flags().Lookup(name)
+			if _, has := cmd.GetFlagCompletionFunc(name); flag == nil || has || strings.Contains(flag.Usage, "FILE") || strings.HasPrefix(flag.Usage, "file") {
+				continue
+			}
+			_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return list(), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+		if strings.Contains(cmd.Use, "[AGENT") && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = completeAgents
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+func eventNames() []string {
+	var names []string
+	for _, contract := range grapnel.Contracts {
+		names = append(names, string(contract.Kind))
+	}
+	return names
+}
+
+// hookNames are the hooks of the policies that count here, and of the packs they use.
+func (c *console) hookNames() []string {
+	place, err := c.place()
+	if err != nil {
+		return nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, file := range place.Files(nil, answer.DirsOf(dir)) {
+		p, errs := policy.Read(file.Path)
+		if len(errs) > 0 {
+			continue
+		}
+		used, _ := p.Packs(filepath.Clean(file.Path), packs.All)
+		for _, pack := range used {
+			p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
+		}
+		for i := range p.Hooks {
+			names = append(names, p.Hooks[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// sessions are those of the last days, the youngest first.
+func (c *console) sessions() []string {
+	place, err := c.place()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	query := store.Query{Filter: spool.Filter{Since: time.Now().Add(-offered)}}
+	for k, err := range logOf(place).Read(context.Background(), query) {
+		if err != nil || k.Entry.Session == "" || slices.Contains(names, k.Entry.Session) {
+			continue
+		}
+		names = append(names, k.Entry.Session)
+	}
+	slices.Reverse(names)
+	return names
+}
