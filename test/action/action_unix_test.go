@@ -1,0 +1,307 @@
+//go:build unix
+
+// Package action holds the tests of what others run in their checks: the GitHub Action in
+// action.yml and the hooks of pre-commit.
+package action
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+var root = filepath.Join("..", "..")
+
+func read(t *testing.T, name string) *yaml.Node {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := yaml.Parse(data)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return tree
+}
+
+func text(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	return n.Text
+}
+
+// shared is where the step that builds the program leaves it: it is run once.
+var shared string
+
+func TestMain(m *testing.M) {
+	var err error
+	if shared, err = os.MkdirTemp("", "grapnel-action-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// build plays the step that builds the program, and returns the PATH after it.
+var build = sync.OnceValues(func() (string, error) {
+	data, err := os.ReadFile(filepath.Join(root, "action.yml"))
+	if err != nil {
+		return "", err
+	}
+	tree, err := yaml.Parse(data)
+	if err != nil {
+		return "", err
+	}
+	source, err := filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	for _, step := range tree.Get("runs").Get("steps").Items {
+		if text(step.Get("name")) == "Build" {
+			paths := filepath.Join(shared, "path")
+			cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Get("run").Text)
+			cmd.Env = append(os.Environ(), "RUNNER_TEMP="+shared, "GITHUB_PATH="+paths, "VERSION=", "SOURCE="+source)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("%w: %s", err, out)
+			}
+			added, err := os.ReadFile(paths)
+			return strings.TrimSpace(string(added)) + string(filepath.ListSeparator) + os.Getenv("PATH"), err
+		}
+	}
+	return "", errors.New("no step is called Build")
+})
+
+// A project is a repository in which the steps of the action run.
+type project struct {
+	dir, temp string
+	inputs    map[string]string
+	out       bytes.Buffer
+}
+
+func newProject(t *testing.T, files, inputs map[string]string) *project {
+	t.Helper()
+	for _, tool := range []string{"bash", "git", "go", "xargs"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("this machine has no %s, which the action needs", tool)
+		}
+	}
+	p := &project{dir: t.TempDir(), temp: t.TempDir(), inputs: map[string]string{}}
+	for _, input := range read(t, "action.yml").Get("inputs").Pairs {
+		p.inputs[input.Key.Text] = text(input.Value.Get("default"))
+	}
+	for name, value := range inputs {
+		if _, ok := p.inputs[name]; !ok {
+			t.Fatalf("the action has no input %q", name)
+		}
+		p.inputs[name] = value
+	}
+	for name, content := range files {
+		file := filepath.Join(p.dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = p.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v: %s", args, err, out)
+		}
+	}
+	return p
+}
+
+var expression = regexp.MustCompile(`\$\{\{ *([a-z_.]+) *\}\}`)
+
+// run plays the steps as the runner does, and returns the name of the one that fails.
+func (p *project) run(t *testing.T) (failed string) {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(name string) string {
+		input, ok := strings.CutPrefix(name, "inputs.")
+		if _, known := p.inputs[input]; !ok || !known {
+			t.Fatalf("the action asks for %s", name)
+		}
+		return p.inputs[input]
+	}
+	for _, step := range read(t, "action.yml").Get("runs").Get("steps").Items {
+		if cond := text(step.Get("if")); cond != "" {
+			name, want, ok := strings.Cut(cond, " == ")
+			if !ok {
+				t.Fatalf("the condition %q is not read here", cond)
+			}
+			if value(name) != strings.Trim(want, "'") {
+				continue
+			}
+		}
+		script := step.Get("run")
+		if script == nil || text(step.Get("name")) == "Build" {
+			continue // another action: Go is here, and so is the program
+		}
+		if text(step.Get("shell")) != "bash" {
+			t.Fatalf("step %s has the shell %q", text(step.Get("name")), text(step.Get("shell")))
+		}
+		cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script.Text)
+		cmd.Dir = p.dir
+		cmd.Env = append(os.Environ(), "PATH="+path, "RUNNER_TEMP="+p.temp)
+		if env := step.Get("env"); env != nil {
+			for _, pair := range env.Pairs {
+				cmd.Env = append(cmd.Env, pair.Key.Text+"="+expression.ReplaceAllStringFunc(pair.Value.Text, func(e string) string {
+					return value(expression.FindStringSubmatch(e)[1])
+				}))
+			}
+		}
+		cmd.Stdout, cmd.Stderr = &p.out, &p.out
+		if err := cmd.Run(); err != nil {
+			return text(step.Get("name"))
+		}
+	}
+	return ""
+}
+
+const (
+	good = "version: 1\nhooks:\n  - name: no-force-push\n    on: tool.before\n    match: {command: git push --force}\n    block: Push a new branch.\n"
+	bad  = "version: 1\nhooks:\n  - name: x\n    on: tool.befor\n    block: no\n"
+	ugly = "version:   1\nhooks: []\n"
+)
+
+func TestAction(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		files, inputs map[string]string
+		failed        string // the step
+		out           string
+	}{
+		"good":           {map[string]string{"grapnel.yaml": good, "a b/grapnel.yaml": good}, nil, "", ""},
+		"bad":            {map[string]string{"sub/grapnel.yaml": bad}, nil, "Check", "::error file=sub/grapnel.yaml,line=4,col=9"},
+		"not laid out":   {map[string]string{"grapnel.yaml": ugly}, nil, "Format", "+version: 1"},
+		"may be so":      {map[string]string{"grapnel.yaml": ugly}, map[string]string{"fmt": "false"}, "", ""},
+		"none":           {map[string]string{"x.yaml": good}, nil, "Find", "no policy is found"},
+		"named":          {map[string]string{"x.yaml": bad, "y/z.yaml": good}, map[string]string{"policies": "x.yaml\ny/*.yaml"}, "Check", "file=x.yaml"},
+		"input as code":  {map[string]string{"grapnel.yaml": good}, map[string]string{"policies": "$(touch pwned)\n`touch pwned`\n'; touch pwned; '\ngrapnel.yaml", "sarif": "$(touch pwned).sarif"}, "", ""},
+		"name as option": {map[string]string{"--help/grapnel.yaml": bad}, nil, "Check", "line=4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, tt.files, tt.inputs)
+			if failed := p.run(t); failed != tt.failed || !strings.Contains(p.out.String(), tt.out) {
+				t.Errorf("the step %q fails, want %q and a text with %q:\n%s", failed, tt.failed, tt.out, p.out.String())
+			}
+			if _, err := os.Lstat(filepath.Join(p.dir, "pwned")); err == nil {
+				t.Error("an input was run as code")
+			}
+		})
+	}
+}
+
+func TestActionWritesSARIF(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"grapnel.yaml": bad}, map[string]string{"sarif": "out.sarif"})
+	if failed := p.run(t); failed != "Check" {
+		t.Errorf("the step %q fails, want Check", failed)
+	}
+	data, err := os.ReadFile(filepath.Join(p.dir, "out.sarif"))
+	var log struct {
+		Runs []struct{ Results []struct{ RuleID string } }
+	}
+	if err != nil || json.Unmarshal(data, &log) != nil || len(log.Runs) != 1 || len(log.Runs[0].Results) == 0 || log.Runs[0].Results[0].RuleID != "bad-policy" {
+		t.Errorf("out.sarif: %v\n%s", err, data)
+	}
+}
+
+// A script is text; what somebody else may choose comes in as a variable.
+func TestScriptsHoldNoExpressions(t *testing.T) {
+	t.Parallel()
+	tree := read(t, "action.yml")
+	used := map[string]bool{}
+	for _, step := range tree.Get("runs").Get("steps").Items {
+		if script := text(step.Get("run")); strings.Contains(script, "${{") {
+			t.Errorf("the script of %s holds an expression:\n%s", text(step.Get("name")), script)
+		}
+		for _, m := range regexp.MustCompile(`inputs\.([a-z]+)`).FindAllStringSubmatch(string(step.JSON()), -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, input := range tree.Get("inputs").Pairs {
+		if !used[input.Key.Text] || text(input.Value.Get("description")) == "" {
+			t.Errorf("the input %s is not used, or nothing describes it", input.Key.Text)
+		}
+	}
+}
+
+// What pre-commit is told to run is there, and takes the files that it is given.
+func TestPreCommitHooks(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, map[string]string{"grapnel.yaml": good, "bad/grapnel.yaml": bad, "ugly/grapnel.yaml": ugly}, nil)
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, _, _ := strings.Cut(path, string(filepath.ListSeparator))
+	run := func(args ...string) (string, error) {
+		cmd := exec.Command(filepath.Join(bin, "grapnel"), args...)
+		cmd.Dir = p.dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	help, err := run("--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := map[string]string{"grapnel-check": "bad/grapnel.yaml"} // on which file
+	changes := map[string]string{"grapnel-fmt": "ugly/grapnel.yaml"}
+	var ids []string
+	for _, hook := range read(t, ".pre-commit-hooks.yaml").Items {
+		id := text(hook.Get("id"))
+		ids = append(ids, id)
+		words := strings.Fields(text(hook.Get("entry")))
+		if words[0] != "grapnel" || text(hook.Get("language")) != "golang" || !strings.Contains(help, "\n  "+words[1]+" ") {
+			t.Errorf("%s runs %q in %s, and the commands are:\n%s", id, words, text(hook.Get("language")), help)
+			continue
+		}
+		files := regexp.MustCompile(text(hook.Get("files")))
+		if !files.MatchString("grapnel.yaml") || !files.MatchString("a/grapnel.yaml") || files.MatchString("a/other.yaml") {
+			t.Errorf("%s is for the files %s", id, files)
+		}
+		if hook.Get("pass_filenames") != nil {
+			continue
+		}
+		if out, err := run(append(words[1:], "grapnel.yaml")...); err != nil {
+			t.Errorf("%s fails on a good file: %v\n%s", id, err, out)
+		}
+		if file := fails[id]; file != "" {
+			if out, err := run(append(words[1:], file)...); err == nil {
+				t.Errorf("%s is content with %s\n%s", id, file, out)
+			}
+		}
+		if file := changes[id]; file != "" {
+			_, err := run(append(words[1:], file)...)
+			if data, readErr := os.ReadFile(filepath.Join(p.dir, file)); err != nil || readErr != nil || string(data) == ugly {
+				t.Errorf("%s leaves %s as it is: %v %v", id, file, err, readErr)
+			}
+		}
+	}
+	if want := []string{"grapnel-check", "grapnel-fmt"}; !slices.Equal(ids, want) {
+		t.Errorf("the hooks are %v, want %v", ids, want)
+	}
+}
