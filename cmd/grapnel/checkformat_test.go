@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -113,5 +116,29 @@ func TestFindingKinds(t *testing.T) {
 			t.Errorf("%+v", kind)
 		}
 		seen[kind.rule] = true
+	}
+
+	page := filepath.Join("..", "..", "docs", "ci.md")
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- generated: rules; go test ./cmd/grapnel -update -->\n", "<!-- end -->"
+	before, rest, _ := strings.Cut(string(data), begin)
+	_, after, ok := strings.Cut(rest, end)
+	want := "| Rule | | |\n|---|---|---|\n"
+	for _, kind := range findingKinds {
+		want += fmt.Sprintf("| `%s` | %s | %s |\n", kind.rule, kind.severity, kind.about)
+	}
+	want = before + begin + want + end + after
+	if !ok {
+		t.Fatalf("%s has no place for the rules", page)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(data) != want {
+		t.Errorf("the rules in %s are not those of the code: go test ./cmd/grapnel -update", page)
 	}
 }
