@@ -33,10 +33,10 @@ func newMan(c *console) *cobra.Command {
 			pages := manPages(cmd.Root())
 			for _, p := range pages {
 				dir := filepath.Join(args[0], fmt.Sprintf("man%d", p.section))
-				if err := os.MkdirAll(dir, 0o755); err != nil {
+				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // everybody reads manuals
 					return fmt.Errorf("write manual pages: %w", err)
 				}
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.name, p.section)), []byte(p.text.String()), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.name, p.section)), []byte(p.text.String()), 0o644); err != nil { //nolint:gosec // as above
 					return fmt.Errorf("write manual pages: %w", err)
 				}
 			}
