@@ -159,6 +159,9 @@ const (
 	good = "version: 1\nhooks:\n  - name: no-force-push\n    on: tool.before\n    match: {command: git push --force}\n    block: Push a new branch.\n"
 	bad  = "version: 1\nhooks:\n  - name: x\n    on: tool.befor\n    block: no\n"
 	ugly = "version:   1\nhooks: []\n"
+
+	holds    = "version: 1\ntests:\n  - command: git push --force\n    want: block\n"
+	holdsNot = "version: 1\ntests:\n  - command: git push --force\n    want: allow\n"
 )
 
 func TestAction(t *testing.T) {
@@ -168,14 +171,16 @@ func TestAction(t *testing.T) {
 		failed        string // the step
 		out           string
 	}{
-		"good":           {map[string]string{"grapnel.yaml": good, "a b/grapnel.yaml": good}, nil, "", ""},
-		"bad":            {map[string]string{"sub/grapnel.yaml": bad}, nil, "Check", "::error file=sub/grapnel.yaml,line=4,col=9"},
-		"not laid out":   {map[string]string{"grapnel.yaml": ugly}, nil, "Format", "+version: 1"},
-		"may be so":      {map[string]string{"grapnel.yaml": ugly}, map[string]string{"fmt": "false"}, "", ""},
-		"none":           {map[string]string{"x.yaml": good}, nil, "Find", "no policy is found"},
-		"named":          {map[string]string{"x.yaml": bad, "y/z.yaml": good}, map[string]string{"policies": "x.yaml\ny/*.yaml"}, "Check", "file=x.yaml"},
-		"input as code":  {map[string]string{"grapnel.yaml": good}, map[string]string{"policies": "$(touch pwned)\n`touch pwned`\n'; touch pwned; '\ngrapnel.yaml", "sarif": "$(touch pwned).sarif"}, "", ""},
-		"name as option": {map[string]string{"--help/grapnel.yaml": bad}, nil, "Check", "line=4"},
+		"good":              {map[string]string{"grapnel.yaml": good, "a b/grapnel.yaml": good}, nil, "", ""},
+		"bad":               {map[string]string{"sub/grapnel.yaml": bad}, nil, "Check", "::error file=sub/grapnel.yaml,line=4,col=9"},
+		"not laid out":      {map[string]string{"grapnel.yaml": ugly}, nil, "Format", "+version: 1"},
+		"may be so":         {map[string]string{"grapnel.yaml": ugly}, map[string]string{"fmt": "false"}, "", ""},
+		"none":              {map[string]string{"x.yaml": good}, nil, "Find", "no policy is found"},
+		"tests that hold":   {map[string]string{"grapnel.yaml": good, "grapnel_test.yaml": holds}, map[string]string{"junit": "out.xml"}, "", ""},
+		"one that does not": {map[string]string{"a b/grapnel.yaml": good, "a b/grapnel_test.yaml": holdsNot}, nil, "Test", "want"},
+		"named":             {map[string]string{"x.yaml": bad, "y/z.yaml": good}, map[string]string{"policies": "x.yaml\ny/*.yaml"}, "Check", "file=x.yaml"},
+		"input as code":     {map[string]string{"grapnel.yaml": good}, map[string]string{"policies": "$(touch pwned)\n`touch pwned`\n'; touch pwned; '\ngrapnel.yaml", "sarif": "$(touch pwned).sarif"}, "", ""},
+		"name as option":    {map[string]string{"--help/grapnel.yaml": bad}, nil, "Check", "line=4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,6 +190,11 @@ func TestAction(t *testing.T) {
 			}
 			if _, err := os.Lstat(filepath.Join(p.dir, "pwned")); err == nil {
 				t.Error("an input was run as code")
+			}
+			if junit := tt.inputs["junit"]; junit != "" {
+				if data, err := os.ReadFile(filepath.Join(p.dir, junit)); err != nil || !strings.Contains(string(data), "<testsuite") {
+					t.Errorf("%s: %v\n%s", junit, err, data)
+				}
 			}
 		})
 	}
@@ -202,6 +212,25 @@ func TestActionWritesSARIF(t *testing.T) {
 	}
 	if err != nil || json.Unmarshal(data, &log) != nil || len(log.Runs) != 1 || len(log.Runs[0].Results) == 0 || log.Runs[0].Results[0].RuleID != "bad-policy" {
 		t.Errorf("out.sarif: %v\n%s", err, data)
+	}
+}
+
+// The flags that the scripts give are those of the commands.
+func TestActionsFlags(t *testing.T) {
+	t.Parallel()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, _, _ := strings.Cut(path, string(filepath.ListSeparator))
+	help, err := exec.Command(filepath.Join(bin, "grapnel"), "test", "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--junit", "--cover", "--threshold"} {
+		if !strings.Contains(string(help), flag+" ") {
+			t.Errorf("grapnel test has no flag %s, which the action gives:\n%s", flag, help)
+		}
 	}
 }
 
@@ -257,7 +286,7 @@ func TestPreCommitHooks(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"grapnel-check", "grapnel-fmt"}; !slices.Equal(ids, want) {
+	if want := []string{"grapnel-check", "grapnel-fmt", "grapnel-test"}; !slices.Equal(ids, want) {
 		t.Errorf("the hooks are %v, want %v", ids, want)
 	}
 }
