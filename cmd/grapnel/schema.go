@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 // schemas are the formats that have a JSON Schema.
@@ -16,6 +17,7 @@ var schemas = []struct {
 	text        func() (string, error)
 }{
 	{"policy", "a policy file", func() (string, error) { return policy.Schema(), nil }},
+	{"test", "a file of tests", func() (string, error) { return policytest.Schema(), nil }},
 	{"event", "what a program of a hook gets on standard input", func() (string, error) { return plainPart("event") }},
 	{"outcome", "what a program of a hook may answer", func() (string, error) { return plainPart("outcome") }},
 }

@@ -11,32 +11,36 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/schema and the rules in docs/ci.md")
 
-// Editors get the schema of policies from the repository: it is what the program prints,
-// and new policies name it.
+// Editors get the schemas from the repository: they are what the program prints, and
+// new policies name theirs.
 func TestPublishedSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "..", "docs", "schema", "policy.json")
-	if *update {
-		if err := os.WriteFile(file, []byte(policy.Schema()), 0o644); err != nil {
-			t.Fatal(err)
+	const address = "https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/"
+	for name, text := range map[string]string{"policy.json": policy.Schema(), "test.json": policytest.Schema()} {
+		file := filepath.Join("..", "..", "docs", "schema", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if data, err := os.ReadFile(file); err != nil || string(data) != text {
+			t.Errorf("%s is not what \"grapnel schema\" prints (%v): go test ./cmd/grapnel -update", file, err)
+		}
+		var head struct {
+			ID string `json:"$id"`
+		}
+		if err := json.Unmarshal([]byte(text), &head); err != nil || head.ID != address+name {
+			t.Errorf("the schema says that it is %q (%v), want %s", head.ID, err, address+name)
 		}
 	}
-	if data, err := os.ReadFile(file); err != nil || string(data) != policy.Schema() {
-		t.Errorf("%s is not what \"grapnel schema\" prints (%v): go test ./cmd/grapnel -update", file, err)
-	}
-	var head struct {
-		ID string `json:"$id"`
-	}
-	if err := json.Unmarshal([]byte(policy.Schema()), &head); err != nil || !strings.HasSuffix(head.ID, "/docs/schema/policy.json") {
-		t.Errorf("the schema says that it is %q (%v)", head.ID, err)
-	}
 	for name, text := range map[string][]byte{"starter.yaml": starter, "project.yaml": projectStarter} {
-		if first, _, _ := strings.Cut(string(text), "\n"); first != "# yaml-language-server: $schema="+head.ID {
-			t.Errorf("%s begins with %q, and not with the schema %s", name, first, head.ID)
+		if first, _, _ := strings.Cut(string(text), "\n"); first != "# yaml-language-server: $schema="+address+"policy.json" {
+			t.Errorf("%s begins with %q, and does not name its schema", name, first)
 		}
 	}
 }
@@ -46,6 +50,7 @@ func TestSchemas(t *testing.T) {
 	t.Parallel()
 	takes := map[string]string{
 		"policy":  `{"version": 1, "hooks": []}`,
+		"test":    `{"version": 1, "tests": [{"command": "git status", "want": "none"}]}`,
 		"event":   `{"grapnel": 1, "kind": "tool.before", "agent": {"name": "claude-code"}}`,
 		"outcome": `{"decision": "block", "reason": "no"}`,
 	}
@@ -67,7 +72,7 @@ func TestSchemas(t *testing.T) {
 			if err := json.Unmarshal([]byte(example), &v); err != nil {
 				t.Fatal(err)
 			}
-			if err := resolved.Validate(v); name == s.name && err != nil || s.name == "policy" && name != "policy" && err == nil {
+			if err := resolved.Validate(v); name == s.name && err != nil || (s.name == "policy" || s.name == "test") && name != s.name && err == nil {
 				t.Errorf("the schema of %s says %v about %s", s.name, err, example)
 			}
 		}
