@@ -19,13 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 // stdinFile is what a command calls its standard input, and how it is named.
 const stdinFile = "-"
-
-// testEnd is how the names of files end that hold tests of the policy beside them.
-const testEnd = "_test.yaml"
 
 // A formatted file is a row of "grapnel fmt --json".
 type formatted struct {
@@ -82,7 +80,7 @@ func withTests(place answer.Place) ([]string, error) {
 	}
 	var files []string
 	for _, file := range policies {
-		tests, _ := filepath.Glob(escapeGlob(filepath.Dir(file)) + string(filepath.Separator) + "*" + testEnd) // such a pattern is never bad
+		tests, _ := filepath.Glob(escapeGlob(filepath.Dir(file)) + string(filepath.Separator) + "*" + policytest.Suffix) // such a pattern is never bad
 		files = append(append(files, file), tests...)
 	}
 	return files, nil
