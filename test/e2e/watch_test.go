@@ -35,7 +35,7 @@ func look(t *testing.T, width, height int, argv ...string) looked {
 		t.Logf("there is no tmux here (%v): the screen is one of the tests", err)
 		return pty.Start(t, &exec.Cmd{Path: argv[0], Args: argv, Env: env}, width, height)
 	}
-	dir, err := os.MkdirTemp("/tmp", "tmux") // the names of sockets are short
+	dir, err := os.MkdirTemp("/tmp", "tmux") //nolint:usetesting // names of sockets are short, and that of t.TempDir is not
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ type tmuxScreen struct {
 }
 
 func (s *tmuxScreen) run(args ...string) (string, error) {
-	cmd := exec.Command(s.program, append([]string{"-u", "-S", s.socket}, args...)...) //nolint:noctx // it ends at once
+	cmd := exec.Command(s.program, append([]string{"-u", "-S", s.socket}, args...)...)
 	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err

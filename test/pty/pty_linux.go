@@ -43,7 +43,7 @@ func Resize(end *os.File, width, height int) error {
 		return err
 	}
 	errCall := raw.Control(func(fd uintptr) {
-		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}) //nolint:gosec // G115: sizes of screens
+		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)})
 	})
 	return errors.Join(errCall, err)
 }
