@@ -119,12 +119,12 @@ func numberOf(changed, list string) int {
 
 // fill makes the event fit a match. Of the key that was changed it takes the word that was.
 func (d draft) fill(m *policy.Match, at, changed string, kind grapnel.Kind) {
-	set := func(name, key string, words []string, make func(string) string) {
+	set := func(name, key string, words []string, valueOf func(string) string) {
 		if len(words) == 0 {
 			return
 		}
 		i := numberOf(changed, at+"."+name)
-		if value := make(words[min(i, len(words)-1)]); value != "" {
+		if value := valueOf(words[min(i, len(words)-1)]); value != "" {
 			d[key] = value
 		}
 	}
