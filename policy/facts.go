@@ -19,6 +19,8 @@ type facts struct {
 	ev        *grapnel.Event
 	lines     *parsedLines // nil = none are kept
 	programs  []string     // those that the policy's rules are about
+	sieve     *sieve       // of these
+	keptSieve lazy[ruleSet]
 	keptCalls lazy[[]*facts]
 	keptGate  lazy[[]bool]
 	keptShell lazy[[]*shell.Script]
@@ -61,6 +63,15 @@ func (f *facts) calls() []*facts {
 // all rules, most of which are about other programs. scripts are one for each line.
 func (f *facts) gate() []bool {
 	return f.keptGate.get(func() []bool { return gate(f.ev, f.programs) })
+}
+
+// concerns reports whether the event may concern a rule.
+func (f *facts) concerns(rule int) bool {
+	if len(f.sieve.rules) < minRules {
+		return true
+	}
+	left := f.keptSieve.get(func() ruleSet { return f.sieve.pass(f) })
+	return left == nil || left.has(rule)
 }
 
 func (f *facts) scripts() []*shell.Script {
@@ -125,6 +136,7 @@ func (f *facts) shellBytes() int {
 // apart.
 type factCache struct {
 	programs []string // that the rules are about, each once; complete before the first event
+	sieve    sieve
 
 	secrets *secret.Rules // of the policy whose rules are being made
 
@@ -169,7 +181,7 @@ func (c *factCache) older(ev *grapnel.Event) *facts {
 			return f
 		}
 	}
-	f := &facts{ev: ev, lines: &c.lines, programs: c.programs}
+	f := &facts{ev: ev, lines: &c.lines, programs: c.programs, sieve: &c.sieve}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
@@ -194,7 +206,7 @@ func (f *facts) eachCall() []*facts {
 	for i := range f.ev.Calls {
 		one := *f.ev
 		one.Tool, one.Calls = &f.ev.Calls[i], nil
-		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs})
+		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs, sieve: f.sieve})
 	}
 	return calls
 }

@@ -14,13 +14,14 @@ import (
 
 // matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
 type matcher struct {
+	facts  *factCache
+	number int       // in the sieve; -1 = it is not there
 	match  *compiled // nil = every event
 	except []*compiled
 	when   *when
 	allow  bool // it is an `allow`, see reading
 	paths  bool // it makes paths real
 	lines  bool // it parses shell lines
-	facts  *factCache
 }
 
 // A reading is how a match looks at a call that names several commands, paths or
@@ -238,6 +239,9 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 }
 
 func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
+	if m.number > 0 && !f.concerns(m.number-1) {
+		return false, nil
+	}
 	if err := m.tooLarge(f); err != nil {
 		return false, err
 	}

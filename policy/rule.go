@@ -172,6 +172,9 @@ func (cache *factCache) matcher(match *Match, except []Match, when string, as re
 	if when != "" {
 		m.when = newWhen(when)
 	}
+	if cache.first == nil {
+		cache.sieve.add(m)
+	}
 	return m, nil
 }
 
