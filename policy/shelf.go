@@ -79,7 +79,8 @@ func (s Shelf) find(name string) *ShelvedPack {
 	return nil
 }
 
-// ReadShelf reads the packs of a directory, NAME.yaml each. The errors are all that is
+// ReadShelf reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
+// and left out. The errors are all that is
 // wrong with them.
 func ReadShelf(dir fs.FS) (Shelf, []*Error) {
 	files, err := fs.Glob(dir, "*.yaml")
@@ -89,6 +90,9 @@ func ReadShelf(dir fs.FS) (Shelf, []*Error) {
 	var shelf Shelf
 	var errs []*Error
 	for _, file := range files {
+		if strings.HasSuffix(file, "_test.yaml") {
+			continue
+		}
 		pack, wrong := readPack(dir, file)
 		shelf, errs = append(shelf, pack), append(errs, wrong...)
 	}
