@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -568,6 +569,7 @@ func (f *facts) shared(word string) []string {
 		for _, p := range f.paths() {
 			words = append(words, p.path)
 		}
+		words = append(words, f.programFiles()...)
 	case "command":
 		for i, script := range f.scripts() {
 			for j := range script.Commands {
@@ -585,6 +587,26 @@ func (f *facts) shared(word string) []string {
 		}
 	}
 	return shared
+}
+
+// programFiles are the files that shell lines run as programs: ./x. A rule about paths does
+// not ask for them, since most are as well known as their names.
+func (f *facts) programFiles() []string {
+	var files []string
+	for _, script := range f.scripts() {
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			if !strings.Contains(c.Path, "/") {
+				continue
+			}
+			name := c.Path
+			if !path.IsAbs(name) && !strings.HasPrefix(name, "~") {
+				name = path.Join(c.Dir, name)
+			}
+			files = append(files, resolve(name, f.ev, f.realDir)...)
+		}
+	}
+	return files
 }
 
 // Explain says what matched, and what happened before.

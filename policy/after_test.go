@@ -121,6 +121,10 @@ func TestAfter(t *testing.T) {
 			`  - {name: x, on: tool.before, after: {event: tool.after, same: path}, block: no}` + "\n",
 			[]happens{{kind: after, what: "@a/../f"}, {kind: before, what: "@g"}, {kind: before, what: "@f", want: grapnel.Block}, {kind: before, what: "echo > f", want: grapnel.Block}},
 		},
+		"the same path, run": {
+			`  - {name: x, on: tool.before, after: {event: tool.after, same: path}, block: no}` + "\n",
+			[]happens{{kind: after, what: "@d/f"}, {kind: before, what: "d/g"}, {kind: before, what: "./d/f -x", want: grapnel.Block}, {kind: before, what: "cd d && sudo ./f", want: grapnel.Block}},
+		},
 		"the same command": {
 			`  - {name: x, on: tool.before, after: {event: tool.after, same: command}, block: no}` + "\n",
 			[]happens{{kind: after, what: "cd x && make all"}, {kind: before, what: "make"}, {kind: before, what: `"make" 'all'`, want: grapnel.Block}},
