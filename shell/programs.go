@@ -19,6 +19,12 @@ var table = []program{
 		longs: "allow-downgrades allow-remove-essential allow-change-held-packages allow-unauthenticated force-yes purge reinstall auto-remove autoremove no-install-recommends",
 	},
 	{name: "arch", style: flat, runs: runsCommand, args: "e d"},
+	{
+		name: "aria2c", style: flat,
+		args:  "o out d dir i input-file l log s split x max-connection-per-server j max-concurrent-downloads k min-split-size t timeout m max-tries U user-agent header referer load-cookies save-cookies checksum",
+		flags: "o=out d=dir i=input-file l=log s=split x=max-connection-per-server j=max-concurrent-downloads k=min-split-size t=timeout m=max-tries U=user-agent c=continue q=quiet",
+		lists: "files: *=n o=w out=w i=r input-file=r l=w log=w load-cookies=r save-cookies=w d=n dir=n s=n split=n x=n max-connection-per-server=n j=n max-concurrent-downloads=n k=n min-split-size=n t=n timeout=n m=n max-tries=n U=n user-agent=n header=n referer=n checksum=n",
+	},
 	{name: "at", style: flat, runs: runsInput, args: "q f t d c", lists: "none: l d r c V"},
 	{name: "autossh", style: flat | early, runs: runsLine, skip: 1, args: "M B b c D E e F I i J L l m O o p P Q R S W w", lists: "none: V N; open: fed; does: o=ssh; files: i=r F=r E=w"},
 	{name: "awk", style: flat | early, args: "f file F field-separator v assign e source i include l load E exec o", lists: "does: 1=awk e=awk source=awk unless=f+file+E+exec; files: 1=n *=A f=x file=x E=x i=x include=x F=n v=n assign=n e=n source=n unless=e+f+source+file+E"},
