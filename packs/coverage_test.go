@@ -1,0 +1,69 @@
+package packs_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/policytest"
+)
+
+// untested are the packs whose tests do not stand beside them yet.
+var untested = map[string]bool{"destructive": true, "exfiltration": true, "prompt-injection": true, "secrets": true, "self-protection": true}
+
+// TestRules runs the tests that stand beside the packs. They reach each hook, and notice
+// nearly all that could be changed of it.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	const score = 95 // percent of the changes that a test notices
+	for _, name := range shelf(t).Names() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := name + policytest.Suffix
+			if _, err := os.Stat(file); err != nil && untested[name] {
+				t.Skip("it has no tests yet")
+			}
+			of, errs := policytest.Read(file)
+			for _, err := range errs {
+				t.Error(err)
+			}
+			if len(errs) > 0 {
+				return
+			}
+			cover, err := policytest.NewCover(of.Tests, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := policytest.Run(t.Context(), of.Tests, &policytest.Options{Cover: cover})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range results {
+				r := &results[i]
+				if r.Status != policytest.Passed {
+					t.Errorf("%s:%d: %s: %s %v %v", file, r.Test.Line, r.Test.Name, r.Status, r.Mismatches, r.Error)
+				}
+			}
+			if covered := cover.Coverage(); covered.Total.Rules.Reached < covered.Total.Rules.All {
+				for _, line := range covered.Policies[0].Missing() {
+					t.Error(line)
+				}
+			}
+			if t.Failed() {
+				return
+			}
+			noticed, err := policytest.Mutate(t.Context(), of.Tests, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if noticed.Score() >= score {
+				return
+			}
+			t.Errorf("the tests notice %.1f %% of the changes, want %d %%: grapnel test --mutate packs/%s", noticed.Score(), score, file)
+			for _, m := range noticed.Policies[0].Mutants {
+				if m.Status == policytest.Survived {
+					t.Errorf("%s.yaml:%d:%d: %s: no test notices when %s", name, m.Line, m.Col, m.Hook, m.What)
+				}
+			}
+		})
+	}
+}
