@@ -8,12 +8,15 @@ import (
 )
 
 // untested are the packs whose tests do not stand beside them yet.
-var untested = map[string]bool{"destructive": true, "exfiltration": true, "prompt-injection": true, "secrets": true, "self-protection": true}
+var untested = map[string]bool{"destructive": true, "exfiltration": true, "prompt-injection": true, "secrets": true}
 
 // TestRules runs the tests that stand beside the packs. They reach each hook, and notice
 // nearly all that could be changed of it.
 func TestRules(t *testing.T) {
 	t.Parallel()
+	if *update {
+		t.Skip("the table is that of before")
+	}
 	const score = 95 // percent of the changes that a test notices
 	for _, name := range shelf(t).Names() {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +51,7 @@ func TestRules(t *testing.T) {
 					t.Error(line)
 				}
 			}
-			if t.Failed() {
+			if t.Failed() || raced {
 				return
 			}
 			noticed, err := policytest.Mutate(t.Context(), of.Tests, nil, nil)
