@@ -361,7 +361,7 @@ func (s *Script) URLs() []string {
 				if host, path, ok := strings.Cut(text, ":"); ok && host != "" && path != "" && !strings.ContainsAny(host, "/\\=") && (!git || strings.Contains(host, "@") || strings.Contains(host, ".")) {
 					list = append(list, "ssh://"+host+"/"+strings.TrimLeft(path, "/"))
 				}
-			case c.key == "ssh" || c.key == "nc" || c.key == "ncat" || c.key == "telnet" || c.key == "ftp":
+			case c.key == "ssh" || c.key == "nc" || c.key == "ncat" || c.key == "netcat" || c.key == "telnet" || c.key == "ftp":
 				if strings.Contains(text, ".") || strings.Contains(text, "@") {
 					list = append(list, "ssh://"+text)
 				}
