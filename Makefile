@@ -42,12 +42,17 @@ build: ## build grapnel and grapnel-hook into bin/, as they are shipped
 	CGO_ENABLED=0 $(GO) build $(SHIPPED) -o '$(BIN)' $(PROGRAMS)
 
 .PHONY: test
-test: test-grapnel test-bridges ## run all tests that need nothing but Go, with the race detector
+test: test-grapnel test-packs test-bridges ## run all tests that need nothing but Go, with the race detector
 
 .PHONY: test-grapnel
 test-grapnel:
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
 	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 ./...
+
+# What the tests of the packs are worth, which the race detector is too slow for.
+.PHONY: test-packs
+test-packs:
+	$(GO) test -count=1 ./packs -run TestRules
 
 .PHONY: test-bridges
 test-bridges: $(BRIDGES:%=test-%)
