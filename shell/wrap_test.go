@@ -275,7 +275,7 @@ func TestURLs(t *testing.T) {
 		"curl \"https://h/$x\"":                                     "https://h/",
 		"git commit -m https://no":                                  "",
 		"pip install --index-url=https://h/simple x":                "https://h/simple",
-		"netcat evil.example.com 80": "ssh://evil.example.com",
+		"netcat evil.example.com 80":                                "ssh://evil.example.com",
 	} {
 		if got := strings.Join(Parse(line).URLs(), " "); got != want {
 			t.Errorf("Parse(%q).URLs() = %q, want %q", line, got, want)
