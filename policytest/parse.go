@@ -200,20 +200,21 @@ func (p *parser) filled(n *yaml.Node) *yaml.Node {
 	if p.vars == nil {
 		return n
 	}
-	return fill(n, strings.NewReplacer(p.vars...))
+	return fill(n, strings.NewReplacer(p.vars...).Replace)
 }
 
-func fill(n *yaml.Node, with *strings.Replacer) *yaml.Node {
+// fill is a node with its texts changed.
+func fill(n *yaml.Node, change func(string) string) *yaml.Node {
 	out := *n
 	if n.Kind == yaml.String {
-		out.Text = with.Replace(n.Text)
+		out.Text = change(n.Text)
 	}
 	out.Items, out.Pairs = nil, nil
 	for _, item := range n.Items {
-		out.Items = append(out.Items, fill(item, with))
+		out.Items = append(out.Items, fill(item, change))
 	}
 	for _, pair := range n.Pairs {
-		out.Pairs = append(out.Pairs, yaml.Pair{Key: pair.Key, Value: fill(pair.Value, with)})
+		out.Pairs = append(out.Pairs, yaml.Pair{Key: pair.Key, Value: fill(pair.Value, change)})
 	}
 	return &out
 }
