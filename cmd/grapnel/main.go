@@ -143,7 +143,7 @@ func newRoot(c *console) *cobra.Command {
 		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
 	for _, cmd := range []func(*console) *cobra.Command{
-		newInit, newInstall, newUninstall, newVerify, newCheck, newTest, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver, newServe, newStats, newDrain, newDeliveries, newDaemon, newReplay, newSuggest, newWatch, newFmt, newSchema, newMan,
+		newInit, newInstall, newUninstall, newVerify, newCheck, newTest, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver, newServe, newStats, newDrain, newDeliveries, newDaemon, newReplay, newSuggest, newRecord, newWatch, newFmt, newSchema, newMan,
 	} {
 		root.AddCommand(cmd(c))
 	}

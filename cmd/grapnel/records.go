@@ -30,7 +30,8 @@ type recordsFrom struct {
 	place   answer.Place
 	files   []string // - is standard input; none = the log of the place
 	filter  spool.Filter
-	last    int // only so many, the youngest; 0 = all
+	text    string // of the log only: what these words are in
+	last    int    // only so many, the youngest; 0 = all
 
 	done atomic.Uint64 // share of all that was read, in thousandths
 }
@@ -78,7 +79,7 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 
 // ofLog reads what was kept at the place.
 func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
-	log, query := logOf(r.place), store.Query{Filter: r.filter}
+	log, query := logOf(r.place), store.Query{Filter: r.filter, Text: r.text}
 	return func(yield func(replay.Record, error) bool) {
 		left := 0 // out
 		if r.last > 0 {
