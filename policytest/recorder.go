@@ -153,6 +153,9 @@ func said(agent string, t *Test) string {
 // Add makes a test of a Record. earlier is what came before it in its session, oldest
 // first, and is asked where a test does not hold without; nil = nothing is known.
 func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spool.Entry) Recorded {
+	if e.Error != "" {
+		return Recorded{Why: "it could not be read when it came: " + e.Error}
+	}
 	ev, err := replay.Event(e)
 	if err != nil {
 		return Recorded{Why: err.Error()}

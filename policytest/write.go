@@ -137,7 +137,8 @@ func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *r
 	}
 	t.name = r.unique(name, "")
 	t.words.add("name", text(t.name))
-	if cwd := cmp.Or(r.file.CWD, "."); cwd != told.cwd {
+	anywhere := r.file.CWD == "" && told.cwd == recordedProject && !strings.Contains(string(f.words.object()), recordedProject)
+	if r.file.CWD != told.cwd && !anywhere {
 		t.words.add("cwd", text(told.cwd))
 	}
 	t.words = append(t.words, f.words...)
