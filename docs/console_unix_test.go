@@ -126,9 +126,12 @@ func stepsOf(page string) ([]step, error) {
 			}
 		}
 	}
-	typed := false
+	typed, within := false, false
 	for i, s := range steps {
 		typed = typed || s.command != ""
+		if within = within || wrapper.MatchString(s.command); within && !strings.Contains(s.command, "grapnel-hook") {
+			continue
+		}
 		if err := s.contained(); err != nil {
 			return nil, fmt.Errorf("%d: %w", steps[i].line, err)
 		}
@@ -145,6 +148,9 @@ var rootless = regexp.MustCompile(`^grapnel (version|check \S|test\b)|^grapnel-h
 
 // ours matches a command that runs one of the programs.
 var ours = regexp.MustCompile(`(^|[|;&(] *)grapnel(-hook)? `)
+
+// wrapper matches what lets a page do without: from then on the shell adds it.
+var wrapper = regexp.MustCompile(`^grapnel\(\) \{ command grapnel "\$@" --root \S+; \}$`)
 
 // contained reports a command that would use the home directory of the user
 // database: tests must not, and no variable can stop it.
@@ -311,6 +317,22 @@ func TestContained(t *testing.T) {
 	}
 }
 
+// A page may have its shell add --root, and is refused before it has.
+func TestWrapped(t *testing.T) {
+	t.Parallel()
+	const wrap = "$ grapnel() { command grapnel \"$@\" --root .; }\n"
+	for page, want := range map[string]bool{
+		wrap + "$ grapnel log\n":                            true,
+		"$ grapnel log\n" + wrap:                            false,
+		"$ grapnel() { command grapnel; }\n$ grapnel log\n": false,
+		wrap + "$ grapnel-hook claude-code\n":               false,
+	} {
+		if _, err := stepsOf("```console\n" + page + "```\n"); (err == nil) != want {
+			t.Errorf("stepsOf(%q) = %v, want an error: %v", page, err, !want)
+		}
+	}
+}
+
 var inline = regexp.MustCompile("`(grapnel(?:-hook)?(?: [^`]*)?)`")
 
 // Every command that is mentioned exists, with the flags that are mentioned.
@@ -369,6 +391,42 @@ func TestCommandsExist(t *testing.T) {
 	}
 	if found < 50 {
 		t.Errorf("only %d commands are mentioned", found)
+	}
+}
+
+// opaTest are the switches of "opa test".
+var opaTest = strings.Fields(`bench benchmem bundle capabilities count coverage exit-zero-on-skipped explain fail-on-empty format ignore max-errors parallel run
+	schema target threshold timeout v0-compatible v1-compatible var-values verbose watch`)
+
+// Whoever comes from Open Policy Agent finds each switch, and what is named in its place is there.
+func TestSwitchesOfOPA(t *testing.T) {
+	t.Parallel()
+	_, table, ok := strings.Cut(readPage(t, "coming-from/opa.md"), "## Each switch of opa test\n")
+	if !ok {
+		t.Fatal("the table is not there")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	help := helpOf(t, []string{"grapnel", "test"})
+	flag := regexp.MustCompile("`--?([a-z0-9-]+)(?: [A-Z]+)?`")
+	theirs := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, name := range flag.FindAllStringSubmatch(cells[1], -1) {
+			theirs[name[1]] = true
+		}
+		for _, name := range flag.FindAllStringSubmatch(cells[2], -1) {
+			if !regexp.MustCompile(`(^|\W)--?` + name[1] + `(\W|$)`).MatchString(help) {
+				t.Errorf("grapnel test has no flag %s: %s", name[0], line)
+			}
+		}
+	}
+	for _, name := range opaTest {
+		if !theirs[name] {
+			t.Errorf("nothing is said of --%s of opa test", name)
+		}
 	}
 }
 
