@@ -166,6 +166,7 @@ type mutating struct {
 	mutants []mutant
 
 	before []*grapnel.Spec // by hook: it, without what has to have happened before
+	widest []*grapnel.Spec // by hook: it, also without exceptions; nil = it has none
 	after  []*grapnel.Spec // by mutant: what becomes of that; nil = it listens as before
 }
 

@@ -26,10 +26,18 @@ func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
 		}
 		return &specs[i], nil
 	}
-	p.before, p.after = make([]*grapnel.Spec, len(p.hooks)), make([]*grapnel.Spec, len(p.mutants))
+	p.before, p.widest, p.after = make([]*grapnel.Spec, len(p.hooks)), make([]*grapnel.Spec, len(p.hooks)), make([]*grapnel.Spec, len(p.mutants))
 	var err error
 	for i := range p.hooks {
-		if p.before[i], err = with(mutant{hook: i}, p.hooks[i]); err != nil {
+		h := p.hooks[i]
+		if p.before[i], err = with(mutant{hook: i}, h); err != nil {
+			return err
+		}
+		if h.Except == nil {
+			continue
+		}
+		h.Except = nil
+		if p.widest[i], err = with(mutant{hook: i}, h); err != nil {
 			return err
 		}
 	}
@@ -82,7 +90,15 @@ func (p *mutating) notices(r *Result) []notice {
 		firing := &r.Firings[f]
 		ev := firing.Record.Input
 		rewritten := slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 })
-		asked := make([]answer, len(p.hooks))
+		asked, bare := make([]answer, len(p.hooks)), make([]answer, len(p.hooks))
+		// Without an exception it listens to no more than without any. Most events are about
+		// something else altogether, and exceptions are many.
+		beyond := func(hook int) bool {
+			if bare[hook] == unasked {
+				bare[hook] = listens(p.widest[hook], ev, firing)
+			}
+			return bare[hook] == no
+		}
 		for i := range p.mutants {
 			mu := &p.mutants[i]
 			if mu.hook < 0 {
@@ -102,6 +118,7 @@ func (p *mutating) notices(r *Result) []notice {
 			case changed == nil:
 			case strings.HasSuffix(mu.At, "]") && (mu.More && *old == yes || !mu.More && *old == no):
 				// With a word less to except it listens to no less, with a word less to match to no more.
+			case strings.HasPrefix(mu.At, "except") && *old == no && beyond(mu.hook):
 			default:
 				now = listens(changed, ev, firing)
 			}
