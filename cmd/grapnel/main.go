@@ -142,11 +142,31 @@ func newRoot(c *console) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
-	for _, cmd := range []func(*console) *cobra.Command{
-		newInit, newInstall, newUninstall, newVerify, newCheck, newTest, newExplain, newLog, newStatus, newDoctor, newPause, newTrust, newUntrust, newImport, newVersion, newDeliver, newServe, newStats, newDrain, newDeliveries, newDaemon, newReplay, newSuggest, newRecord, newWatch, newFmt, newSchema, newMan,
+	for _, group := range []struct {
+		title    string
+		commands []func(*console) *cobra.Command
+	}{
+		{"Set up:", []func(*console) *cobra.Command{
+			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newPause,
+		}},
+		{"Policies:", []func(*console) *cobra.Command{
+			newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,
+		}},
+		{"What happened:", []func(*console) *cobra.Command{
+			newLog, newWatch, newStats, newDeliveries,
+		}},
+		{"The daemon:", []func(*console) *cobra.Command{
+			newDaemon, newServe, newDrain,
+		}},
 	} {
-		root.AddCommand(cmd(c))
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, command := range group.commands {
+			cmd := command(c)
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
+		}
 	}
+	root.AddCommand(newVersion(c), newDeliver(c), newMan(c))
 	root.AddCommand(&cobra.Command{
 		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
 		Short:              "Answer one event of an agent, as grapnel-hook does",
