@@ -3,6 +3,7 @@ package policytest
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -91,6 +92,7 @@ func (p *mutating) notices(r *Result) []notice {
 		ev := firing.Record.Input
 		rewritten := slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 })
 		asked, bare := make([]answer, len(p.hooks)), make([]answer, len(p.hooks))
+		checks := map[int][]policy.Check{} // by hook that listens
 		// Without an exception it listens to no more than without any. Most events are about
 		// something else altogether, and exceptions are many.
 		beyond := func(hook int) bool {
@@ -119,6 +121,7 @@ func (p *mutating) notices(r *Result) []notice {
 			case strings.HasSuffix(mu.At, "]") && (mu.More && *old == yes || !mu.More && *old == no):
 				// With a word less to except it listens to no less, with a word less to match to no more.
 			case strings.HasPrefix(mu.At, "except") && *old == no && beyond(mu.hook):
+			case *old == yes && mu.idle(checks, s, ev, firing): // the word does not fit
 			default:
 				now = listens(changed, ev, firing)
 			}
@@ -132,6 +135,25 @@ func (p *mutating) notices(r *Result) []notice {
 		}
 	}
 	return list
+}
+
+// idle reports whether a mutant drops a word of a match that does not fit an event to which
+// the hook listens. said is what was asked before.
+func (mu *mutant) idle(said map[int][]policy.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
+	key, number, _ := strings.Cut(mu.At, "[")
+	i, err := strconv.Atoi(strings.TrimSuffix(number, "]"))
+	if err != nil || !strings.HasPrefix(key, "match.") || len(ev.Calls) > 0 { // of many calls only one is looked at
+		return false
+	}
+	if said[mu.hook] == nil {
+		why := policy.NewReasoner(s).Why(ev, seenBy(s, f))
+		if !why.Holds() {
+			return false
+		}
+		said[mu.hook] = why.Checks
+	}
+	at := slices.IndexFunc(said[mu.hook], func(c policy.Check) bool { return c.Key == key })
+	return at >= 0 && !slices.Contains(said[mu.hook][at].Fits, i)
 }
 
 // answer is whether a hook listens.
@@ -152,15 +174,19 @@ func listens(s *grapnel.Spec, ev *grapnel.Event, f *Firing) answer {
 	if s.Match == nil {
 		return yes
 	}
-	var v *grapnel.Verdict
-	if s.Phase == grapnel.PhaseObserve {
-		v = &f.Verdict
-	}
-	switch ok, err := s.Match.Match(ev, v); {
+	switch ok, err := s.Match.Match(ev, seenBy(s, f)); {
 	case err != nil:
 		return cannotTell
 	case ok:
 		return yes
 	}
 	return no
+}
+
+// seenBy is the Verdict that a hook is shown when it is asked; nil = none.
+func seenBy(s *grapnel.Spec, f *Firing) *grapnel.Verdict {
+	if s.Phase != grapnel.PhaseObserve {
+		return nil
+	}
+	return &f.Verdict
 }
