@@ -25,9 +25,10 @@ const (
 	durableBurst  = 16 // of each caller
 	durableRuns   = 20
 
-	// Neither is met yet. Until then they must not become worse.
+	// What the gate holds them to: the first is not met yet, and the second not on every
+	// machine.
 	throughCeiling = 3.6
-	durableCeiling = 2.2
+	durableCeiling = 1.6
 )
 
 // daemons are those that the benchmark runs, and ends.

@@ -70,7 +70,7 @@ func (c *contest) row() (row, error) {
 	ratio, err := c.ratio()
 	r := newRow(c.name, ratio, c.budget)
 	if c.ceiling > 0 {
-		r.OK = r.Ratio <= c.ceiling
+		r.OK, r.most = r.Ratio <= c.ceiling, c.ceiling
 		r.unmet = r.Margin < -tolerance
 	}
 	if c.exact {

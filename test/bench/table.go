@@ -22,11 +22,34 @@ type row struct {
 	Margin float64 `json:"margin"` // share of the budget that is left; negative above it
 	OK     bool    `json:"ok"`     // Margin is above -tolerance, or above 0 where there is none
 
-	measured string // with its unit
-	unit     string // the reference
-	worstOf  int    // rows of one kind for which it stands in the table; 0 = for itself
-	beneath  bool   // it is one of those
-	unmet    bool   // the budget is not met, and the gate holds it to something else
+	measured string  // with its unit
+	unit     string  // the reference
+	worstOf  int     // rows of one kind for which it stands in the table; 0 = for itself
+	beneath  bool    // it is one of those
+	unmet    bool    // the budget is not met, and the gate holds it to something else
+	most     float64 // ratio that it holds it to
+	slow     bool    // it is let through since the machine is slow
+}
+
+// usual is what the static Go program of the comparison takes, in multiples of /bin/true,
+// where the budgets were made.
+const usual = 1.5
+
+// slowness is how much slower than there a machine starts programs, whose static Go program
+// takes so much: never below 1, and above 2 nothing is let through for it.
+func slowness(static float64) float64 { return min(max(1, static/usual), 2) }
+
+// allow lets a row through that fails since the machine is slow: one on which a new page
+// of memory costs several times as much is a poor place for budgets of time, and a good one
+// still for finding what became worse.
+func (r *row) allow(slowness float64) {
+	most := r.most
+	if most == 0 {
+		most = r.Budget * (1 + tolerance)
+	}
+	if timed := r.unit == "/bin/true" || r.unit == "ns"; timed && !r.OK && r.Ratio <= most*slowness {
+		r.OK, r.slow = true, true
+	}
 }
 
 // newRow judges a ratio. Figures are rounded to what a measurement can mean, and
@@ -73,6 +96,8 @@ func printTable(w io.Writer, rows []row) error {
 		switch {
 		case !r.OK:
 			ok = "FAIL"
+		case r.slow:
+			ok = "slow machine"
 		case r.unmet:
 			ok = "not met yet"
 		case r.Margin < 0:

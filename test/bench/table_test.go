@@ -94,3 +94,29 @@ func TestWriteJSON(t *testing.T) {
 		t.Error("writing below a file succeeded")
 	}
 }
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ratio, static float64
+		unit          string
+		ok            bool
+	}{
+		"as fast as usual":       {2.31, 1.5, "/bin/true", false},
+		"faster":                 {2.31, 1.1, "/bin/true", false},
+		"slow, and so is all":    {3, 2.1, "/bin/true", true},
+		"slow, and worse":        {3.3, 2.1, "/bin/true", false},
+		"so slow that it is odd": {4.7, 9, "/bin/true", false},
+		"in process":             {3, 2.1, "ns", true},
+		"no time":                {3, 2.1, "MB", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRow("a", tt.ratio, 2)
+			r.unit = tt.unit
+			if r.allow(slowness(tt.static)); r.OK != tt.ok {
+				t.Errorf("ok = %v with %g of 2 where the static program takes %g, want %v", r.OK, tt.ratio, tt.static, tt.ok)
+			}
+		})
+	}
+}
