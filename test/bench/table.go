@@ -47,7 +47,7 @@ func (r *row) allow(slowness float64) {
 	if most == 0 {
 		most = r.Budget * (1 + tolerance)
 	}
-	if timed := r.unit == "/bin/true" || r.unit == "ns"; timed && !r.OK && r.Ratio <= most*slowness {
+	if timed := r.unit != "MB" && r.unit != "allocation"; timed && !r.OK && r.Ratio <= most*slowness {
 		r.OK, r.slow = true, true
 	}
 }
