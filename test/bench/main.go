@@ -8,7 +8,9 @@
 // carries over from one machine to another and shrugs off what else runs there.
 // In-process rows are given in nanoseconds. With -gate, a row that is more than
 // 15 % above its budget even after it was measured again makes the exit status 1,
-// and a machine that is too busy for that many runs within a minute gets fewer.
+// and a machine that is too busy for that many runs within a minute gets fewer. On one
+// that is slow at starting programs, which the static Go program beside them shows, as much
+// more time may pass.
 //
 // It does not measure agents, models or the hooks that users write, and a part of
 // Grapnel that does not exist yet has no row. For time inside one function use
