@@ -8,7 +8,7 @@
 // carries over from one machine to another and shrugs off what else runs there.
 // In-process rows are given in nanoseconds. With -gate, a row that is more than
 // 15 % above its budget even after it was measured again makes the exit status 1,
-// and a machine that is too busy for that many runs within a minute gets fewer. On one
+// and a machine that is too busy for that many runs within some minutes gets fewer. On one
 // that is slow at starting programs, which the static Go program beside them shows, as much
 // more time may pass.
 //
@@ -35,8 +35,8 @@ import (
 // retries is how often a row that would fail is measured again, and patience how
 // long a gate may measure altogether.
 const (
-	retries  = 3
-	patience = 40 * time.Second
+	retries  = 8
+	patience = 4 * time.Minute
 )
 
 func main() {
