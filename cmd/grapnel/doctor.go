@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 
 func newDoctor(c *console) *cobra.Command {
 	var noRun bool
+	var slow time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [AGENT...]",
 		Short: "Find out why a guard might not run",
@@ -26,9 +28,12 @@ func newDoctor(c *console) *cobra.Command {
 			"It mends nothing, and writes nothing but the fingerprints of others' hooks. It starts\n" +
 			"the agents to ask for their versions, and grapnel-hook to measure it.\n\n" +
 			"Exit code 0: nothing is to be done; 1: there is a warning or worse.",
-		Example:           "  grapnel doctor\n  grapnel doctor codex --json",
+		Example:           "  grapnel doctor\n  grapnel doctor codex --json\n  grapnel doctor --slow 50ms",
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, agents []string) error {
+			if slow < 0 {
+				return usageError{fmt.Errorf("--slow %s: an answer takes longer than nothing", slow)}
+			}
 			place, err := c.place()
 			if err != nil {
 				return err
@@ -48,7 +53,7 @@ func newDoctor(c *console) *cobra.Command {
 			damaged := policy.Damaged(place.Snapshots(), place.Trusts())
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
-				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun,
+				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun, Slow: slow,
 				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place), Starts: policyPrograms(place),
 			})
 			if err != nil {
@@ -66,6 +71,7 @@ func newDoctor(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no program: neither the agents nor grapnel-hook")
+	cmd.Flags().DurationVar(&slow, "slow", 0, "warn when an answer takes longer, as in 50ms (default 60 times a program that does nothing)")
 	return c.jsonFlag(cmd)
 }
 

@@ -120,6 +120,7 @@ type latency struct {
 	median, most time.Duration
 	floor        time.Duration // of a program that does nothing; 0 = unknown
 	wait         time.Duration // the agent waits no longer
+	slow         time.Duration // what takes longer is slow; 0 = a multiple of the floor is
 	without      []string      // the hooks for which the policy was left out: they would have run
 	failed       string        // why there is none
 }

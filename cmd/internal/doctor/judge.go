@@ -462,7 +462,8 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 	return found
 }
 
-// absurd is how many times as long as a program that does nothing an answer may take.
+// absurd is how many times as long as a program that does nothing an answer may take, where
+// the person has not said how long it may.
 const absurd = 60
 
 // judgeLatency is about what an answer costs.
@@ -488,7 +489,7 @@ func judgeLatency(a *agent) []Finding {
 	switch {
 	case l.wait > 0 && l.most > l.wait:
 		f.ID, f.Level, f.Why, f.Hint = "latency.late", Bad, fmt.Sprintf("%s waits %s, and goes on without an answer", a.Title, l.wait), "grapnel status names the slow hooks"
-	case ratio > absurd:
+	case l.slow > 0 && l.median > l.slow, l.slow == 0 && ratio > absurd:
 		f.ID, f.Level, f.Why, f.Hint = "latency.slow", Warn, "this is waited for at every event", "grapnel status names the slow hooks"
 	}
 	return []Finding{f}

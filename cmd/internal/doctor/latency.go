@@ -44,7 +44,7 @@ func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
 	if err != nil || payload == nil {
 		return nil // the agent sends nothing that could be made up here
 	}
-	l := &latency{event: native, wait: in.Timeout(native)}
+	l := &latency{event: native, wait: in.Timeout(native), slow: g.Slow}
 	args := []string{a.Name, native, "--root", root}
 	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation is everybody's
 	if _, err := os.Stat(file); err == nil {
