@@ -36,7 +36,6 @@ type contest struct {
 	less      *side                // what subject costs anyway, and is not counted; nil = nothing
 	budget    float64              // ratio that subject should stay below
 	exact     bool                 // both are the same each time, so the gate has no tolerance
-	ceiling   float64              // ratio that the gate holds it to while the budget is not met; 0 = it is
 	show      func(float64) string // prints a cost
 }
 
@@ -69,10 +68,6 @@ func (c *contest) sides() []*side {
 func (c *contest) row() (row, error) {
 	ratio, err := c.ratio()
 	r := newRow(c.name, ratio, c.budget)
-	if c.ceiling > 0 {
-		r.OK, r.most = r.Ratio <= c.ceiling, c.ceiling
-		r.unmet = r.Margin < -tolerance
-	}
 	if c.exact {
 		r.OK = r.Margin >= 0
 	}

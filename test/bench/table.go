@@ -22,13 +22,11 @@ type row struct {
 	Margin float64 `json:"margin"` // share of the budget that is left; negative above it
 	OK     bool    `json:"ok"`     // Margin is above -tolerance, or above 0 where there is none
 
-	measured string  // with its unit
-	unit     string  // the reference
-	worstOf  int     // rows of one kind for which it stands in the table; 0 = for itself
-	beneath  bool    // it is one of those
-	unmet    bool    // the budget is not met, and the gate holds it to something else
-	most     float64 // ratio that it holds it to
-	slow     bool    // it is let through since the machine is slow
+	measured string // with its unit
+	unit     string // the reference
+	worstOf  int    // rows of one kind for which it stands in the table; 0 = for itself
+	beneath  bool   // it is one of those
+	slow     bool   // it is let through since the machine is slow
 }
 
 // usual is what the static Go program of the comparison takes, in multiples of /bin/true,
@@ -43,11 +41,8 @@ func slowness(static float64) float64 { return min(max(1, static/usual), 2) }
 // of memory costs several times as much is a poor place for budgets of time, and a good one
 // still for finding what became worse.
 func (r *row) allow(slowness float64) {
-	most := r.most
-	if most == 0 {
-		most = r.Budget * (1 + tolerance)
-	}
-	if timed := r.unit != "MB" && r.unit != "allocation"; timed && !r.OK && r.Ratio <= most*slowness {
+	timed := r.unit != "MB" && r.unit != "allocation"
+	if timed && !r.OK && r.Ratio <= r.Budget*(1+tolerance)*slowness {
 		r.OK, r.slow = true, true
 	}
 }
@@ -98,8 +93,6 @@ func printTable(w io.Writer, rows []row) error {
 			ok = "FAIL"
 		case r.slow:
 			ok = "slow machine"
-		case r.unmet:
-			ok = "not met yet"
 		case r.Margin < 0:
 			ok = "ok, above budget"
 		}
