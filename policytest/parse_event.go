@@ -1,0 +1,162 @@
+package policytest
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// events reads those that come before: texts are commands.
+func (p *parser) events(n *yaml.Node) []Event {
+	var list []Event
+	for _, item := range itemsOf(n) {
+		var ev Event
+		if item.Kind == yaml.String {
+			ev = Event{Line: item.Line, Col: item.Col, Tool: string(grapnel.ClassShell), Command: &item.Text}
+		} else {
+			p.event(item, "an event", &ev)
+		}
+		list = append(list, ev)
+	}
+	return list
+}
+
+// event reads the keys of an event, and others that are beside them.
+func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
+	ev.Line, ev.Col = n.Line, n.Col
+	text := func(to **string) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null {
+				p.fail(n, "", "want text, not %s", n.Kind)
+			}
+			*to = &n.Text
+		}
+	}
+	before := len(p.errs)
+	p.keys(n, what, append(beside,
+		key{"tool", func(n *yaml.Node) { ev.Tool = p.text(n) }},
+		key{"command", text(&ev.Command)},
+		key{"path", text(&ev.Path)},
+		key{"content", text(&ev.Content)},
+		key{"url", text(&ev.URL)},
+		key{"input", func(n *yaml.Node) {
+			if ev.Input = n.JSON(); n.Kind != yaml.Map {
+				p.fail(n, "for example `input: {timeout: 5}`", "input must be a mapping, not %s", n.Kind)
+			}
+		}},
+		key{"output", func(n *yaml.Node) { ev.Output = n.JSON() }},
+		key{"error", text(&ev.Error)},
+		key{"prompt", text(&ev.Prompt)},
+		key{"event", func(n *yaml.Node) { ev.Plain = p.plain(n) }},
+		key{"payload", func(n *yaml.Node) { p.payload(n, ev) }},
+		key{"agent", func(n *yaml.Node) { ev.Agent = p.agent(n) }},
+		key{"mode", func(n *yaml.Node) { ev.Mode = p.text(n) }},
+		key{"subagent", func(n *yaml.Node) { ev.Subagent = p.text(n) }},
+	)...)
+	if len(p.errs) == before {
+		p.whole(n, what, ev)
+	}
+}
+
+// whole finds what does not go together.
+func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
+	call := ev.Tool != "" || ev.Command != nil || ev.Path != nil || ev.Content != nil || ev.URL != nil || ev.Input != nil
+	var said []string
+	for _, form := range []struct {
+		name string
+		is   bool
+	}{{"a call", call}, {"prompt", ev.Prompt != nil}, {"event", ev.Plain != nil}, {"payload", ev.Payload != nil}} {
+		if form.is {
+			said = append(said, form.name)
+		}
+	}
+	switch {
+	case len(said) == 0:
+		p.fail(n, "write one of `command`, `tool`, `prompt`, `event` and `payload`", "%s says nothing that happens", what)
+		return
+	case len(said) > 1:
+		p.fail(n, "write one test for each", "%s says several things that happen: %s", what, strings.Join(said, ", "))
+		return
+	case !call && (ev.Output != nil || ev.Error != nil):
+		p.fail(n, "", "`output` and `error` go with a call of a tool")
+		return
+	case ev.Output != nil && ev.Error != nil:
+		p.fail(n, "", "a call has an `output` or an `error`, and not both")
+		return
+	case ev.Agent != "" && ev.Payload == nil:
+		p.fail(n.Get("agent"), "`agents:` says in which agents a test holds", "`agent` goes with `payload`")
+		return
+	case ev.Payload != nil && ev.Agent == "" && dialect.Detect(ev.Payload) == nil:
+		p.fail(n.Get("payload"), "write `agent:` beside it", "nobody can tell which agent sent this payload")
+		return
+	case (ev.Mode != "" || ev.Subagent != "") && !call && ev.Prompt == nil:
+		p.fail(n, "", "`mode` and `subagent` go with a call of a tool and with a prompt")
+		return
+	}
+	if call {
+		if _, _, err := ev.call(); err != nil {
+			p.fail(n, err.hint, "%s", err.msg)
+		}
+	}
+}
+
+// plain reads an event of the plain dialect.
+func (p *parser) plain(n *yaml.Node) json.RawMessage {
+	if n.Kind == yaml.String {
+		n = &yaml.Node{Kind: yaml.Map, Line: n.Line, Col: n.Col, Pairs: []yaml.Pair{{Key: &yaml.Node{Kind: yaml.String, Text: "kind"}, Value: n}}}
+	}
+	kind := (*yaml.Node)(nil)
+	if n.Kind == yaml.Map {
+		kind = n.Get("kind")
+	}
+	if kind == nil {
+		p.fail(n, "for example `event: {kind: session.start}`", "the event has no kind")
+		return n.JSON()
+	}
+	kinds := dialect.Kinds(kind.Text)
+	if len(kinds) == 0 {
+		var known []string
+		for _, c := range grapnel.Contracts {
+			known = append(known, string(c.Kind))
+		}
+		p.unknown(kind, "event", known)
+		return n.JSON()
+	}
+	named := *n
+	named.Pairs = slices.Clone(n.Pairs)
+	for i := range named.Pairs {
+		if named.Pairs[i].Value == kind {
+			named.Pairs[i].Value = &yaml.Node{Kind: yaml.String, Text: string(kinds[0])}
+		}
+	}
+	return named.JSON()
+}
+
+// payload reads what an agent sent: as it stands, or from a file.
+func (p *parser) payload(n *yaml.Node, ev *Event) {
+	switch n.Kind {
+	case yaml.Map:
+		ev.Payload = n.JSON()
+	case yaml.String:
+		name := p.beside(n.Text)
+		data, err := os.ReadFile(name)
+		if err != nil {
+			if at, ok := errors.AsType[*os.PathError](err); ok {
+				err = at.Err
+			}
+			p.fail(n, "", "the payload %s cannot be read: %v", n.Text, err)
+			return
+		}
+		if err := ev.recorded(name, data); err != nil {
+			p.fail(n, "", "the payload %s: %v", n.Text, err)
+		}
+	default:
+		p.fail(n, "write what the agent sent, or the name of a file with it", "payload must be a mapping or a file, not %s", n.Kind)
+	}
+}

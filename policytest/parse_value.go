@@ -1,0 +1,111 @@
+package policytest
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// pairs are those of a mapping.
+func (p *parser) pairs(n *yaml.Node, what string) []yaml.Pair {
+	if n.Kind != yaml.Map {
+		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
+	}
+	return n.Pairs
+}
+
+// itemsOf lists what stands alone or in a list.
+func itemsOf(n *yaml.Node) []*yaml.Node {
+	if n.Kind == yaml.List {
+		return n.Items
+	}
+	return []*yaml.Node{n}
+}
+
+func (p *parser) text(n *yaml.Node) string {
+	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null || n.Text == "" {
+		p.fail(n, "", "want text, not %s", n.Kind)
+	}
+	return n.Text
+}
+
+func (p *parser) words(n *yaml.Node) []policy.Word {
+	words := []policy.Word{}
+	for _, item := range itemsOf(n) {
+		words = append(words, policy.Word{Text: p.text(item), Line: item.Line, Col: item.Col})
+	}
+	return words
+}
+
+func (p *parser) integer(n *yaml.Node) *int {
+	i, err := strconv.Atoi(n.Text)
+	if err != nil || n.Kind != yaml.Number {
+		p.fail(n, "", "want a whole number, not %q", n.Text)
+	}
+	return &i
+}
+
+func (p *parser) scope(n *yaml.Node) grapnel.Scope {
+	known := []string{}
+	for _, s := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeManaged} {
+		if n.Text == s.String() {
+			return s
+		}
+		known = append(known, s.String())
+	}
+	p.unknown(n, "scope", known)
+	return 0
+}
+
+func (p *parser) agents(n *yaml.Node) []string {
+	var agents []string
+	for _, item := range itemsOf(n) {
+		if name := p.agent(item); slices.Contains(agents, name) {
+			p.fail(item, "", "the agent %s stands twice", name)
+		} else {
+			agents = append(agents, name)
+		}
+	}
+	return agents
+}
+
+func (p *parser) agent(n *yaml.Node) string {
+	d, ok := dialect.FindAgent(n.Text)
+	if !ok {
+		known := dialect.Names()
+		for _, d := range dialect.Dialects {
+			known = append(known, d.Aliases...)
+		}
+		p.unknown(n, "agent", known)
+		return n.Text
+	}
+	return d.Name
+}
+
+// pattern reads a part of a text, or /RE2/.
+func (p *parser) pattern(n *yaml.Node) *Text {
+	t := &Text{Text: n.Text}
+	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null {
+		p.fail(n, "", "want text, not %s", n.Kind)
+	}
+	if re := n.Text; len(re) > 2 && re[0] == '/' && re[len(re)-1] == '/' {
+		var err error
+		if t.re, err = regexp.Compile(re[1 : len(re)-1]); err != nil {
+			p.fail(n, "the syntax is that of RE2", "%v", err)
+		}
+	}
+	return t
+}
+
+func (p *parser) patterns(n *yaml.Node) []Text {
+	list := []Text{}
+	for _, item := range itemsOf(n) {
+		list = append(list, *p.pattern(item))
+	}
+	return list
+}

@@ -1,0 +1,49 @@
+package policytest
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+func (p *parser) variables(n *yaml.Node) {
+	p.vars = []string{"$${", "${"}
+	if n.Kind != yaml.Map {
+		p.fail(n, "for example `vars: {main: main}`", "vars must be a mapping, not %s", n.Kind)
+		return
+	}
+	for _, pair := range n.Pairs {
+		if !variable.MatchString(pair.Key.Text) {
+			p.fail(pair.Key, "", "%q is no name for a variable: letters, digits and _ are", pair.Key.Text)
+		}
+		p.vars = append(p.vars, "${"+pair.Key.Text+"}", p.text(pair.Value))
+	}
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// filled is a node with the variables of the file in its texts. What is no variable of the
+// file stays, since a shell line has variables too.
+func (p *parser) filled(n *yaml.Node) *yaml.Node {
+	if p.vars == nil {
+		return n
+	}
+	return fill(n, strings.NewReplacer(p.vars...).Replace)
+}
+
+// fill is a node with its texts changed.
+func fill(n *yaml.Node, change func(string) string) *yaml.Node {
+	out := *n
+	if n.Kind == yaml.String {
+		out.Text = change(n.Text)
+	}
+	out.Items, out.Pairs = nil, nil
+	for _, item := range n.Items {
+		out.Items = append(out.Items, fill(item, change))
+	}
+	for _, pair := range n.Pairs {
+		out.Pairs = append(out.Pairs, yaml.Pair{Key: pair.Key, Value: fill(pair.Value, change)})
+	}
+	return &out
+}
