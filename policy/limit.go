@@ -50,9 +50,9 @@ const (
 
 // String says what is let through: 20 in 1m per session.
 func (l *Limit) String() string {
-	text := fmt.Sprintf("%d in %s", l.Count, shortly(time.Duration(l.Per)))
+	text := fmt.Sprintf("%d in %s", l.Count, l.Per)
 	if l.Sum != "" {
-		text = fmt.Sprintf("a sum of %s in %s of %s", number(l.Max), shortly(time.Duration(l.Per)), l.Sum)
+		text = fmt.Sprintf("a sum of %s in %s of %s", number(l.Max), l.Per, l.Sum)
 	}
 	if len(l.By) > 0 {
 		text += " per " + strings.Join(l.By, " and ")

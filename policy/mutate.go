@@ -215,6 +215,7 @@ func (m *mutator) after() {
 		}
 		if s.Within > 0 {
 			edit(".within", true, "however long ago it may be", func(a *After) { a.Within = 0 })
+			edit(".within", false, fmt.Sprintf("it has to be within %v", s.Within/2), func(a *After) { a.Within /= 2 })
 		}
 		if s.Same != "" {
 			edit(".same", true, "it need not be the same "+s.Same, func(a *After) { a.Same = "" })
@@ -259,6 +260,8 @@ func (m *mutator) limit() {
 	} else {
 		edit("max", false, fmt.Sprintf("it lets %s through", number(2*l.Max)), func(l *Limit) { l.Max *= 2 })
 	}
+	edit("per", true, fmt.Sprintf("it counts for %v", 2*l.Per), func(l *Limit) { l.Per *= 2 })
+	edit("per", false, fmt.Sprintf("it counts for %v", l.Per/2), func(l *Limit) { l.Per /= 2 })
 	for i, by := range l.By {
 		edit(fmt.Sprintf("by[%d]", i), true, fmt.Sprintf("it does not count by %s", by), func(l *Limit) { l.By = dropped(l.By, i) })
 	}

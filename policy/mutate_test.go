@@ -53,6 +53,8 @@ block: it asks instead of blocking
 		"a limit": {"on: tool.before\n    limit: {count: 3, per: 1m, by: [session, tool]}", `
 : the hook is taken away
 limit.count: it lets 4 through
++ limit.per: it counts for 2m
+limit.per: it counts for 30s
 + limit.by[0]: it does not count by session
 + limit.by[1]: it does not count by tool
 limit.then: it asks instead of blocking`},
@@ -62,6 +64,7 @@ block: it asks instead of blocking
 + after: what has to have happened before is dropped
 after[0].times: it has to happen 2 times
 + after[0].within: however long ago it may be
+after[0].within: it has to be within 2m30s
 + after[0].same: it need not be the same tool
 after[0].event.tool.after: tool.after does not count
 after[0].event.tool.failed: tool.failed does not count

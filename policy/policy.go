@@ -158,6 +158,9 @@ type Pattern struct {
 // Duration is a time span that files write with a unit.
 type Duration time.Duration
 
+// String is 1m30s, and 1m without what is nothing.
+func (d Duration) String() string { return shortly(time.Duration(d)) }
+
 // MarshalText writes 1m30s.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 

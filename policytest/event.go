@@ -62,6 +62,21 @@ func (e *Event) String() string {
 	return strings.Join(words, " ")
 }
 
+// said is what a test without a name is called.
+func (t *Test) said() string {
+	text := t.Event.String()
+	after := t.Event.Later
+	for i := range slices.Backward(t.Before) {
+		text += ", "
+		if after > 0 {
+			text += after.String() + " "
+		}
+		text += "after " + t.Before[i].String()
+		after = t.Before[i].Later
+	}
+	return text
+}
+
 // named is the first of these members of an object that is a text.
 func named(object json.RawMessage, members ...string) string {
 	var top map[string]json.RawMessage

@@ -53,6 +53,12 @@ func (p *mutating) example(i int) string {
 			}
 		}
 	}
+	if lasts := lasting(h, mu.At); lasts > 0 {
+		if !mu.More {
+			lasts -= lasts / 60 // while it still holds, and the shorter time does not
+		}
+		return fmt.Sprintf("the event with `later: %v` behind what `before:` says, and want: %s", lasts, want)
+	}
 	switch {
 	case strings.HasPrefix(mu.At, "after"), strings.HasPrefix(mu.At, "limit"):
 		return fmt.Sprintf("events, with `before:`, of which %s makes a difference, and want: %s", mu.At, want)
@@ -64,6 +70,17 @@ func (p *mutating) example(i int) string {
 		return fmt.Sprintf("an event that nothing else than %s keeps the hook from, and want: %s", mu.At, want)
 	}
 	return fmt.Sprintf("an event of which %s makes a difference, and what comes of it", mu.At)
+}
+
+// lasting is the time in a hook that was changed; 0 = something else was.
+func lasting(h *policy.Hook, changed string) policy.Duration {
+	switch {
+	case changed == "limit.per":
+		return h.Limit.Per
+	case strings.HasPrefix(changed, "after[") && strings.HasSuffix(changed, ".within"):
+		return h.After[numberOf(strings.TrimSuffix(changed, ".within"), "after")].Within
+	}
+	return 0
 }
 
 // drafts are events that may tell a hook from what becomes of it.

@@ -88,6 +88,8 @@ type Event struct {
 	Agent   string          `json:"agent,omitempty"` // whose payload it is; empty = it tells
 	Native  string          `json:"native,omitempty"`
 
+	Later policy.Duration `json:"later,omitempty"` // than the event before it
+
 	Mode     string `json:"mode,omitempty"`     // of a call and a prompt: the agent's permission mode
 	Subagent string `json:"subagent,omitempty"` // likewise: the type of the sub-agent that is at work
 }

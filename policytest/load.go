@@ -21,6 +21,8 @@ type Loading struct {
 	State   string         // where built-in hooks keep their files; empty = nowhere
 	Counter policy.Counter // where limits count; nil = in memory, for this policy alone
 
+	Now func() time.Time // the clock of limits and of `after:`; nil = that of the system
+
 	// Program makes the hook behind a `run:` or a `worker:`, Server the one behind a `http:`,
 	// and Told the one behind a `notify:`. nil = [Program], an error that no server is asked
 	// in a test, and nothing.
@@ -54,7 +56,7 @@ func Load(file string, how Loading) (Loaded, []*policy.Error) {
 		return hook
 	}
 	req := policy.Request{
-		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All, State: how.State, Home: home, Counter: how.Counter,
+		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All, State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
 			if how.Server == nil {
 				return named(h.Name, noServer(file, h.Name)), nil

@@ -101,6 +101,27 @@ tests:
 	}
 }
 
+// Every test begins at the same time, of which programs are told too, and in which no time
+// passes but what it says.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the line is for a POSIX shell")
+	}
+	file := read(t, `
+version: 1
+hooks:
+  - {name: slow, on: tool.before, match: {command: make}, run: "sleep 1.1; grep -o '\"time\":\"[^\"]*' >&2; exit 2"}
+  - {name: once, on: tool.before, match: {command: make}, limit: {count: 1, per: 1s}}
+`, `
+version: 1
+tests:
+  - {before: [make], command: make, want: {decision: block, rule: once}}
+  - {before: [make], command: make, later: 1s, want: {decision: block, rule: slow, reason: "2026-01-01T12:00:01Z"}}
+`)
+	all(t, 2, run(t, file, nil))
+}
+
 // What was recorded is played as it was sent: a payload, a conversation, a Record.
 func TestRecorded(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,8 @@ func TestMutate(t *testing.T) {
 8:5 slowly: the hook is taken away <- an event that the hook is about, and want: {rule: slowly}
 10:13 slowly: the match is dropped <- an event that nothing else than match keeps the hook from, and want: {not: {rule: slowly}}
 11:20 slowly: it lets 3 through <- events, with ` + "`before:`" + `, of which limit.count makes a difference, and want: {rule: slowly}
+11:28 slowly: it counts for 2m <- the event with ` + "`later: 1m` behind what `before:`" + ` says, and want: {not: {rule: slowly}}
+11:28 slowly: it counts for 30s <- the event with ` + "`later: 59s` behind what `before:`" + ` says, and want: {rule: slowly}
 11:36 slowly: it does not count by session <- events, with ` + "`before:`" + `, of which limit.by[0] makes a difference, and want: {not: {rule: slowly}}
 11:13 slowly: it asks instead of blocking <- events, with ` + "`before:`" + `, of which limit.then makes a difference, and want: {rule: slowly}
 14:50 hide: "pk-[a-z]+" is not replaced <- - {prompt: pk-a, want: {rule: hide}}`},
@@ -66,6 +68,8 @@ func TestMutate(t *testing.T) {
   - {command: ls, want: none}
   - {url: "https://a.com", before: [{url: "https://a.com"}, {url: "https://a.com"}], want: block}
   - {url: "https://a.com", before: [{url: "https://a.com"}], want: none}
+  - {url: "https://a.com", before: [{url: "https://a.com"}, {url: "https://a.com"}], later: 59s, want: block}
+  - {url: "https://a.com", before: [{url: "https://a.com"}, {url: "https://a.com"}], later: 1m, want: none}
   - {command: ls, before: [{command: ls}, {command: ls}], want: none}
   - {prompt: my sk-abc, want: {changes: {prompt: my sk}}}
   - {prompt: my pk-abc, want: {changes: {prompt: my pk}}}`, `

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -207,6 +208,30 @@ func (p *parser) test(n *yaml.Node) {
 	}
 }
 
+// mostPassing is how much time may pass in a test: more than any hook remembers.
+const mostPassing = policy.Duration(365 * 24 * time.Hour)
+
+// passing looks at the times between the events of a test.
+func (p *parser) passing(n *yaml.Node, t *Test) {
+	var passed policy.Duration
+	for i, ev := range append(slices.Clip(t.Before), t.Event) {
+		at := n.Get("later")
+		if before := n.Get("before"); i < len(t.Before) {
+			at = itemsOf(before)[i].Get("later")
+		}
+		passed += ev.Later
+		switch {
+		case ev.Later == 0:
+		case i == 0:
+			p.fail(at, "write what that is as `before:`", "nothing comes before this event, so that it cannot be `later` than that")
+			return
+		case ev.Later > mostPassing || passed > mostPassing:
+			p.fail(at, "no hook remembers anything for as long", "more than %v pass in this test", mostPassing)
+			return
+		}
+	}
+}
+
 // row reads one test. in is the name of the table that it is in.
 func (p *parser) row(n *yaml.Node, in string) {
 	t := &Test{File: p.File, Line: n.Line, Col: n.Col}
@@ -237,11 +262,8 @@ func (p *parser) row(n *yaml.Node, in string) {
 	case len(t.Files) > 0 && t.CWD != "":
 		p.fail(n.Get("cwd"), "leave `cwd` out", "the agent works where `files` are, and that is a new directory")
 	}
-	parts := []string{t.Event.String()}
-	for i := range slices.Backward(t.Before) {
-		parts = append(parts, t.Before[i].String())
-	}
-	said := strings.Join(parts, ", after ")
+	p.passing(n, t)
+	said := t.said()
 	own := t.Name != ""
 	switch {
 	case !own && in != "":

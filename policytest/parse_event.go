@@ -56,6 +56,7 @@ func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 		key{"event", func(n *yaml.Node) { ev.Plain = p.plain(n) }},
 		key{"payload", func(n *yaml.Node) { p.payload(n, ev) }},
 		key{"agent", func(n *yaml.Node) { ev.Agent = p.agent(n) }},
+		key{"later", func(n *yaml.Node) { ev.Later = p.duration(n) }},
 		key{"mode", func(n *yaml.Node) { ev.Mode = p.text(n) }},
 		key{"subagent", func(n *yaml.Node) { ev.Subagent = p.text(n) }},
 	)...)

@@ -18,54 +18,60 @@ import (
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"empty":              {"", "1:1: the file is empty (write `version: 1` and a list of `tests:`)"},
-		"no YAML":            {"version: 1\n\ttests: []", "2:1: "},
-		"a list":             {"- a", "1:1: a file of tests must be a mapping, not a list"},
-		"no version":         {"tests: []", "1:1: the version is missing (write `version: 1` as the first line)"},
-		"another version":    {"version: 2\ntests: []", "1:10: version 2 is not known (write `version: 1`)"},
-		"no tests":           {"version: 1", "1:1: there are no tests"},
-		"tests no list":      {"version: 1\ntests: {a: b}", "2:9: tests must be a list, not a mapping"},
-		"unknown key":        {"version: 1\ntest: []", `2:1: unknown key of a file of tests "test" (did you mean "tests"?)`},
-		"unknown pack":       {"version: 1\npack: destructiv\ntests: []", `2:7: unknown pack "destructiv" (did you mean "destructive"?)`},
-		"policy and pack":    {"version: 1\npack: destructive\npolicy: a.yaml\ntests: []", "3:9: a file tests a policy or a pack, and not both"},
-		"unknown scope":      {"version: 1\nscope: root\ntests: []", `2:8: unknown scope "root" (there are user, project, managed)`},
-		"unknown agent":      {"version: 1\nagents: [claud]\ntests: []", `2:10: unknown agent "claud" (did you mean`},
-		"an agent twice":     {"version: 1\nagents: [claude, claude-code]\ntests: []", "2:18: the agent claude-code stands twice"},
-		"a bad variable":     {"version: 1\nvars: {a-b: c}\ntests: []", `2:8: "a-b" is no name for a variable`},
-		"no want":            {test("command: ls"), "3:6: the test does not say what it wants (for example `want: block`)"},
-		"empty want":         {test("command: ls, want: {}"), "3:25: the test wants nothing"},
-		"nothing happens":    {test("name: a, want: none"), "3:6: a test says nothing that happens"},
-		"two things":         {test("command: ls, prompt: hi, want: none"), "3:6: a test says several things that happen: a call, prompt"},
-		"a misspelt key":     {test("comand: ls, want: none"), `3:6: unknown key of a test "comand" (did you mean "command"?)`},
-		"a misspelt want":    {test("command: ls, want: {decison: none}"), `3:26: unknown key of want "decison" (did you mean "decision"?)`},
-		"a bad decision":     {test("command: ls, want: deny"), `3:25: unknown decision "deny" (there are none, allow, ask, block)`},
-		"a bad pattern":      {test("command: ls, want: {reason: /(/}"), "3:34: error parsing regexp"},
-		"a field":            {test("command: ls, want: {changes: {comand: x}}"), `3:36: unknown field "comand" (there are tool.command, `},
-		"a misspelt tool":    {test("tool: Writ, path: a, want: none"), `3:6: unknown tool "Writ" (did you mean`},
-		"a tool of others":   {test("tool: run_shell_command, command: ls, want: none"), `3:6: unknown tool "run_shell_command" (write a class`},
-		"a class of many":    {test("tool: mcp, want: none"), "3:6: there are many tools of the class mcp (write the name of one"},
-		"no path there":      {test("tool: shell, path: a, want: none"), "3:6: the tool Bash has no path (write what it is given as `input: {...}`)"},
-		"which tool":         {test("path: a, want: none"), "3:6: it is not said which tool is called (for example `tool: write`)"},
-		"input no mapping":   {test("tool: Skill, input: a, want: none"), "3:26: input must be a mapping, not text"},
-		"output of a prompt": {test("prompt: a, output: b, want: none"), "3:6: `output` and `error` go with a call of a tool"},
-		"output and error":   {test("command: a, output: b, error: c, want: none"), "3:6: a call has an `output` or an `error`, and not both"},
-		"no such event":      {test("event: tool.befor, want: none"), `3:13: unknown event "tool.befor" (did you mean "tool.before"?)`},
-		"event of no kind":   {test("event: {tool: {name: Bash}}, want: none"), "3:14: the event has no kind"},
-		"whose payload":      {test("payload: {a: b}, want: none"), "3:16: nobody can tell which agent sent this payload (write `agent:` beside it)"},
-		"no payload":         {test("payload: nowhere.json, want: none"), "3:15: the payload nowhere.json cannot be read: "},
-		"agent for agents":   {test("command: ls, agent: gemini, want: none"), "3:26: `agent` goes with `payload` (`agents:` says in which agents a test holds)"},
-		"a mode of an event": {test("event: session.start, mode: plan, want: none"), "3:6: `mode` and `subagent` go with a call"},
-		"names twice":        {test("name: a, command: ls, want: none", "name: a, command: ps, want: none"), `4:6: the test "a" stands twice, first in line 3 (names are unique in a file)`},
-		"an empty table":     {test("each: [], want: none"), "3:12: each must be a list of rows"},
-		"a bad row":          {test("each: [ls, {comand: a}], want: none"), `3:18: unknown key of a test "comand"`},
-		"files and cwd":      {test("command: ls, cwd: /a, files: {b: c}, want: none"), "leave `cwd` out"},
-		"a file outside":     {test("command: ls, files: {../b: c}, want: none"), `3:27: the file "../b" would lie outside of the project`},
-		"a file from no":     {test("command: ls, files: {b: {from: nowhere}}, want: none"), "3:37: there is no nowhere"},
-		"a bad answer":       {test("command: ls, programs: {a: {blok: no}}, want: none"), `3:34: unknown key of an answer "blok" (did you mean "block"?)`},
-		"two answers":        {test("command: ls, programs: {a: {block: no, exit: 2}}, want: none"), "3:34: an answer is what the program leaves (exit, stdout, stderr) or what it means"},
-		"a bad exit":         {test("command: ls, want: {reply: {exit: one}}"), `3:40: want a whole number, not "one"`},
-		"a reply of nobody":  {test("command: ls, want: {replies: {emacs: {exit: 0}}}"), `3:36: unknown agent "emacs"`},
-		"a skip of nothing":  {test("command: ls, skip: true, want: none"), "3:25: skip must say why"},
+		"empty":               {"", "1:1: the file is empty (write `version: 1` and a list of `tests:`)"},
+		"no YAML":             {"version: 1\n\ttests: []", "2:1: "},
+		"a list":              {"- a", "1:1: a file of tests must be a mapping, not a list"},
+		"no version":          {"tests: []", "1:1: the version is missing (write `version: 1` as the first line)"},
+		"another version":     {"version: 2\ntests: []", "1:10: version 2 is not known (write `version: 1`)"},
+		"no tests":            {"version: 1", "1:1: there are no tests"},
+		"tests no list":       {"version: 1\ntests: {a: b}", "2:9: tests must be a list, not a mapping"},
+		"unknown key":         {"version: 1\ntest: []", `2:1: unknown key of a file of tests "test" (did you mean "tests"?)`},
+		"unknown pack":        {"version: 1\npack: destructiv\ntests: []", `2:7: unknown pack "destructiv" (did you mean "destructive"?)`},
+		"policy and pack":     {"version: 1\npack: destructive\npolicy: a.yaml\ntests: []", "3:9: a file tests a policy or a pack, and not both"},
+		"unknown scope":       {"version: 1\nscope: root\ntests: []", `2:8: unknown scope "root" (there are user, project, managed)`},
+		"unknown agent":       {"version: 1\nagents: [claud]\ntests: []", `2:10: unknown agent "claud" (did you mean`},
+		"an agent twice":      {"version: 1\nagents: [claude, claude-code]\ntests: []", "2:18: the agent claude-code stands twice"},
+		"a bad variable":      {"version: 1\nvars: {a-b: c}\ntests: []", `2:8: "a-b" is no name for a variable`},
+		"no want":             {test("command: ls"), "3:6: the test does not say what it wants (for example `want: block`)"},
+		"empty want":          {test("command: ls, want: {}"), "3:25: the test wants nothing"},
+		"nothing happens":     {test("name: a, want: none"), "3:6: a test says nothing that happens"},
+		"two things":          {test("command: ls, prompt: hi, want: none"), "3:6: a test says several things that happen: a call, prompt"},
+		"a misspelt key":      {test("comand: ls, want: none"), `3:6: unknown key of a test "comand" (did you mean "command"?)`},
+		"a misspelt want":     {test("command: ls, want: {decison: none}"), `3:26: unknown key of want "decison" (did you mean "decision"?)`},
+		"a bad decision":      {test("command: ls, want: deny"), `3:25: unknown decision "deny" (there are none, allow, ask, block)`},
+		"a bad pattern":       {test("command: ls, want: {reason: /(/}"), "3:34: error parsing regexp"},
+		"a field":             {test("command: ls, want: {changes: {comand: x}}"), `3:36: unknown field "comand" (there are tool.command, `},
+		"a misspelt tool":     {test("tool: Writ, path: a, want: none"), `3:6: unknown tool "Writ" (did you mean`},
+		"a tool of others":    {test("tool: run_shell_command, command: ls, want: none"), `3:6: unknown tool "run_shell_command" (write a class`},
+		"a class of many":     {test("tool: mcp, want: none"), "3:6: there are many tools of the class mcp (write the name of one"},
+		"no path there":       {test("tool: shell, path: a, want: none"), "3:6: the tool Bash has no path (write what it is given as `input: {...}`)"},
+		"which tool":          {test("path: a, want: none"), "3:6: it is not said which tool is called (for example `tool: write`)"},
+		"input no mapping":    {test("tool: Skill, input: a, want: none"), "3:26: input must be a mapping, not text"},
+		"output of a prompt":  {test("prompt: a, output: b, want: none"), "3:6: `output` and `error` go with a call of a tool"},
+		"output and error":    {test("command: a, output: b, error: c, want: none"), "3:6: a call has an `output` or an `error`, and not both"},
+		"no such event":       {test("event: tool.befor, want: none"), `3:13: unknown event "tool.befor" (did you mean "tool.before"?)`},
+		"event of no kind":    {test("event: {tool: {name: Bash}}, want: none"), "3:14: the event has no kind"},
+		"whose payload":       {test("payload: {a: b}, want: none"), "3:16: nobody can tell which agent sent this payload (write `agent:` beside it)"},
+		"no payload":          {test("payload: nowhere.json, want: none"), "3:15: the payload nowhere.json cannot be read: "},
+		"agent for agents":    {test("command: ls, agent: gemini, want: none"), "3:26: `agent` goes with `payload` (`agents:` says in which agents a test holds)"},
+		"a mode of an event":  {test("event: session.start, mode: plan, want: none"), "3:6: `mode` and `subagent` go with a call"},
+		"names twice":         {test("name: a, command: ls, want: none", "name: a, command: ps, want: none"), `4:6: the test "a" stands twice, first in line 3 (names are unique in a file)`},
+		"an empty table":      {test("each: [], want: none"), "3:12: each must be a list of rows"},
+		"a bad row":           {test("each: [ls, {comand: a}], want: none"), `3:18: unknown key of a test "comand"`},
+		"files and cwd":       {test("command: ls, cwd: /a, files: {b: c}, want: none"), "leave `cwd` out"},
+		"a file outside":      {test("command: ls, files: {../b: c}, want: none"), `3:27: the file "../b" would lie outside of the project`},
+		"a file from no":      {test("command: ls, files: {b: {from: nowhere}}, want: none"), "3:37: there is no nowhere"},
+		"a bad answer":        {test("command: ls, programs: {a: {blok: no}}, want: none"), `3:34: unknown key of an answer "blok" (did you mean "block"?)`},
+		"two answers":         {test("command: ls, programs: {a: {block: no, exit: 2}}, want: none"), "3:34: an answer is what the program leaves (exit, stdout, stderr) or what it means"},
+		"a bad exit":          {test("command: ls, want: {reply: {exit: one}}"), `3:40: want a whole number, not "one"`},
+		"a reply of nobody":   {test("command: ls, want: {replies: {emacs: {exit: 0}}}"), `3:36: unknown agent "emacs"`},
+		"later than nothing":  {test("command: ls, later: 5m, want: none"), "3:26: nothing comes before this event, so that it cannot be `later` than that (write what that is as `before:`)"},
+		"later at first":      {test("command: ls, before: [{command: a, later: 5m}], want: none"), "3:48: nothing comes before this event"},
+		"later without unit":  {test("command: ls, before: a, later: 5, want: none"), `3:37: "5" is no duration (write a number with a unit: 30s, 10m, 2h)`},
+		"earlier":             {test("command: ls, before: a, later: -5m, want: none"), `3:37: time only goes on: want more than nothing, not "-5m"`},
+		"later, a list":       {test("command: ls, before: a, later: [5m], want: none"), "3:37: want a duration, not a list"},
+		"later than anything": {test("command: ls, before: [a, {command: b, later: 8000h}], later: 8000h, want: none"), "3:67: more than 8760h pass in this test (no hook remembers anything for as long)"},
+		"a skip of nothing":   {test("command: ls, skip: true, want: none"), "3:25: skip must say why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +143,7 @@ tests:
   - {url: "https://example.com", want: none}
   - {before: [ls, {prompt: hi}], command: ps, want: none}
   - {payload: {hook_event_name: Stop, session_id: s, cwd: /}, agent: claude, want: none}
+  - {before: [ls, {prompt: hi, later: 90s}], later: 2h, command: ps, want: none}
   - {command: ls, want: none}
   - {command: ls, want: none}
   - name: table
@@ -148,7 +155,7 @@ tests:
 `)
 	want := []string{
 		"git push origin trunk ${HOME} ${main}", "write a.go", "make (done)", "make (failed)", "prompt: hello world", "session.start",
-		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "claude-code Stop", "ls", "ls (line 16)",
+		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "claude-code Stop", "ps, 2h after prompt: hi, 1m30s after ls", "ls", "ls (line 17)",
 		"table: ls", "table: two", "table: read 5",
 	}
 	for i, test := range file.Tests {
@@ -156,8 +163,8 @@ tests:
 			t.Errorf("test %d in line %d is called %q, want %q", i, test.Line, test.Name, append(want, "nothing")[i])
 		}
 	}
-	if got := file.Tests[len(file.Tests)-1].Line; got != 22 {
-		t.Errorf("the last row stands in line %d, want 22", got)
+	if got := file.Tests[len(file.Tests)-1].Line; got != 23 {
+		t.Errorf("the last row stands in line %d, want 23", got)
 	}
 }
 
@@ -214,6 +221,7 @@ func TestSchema(t *testing.T) {
 	for _, text := range []string{
 		"version: 2\ntests: []", "tests: []", "version: 1\ntest: []", test("comand: ls, want: none"), test("command: ls, want: deny"), test("command: ls, want: {}"),
 		test("command: ls, want: {rules: a}"), test("event: {tool: a}, want: none"), test("command: ls, programs: {a: {blok: b}}, want: none"), test("command: ls, want: {changes: {comand: x}}"),
+		test("command: ls, before: a, later: 5, want: none"), test("command: ls, before: {command: a, later: -5m}, want: none"),
 		"version: 1\npack: destructiv\ntests: []", "version: 1\nscope: root\ntests: []", "version: 1\nagents: [emacs]\ntests: []",
 	} {
 		if err := valid(text); err == nil {

@@ -50,6 +50,20 @@ func (p *parser) integer(n *yaml.Node) *int {
 	return &i
 }
 
+// duration reads how much time passes.
+func (p *parser) duration(n *yaml.Node) policy.Duration {
+	var d policy.Duration
+	switch err := d.UnmarshalText([]byte(n.Text)); {
+	case n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null:
+		p.fail(n, "for example `later: 10m`", "want a duration, not %s", n.Kind)
+	case err != nil:
+		p.fail(n, "write a number with a unit: 30s, 10m, 2h", "%q is no duration", n.Text)
+	case d <= 0:
+		p.fail(n, "leave it out where no time passes", "time only goes on: want more than nothing, not %q", n.Text)
+	}
+	return d
+}
+
 func (p *parser) scope(n *yaml.Node) grapnel.Scope {
 	known := []string{}
 	for _, s := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeManaged} {

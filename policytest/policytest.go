@@ -9,6 +9,9 @@
 // is judged is what grapnel-hook would answer. Programs are started, in a directory of
 // their own, unless the test says what they answer; a server is never asked.
 //
+// A test has a clock of its own, by which limits and what is remembered go. It stands still
+// but where the test says that something happens later.
+//
 // A test stands for itself: what one test makes a policy remember no other one sees, so
 // that neither their order nor how many run at once changes a result.
 //

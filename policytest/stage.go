@@ -35,6 +35,7 @@ type stage struct {
 	cover   *covering       // looks on; nil = nobody does
 
 	// Of the test that is on.
+	clock   time.Time
 	answers map[string]Answer
 	work    string // where programs run; empty = nobody asked yet
 	seeds   []Seed
@@ -60,7 +61,7 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 		}
 	}
 	s.loaded, s.errs = Load(s.file, Loading{
-		Scope: key.scope, State: s.state(), Counter: &s.counts, Load: load,
+		Scope: key.scope, State: s.state(), Counter: &s.counts, Now: s.now, Load: load,
 		Program: func(c policy.Command) grapnel.Hook { return &program{Command: command(c), stage: s} },
 		Server: func(h policy.HTTP) grapnel.Hook {
 			return &server{stage: s, name: h.Name, or: noServer(s.file, h.Name)}
@@ -99,6 +100,12 @@ func namesOf(name string) []string {
 
 // called reports whether a test means a hook by a name.
 func called(hook, name string) bool { return slices.Contains(namesOf(hook), name) }
+
+// begin is when every test begins. No time passes in it but what it says, so that what comes
+// of it is the same on a slow machine, and tomorrow.
+var begin = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+
+func (s *stage) now() time.Time { return s.clock }
 
 func (s *stage) state() string { return filepath.Join(s.dir, "state") }
 
@@ -259,6 +266,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 	if err != nil {
 		return nil, err
 	}
+	s.clock = begin
 	var firings []Firing
 	for i := range len(t.Before) + 1 {
 		ev := &t.Event
@@ -271,6 +279,10 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		}
 		if session := told.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
 			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // what is recorded comes from a session of its own
+		}
+		s.clock = s.clock.Add(time.Duration(ev.Later))
+		if told.Event.Time.IsZero() { // as grapnel-hook does, for agents that do not say when
+			told.Event.Time = s.clock
 		}
 		firings = append(firings, s.fire(ctx, told))
 		if err := context.Cause(ctx); err != nil {
