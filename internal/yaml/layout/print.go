@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -346,10 +347,17 @@ func (p *printer) scalar(n *yaml.Node, flow bool) string {
 // notText are words that some readers of YAML take for something else than text.
 var notText = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
+// duration is a number with its unit, or several.
+var duration = regexp.MustCompile(`^(\d+(\.\d+)?(ms|s|m|h))+$`)
+
 // plainText tells whether a text needs no quotes, neither for a reader of YAML nor for
-// a person: it is made of words. Patterns keep the quotes that they have.
+// a person: it is made of words, or says how long something takes. Patterns keep the
+// quotes that they have.
 func (p *printer) plainText(n *yaml.Node) bool {
 	text := n.Text
+	if duration.MatchString(text) {
+		return true
+	}
 	first, _ := utf8.DecodeRuneInString(text)
 	if !unicode.IsLetter(first) || slices.Contains(notText, strings.ToLower(text)) || strings.TrimSpace(text) != text ||
 		strings.Contains(text, ": ") || strings.HasSuffix(text, ":") {
