@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -275,6 +276,7 @@ const mostBefore = 100
 // takes.
 func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f form, earlier []spool.Entry) (*recordedTest, *Test) {
 	var before []form
+	var times []time.Time
 	for i := range earlier {
 		ev, err := replay.Event(&earlier[i])
 		if err != nil {
@@ -284,9 +286,9 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 		if err != nil || was.agent != told.agent || was.cwd != told.cwd {
 			continue
 		}
-		before = append(before, was.forms()[0])
+		before, times = append(before, was.forms()[0]), append(times, earlier[i].Time)
 	}
-	before = before[max(0, len(before)-mostBefore):]
+	before, times = before[max(0, len(before)-mostBefore):], times[max(0, len(times)-mostBefore):]
 	try := func(list []form) (*recordedTest, *Test) {
 		t := r.draft(e, told, f, list)
 		test, wrong := r.try(ctx, t, told.agent)
@@ -296,8 +298,13 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 		return t, test
 	}
 	best, test := try(before)
-	if best == nil {
-		return nil, nil
+	if best == nil { // some of it may have been over by then
+		for i := range before {
+			before[i].at = times[i]
+		}
+		if best, test = try(before); best == nil {
+			return nil, nil
+		}
 	}
 	for size := len(before); size > 0; size /= 2 {
 		for at := 0; at+size <= len(before); {
@@ -307,6 +314,19 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 			} else {
 				at += size
 			}
+		}
+	}
+	for i := range before { // what no rule notices needs no time
+		gap := gapBehind(before, i, e.Time)
+		if gap == 0 {
+			continue
+		}
+		closer := slices.Clone(before)
+		for j := range i + 1 {
+			closer[j].at = closer[j].at.Add(gap)
+		}
+		if t, is := try(closer); t != nil {
+			before, best, test = closer, t, is
 		}
 	}
 	return best, test

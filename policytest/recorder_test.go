@@ -115,6 +115,57 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// Where something was over by then, a test says how much time passes; else it does not.
+func TestRecorderTimes(t *testing.T) {
+	t.Parallel()
+	const rules = `version: 1
+hooks:
+  - {name: day, on: tool.before, match: {command: sh}, after: {event: tool.before, match: {command: curl}, within: 24h}, ask: sure}
+  - {name: moment, on: tool.before, match: {command: sh}, after: {event: tool.before, match: {command: curl}, within: 5m}, block: not so soon}
+`
+	for name, tt := range map[string]struct {
+		gaps [3]time.Duration // behind each of what came before
+		want string
+		by   grapnel.HookRun
+	}{
+		"over":     {[3]time.Duration{3 * time.Second, 20 * time.Minute, 40 * time.Minute}, "    before: [curl -O x]\n    later: 1h0m3s\n    want: {decision: ask, rule: day}\n", grapnel.HookRun{Name: "day", Decision: grapnel.Ask}},
+		"not over": {[3]time.Duration{time.Second, time.Second, time.Second}, "    before: [curl -O x]\n    want: {decision: block, rule: moment}\n", grapnel.HookRun{Name: "moment", Decision: grapnel.Block}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := RecorderOptions{Elsewhere: true}
+			opts.Policy = filepath.Join(t.TempDir(), "grapnel.yaml")
+			if err := os.WriteFile(opts.Policy, []byte(rules), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := NewRecorder(strings.TrimSuffix(opts.Policy, ".yaml")+Suffix, nil, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = r.Close() }()
+			at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+			bash := func(id, line string, runs ...grapnel.HookRun) spool.Entry {
+				e := kept(t, `{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"`+id+`","tool_input":{"command":"`+line+`"}}`, runs...)
+				e.Time = at
+				return *e
+			}
+			var earlier []spool.Entry
+			for i, line := range []string{"curl -O x", "ls", "cat x"} {
+				earlier = append(earlier, bash(line, line))
+				at = at.Add(tt.gaps[i])
+			}
+			e := bash("last", "sh x", tt.by)
+			if made := r.Add(t.Context(), &e, func() []spool.Entry { return earlier }); made.Test == "" || made.Skipped {
+				t.Fatalf("Add = %+v, want a test", made)
+			}
+			text, err := r.Text()
+			if err != nil || !strings.Contains(string(text), tt.want) {
+				t.Errorf("got (%v)\n%s\nwant\n%s", err, text, tt.want)
+			}
+		})
+	}
+}
+
 // What a person wrote stays to the byte.
 func TestRecorderAdds(t *testing.T) {
 	t.Parallel()

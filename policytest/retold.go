@@ -39,6 +39,19 @@ type retold struct {
 type form struct {
 	Event
 	words words
+	at    time.Time // of what came before, where time has to pass; zero = it need not
+}
+
+// gapBehind is how much time passes between what came before and the event behind it, of
+// which the last came at a time.
+func gapBehind(before []form, i int, last time.Time) time.Duration {
+	if before[i].at.IsZero() {
+		return 0
+	}
+	if i+1 < len(before) {
+		last = before[i+1].at
+	}
+	return max(0, last.Sub(before[i].at).Round(time.Second))
 }
 
 // retold cleans an event.

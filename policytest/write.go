@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -25,6 +27,14 @@ type word struct {
 }
 
 func (w *words) add(key string, value json.RawMessage) { *w = append(*w, word{key, value}) }
+
+// later says how much later than the one before it an event happens.
+func (w words) later(by time.Duration) words {
+	if by > 0 {
+		w.add("later", text(policy.Duration(by).String()))
+	}
+	return w
+}
 
 // like reports whether two tests say the same but for their names.
 func (w words) like(other words) bool {
@@ -147,14 +157,18 @@ func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *r
 	}
 	if len(before) > 0 {
 		var list []string
-		for _, b := range before {
-			if len(b.words) == 1 && b.words[0].key == "command" {
-				list = append(list, string(b.words[0].value))
+		var later time.Duration
+		for i, b := range before {
+			said := slices.Clip(b.words).later(later)
+			if len(said) == 1 && said[0].key == "command" {
+				list = append(list, string(said[0].value))
 			} else {
-				list = append(list, string(b.words.object()))
+				list = append(list, string(said.object()))
 			}
+			later = gapBehind(before, i, e.Time)
 		}
 		t.words.add("before", json.RawMessage("["+strings.Join(list, ", ")+"]"))
+		t.words = t.words.later(later)
 	}
 	t.words.add("want", r.want(e, told))
 	return t
