@@ -39,7 +39,8 @@ func (a Answer) String() string {
 // for concurrent use.
 //
 // The first word is the program, compared with the last element of the command's
-// path, or with all of it if it holds a slash. Letter case does not count in it,
+// path, or with all of it if it holds a slash or an @, as "npx rimraf@5" does; without
+// them a version behind the name does not count. Letter case does not count in it,
 // because it does not count to macOS and Windows.
 //
 // The words up to the first option are the subcommand: the first operands of the
@@ -414,7 +415,7 @@ func (p *Pattern) named(c *Command) Answer {
 		return Unknown
 	}
 	switch {
-	case strings.IndexByte(p.program.text, '/') >= 0:
+	case strings.ContainsAny(p.program.text, "/@"):
 		if p.program.match(foldCase(c.Path)) {
 			return Yes
 		}

@@ -35,6 +35,15 @@ func TestMatch(t *testing.T) {
 			no:      lines("git stash push", "git help push", "git -C push", "push", "git"),
 			unknown: lines("git $cmd", `git "$cmd" origin`),
 		},
+		{
+			pattern: "rimraf x", // what is fetched to be run has its version behind its name
+			yes: lines("npx rimraf x", "npx rimraf@5 x", "npx -y rimraf@latest x", "npm exec rimraf@5 -- x", "npm x rimraf@^5.0 x", "pnpm dlx rimraf@5 x", "bunx rimraf@5 x",
+				"bun x rimraf@5 x", "yarn dlx rimraf@5 x", "yarn dlx -p rimraf@5 rimraf x", "uvx rimraf==1.2 x", "uvx rimraf@1.2 x", "uvx --from rimraf==1 rimraf x", "uvx 'rimraf[a]>=1' x",
+				"pipx run rimraf==1 x", "pipx run --spec rimraf==1 rimraf x", "uv tool run rimraf@1 x", "uv tool run --from y rimraf x", "npx @scope/rimraf@5 x"),
+			no: lines("npx rimraf@5 y", "npx rimraf-cli@5 x", "npx @rimraf/y@5 x", "uv tool install rimraf==1 x", "pipx install rimraf x", "npx -p rimraf@5 y x"),
+		},
+		{pattern: "npx rimraf@5", yes: lines("npx rimraf@5 x"), no: lines("npx rimraf x", "npx rimraf@4 x", "rimraf@5 x")},
+		{pattern: "npx *@latest", yes: lines("npx rimraf@latest", "npx @a/b@latest x"), no: lines("npx rimraf", "npx rimraf@4 x@latest")},
 		{pattern: "push", yes: lines("push", "./push x"), no: lines("git push", "echo push")},
 		{
 			pattern: "git push origin main",

@@ -75,8 +75,8 @@ type Code struct {
 
 // A Command is one simple command: a program and its words.
 type Command struct {
-	// Name is the last element of the program's path, without ".exe": \rm, 'r'm
-	// and /bin/rm are all rm. It is empty if the name is computed.
+	// Name is the last element of the program's path, without ".exe" and without a
+	// version: \rm, 'r'm, /bin/rm and rm@5 are all rm. It is empty if the name is computed.
 	Name string
 	// Path is the program as written, quotes folded.
 	Path string
@@ -508,7 +508,7 @@ func (w *walker) command(words []Word, at place) {
 		switch {
 		case at.posix != "" && bashWord(p.Text):
 			w.unknown(at.posix)
-		case isAssignment(p.Text):
+		case isAssignment(p.Text) && !strings.Contains(p.Text, "=="):
 			// Quoted it is a program's name; coproc a=b rm runs rm.
 			w.unknown("assignment in the place of a command: " + visible(p.Text))
 		}
@@ -548,7 +548,8 @@ func unseen(r rune) bool {
 	return r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
 }
 
-// programName is the last element of a program's path, without Windows' ".exe".
+// programName is the last element of a program's path, without Windows' ".exe", and
+// without the version behind what npx and its kin fetch and run: rimraf@5, ruff==0.4.
 func programName(path string) string {
 	if strings.IndexByte(path, '\\') >= 0 { // C:\Windows\cmd.exe
 		path = path[strings.LastIndexByte(path, '\\')+1:]
@@ -558,6 +559,9 @@ func programName(path string) string {
 	}
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		path = path[i+1:]
+	}
+	if i := strings.IndexAny(path, "@=["); i > 0 {
+		path = path[:i]
 	}
 	if n := len(path) - len(".exe"); n > 0 && strings.EqualFold(path[n:], ".exe") {
 		path = path[:n]
