@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/test/e2e/npm"
 	"github.com/grapnel-dev/grapnel/verify"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
@@ -69,7 +70,7 @@ func wantFile(t *testing.T, res verify.Result, name, content string) {
 // chose otherwise, a directory named after Grapnel.
 func withoutCache(t *testing.T, l model.Log) model.Log {
 	t.Helper()
-	cache, err := agents.CacheDir()
+	cache, err := npm.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}

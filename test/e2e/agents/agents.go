@@ -12,15 +12,13 @@
 package agents
 
 import (
-	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/test/e2e/npm"
 	"github.com/grapnel-dev/grapnel/verify"
 )
 
@@ -120,7 +118,7 @@ func (a *Agent) Program(cache string) (verify.Program, error) {
 
 // below returns the agent that npm installed with this prefix.
 func (a *Agent) below(cache, prefix string) (verify.Program, error) {
-	program, err := one(prefix, strings.ReplaceAll(a.program, "-@", "-"+platform()))
+	program, err := npm.One(prefix, strings.ReplaceAll(a.program, "-@", "-"+npm.Platform()))
 	if err != nil {
 		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
 	}
@@ -129,40 +127,13 @@ func (a *Agent) below(cache, prefix string) (verify.Program, error) {
 	case "":
 		return p, nil
 	case "any":
-		program, err = lookPath("node")
+		program, err = npm.LookPath("node")
 	default:
-		program, err = one(nodePrefix(cache, a.node), nodeProgram)
+		program, err = npm.FindNode(cache, a.node)
 	}
 	if err != nil {
 		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
 	}
 	p.Command = slices.Insert(p.Command, 0, program)
 	return p, nil
-}
-
-// one returns the only file below prefix that matches glob.
-func one(prefix, glob string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(prefix, filepath.FromSlash(glob)))
-	if err != nil {
-		return "", err
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("want one file %s below %s, found %d", glob, prefix, len(found))
-	}
-	return found[0], nil
-}
-
-// platform is this system and machine in npm's words.
-func platform() string {
-	words := map[string]string{"windows": "win32", "amd64": "x64"}
-	return cmp.Or(words[runtime.GOOS], runtime.GOOS) + "-" + cmp.Or(words[runtime.GOARCH], runtime.GOARCH)
-}
-
-// lookPath finds a program that people install together with Node.js.
-func lookPath(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("%w (the agents come from npm and Gemini CLI runs on Node.js 20 or newer: install Node.js)", err)
-	}
-	return filepath.Abs(path)
 }

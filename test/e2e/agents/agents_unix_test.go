@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/test/e2e/npm"
 	"github.com/grapnel-dev/grapnel/verify"
 )
 
@@ -41,9 +42,9 @@ func writeProgram(t *testing.T, path, script string) {
 	}
 }
 
-// npm is a stand-in for npm that installs a scripted agent of some version and a
+// fakeNPM is a stand-in for npm that installs a scripted agent of some version and a
 // Node.js that runs scripts, and keeps its arguments.
-func npm(t *testing.T, version string) (path, log string) {
+func fakeNPM(t *testing.T, version string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
 	path, log = filepath.Join(dir, "npm"), filepath.Join(dir, "log")
@@ -61,11 +62,11 @@ func TestInstallOnce(t *testing.T) {
 	t.Parallel()
 	a, cache := scripted(), filepath.Join(t.TempDir(), "new", "cache")
 	a.node = "99.1.2"
-	npm, log := npm(t, "1.2.3")
+	program, log := fakeNPM(t, "1.2.3")
 	var wg sync.WaitGroup
 	for range 4 { // as several test processes would
 		wg.Go(func() {
-			if err := a.install(t.Context(), cache, npm); err != nil {
+			if err := a.install(t.Context(), cache, program); err != nil {
 				t.Error(err)
 			}
 		})
@@ -77,7 +78,7 @@ func TestInstallOnce(t *testing.T) {
 	}
 	want := fmt.Sprintf("install --prefix %s.partial --ignore-scripts --no-audit --no-fund node-%s@99.1.2\n"+
 		"install --prefix %s.partial --ignore-scripts --no-audit --no-fund --omit=optional @example/scripted@1.2.3\n",
-		nodePrefix(cache, "99.1.2"), platform(), a.prefix(cache))
+		npm.NodePrefix(cache, "99.1.2"), npm.Platform(), a.prefix(cache))
 	if string(calls) != want {
 		t.Errorf("npm was called with\n%swant once with\n%s", calls, want)
 	}
@@ -93,7 +94,7 @@ func TestInstallFails(t *testing.T) {
 	writeProgram(t, failing, "echo no registry today >&2; exit 1\n")
 	empty := filepath.Join(t.TempDir(), "npm")
 	writeProgram(t, empty, "exit 0\n")
-	other, _ := npm(t, "1.2.4")
+	other, _ := fakeNPM(t, "1.2.4")
 
 	for name, tc := range map[string]struct {
 		npm  string
@@ -120,7 +121,7 @@ func TestInstallFails(t *testing.T) {
 				t.Error("a failed install looks complete")
 			}
 			// The next attempt starts afresh.
-			good, _ := npm(t, "1.2.3")
+			good, _ := fakeNPM(t, "1.2.3")
 			if err := a.install(t.Context(), cache, good); err != nil {
 				t.Errorf("after the failure: %v", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/test/e2e/npm"
 	"github.com/grapnel-dev/grapnel/verify"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
@@ -44,7 +45,7 @@ func Program(t testing.TB, a *Agent) verify.Program {
 	if why := a.NotRun(); why != "" {
 		t.Skipf("%s is NOT RUN: %s", a, why)
 	}
-	cache, err := CacheDir()
+	cache, err := npm.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
