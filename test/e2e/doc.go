@@ -5,7 +5,10 @@
 //
 //	go test -tags e2e -count=1 ./test/e2e     # "make e2e"
 //
-// The agents are driven by package verify. Of the packages below, agents installs
-// them, and offline takes the network away. The dialects' details are not tested
+// So do tests of what is written for other programs: a shell completes, an editor's
+// language server marks mistakes, validators read reports, with the real ones.
+//
+// The agents are driven by package verify. Of the packages below, agents and tools install
+// what is run, by npm, and offline takes the network away. The dialects' details are not tested
 // here; that is what the recordings in package dialect are for.
 package e2e

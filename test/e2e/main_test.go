@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/test/e2e/tools"
 )
 
 // What the first process made, for the copy without a network that runs the
@@ -43,17 +45,22 @@ func testMain(m *testing.M) int {
 			fmt.Printf("e2e: NOT RUN: %s: %s\n", a, why)
 		}
 	}
+	for _, p := range tools.Programs {
+		if why := p.NotRun(); why != "" {
+			fmt.Printf("e2e: NOT RUN: %s: %s\n", p.Name, why)
+		}
+	}
 	return m.Run()
 }
 
-// prepare does what needs a network: it installs the agents and builds Grapnel.
+// prepare does what needs a network: it installs the agents and the tools, and builds Grapnel.
 // That Grapnel does not build fails the tests that need it, not those of the
 // harness.
 func prepare() (clean func(), err error) {
 	clean = func() {}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := agents.Install(ctx, agents.All...); err != nil {
+	if err := errors.Join(agents.Install(ctx, agents.All...), tools.Install(ctx)); err != nil {
 		return clean, err
 	}
 	bin, err := os.MkdirTemp("", "e2ebin")
