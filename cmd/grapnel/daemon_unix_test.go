@@ -5,12 +5,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -332,7 +335,7 @@ func TestOtherDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	health := map[string]any{"version": "9.9.9-next", "pid": 1, "queue": map[string]int{"waiting": 7}, "evil\x1b[31m": "\x1b[31m"}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: relay.Handler(relay.Options{Version: "9.9.9-next", Health: func() any { return health }})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: relay.Handler(relay.Options{Version: "9.9.9-next", Health: func() (any, bool) { return health, true }})}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	defer func() {
@@ -358,6 +361,36 @@ func TestOtherDaemon(t *testing.T) {
 		if exit != tt.exit || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) || strings.Contains(stdout.String(), "\x1b") {
 			t.Errorf("daemon %s: exit %d, want %d\nstdout %s\nwant %s\nstderr %s\nwant %s", tt.args, exit, tt.exit, &stdout, tt.stdout, &stderr, tt.stderr)
 		}
+	}
+}
+
+// A part that has ended before it should is no secret: whoever asks how the daemon is hears it.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), door: &door{}}
+	server := httptest.NewServer(relay.Handler(relay.Options{Health: d.health}))
+	defer server.Close()
+	ask := func() (status int, failed map[string]string) {
+		resp, err := server.Client().Get(server.URL + "/v1/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var said struct {
+			PID    int
+			Failed map[string]string
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || said.PID != os.Getpid() {
+			t.Errorf("it says of itself %+v, %v", said, err)
+		}
+		return resp.StatusCode, said.Failed
+	}
+	if status, failed := ask(); status != http.StatusOK || failed != nil {
+		t.Errorf("a daemon whose parts all work says %d, %v", status, failed)
+	}
+	d.partFailed("intake", errors.New("no room"))
+	if status, failed := ask(); status != http.StatusServiceUnavailable || failed["intake"] != "no room" {
+		t.Errorf("a daemon without its intake says %d, %v", status, failed)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
@@ -92,6 +93,7 @@ type daemon struct {
 
 	mu      sync.Mutex
 	loaded  []policy.Loaded    // of the policies that were loaded last
+	failed  map[string]string  // parts that have ended before they should, and why
 	deliver *deliver.Deliverer // nil = not yet
 
 	answered, declined atomic.Int64
@@ -154,7 +156,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	} {
 		parts.Go(func() {
 			if err := run(work); err != nil && work.Err() == nil {
-				d.log.Error("a part of the daemon has ended", "part", name, "error", err)
+				d.partFailed(name, err)
 			}
 		})
 	}
@@ -182,6 +184,17 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	shut()
 	_ = os.Remove(d.noteFile())
 	return errors.Join(err, d.warm.Close(end))
+}
+
+// partFailed says that a part has ended before it should.
+func (d *daemon) partFailed(name string, err error) {
+	d.log.Error("a part of the daemon has ended", "part", name, "error", err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed == nil {
+		d.failed = map[string]string{}
+	}
+	d.failed[name] = err.Error()
 }
 
 // answer answers one event.
@@ -473,19 +486,28 @@ func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(loaded)
 }
 
-// health is what is said of the daemon.
-func (d *daemon) health() any {
-	return map[string]any{
+// health is what is said of the daemon, and whether all its parts work.
+func (d *daemon) health() (said any, well bool) {
+	health := map[string]any{
 		"version": answer.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
-		"http": d.door.health(),
 	}
+	if http := d.door.health(); http != nil {
+		health["http"] = http
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.failed) > 0 {
+		health["failed"] = maps.Clone(d.failed)
+	}
+	return health, len(d.failed) == 0
 }
 
 func (d *daemon) noteFile() string { return daemonFile(d.place, noteName) }
 
 // note writes down which daemon this is.
 func (d *daemon) note() error {
-	data, err := json.Marshal(d.health())
+	said, _ := d.health()
+	data, err := json.Marshal(said)
 	if err != nil {
 		return err
 	}

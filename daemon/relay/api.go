@@ -37,8 +37,7 @@ func (o *Options) WithStore(s *store.Store) {
 	})
 	mux.HandleFunc("POST /v1/deliveries/retry", func(w http.ResponseWriter, r *http.Request) {
 		var want struct{ IDs []string }
-		if err := readJSON(r, &want); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		if !readJSON(w, r, &want) {
 			return
 		}
 		n, err := s.Retry(r.Context(), want.IDs...)
@@ -46,8 +45,7 @@ func (o *Options) WithStore(s *store.Store) {
 	})
 	mux.HandleFunc("POST /v1/deliveries/on", func(w http.ResponseWriter, r *http.Request) {
 		var want struct{ Target string }
-		if err := readJSON(r, &want); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		if !readJSON(w, r, &want) {
 			return
 		}
 		switch err := s.SwitchOn(r.Context(), want.Target); {
@@ -62,11 +60,19 @@ func (o *Options) WithStore(s *store.Store) {
 	o.Deliveries = mux
 }
 
-func readJSON(r *http.Request, into any) error {
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(into); err != nil {
-		return fmt.Errorf("cannot read the request: %w", err)
+// maxRequest is the size in bytes of the longest body that is no event.
+const maxRequest = 1 << 20
+
+// readJSON reads what a request says, or answers why it cannot.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
+	data, status, err := readBody(w, r, maxRequest)
+	if err == nil {
+		status, err = http.StatusBadRequest, json.Unmarshal(data, into)
 	}
-	return nil
+	if err != nil {
+		http.Error(w, "cannot read the request: "+err.Error(), status)
+	}
+	return err == nil
 }
 
 func write(w http.ResponseWriter, v any, err error) {
@@ -93,12 +99,20 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	begun := false
 	for row, err := range s.Records(r.Context(), store.Query{Filter: filter, Text: words.Get("text"), Limit: int(limit), Before: before}) {
-		if err != nil && row.Line == nil {
+		switch failed := err != nil && row.Line == nil; {
+		case failed && errors.Is(err, store.ErrNoWord):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		case failed && !begun:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		case failed: // the status was told
 			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 			return
 		}
+		begun = true
 		if _, err := fmt.Fprintf(w, "{\"seq\":%d,%s\n", row.Seq, row.Line[1:]); err != nil {
 			return
 		}
@@ -111,7 +125,7 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 	filter, err := filterOf(words)
 	after := int64(-1)
 	if last := cmp.Or(r.Header.Get("Last-Event-ID"), words.Get("after")); err == nil && last != "" {
-		after, err = strconv.ParseInt(last, 10, 64)
+		after, err = number(url.Values{"after": {last}}, "after", 0, 1<<62)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -36,7 +36,7 @@ type Options struct {
 	// Declined is told why a question was not answered. It must be quick.
 	Declined func(reason string)
 
-	Health     func() any // what is said of the daemon, as JSON
+	Health     func() (said any, well bool) // what is said of the daemon, as JSON, and whether all its parts work
 	Policy     http.Handler
 	Records    http.Handler
 	Events     http.Handler
@@ -60,11 +60,14 @@ func Handler(opts Options) http.Handler {
 		_, _ = w.Write(openAPI)
 	})
 	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, _ *http.Request) {
-		said := any(map[string]string{"version": opts.Version})
+		said, well := any(map[string]string{"version": opts.Version}), true
 		if opts.Health != nil {
-			said = opts.Health()
+			said, well = opts.Health()
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if !well {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 		_ = json.NewEncoder(w).Encode(said)
 	})
 	for pattern, handler := range map[string]http.Handler{
@@ -80,7 +83,12 @@ func Handler(opts Options) http.Handler {
 
 // answer answers a program, in headers and bytes, or anybody else, in JSON.
 func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
-	q, id, err := o.question(r)
+	data, status, err := readBody(w, r, maxQuestion)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	q, id, err := o.question(r, data)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -167,13 +175,8 @@ func isJSON(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
 }
 
-// question reads what is asked, and the ID that a message has.
-func (o *Options) question(r *http.Request) (q *thin.Question, id string, err error) {
-	body := http.MaxBytesReader(nil, r.Body, maxQuestion)
-	data, err := readBody(body, r.ContentLength)
-	if err != nil {
-		return nil, "", err
-	}
+// question reads what is asked, of a request with a body, and the ID that a message has.
+func (o *Options) question(r *http.Request, data []byte) (q *thin.Question, id string, err error) {
 	if isJSON(r) {
 		return o.message(r, data)
 	}
@@ -213,11 +216,29 @@ func (o *Options) message(r *http.Request, data []byte) (q *thin.Question, id st
 	}, m.ID, nil
 }
 
-func readBody(r io.Reader, length int64) ([]byte, error) {
-	if length < 0 || length > maxQuestion {
-		return io.ReadAll(r)
+// readBody reads the body of a request, of so many bytes at most and no longer than bodyTime.
+// With an error comes the status that says so.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, status int, err error) {
+	tooLarge := fmt.Errorf("the body has more than %d bytes", most)
+	if r.ContentLength > most {
+		return nil, http.StatusRequestEntityTooLarge, tooLarge
 	}
-	data := make([]byte, length)
-	_, err := io.ReadFull(r, data)
-	return data, err
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	body := http.MaxBytesReader(w, r.Body, most)
+	if r.ContentLength >= 0 {
+		data = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(body, data)
+	} else {
+		data, err = io.ReadAll(body)
+	}
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
+		return nil, http.StatusRequestEntityTooLarge, tooLarge
+	case err != nil:
+		w.Header().Set("Connection", "close") // where the next request begins nobody knows
+		return nil, http.StatusBadRequest, fmt.Errorf("the body did not arrive: %w", err)
+	}
+	_ = control.SetReadDeadline(time.Time{}) // the answer takes as long as it takes
+	return data, 0, nil
 }

@@ -138,21 +138,13 @@ func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *thin.Questi
 	if !shows(r.Header, caller.Secret) || !ok || caller.Agent != agent {
 		return nil, http.StatusUnauthorized, "this secret opens nothing"
 	}
-	if r.ContentLength > dialect.MaxPayload {
-		return nil, http.StatusRequestEntityTooLarge, "the event is too large"
-	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
-		return nil, http.StatusInternalServerError, "no deadline can be set"
-	}
-	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, dialect.MaxPayload))
-	switch _, large := errors.AsType[*http.MaxBytesError](err); {
-	case large:
-		return nil, http.StatusRequestEntityTooLarge, "the event is too large"
+	payload, status, err := readBody(w, r, dialect.MaxPayload)
+	switch {
+	case status == http.StatusRequestEntityTooLarge:
+		return nil, status, "the event is too large"
 	case err != nil:
-		return nil, http.StatusBadRequest, "the event did not arrive"
+		return nil, status, "the event did not arrive"
 	}
-	_ = control.SetReadDeadline(time.Time{}) // the answer takes as long as it takes
 	q = &thin.Question{Payload: payload, ID: installation, Parent: r.Header.Get(thin.HeaderParent)}
 	if caller.Root != "" {
 		q.ID, q.Root = "", caller.Root

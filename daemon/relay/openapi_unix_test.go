@@ -156,6 +156,14 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 	if w := ask("GET", "/v1/openapi.yaml", ""); w.Body.String() != string(openAPI) {
 		t.Error("the page about itself is another")
 	}
+	for path, want := range map[string]int{
+		"/v1/records?text=%22%20-": 400, "/v1/records?text=%22a": 200, "/v1/records?limit=-1": 400, "/v1/records?limit=1001": 400, "/v1/records?since=yesterday": 400,
+		"/v1/records?decision=x": 400, "/v1/events?after=-1": 400, "/v1/events?after=x": 400, "/v1/events?after=99999999999999999999": 400, "/v1/deliveries?state=x": 400,
+	} {
+		if w := ask("GET", path, ""); w.Code != want {
+			t.Errorf("GET %s answers %d, want %d: %s", path, w.Code, want, w.Body)
+		}
+	}
 	if w := ask("POST", thin.Path, `{"type":"hello"}`, "Content-Type", "application/json"); w.Code != http.StatusBadRequest {
 		t.Errorf("a message that asks nothing is answered %d: %s", w.Code, w.Body)
 	}

@@ -22,6 +22,7 @@ import (
 const (
 	headTime = 5 * time.Second // for the head of the first request
 	idleTime = time.Minute     // for the next one
+	tellTime = 5 * time.Second // until it has taken what is written
 )
 
 // maxHead is the size in bytes of the largest head that a [Server] reads by itself.
@@ -143,7 +144,7 @@ func (s *Server) end(x *exchange) {
 }
 
 // Shutdown takes no more connections, and waits until those that are being answered have
-// been, as long as ctx lasts.
+// been, as long as ctx lasts. What goes on then is cut off: Serve returns soon after.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.stop((*exchange).wake)
 	done := make(chan struct{})
@@ -154,9 +155,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		err = errors.Join(err, context.Cause(ctx))
+		err = errors.Join(err, context.Cause(ctx), s.stop(func(x *exchange) { _ = x.conn.Close() }))
 	}
-	return errors.Join(err, s.rest.Shutdown(ctx))
+	if failed := s.rest.Shutdown(ctx); failed != nil {
+		err = errors.Join(err, failed, s.rest.Close())
+	}
+	return err
 }
 
 // Close closes all connections.
@@ -340,22 +344,19 @@ func (x *exchange) head() (head *asked, ours bool, err error) {
 	}
 }
 
-// readHead reads lines of a head, as package thin writes them.
+// readHead reads lines of a head, as package thin writes them. Of what others could read in
+// another way, such as a line that ends without a CR or a value that is there twice, nothing
+// is ours: two readers of one request must not see two requests.
 func readHead(lines string) (*asked, bool) {
 	h := &asked{length: -1}
 	for lines != "" {
 		line, rest, _ := strings.Cut(lines, "\r\n")
 		lines = rest
 		name, value, ok := strings.Cut(line, ": ")
-		if !ok {
+		if !ok || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return nil, false
 		}
-		var err error
-		if strings.Contains(value, "%") {
-			if value, err = url.PathUnescape(value); err != nil {
-				return nil, false
-			}
-		}
+		into := (*string)(nil)
 		switch name {
 		case "Host", "User-Agent", "Accept", "Accept-Encoding": // of others who ask so
 		case "Content-Type":
@@ -365,28 +366,36 @@ func readHead(lines string) (*asked, bool) {
 			ok = value == "close"
 		case "Content-Length":
 			first := h.length < 0
-			h.length, err = strconv.Atoi(value)
-			ok = err == nil && first && h.length >= 0 && h.length <= maxQuestion
+			n, err := strconv.ParseUint(value, 10, 31)
+			h.length = int(n)
+			ok = err == nil && first && h.length <= maxQuestion
 		case thin.HeaderVersion:
-			h.Version = value
+			into = &h.Version
 		case thin.HeaderAgent:
-			h.Agent = value
+			into = &h.Agent
 		case thin.HeaderEvent:
-			h.Event = value
+			into = &h.Event
 		case thin.HeaderID:
-			h.ID = value
+			into = &h.ID
 		case thin.HeaderRoot:
-			h.Root = value
+			into = &h.Root
 		case thin.HeaderHome:
-			h.Home = value
+			into = &h.Home
 		case thin.HeaderPolicy:
-			h.Policies = append(h.Policies, value)
+			h.Policies = append(h.Policies, "")
+			into = &h.Policies[len(h.Policies)-1]
 		case thin.HeaderFiring:
-			h.Firing = value
+			into = &h.Firing
 		case thin.HeaderParent:
-			h.Parent = value
+			into = &h.Parent
 		default:
 			ok = false
+		}
+		if into != nil {
+			first := *into == ""
+			var err error
+			*into, err = url.PathUnescape(value)
+			ok = first && err == nil
 		}
 		if !ok {
 			return nil, false
@@ -419,7 +428,7 @@ func (x *exchange) answer(q *thin.Question, more bool) error {
 	slow := false
 	answer, err := x.opts.reply(ctx, q, func() {
 		slow = true
-		_, _ = io.WriteString(x.conn, "HTTP/1.1 102 Processing\r\n\r\n")
+		_ = x.tell([]byte("HTTP/1.1 102 Processing\r\n\r\n"))
 		_ = x.conn.SetReadDeadline(time.Time{})
 		watched.Go(func() { x.watch(cancel) })
 	})
@@ -436,10 +445,19 @@ func (x *exchange) answer(q *thin.Question, more bool) error {
 	} else {
 		b = appendAnswer(b, answer, more)
 	}
-	_, err = x.conn.Write(b)
+	err = x.tell(b)
 	if fault.On {
 		fault.At("relay: after the reply")
 	}
+	return err
+}
+
+// tell writes. Who asks and does not read is left after a while.
+func (x *exchange) tell(b []byte) error {
+	if err := x.conn.SetWriteDeadline(time.Now().Add(tellTime)); err != nil {
+		return err
+	}
+	_, err := x.conn.Write(b)
 	return err
 }
 

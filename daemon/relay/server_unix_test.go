@@ -10,8 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
@@ -99,6 +102,9 @@ func TestOtherHeads(t *testing.T) {
 		"both":              {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: nonsense\r\n\r\nhi", 501},
 		"two lengths":       {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi!", 400},
 		"odd length":        {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: -2\r\n\r\n", 400},
+		"encoded length":    {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: %32\r\n\r\nhi", 400},
+		"too large":         {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\nhi", 413},
+		"a NUL":             {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nGrapnel-Agent: a\x00b\r\n\r\nhi", 400},
 		"odd word":          {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nGrapnel-Agent: %zz\r\n\r\n", 400},
 		"folded":            {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n more\r\n\r\n", 400},
 		"another method":    {"PUT /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405},
@@ -107,6 +113,7 @@ func TestOtherHeads(t *testing.T) {
 		"no HTTP":           {"hello\r\n\r\n", 400},
 		"a version of old":  {"POST /v1/answer HTTP/1.0\r\nGrapnel-Version: v/1\r\nContent-Length: 0\r\n\r\n", 200},
 		"of another size":   {"post /v1/answer HTTP/1.1\r\nHost: x\r\n\r\n", 405},
+		"a sign":            {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: +2\r\n\r\nhi", 400},
 		"in JSON, in short": {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +123,178 @@ func TestOtherHeads(t *testing.T) {
 			if status, body := readReply(t, r); status != tt.status {
 				t.Errorf("%.80q is answered with %d %.80q, want %d", tt.says, status, body, tt.status)
 			}
+		})
+	}
+}
+
+// Of a request that others could take for two, or for another, nothing is read by hand: it is
+// net/http that says where it ends.
+func TestOneReading(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ head, body, want string }{
+		"an LF before chunks": {"Accept: x\nTransfer-Encoding: chunked", "2\r\nhi\r\n0\r\n\r\n", "hi"},
+		"both lengths":        {"Content-Length: 3\r\nTransfer-Encoding: chunked", "2\r\nhi\r\n0\r\n\r\n", "hi"},
+		"an LF before a name": {"Content-Length: 2\r\nAccept: x\nGrapnel-Agent: b", "hi", "hi b"},
+		"two names":           {"Content-Length: 2\r\nGrapnel-Agent: a\r\nGrapnel-Agent: b", "hi", "hi a"},
+		"one length, twice":   {"Content-Length: 2\r\nContent-Length: 2", "hi", "hi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, r := dial(t, Options{Version: "v", Answer: func(_ context.Context, q *thin.Question) (*thin.Answer, error) {
+				return &thin.Answer{Stdout: []byte(strings.TrimSpace(string(q.Payload) + " " + q.Agent))}, nil
+			}})
+			says := request + "Host: x\r\nContent-Type: application/octet-stream\r\nGrapnel-Version: v/1\r\n" + tt.head + "\r\n\r\n" + tt.body
+			for _, says := range []string{says, question("v/"+thin.Version, "next", "Host: x")} {
+				if _, err := io.WriteString(conn, says); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status, body := readReply(t, r); status != 200 || body != tt.want {
+				t.Errorf("%q is answered with %d %q, want %q", says, status, body, tt.want)
+			}
+			if name == "both lengths" { // net/http goes no further than that
+				return
+			}
+			if status, body := readReply(t, r); status != 200 || body != "next" {
+				t.Errorf("the request behind %q is answered with %d %q", says, status, body)
+			}
+		})
+	}
+}
+
+// pipes is a listener for connections within the program, whose clock is that of the test.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours
+}
+
+// Nobody keeps a connection for ever by being slow: not in the head, not in the body,
+// whoever reads that, and not by leaving the answer where it is.
+func TestSlowOnes(t *testing.T) {
+	t.Parallel()
+	const length = "Content-Length: 100\r\n"
+	for name, tt := range map[string]struct {
+		says string
+		more string // again and again
+		most time.Duration
+	}{
+		"silence":              {"", "", headTime},
+		"a head in pieces":     {request, "A", headTime},
+		"another head":         {"GET /v1/health HTTP/1.1\r\n", "A", 2 * headTime},
+		"a body in pieces":     {request + "Grapnel-Version: v/1\r\n" + length + "\r\n", "{", bodyTime},
+		"an answer, not read":  {question("v/"+thin.Version, "x"), "", tellTime},
+		"a body to net/http":   {request + "Host: x\r\nX-Other: y\r\n" + length + "\r\n", "{", bodyTime},
+		"chunks":               {request + "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n{\r\n", bodyTime},
+		"a request, in pieces": {"POST /v1/deliveries/retry HTTP/1.1\r\nHost: x\r\n" + length + "\r\n", "[", bodyTime},
+		"another, in pieces":   {"POST /v1/deliveries/on HTTP/1.1\r\nHost: x\r\n" + length + "\r\n", "[", bodyTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+				opts := Options{Version: "v", Answer: echo}
+				opts.WithStore(nil) // nobody comes that far
+				server := NewServer(opts, &http.Server{ReadHeaderTimeout: headTime, IdleTimeout: idleTime})
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(p) }()
+				conn := p.dial()
+				begun := time.Now()
+				if name != "an answer, not read" {
+					go func() { _, _ = io.Copy(io.Discard, conn) }()
+				}
+				_, err := io.WriteString(conn, tt.says)
+				for err == nil && time.Since(begun) < time.Hour {
+					time.Sleep(time.Second)
+					_, err = io.WriteString(conn, tt.more)
+					if tt.more == "" {
+						_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+						if _, err = conn.Write([]byte("x")); errors.Is(err, os.ErrDeadlineExceeded) {
+							err = nil // nobody reads that, and the connection is there
+						}
+					}
+				}
+				if took := time.Since(begun); took > tt.most+2*time.Second {
+					t.Errorf("the connection is closed after %v, want %v", took, tt.most)
+				}
+				_ = conn.Close()
+				if err := server.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve = %v", err)
+				}
+			})
+		})
+	}
+}
+
+// When the time of Shutdown is over nothing goes on: neither an answer that takes for ever
+// nor one that is not read, nor what net/http serves.
+func TestShutdownCutsOff(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		says  string
+		reads bool
+	}{
+		"an answer":            {question("v/"+thin.Version, "x"), true},
+		"an answer, not read":  {question("v/"+thin.Version, "x"), false},
+		"an answer by another": {question("v/"+thin.Version, "x", "Host: x", "X-Other: y"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+				server := NewServer(Options{Version: "v", Answer: func(ctx context.Context, _ *thin.Question) (*thin.Answer, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}}, &http.Server{})
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(p) }()
+				conn := p.dial()
+				defer conn.Close()
+				if tt.reads {
+					go func() { _, _ = io.Copy(io.Discard, conn) }()
+				}
+				if _, err := io.WriteString(conn, tt.says); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				begun := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Shutdown = %v, want %v", err, context.DeadlineExceeded)
+				}
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve = %v", err)
+				}
+				if took := time.Since(begun); took > 3*time.Second {
+					t.Errorf("it ends after %v", took)
+				}
+			})
 		})
 	}
 }
