@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,4 +45,54 @@ func TestLeaseClock(t *testing.T) {
 	}
 	lease(s, right.Add(-time.Second), 0)
 	lease(s, right.Add(25*time.Hour), 2)
+}
+
+// Whoever opens the store has it alone: what its predecessor had leased and did not settle
+// is due as it was, and what waits for its time still does.
+func TestLeasesOfTheDead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx := context.Background()
+	now := time.Now()
+	s := openTest(t, dir, nil)
+	var jobs []deliver.Job
+	for _, id := range []string{"1", "2", "3", "4"} {
+		jobs = append(jobs, deliver.Job{ID: id, Target: "a", Session: "s", Ordered: id < "3", Created: now})
+	}
+	if err := s.Put(ctx, Item{Jobs: jobs}); err != nil {
+		t.Fatal(err)
+	}
+	want := func(at time.Time, want ...string) {
+		t.Helper()
+		jobs, err := s.Lease(ctx, at, time.Hour, 10, nil)
+		var got []string
+		for _, j := range jobs {
+			got = append(got, j.ID)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("Lease = %v, %v, want %v", got, err, want)
+		}
+	}
+	anew := func() {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openTest(t, dir, nil)
+	}
+	want(now, "1", "3", "4")
+	want(now)
+	if err := s.Settle(ctx, []deliver.Result{{ID: "4", State: deliver.Waiting, Next: now.Add(10 * time.Minute), At: now}}); err != nil {
+		t.Fatal(err)
+	}
+	anew()
+	want(now, "1", "3")
+	want(now)
+	anew()
+	want(now.Add(10*time.Minute), "1", "3", "4")
+	if err := s.Settle(ctx, []deliver.Result{{ID: "1", State: deliver.Delivered, At: now}}); err != nil {
+		t.Fatal(err)
+	}
+	anew()
+	want(now, "2", "3")
 }

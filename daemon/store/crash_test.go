@@ -131,6 +131,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole(t, s.Reader, told)
+		free(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -140,6 +141,19 @@ func TestKilled(t *testing.T) {
 	}
 	if len(told) == 0 {
 		t.Error("nothing was put")
+	}
+}
+
+// free checks that whoever was killed keeps no delivery from being tried.
+func free(t *testing.T, s *store.Store) {
+	t.Helper()
+	waiting, err := s.Deliveries(t.Context(), store.DeliveryQuery{State: deliver.Waiting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leased, err := s.Lease(t.Context(), time.Now(), time.Hour, len(waiting)+1, nil)
+	if err != nil || len(leased) != len(waiting) {
+		t.Errorf("%d deliveries are due, %v, and %d wait", len(leased), err, len(waiting))
 	}
 }
 

@@ -58,10 +58,11 @@ func (c *change) promote(target, session string) error {
 const farthest = 48 * time.Hour
 
 // Lease returns up to n jobs that are due, those that were put first before others, and
-// none of them again before the lease is over or they are settled: also not after a
-// restart. Targets that are off or in except are left out, and so are ordered jobs that
-// another one of their target and session is before. Jobs that would wait for more than two
-// days are due at once when now is before what it was, or for the first time.
+// none of them again before the lease is over, they are settled or the Store is opened
+// anew: one process at a time has it, so whoever had leased them then has died. Targets that
+// are off or in except are left out, and so are ordered jobs that another one of their
+// target and session is before. Jobs that would wait for more than two days are due at once
+// when now is before what it was, or for the first time.
 func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n int, except []string) ([]deliver.Job, error) {
 	if n <= 0 {
 		return nil, nil
@@ -69,6 +70,11 @@ func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 	var jobs []deliver.Job
 	err := s.write(ctx, 0, func(c *change) error {
 		jobs = nil
+		if s.leased.IsZero() {
+			if err := c.run("UPDATE job SET due = next WHERE state = 'waiting' AND due > next"); err != nil {
+				return err
+			}
+		}
 		if s.leased.IsZero() || now.Before(s.leased) {
 			if err := c.run("UPDATE job SET due = ? WHERE state = 'waiting' AND due > ?", stamp(now), stamp(now.Add(farthest))); err != nil {
 				return err
