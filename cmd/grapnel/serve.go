@@ -331,7 +331,6 @@ const (
 	// drainAfter is how long hooks may wait before the daemon runs them: until then it is
 	// up to the program that put them off, which runs them where the agent is.
 	drainAfter = 5 * time.Second
-	pruneEvery = time.Hour
 )
 
 // drain runs hooks that nobody else has run, and takes what a drain could not put into the
@@ -383,33 +382,6 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) err
 
 // Flush leaves it to the deliverer, which the store wakes.
 func (openOutbox) Flush(context.Context) error { return nil }
-
-// retention removes what is old.
-func (d *daemon) retention(ctx context.Context) error {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
-		if off := clockOff(d.begun, time.Now()); off.Abs() > maxClockOff {
-			// What a wrong clock takes for old is gone for good.
-			d.log.Warn("nothing is removed from the store: the clock was set while the daemon ran", "by", off)
-		} else if err := d.store.Prune(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			d.log.Warn("what is old was not removed from the store", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// maxClockOff is how far a clock may have been set while the daemon ran.
-const maxClockOff = time.Hour
-
-// clockOff is how far the clock was set between two times of one process.
-func clockOff(begun, now time.Time) time.Duration {
-	return now.Round(0).Sub(begun.Round(0)) - now.Sub(begun)
-}
 
 // scopeOf says of which scope a policy file is that was loaded.
 func (d *daemon) scopeOf(file string) (grapnel.Scope, bool) {
