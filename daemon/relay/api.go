@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -95,6 +96,9 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	if err == nil {
 		before, err = number(words, "before", 0, 1<<62)
 	}
+	if text := words.Get("text"); err == nil && strings.TrimSpace(text) != "" {
+		err = store.ValidText(text)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -102,9 +106,6 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	begun := false
 	for row, err := range s.Records(r.Context(), store.Query{Filter: filter, Text: words.Get("text"), Limit: int(limit), Before: before}) {
 		switch failed := err != nil && row.Line == nil; {
-		case failed && errors.Is(err, store.ErrNoWord):
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
 		case failed && !begun:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -153,9 +153,6 @@ func addTexts(b *strings.Builder, raw []byte) {
 	}
 }
 
-// ErrNoWord is why nothing is found by a text that has no letter and no digit.
-var ErrNoWord = errors.New("there is no word to look for")
-
 // matchOf writes what a person looks for in the language of the index, in which every other
 // sign means something.
 func matchOf(text string) (string, error) {
@@ -185,7 +182,7 @@ func matchOf(text string) (string, error) {
 		terms = append(terms, term)
 	}
 	if len(terms) == 0 {
-		return "", fmt.Errorf("%w in %q", ErrNoWord, text)
+		return "", fmt.Errorf("there is no word to look for in %q", text)
 	}
 	return strings.Join(terms, " "), nil
 }
