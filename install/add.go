@@ -1,0 +1,251 @@
+package install
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install/record"
+)
+
+// A wish is one thing of ours that the file shall hold.
+type wish struct {
+	id    string   // the event, or of which edit
+	path  []string // of the list or the object that gets it
+	key   string   // in an object
+	value any      // for update
+	item  any      // for add: the value, or the group around it
+}
+
+// wishes lists what the document shall hold, in the order of the agent's table.
+func (w Wanted) wishes(d *document) ([]wish, error) {
+	a := w.Agent
+	var wishes []wish
+	if a.Setup.Shape == dialect.ShapePlugin {
+		for i := range a.Setup.Edits {
+			e := &a.Setup.Edits[i]
+			path := strings.Split(e.Path, ".")
+			if e.Only {
+				kind := hujson.Kind('[')
+				if e.Key != "" {
+					kind = '{'
+				}
+				if c, err := d.at(path, kind); err != nil || c == nil {
+					if err != nil {
+						return nil, err
+					}
+					continue
+				}
+			}
+			value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
+			if err != nil {
+				return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", a.Name, err)
+			}
+			wishes = append(wishes, wish{id: editID(e), path: path, key: e.Key, value: value, item: value})
+		}
+		return wishes, nil
+	}
+	var events *container
+	if a.Setup.Shape != dialect.ShapeList {
+		var err error
+		if events, err = d.at(d.base(), '{'); err != nil {
+			return nil, err
+		}
+	}
+	for _, ev := range a.Events {
+		if !slices.Contains(w.Events, ev.Native) {
+			continue
+		}
+		value, err := w.entry(ev.Native)
+		if err != nil {
+			return nil, fmt.Errorf("%s: its setup has an entry that cannot be read: %w", a.Name, err)
+		}
+		wish := wish{id: ev.Native, path: d.base(), value: value, item: value}
+		if a.Setup.Shape != dialect.ShapeList {
+			key := ev.Native
+			if events != nil {
+				for _, it := range events.items { // as the file spells it
+					if a.sameEvent(it.key, ev.Native) && newArray(it.value) != nil {
+						key = it.key
+						break
+					}
+				}
+			}
+			wish.path = append(slices.Clone(wish.path), key)
+		}
+		if a.Setup.Shape == dialect.ShapeGroups {
+			group := []field{{"hooks", list{{value: value}}}}
+			if a.Setup.Matcher != "" {
+				group = slices.Insert(group, 0, field{"matcher", a.Setup.Matcher})
+			}
+			wish.item = group
+		}
+		wishes = append(wishes, wish)
+	}
+	return wishes, nil
+}
+
+// top are the members that the top of the file has beside the hooks.
+func (a Agent) top() []field {
+	v, err := expand("{"+a.Setup.Top+"}", nil, false)
+	if err != nil {
+		return nil // a test reads every template
+	}
+	return v.([]field)
+}
+
+// update rewrites our entries that are there but not as they are wanted.
+func (w Wanted) update(d *document, wishes []wish) (*document, []string, error) {
+	spots, err := d.spots()
+	if err != nil {
+		return nil, nil, err
+	}
+	var splices []splice
+	var notes []string
+	for _, h := range ours(spots) {
+		if !h.everything() {
+			line, _ := position(d.data, h.value.StartOffset)
+			notes = append(notes, fmt.Sprintf("%s:%d: our entry for %s stands behind the matcher %q and fires for nothing else; move it out of there if that is not meant",
+				w.File, line, h.id, h.matcher))
+		}
+		at := slices.IndexFunc(wishes, func(wish wish) bool { return wish.id == h.id })
+		if at < 0 || same(h.value, wishes[at].value) {
+			continue
+		}
+		start, end := h.value.StartOffset, h.value.EndOffset
+		l := layout{style: styleOf(d), lines: bytes.ContainsRune(d.data[start:end], '\n'), indent: d.indentAt(start)}
+		var b strings.Builder
+		field{value: wishes[at].value}.write(&b, l)
+		splices = append(splices, splice{at: start, cut: end - start, text: b.String()})
+	}
+	if len(splices) == 0 {
+		return d, notes, nil
+	}
+	d, err = parse(w.Agent, w.File, apply(d.data, splices))
+	return d, notes, err
+}
+
+// A node is a place that gets something: an object with members, or a list.
+type node struct {
+	path  []string
+	nodes []*node // members that are objects or lists themselves
+	items []field // what is added
+	list  bool
+}
+
+// node finds or makes the node that a path leads to.
+func (n *node) node(path []string) *node {
+	for i := range path {
+		at := slices.IndexFunc(n.nodes, func(kid *node) bool { return kid.path[i] == path[i] })
+		if at < 0 {
+			n.nodes = append(n.nodes, &node{path: path[:i+1]})
+			at = len(n.nodes) - 1
+		}
+		n = n.nodes[at]
+	}
+	return n
+}
+
+// value is what the node is where there is nothing yet. It notes in made what that
+// creates.
+func (n *node) value(made *record.Made) any {
+	var fields []field
+	for _, kid := range n.nodes {
+		makes(made, join(kid.path))
+		fields = append(fields, field{kid.path[len(kid.path)-1], kid.value(made)})
+	}
+	if n.list {
+		return list(n.items)
+	}
+	return append(fields, n.items...)
+}
+
+// add returns the file with what is wished for and not there, and notes in made what
+// had to be created.
+func (w Wanted) add(d *document, wishes []wish, made *record.Made) ([]byte, error) {
+	spots, err := d.spots()
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]bool{}
+	others := false
+	for _, s := range spots {
+		for _, g := range s.items {
+			others = others || !slices.ContainsFunc(g.handlers, func(h handler) bool { return h.ours })
+		}
+	}
+	for _, h := range ours(spots) {
+		has[h.id] = true
+	}
+	root := &node{}
+	for _, wish := range wishes {
+		if has[wish.id] {
+			continue
+		}
+		n := root.node(wish.path)
+		n.list = wish.key == ""
+		n.items = append(n.items, field{wish.key, wish.item})
+	}
+	if len(root.nodes) == 0 {
+		return d.data, nil
+	}
+	var top []field
+	for _, f := range w.Agent.top() {
+		if d.root.value(f.key) != nil || d.agent.over(d.file) {
+			continue
+		}
+		if others {
+			return nil, d.errorAt(d.root.open, fmt.Sprintf("the file has hooks but no %q, so %s ignores all of it", f.key, w.Agent.Title),
+				fmt.Sprintf("add {%s}; mind that the hooks that stand there will run then", w.Agent.Setup.Top))
+		}
+		makes(made, f.key)
+		top = append(top, f)
+	}
+	s := styleOf(d)
+	if d.root == nil {
+		if w.Current == nil {
+			made.File = true
+		} else {
+			blank := string(w.Current)
+			made.Blank = &blank
+		}
+		var b strings.Builder
+		field{value: append(top, root.value(made).([]field)...)}.write(&b, layout{style: s, lines: true})
+		return []byte(b.String() + s.newline), nil
+	}
+	return apply(d.data, d.addTo(d.root, root, top, s, nil, made)), nil
+}
+
+// addTo returns the splices that add to a container what the node holds, behind the
+// fields first.
+func (d *document) addTo(c *container, n *node, first []field, s style, parent *layout, made *record.Made) []splice {
+	l := d.layoutOf(c, s, parent)
+	var splices []splice
+	created := slices.Clone(first)
+	for _, kid := range n.nodes {
+		key := kid.path[len(kid.path)-1]
+		if old := c.value(key); old != nil {
+			splices = append(splices, d.addTo(newContainer(old), kid, nil, s, &l, made)...)
+			continue
+		}
+		makes(made, join(kid.path))
+		created = append(created, field{key, kid.value(made)})
+	}
+	created = append(created, n.items...)
+	if len(created) == 0 {
+		return splices
+	}
+	ss, gap := d.insert(c, l, created)
+	if len(c.items) == 0 {
+		if made.Gaps == nil {
+			made.Gaps = map[string]string{}
+		}
+		made.Gaps[join(n.path)] = gap
+	}
+	return append(splices, ss...)
+}

@@ -1,0 +1,66 @@
+package install
+
+import (
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/install/record"
+)
+
+// An Inspection is what Inspect finds.
+type Inspection struct {
+	Entries []Entry  // of ours, in the order of the file
+	Notes   []string // settings that switch hooks off or change how they run
+}
+
+// Inspect reads a file of the agent and says what in it concerns us. It fails with a
+// *FileError if the agent could not read the file.
+func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
+	if a.isText(file) {
+		return &Inspection{Entries: a.textEntries(file, data)}, nil
+	}
+	d, err := parse(a, file, data)
+	if err != nil {
+		return nil, err
+	}
+	spots, err := d.spots()
+	if err != nil {
+		return nil, err
+	}
+	in := &Inspection{Notes: d.notes("")}
+	for _, h := range ours(spots) {
+		if h.entry.Event != "" {
+			in.Entries = append(in.Entries, h.entry)
+		}
+	}
+	return in, nil
+}
+
+// Installed looks at what a record says is installed: at all of its files. The error
+// is about the first that is gone or cannot be read.
+func (a Agent) Installed(rec record.Record) (*Inspection, error) {
+	var all Inspection
+	files := []string{rec.Settings}
+	if a.Setup.Shape == dialect.ShapeFiles {
+		files = nil // it is a directory
+	}
+	for _, f := range rec.Files {
+		files = append(files, f.Path)
+	}
+	for _, file := range files {
+		data, err := load(file)
+		if err != nil {
+			return nil, err
+		}
+		if data == nil {
+			return nil, fmt.Errorf("%s is gone", file)
+		}
+		in, err := a.Inspect(file, data)
+		if err != nil {
+			return nil, err
+		}
+		all.Entries = append(all.Entries, in.Entries...)
+		all.Notes = append(all.Notes, in.Notes...)
+	}
+	return &all, nil
+}

@@ -1,0 +1,81 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/owner"
+)
+
+// checkProgram makes sure that what is written into the settings can be run:
+// some agents block every tool when it cannot.
+func checkProgram(program string) error {
+	info, err := os.Stat(program)
+	switch {
+	case program == "":
+		return usagef("the path of %s is missing", hookProgram)
+	case err != nil:
+		return fmt.Errorf("cannot install %s: %w", program, err)
+	case !runnable(info):
+		return fmt.Errorf("cannot install %s: it is not a program that can be run", program)
+	}
+	return nil
+}
+
+// rootsAlone makes sure that nobody can put another program in the place of the one
+// that every user's agent runs.
+func rootsAlone(program string) error {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{program, real} {
+		for {
+			info, err := os.Stat(name)
+			if err == nil {
+				err = owner.Root(info)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot install %s for every user, others could put another program in its place: %s: %w; install grapnel where only root can write, as /usr/local/bin", program, name, err)
+			}
+			if name == filepath.Dir(name) {
+				break
+			}
+			name = filepath.Dir(name)
+		}
+	}
+	return nil
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
+
+// version finds out the version of the agent where it decides what may be
+// written; "" if it does not matter or cannot be told, then with a note.
+func (s *session) version(ctx context.Context, a Agent) (version, note string) {
+	if v, ok := s.Versions[a.Name]; ok || a.Setup.StrictBefore == "" {
+		return v, ""
+	}
+	unknown := func(why string) (string, string) {
+		return "", fmt.Sprintf("%s, so its version is not known: before %s it ignores its whole settings file when that names newer events; make sure it is up to date", why, a.Setup.StrictBefore)
+	}
+	program := lookPath(a.Setup.Program, s.Env)
+	if program == "" {
+		return unknown(fmt.Sprintf("%s is not on PATH", a.Setup.Program))
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "--version")
+	cmd.Env = append(os.Environ(), "PATH="+s.Env("PATH"), "HOME="+s.Home)
+	cmd.Dir = filepath.Dir(program) // not where a project could have put something
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if v := versionNumber.FindString(string(out)); v != "" && err == nil {
+		return v, ""
+	}
+	return unknown(fmt.Sprintf("%s --version did not answer", program))
+}

@@ -1,0 +1,161 @@
+package install
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/install/record"
+)
+
+// PlanRemove says how to take our entries out of a settings file, and what was
+// created for them. Without memory of that (made is nil) whatever is left empty
+// is taken to be ours, except for a file that others use, too. Groups that the user
+// gave a matcher stay.
+//
+// Like Plan it is pure and may fail with a *FileError.
+func PlanRemove(a Agent, file string, current []byte, made *record.Made) (*Change, error) {
+	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
+	if current == nil {
+		return c, nil
+	}
+	d, err := parse(a, file, current)
+	if err != nil {
+		return nil, err
+	}
+	spots, err := d.spots()
+	if err != nil {
+		return nil, err
+	}
+	there := ours(spots)
+	if len(there) == 0 {
+		return c, nil
+	}
+	for _, h := range there {
+		if h.entry.Event != "" && !slices.Contains(c.Events, h.entry.Event) {
+			c.Events = append(c.Events, h.entry.Event)
+		}
+	}
+	if made == nil {
+		made = a.presume(there)
+	}
+	out, err := takeOut(d, nil, made)
+	if err != nil {
+		return nil, err
+	}
+	c.After = out.data
+	if out.empty && made.Blank != nil {
+		c.After = append([]byte{}, *made.Blank...)
+	} else if out.empty && made.File {
+		c.After = nil
+		c.Made.Dirs = made.Dirs
+	}
+	c.Diff = unified(file, c.Before, c.After)
+	return c, nil
+}
+
+// A rest is what is left of a file after takeOut.
+type rest struct {
+	data  []byte
+	empty bool // {} and nothing else
+}
+
+// takeOut removes those of our entries that drop chooses, all if it is nil, and
+// what they leave empty as far as it was made for them.
+func takeOut(d *document, drop func(handler) bool, made *record.Made) (rest, error) {
+	spots, err := d.spots()
+	if err != nil || d.root == nil {
+		return rest{data: d.data}, err
+	}
+	all := drop == nil
+	if all {
+		drop = func(handler) bool { return true }
+	}
+	var splices []splice
+	gone := map[string][]int{} // path of a container -> its items that go
+	goes := func(path []string) {
+		parent, key := path[:len(path)-1], path[len(path)-1]
+		at := slices.IndexFunc(d.seen[join(parent)].items, func(it item) bool { return it.key == key })
+		gone[join(parent)] = append(gone[join(parent)], at)
+	}
+	others := false // entries that are not ours stay
+	for _, s := range spots {
+		inner, empty := takeOutOf(d, s.items, drop)
+		splices = append(splices, inner...)
+		others = others || len(empty) < len(s.items)
+		if d.isMade(made, join(s.path)) && len(empty) == len(s.items) && (len(empty) > 0 || all) {
+			goes(s.path)
+			continue
+		}
+		splices = append(splices, d.remove(s.c, func(i int) bool { return slices.Contains(empty, i) }, gap(made, join(s.path)))...)
+	}
+	if all && !others {
+		for _, f := range d.agent.top() {
+			if d.isMade(made, f.key) && d.root.value(f.key) != nil {
+				goes([]string{f.key})
+			}
+		}
+	}
+	// From the inside to the outside: what becomes empty goes with what holds it.
+	paths := slices.Collect(maps.Keys(d.seen))
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(depth(b), depth(a)), cmp.Compare(a, b)) })
+	for _, path := range paths {
+		c, items := d.seen[path], gone[path]
+		switch {
+		case len(items) == 0:
+		case all && path != "" && len(items) == len(c.items) && d.isMade(made, path):
+			goes(strings.Split(path, "/"))
+		default:
+			splices = append(splices, d.remove(c, func(i int) bool { return slices.Contains(items, i) }, gap(made, path))...)
+		}
+	}
+	data := apply(d.data, splices)
+	return rest{data: data, empty: blankObject(data)}, nil
+}
+
+// depth is the number of keys in a path.
+func depth(path string) int {
+	if path == "" {
+		return 0
+	}
+	return 1 + strings.Count(path, "/")
+}
+
+// takeOutOf returns the splices for single handlers, and the items that are
+// ours alone and go as a whole.
+func takeOutOf(d *document, groups []group, drop func(handler) bool) (splices []splice, empty []int) {
+	followed := false // something that stays comes behind
+	for g, group := range slices.Backward(groups) {
+		var gone []int
+		for _, h := range group.handlers {
+			if h.ours && drop(h) {
+				gone = append(gone, h.index)
+			}
+		}
+		whole := group.plain && len(gone) > 0 && (group.list == nil || len(gone) == len(group.list.items))
+		if whole && !(followed && d.agent.Setup.Keep && group.list != nil) {
+			empty = append(empty, g)
+			continue
+		}
+		followed = true
+		if len(gone) > 0 {
+			splices = append(splices, d.remove(group.list, func(i int) bool { return slices.Contains(gone, i) }, nil)...)
+		}
+	}
+	slices.Reverse(empty)
+	return splices, empty
+}
+
+// blankObject reports whether data is {} but for white space.
+func blankObject(data []byte) bool {
+	data = trimSpace(data)
+	return len(data) >= 2 && data[0] == '{' && data[len(data)-1] == '}' && len(trimSpace(data[1:len(data)-1])) == 0
+}
+
+func gap(made *record.Made, key string) *string {
+	if g, ok := made.Gaps[key]; ok {
+		return &g
+	}
+	return nil
+}
