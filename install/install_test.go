@@ -62,7 +62,7 @@ func (m *machine) script(name, body string) {
 func (m *machine) request(agents ...string) Request {
 	m.now = m.now.Add(time.Hour)
 	return Request{
-		Agents: agents, Program: m.program, Home: m.home, State: m.state, System: m.system, Now: m.now, Version: "0.1.0",
+		Agents: agents, Program: m.program, Home: m.home, state: m.state, System: m.system, Now: m.now, Version: "0.1.0",
 		known:    slices.Concat(Agents(), ownRows),
 		Env:      func(name string) string { return m.env[name] },
 		Versions: map[string]string{"claude-code": "2.1.329"},
@@ -439,7 +439,7 @@ func TestUsageErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := Request{
-				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), System: m.system,
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, state: t.TempDir(), System: m.system,
 				Env: func(string) string { return "" }, Versions: map[string]string{"claude-code": "2.1.329"},
 			}
 			tt.change(&req)
@@ -522,7 +522,7 @@ func TestRoot(t *testing.T) {
 	m := newMachine(t)
 	root := filepath.Join(filepath.Dir(m.home), "the root")
 	req := m.request("claude", "gemini")
-	req.Root, req.State = root, ""
+	req.Root, req.state = root, ""
 	res := m.install(req)
 	for _, f := range res.Files {
 		text := m.read(f.File)
@@ -642,7 +642,7 @@ func TestVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := Request{
-				Agents: []string{"claude"}, Program: m.program, Home: m.home, State: t.TempDir(), System: m.system, Env: func(string) string { return "" },
+				Agents: []string{"claude"}, Program: m.program, Home: m.home, state: t.TempDir(), System: m.system, Env: func(string) string { return "" },
 				Versions: map[string]string{"claude-code": tt.version}, Events: map[string][]string{"claude-code": tt.asked}, FailClosed: true, DryRun: true,
 			}
 			res, err := Install(t.Context(), req)

@@ -74,7 +74,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	if err := s.noLink(a, file); err != nil {
 		return nil, err
 	}
-	j := &job{agent: a, scope: s.Scope, file: file, state: s.State, old: s.recorded(a, file)}
+	j := &job{agent: a, scope: s.Scope, file: file, state: s.state, old: s.recorded(a, file)}
 	id := newToken()
 	if j.old != nil {
 		id = j.old.ID
@@ -319,7 +319,7 @@ func (s *session) candidates(j *job) []string {
 func (s *session) record(j *job, id string, events []string) record.Record {
 	rec := record.Record{
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
-		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.State, Path: s.Env("PATH"),
+		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.state, Path: s.Env("PATH"),
 		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
 		FailClosed: s.FailClosed, Version: s.Version, Time: s.Now,
 	}

@@ -75,9 +75,6 @@ type Request struct {
 	// Root where that is given, below which the hook program looks for them, too.
 	System string
 
-	// State takes the place of the directory that Root stands for. It is for
-	// tests: the hook program looks nowhere else but there.
-	State string
-
 	known []Agent // in place of Agents(); for tests
+	state string  // in place of the directory that Root stands for, where alone the hook program looks; for tests
 }

@@ -72,15 +72,15 @@ func begin(req Request) (*session, error) {
 		if s.System == systemRoot && !isRoot() {
 			return nil, fmt.Errorf("only root can install and uninstall with --scope %s, because nobody else may take away what it makes: run it as root, for example with sudo", Managed)
 		}
-		s.State, s.Policy = record.Managed(s.System), ""
+		s.state, s.Policy = record.Managed(s.System), ""
 		return s, nil
 	}
-	if s.State == "" {
+	if s.state == "" {
 		state, err := record.State(s.Root)
 		if err != nil {
 			return nil, err
 		}
-		s.State = state
+		s.state = state
 	}
 	if s.Policy == "" {
 		s.Policy = s.userPolicy()
@@ -167,18 +167,18 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		if s.Scope == Managed {
 			mode = 0o755 // every user's hook reads the record in it
 		}
-		unlock, err := lock(ctx, s.State, mode)
+		unlock, err := lock(ctx, s.state, mode)
 		if err != nil {
 			return nil, err
 		}
 		defer unlock()
 	}
-	recs, err := record.List(filepath.Join(s.State, "installs"))
+	recs, err := record.List(filepath.Join(s.state, "installs"))
 	if err != nil { // a broken record must not keep anybody from installing anew
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
 	s.recs = recs
-	if s.addresses, err = ReadAddresses(s.State); err != nil {
+	if s.addresses, err = ReadAddresses(s.state); err != nil {
 		s.res.Notes = append(s.res.Notes, err.Error()) // what it held is made anew
 	}
 	jobs, err := plan()

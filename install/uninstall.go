@@ -48,7 +48,7 @@ func (s *session) planUninstall() ([]*job, error) {
 		file, err := a.Settings(s.Scope, s.base(s.Scope), s.Env)
 		switch {
 		case err == nil:
-			jobs = append(jobs, &job{agent: a, scope: s.Scope, file: file, state: s.State, old: s.recorded(a, file)})
+			jobs = append(jobs, &job{agent: a, scope: s.Scope, file: file, state: s.state, old: s.recorded(a, file)})
 		case !s.All:
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (s *session) planUninstall() ([]*job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("installation %s: %w", r.ID, err)
 		}
-		jobs = append(jobs, &job{agent: a, scope: Scope(r.Scope), file: r.Settings, state: s.State, old: &s.recs[i]})
+		jobs = append(jobs, &job{agent: a, scope: Scope(r.Scope), file: r.Settings, state: s.state, old: &s.recs[i]})
 	}
 	if s.All && s.Scope != Managed {
 		s.noteManaged()

@@ -308,7 +308,7 @@ func (s *session) keepAddresses(now Addresses) error {
 	if now.same(s.addresses) {
 		return nil
 	}
-	if err := now.write(s.State); err != nil {
+	if err := now.write(s.state); err != nil {
 		return fmt.Errorf("cannot keep the address for agents that ask over http: %w", err)
 	}
 	s.addresses = now
