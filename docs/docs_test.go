@@ -119,13 +119,18 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Whoever reads the README finds every page from there.
+// Whoever opens the index finds every page from there, and the README leads to it.
 func TestEveryPageIsLinked(t *testing.T) {
 	t.Parallel()
-	readme := readPage(t, filepath.Join("..", "README.md"))
+	const index = "README.md"
+	if to := "(docs/" + index + ")"; !strings.Contains(readPage(t, filepath.Join("..", "README.md")), to) {
+		t.Errorf("../README.md does not link to %s", to)
+	}
+	list := readPage(t, index)
 	for _, page := range pages(t) {
-		if to := "(docs/" + filepath.ToSlash(page) + ")"; !strings.HasPrefix(page, "..") && !strings.Contains(readme, to) {
-			t.Errorf("README.md does not link to docs/%s", filepath.ToSlash(page))
+		page = filepath.ToSlash(page)
+		if !strings.HasPrefix(page, "..") && page != index && !strings.Contains(list, "("+page+")") {
+			t.Errorf("%s does not link to %s", index, page)
 		}
 	}
 }
