@@ -38,6 +38,8 @@ func (e *Event) String() string {
 		add(named(e.Plain, "kind"))
 	case e.Prompt != nil:
 		add("prompt:", *e.Prompt)
+	case e.Command != nil && inWords(*e.Command) == "" && e.Tool == "":
+		add("an empty command")
 	case e.Command != nil && (e.Tool == "" || e.Tool == string(grapnel.ClassShell)):
 		add(*e.Command)
 	default:
@@ -261,6 +263,9 @@ type told struct {
 	native  string
 }
 
+// errUntold is that an agent has no words for an event, or not for all of it.
+var errUntold = errors.New("cannot tell of it")
+
 // tell has an agent tell of the event: it is written in the agent's language and read
 // back, as grapnel-hook would. dir is where the agent works, and n tells the calls of one
 // test apart. The error is that the agent has no words for the event, or not for all of it.
@@ -274,7 +279,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	if d != by {
 		t.native = ""
 		if payload, err = d.WriteEvent(ev); err != nil {
-			return told{}, fmt.Errorf("%s cannot tell of it: %w", d.Name, err)
+			return told{}, fmt.Errorf("%s %w: %w", d.Name, errUntold, err)
 		}
 	}
 	in := dialect.Input{Payload: payload, Event: t.native}
@@ -299,7 +304,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	}
 	if d != by {
 		if lost := missing(ev, t.Event); lost != "" {
-			return told{}, fmt.Errorf("%s cannot tell of it: as it says it, %s", d.Name, lost)
+			return told{}, fmt.Errorf("%s %w: as it says it, %s", d.Name, errUntold, lost)
 		}
 	}
 	return t, nil

@@ -41,6 +41,8 @@ type Test struct {
 
 // A Seed is a file of the project of one test.
 type Seed struct {
+	Line int    `json:"line,omitempty"`
+	Col  int    `json:"col,omitempty"`
 	Name string `json:"name"`           // below the project, with slashes
 	Text string `json:"text,omitempty"` // what is in it
 	From string `json:"from,omitempty"` // or the file, or the directory, of which it is a copy

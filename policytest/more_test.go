@@ -101,6 +101,33 @@ tests:
 	}
 }
 
+// What cannot be copied into the project of a test is said with the place of its name.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("files without anything in them take room there")
+	}
+	dir := put(t, map[string]string{"grapnel.yaml": "version: 1\n", "big/a": "", "big/b": ""})
+	for _, name := range []string{"a", "b"} { // with nothing in them
+		if err := os.Truncate(filepath.Join(dir, "big", name), 40<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, want := range map[string]string{
+		"big":      "there is more below big than a test can have: 10000 files, or 64 MB",
+		os.DevNull: "it is no regular file",
+	} {
+		name := filepath.Join(dir, "p_test.yaml")
+		if err := os.WriteFile(name, []byte("version: 1\npolicy: grapnel.yaml\ntests:\n  - {command: ls, files: {x: {from: "+from+"}}, want: none}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = "error; p_test.yaml:4:27: cannot make the file x of the project: " + want
+		if got := run(t, load(t, name), nil); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", from, got, want)
+		}
+	}
+}
+
 // Every test begins at the same time, of which programs are told too, and in which no time
 // passes but what it says.
 func TestClock(t *testing.T) {

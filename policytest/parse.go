@@ -22,14 +22,34 @@ const (
 
 // Read reads a file of tests, and returns all that is wrong with it.
 func Read(file string) (*File, []*policy.Error) {
-	data, err := os.ReadFile(file)
+	data, err := readFile(file)
 	if err != nil {
-		if at, ok := errors.AsType[*os.PathError](err); ok {
-			err = at.Err
-		}
 		return nil, []*policy.Error{{File: file, Msg: "cannot be read: " + err.Error()}}
 	}
 	return Parse(file, data)
+}
+
+// maxFile is how long a file may be that is read, in bytes: as much as grapnel-hook takes.
+const maxFile = 32 << 20
+
+// readFile reads a file, and none that never ends or that somebody has to write first. The
+// error does not name it.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("it is no regular file")
+	case info.Size() > maxFile:
+		err = fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxFile)
+	default:
+		data, err = os.ReadFile(name)
+	}
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		err = at.Err
+	}
+	return data, err
 }
 
 // Parse reads the text of a file of tests. It returns all that is wrong with it; the File
@@ -40,7 +60,7 @@ func Parse(file string, data []byte) (*File, []*policy.Error) {
 		at, _ := errors.AsType[*yaml.Error](err)
 		return nil, []*policy.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
-	p := &parser{File: &File{Path: file}, names: map[string]int{}}
+	p := &parser{File: &File{Path: file}, said: map[policy.Error]bool{}, looked: map[*yaml.Node]bool{}, names: map[string]int{}}
 	p.file(root)
 	return p.File, p.errs
 }
@@ -48,13 +68,24 @@ func Parse(file string, data []byte) (*File, []*policy.Error) {
 // parser collects what is wrong instead of stopping at the first thing.
 type parser struct {
 	*File
-	errs  []*policy.Error
-	vars  []string       // pairs of what stands for something, and what
-	names map[string]int // of tests, and their lines
+	errs   []*policy.Error
+	said   map[policy.Error]bool // which of them
+	failed int                   // how often something was wrong
+
+	replies []*yaml.Node        // the agents whose replies are wanted
+	looked  map[*yaml.Node]bool // and whether a test is run in them
+	vars    []string            // pairs of what stands for something, and what
+	names   map[string]int      // of tests, and their lines
 }
 
+// fail says what is wrong, once: what the rows of a table share is read for each.
 func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
-	p.errs = append(p.errs, &policy.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
+	p.failed++
+	err := policy.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
+	if !p.said[err] {
+		p.said[err] = true
+		p.errs = append(p.errs, &err)
+	}
 }
 
 // unknown says that a word is none of those that are known.
@@ -74,10 +105,32 @@ type key struct {
 	read func(*yaml.Node)
 }
 
+// examples show what a mapping may say.
+var examples = map[string]string{
+	aTest:       "for example `{command: git push --force, want: block}`",
+	anEvent:     "write a shell line, or for example `{prompt: hello}`",
+	anAnswer:    "for example `none`, `block` or `{block: not so}`",
+	aWant:       "for example `want: {decision: block, rule: no-force-push}`",
+	notThat:     "for example `not: {rule: no-force-push}`",
+	aReply:      "for example `{stdout: /deny/, exit: 0}`",
+	someReplies: "for example `replies: {gemini-cli: {exit: 0}}`",
+}
+
+// What tests are made of, as messages call it.
+const (
+	aTest       = "a test"
+	anEvent     = "an event"
+	anAnswer    = "an answer"
+	aWant       = "want"
+	notThat     = "not"
+	aReply      = "reply"
+	someReplies = "replies"
+)
+
 // keys has the keys of a mapping read, in the order of the file.
 func (p *parser) keys(n *yaml.Node, what string, keys ...key) {
 	if n.Kind != yaml.Map {
-		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
+		p.fail(n, examples[what], "%s must be a mapping, not %s", what, n.Kind)
 		return
 	}
 	for _, pair := range n.Pairs {
@@ -139,11 +192,13 @@ func (p *parser) file(n *yaml.Node) {
 	case tests == nil:
 		p.fail(n, "for example `tests: [{command: git push --force, want: block}]`", "there are no tests")
 	case tests.Kind != yaml.List:
-		p.fail(tests, "", "tests must be a list, not %s", tests.Kind)
+		p.fail(tests, "with a dash before each", "tests must be a list, not %s", tests.Kind)
 	default:
 		for _, item := range tests.Items {
 			p.test(p.filled(item))
 		}
+		p.unseen()
+		p.misspelt(tests)
 	}
 }
 
@@ -193,6 +248,10 @@ func (p *parser) test(n *yaml.Node) {
 		name = p.text(n.Get("name"))
 	}
 	for _, item := range each.Items {
+		if item.Kind == yaml.Map && item.Get("each") != nil {
+			p.fail(item.Get("each"), "write a table of its own", "a row of a table is no table")
+			continue
+		}
 		row := &yaml.Node{Kind: yaml.Map, Line: item.Line, Col: item.Col}
 		over := item
 		if item.Kind != yaml.Map {
@@ -235,9 +294,9 @@ func (p *parser) passing(n *yaml.Node, t *Test) {
 // row reads one test. in is the name of the table that it is in.
 func (p *parser) row(n *yaml.Node, in string) {
 	t := &Test{File: p.File, Line: n.Line, Col: n.Col}
-	before := len(p.errs)
+	before := p.failed
 	want := false
-	p.event(n, "a test", &t.Event,
+	p.event(n, aTest, &t.Event,
 		key{"name", func(n *yaml.Node) { t.Name = p.text(n) }},
 		key{"skip", func(n *yaml.Node) {
 			if t.Skip = n.Text; n.Kind != yaml.String {
@@ -255,14 +314,16 @@ func (p *parser) row(n *yaml.Node, in string) {
 		}},
 	)
 	switch {
-	case len(p.errs) > before:
+	case p.failed > before:
 		return
 	case !want:
 		p.fail(n, "for example `want: block`", "the test does not say what it wants")
+		return
 	case len(t.Files) > 0 && t.CWD != "":
 		p.fail(n.Get("cwd"), "leave `cwd` out", "the agent works where `files` are, and that is a new directory")
 	}
 	p.passing(n, t)
+	p.looksAt(n.Get("want"), t.In())
 	said := t.said()
 	own := t.Name != ""
 	switch {
@@ -274,9 +335,13 @@ func (p *parser) row(n *yaml.Node, in string) {
 		t.Name = in + ": " + t.Name
 	}
 	if first := p.names[t.Name]; first > 0 && own {
-		p.fail(n, "names are unique in a file", "the test %q stands twice, first in line %d", t.Name, first)
+		p.fail(n, "names are unique in a file; a test that has none is called what happens in it", "the test %q stands twice, first in line %d", t.Name, first)
 	} else if first > 0 {
-		t.Name += fmt.Sprintf(" (line %d)", n.Line)
+		name := t.Name
+		t.Name = fmt.Sprintf("%s (line %d)", name, n.Line)
+		for i := len(p.Tests) + 1; p.names[t.Name] > 0; i++ { // several in one line
+			t.Name = fmt.Sprintf("%s (line %d, test %d)", name, n.Line, i)
+		}
 	}
 	p.names[t.Name] = n.Line
 	p.Tests = append(p.Tests, t)
@@ -285,17 +350,26 @@ func (p *parser) row(n *yaml.Node, in string) {
 func (p *parser) seeds(n *yaml.Node) []Seed {
 	var seeds []Seed
 	for _, pair := range p.pairs(n, "files") {
-		s := Seed{Name: pair.Key.Text}
-		if !filepath.IsLocal(filepath.FromSlash(s.Name)) {
+		s := Seed{Name: pair.Key.Text, Line: pair.Key.Line, Col: pair.Key.Col}
+		local := filepath.Clean(filepath.FromSlash(s.Name))
+		if !filepath.IsLocal(filepath.FromSlash(s.Name)) || local == "." {
 			p.fail(pair.Key, "names are relative, as src/main.go", "the file %q would lie outside of the project", s.Name)
+		}
+		for _, other := range seeds {
+			if in, err := filepath.Rel(filepath.FromSlash(other.Name), local); err == nil && filepath.IsLocal(in) && other.From == "" {
+				p.fail(pair.Key, "write a file that lies elsewhere", "%q is a file of this project already, in line %d", other.Name, other.Line)
+			}
 		}
 		if v := pair.Value; v.Kind == yaml.Map {
 			p.keys(v, "a file", key{"from", func(n *yaml.Node) {
 				s.From = p.beside(p.text(n))
-				if _, err := os.Stat(s.From); err != nil {
-					p.fail(n, "", "there is no %s", n.Text)
+				if _, err := os.Stat(s.From); err != nil && n.Text != "" {
+					p.fail(n, "names count from the directory of this file", "there is no %s", n.Text)
 				}
 			}})
+			if len(v.Pairs) == 0 {
+				p.fail(v, "write its text, or for example `{from: main.go}`", "it is not said what is in the file %s", s.Name)
+			}
 		} else if s.Text = v.Text; v.Kind == yaml.List {
 			p.fail(v, "", "want the text of the file, not %s", v.Kind)
 		}

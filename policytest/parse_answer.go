@@ -48,7 +48,7 @@ func (p *parser) answer(name, n *yaml.Node) Answer {
 			}
 		}
 	}
-	p.keys(n, "an answer",
+	p.keys(n, anAnswer,
 		key{"block", decide(grapnel.Block)}, key{"ask", decide(grapnel.Ask)}, key{"allow", decide(grapnel.Allow)},
 		key{"message", func(n *yaml.Node) { a.Outcome.Message = p.text(n) }},
 		key{"context", func(n *yaml.Node) {
@@ -58,7 +58,12 @@ func (p *parser) answer(name, n *yaml.Node) Answer {
 		}},
 		key{"set", fields(&a.Outcome.Set)}, key{"patch", fields(&a.Outcome.Patch)},
 		key{"halt", func(n *yaml.Node) { a.Outcome.Halt = p.text(n) }},
-		key{"exit", func(n *yaml.Node) { output().Exit = *p.integer(n) }},
+		key{"exit", func(n *yaml.Node) {
+			const most = 255
+			if output().Exit = *p.integer(n); a.Output.Exit < 0 || a.Output.Exit > most {
+				p.fail(n, "of a program that could not run, `error: gone` says so", "a program ends with a number from 0 to %d", most)
+			}
+		}},
 		key{"stdout", func(n *yaml.Node) { output().Stdout = p.written(n) }},
 		key{"stderr", func(n *yaml.Node) { output().Stderr = p.written(n) }},
 		key{"error", func(n *yaml.Node) { a.Error = p.text(n) }},

@@ -2,8 +2,6 @@ package policytest
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"slices"
 	"strings"
 
@@ -20,7 +18,7 @@ func (p *parser) events(n *yaml.Node) []Event {
 		if item.Kind == yaml.String {
 			ev = Event{Line: item.Line, Col: item.Col, Tool: string(grapnel.ClassShell), Command: &item.Text}
 		} else {
-			p.event(item, "an event", &ev)
+			p.event(item, anEvent, &ev)
 		}
 		list = append(list, ev)
 	}
@@ -38,7 +36,7 @@ func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 			*to = &n.Text
 		}
 	}
-	before := len(p.errs)
+	before := p.failed
 	p.keys(n, what, append(beside,
 		key{"tool", func(n *yaml.Node) { ev.Tool = p.text(n) }},
 		key{"command", text(&ev.Command)},
@@ -60,7 +58,7 @@ func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 		key{"mode", func(n *yaml.Node) { ev.Mode = p.text(n) }},
 		key{"subagent", func(n *yaml.Node) { ev.Subagent = p.text(n) }},
 	)...)
-	if len(p.errs) == before {
+	if p.failed == before {
 		p.whole(n, what, ev)
 	}
 }
@@ -146,16 +144,13 @@ func (p *parser) payload(n *yaml.Node, ev *Event) {
 		ev.Payload = n.JSON()
 	case yaml.String:
 		name := p.beside(n.Text)
-		data, err := os.ReadFile(name)
+		data, err := readFile(name)
 		if err != nil {
-			if at, ok := errors.AsType[*os.PathError](err); ok {
-				err = at.Err
-			}
-			p.fail(n, "", "the payload %s cannot be read: %v", n.Text, err)
+			p.fail(n, "names count from the directory of this file", "the payload %s cannot be read: %v", n.Text, err)
 			return
 		}
 		if err := ev.recorded(name, data); err != nil {
-			p.fail(n, "", "the payload %s: %v", n.Text, err)
+			p.fail(n, "JSON that an agent sent, a Record, or a conversation (.txtar)", "the payload %s: %v", n.Text, err)
 		}
 	default:
 		p.fail(n, "write what the agent sent, or the name of a file with it", "payload must be a mapping or a file, not %s", n.Kind)

@@ -33,7 +33,7 @@ func TestParseErrors(t *testing.T) {
 		"an agent twice":      {"version: 1\nagents: [claude, claude-code]\ntests: []", "2:18: the agent claude-code stands twice"},
 		"a bad variable":      {"version: 1\nvars: {a-b: c}\ntests: []", `2:8: "a-b" is no name for a variable`},
 		"no want":             {test("command: ls"), "3:6: the test does not say what it wants (for example `want: block`)"},
-		"empty want":          {test("command: ls, want: {}"), "3:25: the test wants nothing"},
+		"empty want":          {test("command: ls, want: {}"), "3:25: want is empty: the test wants nothing (for example `want: {decision: block, rule: no-force-push}`)"},
 		"nothing happens":     {test("name: a, want: none"), "3:6: a test says nothing that happens"},
 		"two things":          {test("command: ls, prompt: hi, want: none"), "3:6: a test says several things that happen: a call, prompt"},
 		"a misspelt key":      {test("comand: ls, want: none"), `3:6: unknown key of a test "comand" (did you mean "command"?)`},
@@ -55,7 +55,7 @@ func TestParseErrors(t *testing.T) {
 		"no payload":          {test("payload: nowhere.json, want: none"), "3:15: the payload nowhere.json cannot be read: "},
 		"agent for agents":    {test("command: ls, agent: gemini, want: none"), "3:26: `agent` goes with `payload` (`agents:` says in which agents a test holds)"},
 		"a mode of an event":  {test("event: session.start, mode: plan, want: none"), "3:6: `mode` and `subagent` go with a call"},
-		"names twice":         {test("name: a, command: ls, want: none", "name: a, command: ps, want: none"), `4:6: the test "a" stands twice, first in line 3 (names are unique in a file)`},
+		"names twice":         {test("name: a, command: ls, want: none", "name: a, command: ps, want: none"), `4:6: the test "a" stands twice, first in line 3 (names are unique in a file; `},
 		"an empty table":      {test("each: [], want: none"), "3:12: each must be a list of rows"},
 		"a bad row":           {test("each: [ls, {comand: a}], want: none"), `3:18: unknown key of a test "comand"`},
 		"files and cwd":       {test("command: ls, cwd: /a, files: {b: c}, want: none"), "leave `cwd` out"},
@@ -71,6 +71,29 @@ func TestParseErrors(t *testing.T) {
 		"earlier":             {test("command: ls, before: a, later: -5m, want: none"), `3:37: time only goes on: want more than nothing, not "-5m"`},
 		"later, a list":       {test("command: ls, before: a, later: [5m], want: none"), "3:37: want a duration, not a list"},
 		"later than anything": {test("command: ls, before: [a, {command: b, later: 8000h}], later: 8000h, want: none"), "3:67: more than 8760h pass in this test (no hook remembers anything for as long)"},
+		"no mapping":          {"version: 1\ntests: [ls]", "2:9: a test must be a mapping, not text (for example `{command: git push --force, want: block}`)"},
+		"nothing as a test":   {"version: 1\ntests:\n  -\n", "3:4: a test must be a mapping, not nothing"},
+		"want of nothing":     {test("command: ls, want: "), "3:24: want text, not nothing"},
+		"any of no decisions": {test("command: ls, want: []"), "3:25: the list is empty, and says nothing (leave it out)"},
+		"any of no rules":     {test("command: ls, want: {rule: []}"), "3:32: the list is empty"},
+		"no agents":           {test("command: ls, agents: [], want: none"), "3:27: the list is empty"},
+		"an agent of numbers": {test("command: ls, agents: [{a: b}], want: none"), "3:29: want text, not a mapping"},
+		"a foreign agent":     {test("command: ls, agents: [emacs], want: none"), `3:28: unknown agent "emacs" (there are claude-code, `},
+		"any reason":          {test("command: ls, want: {reason: ''}"), "3:34: want text, and this is empty"},
+		"not nothing":         {test("command: ls, want: {not: {}}"), "3:31: not is empty: the test wants nothing (for example `not: {rule: no-force-push}`)"},
+		"any reply":           {test("command: ls, want: {reply: {}}"), "3:33: reply is empty: the test wants nothing"},
+		"no replies":          {test("command: ls, want: {replies: {}}"), "3:35: replies is empty: the test wants nothing"},
+		"a reply twice":       {test("command: ls, want: {replies: {claude: {exit: 0}, claude-code: {exit: 0}}}"), "3:55: the agent claude-code stands twice"},
+		"a reply of another":  {test("command: ls, want: {replies: {gemini: {exit: 0}}}"), "3:36: the test is not run in gemini, and nobody looks at this reply (`agents:` says in which agents a test holds)"},
+		"a table in a table":  {test("each: [{each: [ls]}], want: none"), "3:20: a row of a table is no table (write a table of its own)"},
+		"an empty name":       {test("name: '', command: ls, want: none"), "3:12: want text, and this is empty"},
+		"no answer":           {test("command: ls, programs: {a: }, want: none"), "an answer must be a mapping, not nothing (for example `none`, `block` or `{block: not so}`)"},
+		"an odd end":          {test("command: ls, programs: {a: {exit: 256}}, want: none"), "3:40: a program ends with a number from 0 to 255"},
+		"a file that is all":  {test("command: ls, files: {.: c}, want: none"), `3:27: the file "." would lie outside of the project`},
+		"a file in a file":    {test("command: ls, files: {a: b, a/c: d}, want: none"), `3:33: "a" is a file of this project already, in line 3`},
+		"a file of nothing":   {test("command: ls, files: {a: {}}, want: none"), "3:30: it is not said what is in the file a"},
+		"a directory":         {test("payload: ., want: none"), "3:15: the payload . cannot be read: it is no regular file"},
+		"a misspelt variable": {"version: 1\nvars: {branch: main}\ntests:\n  - {command: 'git push ${brnch}', want: none}", "4:15: ${brnch} is no variable of this file, of which ${branch} stands nowhere (did you mean ${branch}? Write $${brnch} for the shell's)"},
 		"a skip of nothing":   {test("command: ls, skip: true, want: none"), "3:25: skip must say why"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +106,39 @@ func TestParseErrors(t *testing.T) {
 				t.Errorf("%s\ngot  %s\nwant %s", tt.text, got, tt.want)
 			}
 		})
+	}
+}
+
+// What the rows of a table share is said to be wrong once, replies may be those of some rows,
+// and what looks like a variable is the shell's where the file's own are used.
+func TestParseOnce(t *testing.T) {
+	t.Parallel()
+	if _, errs := parse(t, "version: 1\n", test("each: [ls, ps, df], before: [{command: a, later: 1s}], wnt: none")); len(errs) != 1 {
+		t.Errorf("%d errors, want 1: %v", len(errs), errs)
+	}
+	read(t, "version: 1\n", test("each: [{agents: [codex]}, {agents: [gemini]}], command: ls, want: {replies: {codex: {exit: 0}, gemini: {exit: 0}}}"))
+	read(t, "version: 1\n", "version: 1\nvars: {home: /home, x: y}\ntests: [{command: 'ls ${home} ${HOME} $${z}', want: none}]")
+}
+
+// Files that never end, and those that wait for somebody to write them, are not read.
+func TestOddFiles(t *testing.T) {
+	t.Parallel()
+	long := filepath.Join(t.TempDir(), "long_test.yaml")
+	if err := os.WriteFile(long, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(long, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		t.TempDir():       "cannot be read: it is no regular file",
+		os.DevNull:        "cannot be read: it is no regular file",
+		long:              "cannot be read: it has 1073741824 bytes, more than 33554432",
+		long + "_nowhere": "cannot be read: ",
+	} {
+		if _, errs := policytest.Read(name); len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
+			t.Errorf("Read(%s) = %v, want %s", name, errs, want)
+		}
 	}
 }
 
@@ -145,6 +201,8 @@ tests:
   - {payload: {hook_event_name: Stop, session_id: s, cwd: /}, agent: claude, want: none}
   - {before: [ls, {prompt: hi, later: 90s}], later: 2h, command: ps, want: none}
   - {command: ls, want: none}
+  - {each: [ls, ls], want: none}
+  - {command: '', want: none}
   - {command: ls, want: none}
   - name: table
     want: none
@@ -155,7 +213,7 @@ tests:
 `)
 	want := []string{
 		"git push origin trunk ${HOME} ${main}", "write a.go", "make (done)", "make (failed)", "prompt: hello world", "session.start",
-		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "claude-code Stop", "ps, 2h after prompt: hi, 1m30s after ls", "ls", "ls (line 17)",
+		`mcp__lab__echo {"n":1}`, "fetch https://example.com", "ps, after prompt: hi, after ls", "claude-code Stop", "ps, 2h after prompt: hi, 1m30s after ls", "ls", "ls (line 17)", "ls (line 17, test 14)", "an empty command", "ls (line 19)",
 		"table: ls", "table: two", "table: read 5",
 	}
 	for i, test := range file.Tests {
@@ -163,8 +221,8 @@ tests:
 			t.Errorf("test %d in line %d is called %q, want %q", i, test.Line, test.Name, append(want, "nothing")[i])
 		}
 	}
-	if got := file.Tests[len(file.Tests)-1].Line; got != 23 {
-		t.Errorf("the last row stands in line %d, want 23", got)
+	if got := file.Tests[len(file.Tests)-1].Line; got != 25 {
+		t.Errorf("the last row stands in line %d, want 25", got)
 	}
 }
 
@@ -222,6 +280,9 @@ func TestSchema(t *testing.T) {
 		"version: 2\ntests: []", "tests: []", "version: 1\ntest: []", test("comand: ls, want: none"), test("command: ls, want: deny"), test("command: ls, want: {}"),
 		test("command: ls, want: {rules: a}"), test("event: {tool: a}, want: none"), test("command: ls, programs: {a: {blok: b}}, want: none"), test("command: ls, want: {changes: {comand: x}}"),
 		test("command: ls, before: a, later: 5, want: none"), test("command: ls, before: {command: a, later: -5m}, want: none"),
+		test("command: ls, want: []"), test("command: ls, want: {rule: []}"), test("command: ls, agents: [], want: none"), test("command: ls, want: {reason: ''}"),
+		test("command: ls, want: {not: {}}"), test("command: ls, want: {reply: {}}"), test("command: ls, want: {replies: {}}"), test("command: ls, files: {a: {}}, want: none"),
+		test("command: ls, programs: {a: {exit: 256}}, want: none"),
 		"version: 1\npack: destructiv\ntests: []", "version: 1\nscope: root\ntests: []", "version: 1\nagents: [emacs]\ntests: []",
 	} {
 		if err := valid(text); err == nil {

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -28,15 +29,27 @@ func itemsOf(n *yaml.Node) []*yaml.Node {
 }
 
 func (p *parser) text(n *yaml.Node) string {
-	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null || n.Text == "" {
+	switch {
+	case n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null:
 		p.fail(n, "", "want text, not %s", n.Kind)
+	case n.Text == "":
+		p.fail(n, "", "want text, and this is empty")
 	}
 	return n.Text
 }
 
+// some are the items of what stands alone or in a list that may not be empty.
+func (p *parser) some(n *yaml.Node) []*yaml.Node {
+	items := itemsOf(n)
+	if len(items) == 0 {
+		p.fail(n, "leave it out", "the list is empty, and says nothing")
+	}
+	return items
+}
+
 func (p *parser) words(n *yaml.Node) []policy.Word {
 	words := []policy.Word{}
-	for _, item := range itemsOf(n) {
+	for _, item := range p.some(n) {
 		words = append(words, policy.Word{Text: p.text(item), Line: item.Line, Col: item.Col})
 	}
 	return words
@@ -78,9 +91,9 @@ func (p *parser) scope(n *yaml.Node) grapnel.Scope {
 
 func (p *parser) agents(n *yaml.Node) []string {
 	var agents []string
-	for _, item := range itemsOf(n) {
+	for _, item := range p.some(n) {
 		if name := p.agent(item); slices.Contains(agents, name) {
-			p.fail(item, "", "the agent %s stands twice", name)
+			p.fail(item, "once will do", "the agent %s stands twice", name)
 		} else {
 			agents = append(agents, name)
 		}
@@ -89,24 +102,29 @@ func (p *parser) agents(n *yaml.Node) []string {
 }
 
 func (p *parser) agent(n *yaml.Node) string {
-	d, ok := dialect.FindAgent(n.Text)
-	if !ok {
-		known := dialect.Names()
-		for _, d := range dialect.Dialects {
-			known = append(known, d.Aliases...)
-		}
-		p.unknown(n, "agent", known)
-		return n.Text
+	name := p.text(n)
+	d, ok := dialect.FindAgent(name)
+	if ok {
+		return d.Name
 	}
-	return d.Name
+	if name == "" {
+		return ""
+	}
+	known := dialect.Names()
+	hint := "there are " + strings.Join(known, ", ")
+	for _, d := range dialect.Dialects {
+		known = append(known, d.Aliases...)
+	}
+	if near := policy.Nearest(name, known); near != "" {
+		hint = didYouMean(name, known)
+	}
+	p.fail(n, hint, "unknown agent %q", name)
+	return name
 }
 
 // pattern reads a part of a text, or /RE2/.
 func (p *parser) pattern(n *yaml.Node) *Text {
-	t := &Text{Text: n.Text}
-	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null {
-		p.fail(n, "", "want text, not %s", n.Kind)
-	}
+	t := &Text{Text: p.text(n)}
 	if re := n.Text; len(re) > 2 && re[0] == '/' && re[len(re)-1] == '/' {
 		var err error
 		if t.re, err = regexp.Compile(re[1 : len(re)-1]); err != nil {

@@ -1,10 +1,13 @@
 package policytest
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func (p *parser) variables(n *yaml.Node) {
@@ -46,4 +49,43 @@ func fill(n *yaml.Node, change func(string) string) *yaml.Node {
 		out.Pairs = append(out.Pairs, yaml.Pair{Key: pair.Key, Value: fill(pair.Value, change)})
 	}
 	return &out
+}
+
+// mention is what looks like a variable; with another $ before it, it is none.
+var mention = regexp.MustCompile(`(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// misspelt finds what is nearly a variable of the file, where that itself stands nowhere: what
+// is no variable of the file is left to the shell.
+func (p *parser) misspelt(tests *yaml.Node) {
+	found := map[string]*yaml.Node{}
+	var names []string
+	var look func(*yaml.Node)
+	look = func(n *yaml.Node) {
+		for _, m := range mention.FindAllStringSubmatch(n.Text, -1) {
+			if name := m[2]; m[1] == "" && found[name] == nil {
+				found[name] = n
+				names = append(names, name)
+			}
+		}
+		for _, item := range n.Items {
+			look(item)
+		}
+		for _, pair := range n.Pairs {
+			look(pair.Value)
+		}
+	}
+	if p.vars != nil {
+		look(tests)
+	}
+	for i := 2; i < len(p.vars); i += 2 {
+		mine := strings.Trim(p.vars[i], "${}")
+		if found[mine] != nil {
+			continue
+		}
+		for _, name := range names {
+			if policy.Nearest(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
+				p.fail(found[name], fmt.Sprintf("did you mean ${%s}? Write $${%s} for the shell's", mine, name), "${%s} is no variable of this file, of which ${%s} stands nowhere", name, mine)
+			}
+		}
+	}
 }

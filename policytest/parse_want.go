@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -13,7 +14,8 @@ func (p *parser) want(n *yaml.Node) Want {
 		return Want{Line: n.Line, Col: n.Col, Decision: p.decisions(n)}
 	}
 	w := Want{Line: n.Line, Col: n.Col}
-	p.keys(n, "want", append(p.wanted(&w),
+	p.keys(n, aWant, append(p.wanted(&w),
+		key{"replies", func(*yaml.Node) {}}, // see below
 		key{"would", func(n *yaml.Node) { w.Would = p.decisions(n) }},
 		key{"failed", func(n *yaml.Node) { w.Failed = p.words(n) }},
 		key{"not", func(n *yaml.Node) {
@@ -22,19 +24,57 @@ func (p *parser) want(n *yaml.Node) Want {
 				w.Not.Decision = p.decisions(n)
 				return
 			}
-			p.keys(n, "not", p.wanted(w.Not)...)
+			p.keys(n, notThat, p.wanted(w.Not)...)
+			p.wants(n, notThat)
 		}},
-		key{"reply", func(n *yaml.Node) { w.reply("", p.reply(n)) }},
-		key{"replies", func(n *yaml.Node) {
-			for _, pair := range p.pairs(n, "replies") {
-				w.reply(p.agent(pair.Key), p.reply(pair.Value))
-			}
-		}},
+		key{"reply", func(n *yaml.Node) { w.Replies = map[string]Reply{"": p.reply(n)} }},
 	)...)
-	if len(n.Pairs) == 0 {
-		p.fail(n, "for example `want: {decision: block, rule: no-force-push}`", "the test wants nothing")
+	p.wants(n, aWant)
+	if replies := n.Get("replies"); replies != nil {
+		p.wants(replies, someReplies)
+		for _, pair := range p.pairs(replies, someReplies) {
+			agent := p.agent(pair.Key)
+			if _, ok := w.Replies[agent]; ok && agent != "" {
+				p.fail(pair.Key, "once will do", "the agent %s stands twice", agent)
+			}
+			if w.Replies == nil {
+				w.Replies = map[string]Reply{}
+			}
+			w.Replies[agent] = p.reply(pair.Value)
+		}
 	}
 	return w
+}
+
+// wants finds a mapping that nothing can fail.
+func (p *parser) wants(n *yaml.Node, what string) {
+	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
+		p.fail(n, examples[what], "%s is empty: the test wants nothing", what)
+	}
+}
+
+// looksAt notes in which agents a test looks at a reply. The rows of a table may share the
+// replies, and differ in their agents.
+func (p *parser) looksAt(want *yaml.Node, agents []string) {
+	if want.Kind != yaml.Map || want.Get("replies") == nil {
+		return
+	}
+	for _, pair := range want.Get("replies").Pairs {
+		d, ok := dialect.FindAgent(pair.Key.Text)
+		if _, known := p.looked[pair.Key]; !known {
+			p.replies = append(p.replies, pair.Key)
+		}
+		p.looked[pair.Key] = p.looked[pair.Key] || ok && slices.Contains(agents, d.Name)
+	}
+}
+
+// unseen finds replies of agents in which no test is run.
+func (p *parser) unseen() {
+	for _, agent := range p.replies {
+		if p.failed == 0 && !p.looked[agent] {
+			p.fail(agent, "`agents:` says in which agents a test holds", "the test is not run in %s, and nobody looks at this reply", agent.Text)
+		}
+	}
 }
 
 // wanted are the keys of a Want that may stand in a `not:` too.
@@ -56,13 +96,6 @@ func (p *parser) wanted(w *Want) []key {
 	}
 }
 
-func (w *Want) reply(agent string, r Reply) {
-	if w.Replies == nil {
-		w.Replies = map[string]Reply{}
-	}
-	w.Replies[agent] = r
-}
-
 func (p *parser) reply(n *yaml.Node) Reply {
 	var r Reply
 	stream := func(to **Text) func(*yaml.Node) {
@@ -73,21 +106,28 @@ func (p *parser) reply(n *yaml.Node) Reply {
 			case yaml.Null:
 				*to = &Text{Whole: true}
 			default:
+				if n.Text == "" {
+					*to = &Text{Whole: true}
+					return
+				}
 				t := p.pattern(n)
 				t.Whole = t.re == nil
 				*to = t
 			}
 		}
 	}
-	p.keys(n, "reply", key{"stdout", stream(&r.Stdout)}, key{"stderr", stream(&r.Stderr)}, key{"exit", func(n *yaml.Node) { r.Exit = p.integer(n) }})
+	p.wants(n, aReply)
+	p.keys(n, aReply, key{"stdout", stream(&r.Stdout)}, key{"stderr", stream(&r.Stderr)}, key{"exit", func(n *yaml.Node) { r.Exit = p.integer(n) }})
 	return r
 }
 
 func (p *parser) decisions(n *yaml.Node) []grapnel.Decision {
 	list := []grapnel.Decision{}
-	for _, item := range itemsOf(n) {
+	for _, item := range p.some(n) {
 		var d grapnel.Decision
-		if item.Kind != yaml.String || d.UnmarshalText([]byte(item.Text)) != nil {
+		if item.Kind == yaml.Null {
+			p.text(item)
+		} else if item.Kind != yaml.String || d.UnmarshalText([]byte(item.Text)) != nil {
 			p.unknown(item, "decision", []string{"none", "allow", "ask", "block"})
 		}
 		list = append(list, d)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,6 +38,7 @@ type stage struct {
 	// Of the test that is on.
 	clock   time.Time
 	answers map[string]Answer
+	tests   string // the file
 	work    string // where programs run; empty = nobody asked yet
 	seeds   []Seed
 }
@@ -124,7 +126,7 @@ func (s *stage) set(t *Test) error {
 			}
 		}
 	}
-	s.seeds, s.work = t.Files, ""
+	s.seeds, s.tests, s.work = t.Files, t.File.Path, ""
 	return nil
 }
 
@@ -165,7 +167,10 @@ func (s *stage) project() (string, error) {
 	for _, seed := range s.seeds {
 		name := filepath.Join(dir, filepath.FromSlash(seed.Name))
 		if err := seed.plant(name); err != nil {
-			return "", fmt.Errorf("cannot make the file %s of the test: %w", seed.Name, err)
+			if at, ok := errors.AsType[*os.PathError](err); ok {
+				err = at.Err // which happened in a directory that nobody knows
+			}
+			return "", &policy.Error{File: s.tests, Line: seed.Line, Col: seed.Col, Msg: fmt.Sprintf("cannot make the file %s of the project: %v", seed.Name, err)}
 		}
 	}
 	return dir, nil
@@ -183,13 +188,44 @@ func (s *Seed) plant(name string) error {
 		return err
 	}
 	if info.IsDir() {
+		if err := few(s.From); err != nil {
+			return err
+		}
 		return os.CopyFS(name, os.DirFS(s.From))
 	}
-	data, err := os.ReadFile(s.From)
+	data, err := readFile(s.From)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(name, data, info.Mode().Perm())
+}
+
+// What a test may copy: a project to play with, and no disk.
+const (
+	maxCopies    = 10_000
+	maxCopyBytes = 64 << 20
+)
+
+// few finds what of a directory cannot be copied before any of it is.
+func few(dir string) error {
+	n, size := 0, int64(0)
+	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !d.Type().IsRegular() && d.Type() != fs.ModeSymlink {
+			return fmt.Errorf("%s is no regular file", at)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		n, size = n+1, size+info.Size()
+		if n > maxCopies || size > maxCopyBytes {
+			return fmt.Errorf("there is more below %s than a test can have: %d files, or %d MB", dir, maxCopies, maxCopyBytes>>20)
+		}
+		return nil
+	})
 }
 
 // program is a hook that is a program, or what a test says it answers.
@@ -275,7 +311,11 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		}
 		told, err := ev.tell(d, dir, i+1)
 		if err != nil {
-			return firings, &policy.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
+			at := &policy.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
+			if errors.Is(err, errUntold) {
+				at.Hint = "`agents:` says in which agents a test holds"
+			}
+			return firings, at
 		}
 		if session := told.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
 			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // what is recorded comes from a session of its own

@@ -320,12 +320,16 @@ func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 	if len(e.Context) > 0 && !others {
 		var list []string
 		for _, c := range e.Context {
-			list = append(list, firstWords(told.clean(c)))
+			if words := firstWords(told.clean(c)); words != "" {
+				list = append(list, words)
+			}
 		}
-		w.add("context", listOf(list))
+		if list != nil {
+			w.add("context", listOf(list))
+		}
 	}
-	if halted && e.Halt != "" {
-		w.add("halt", text(firstWords(told.clean(e.Halt))))
+	if words := firstWords(told.clean(e.Halt)); halted && words != "" {
+		w.add("halt", text(words))
 	}
 	if e.Would > grapnel.None && !others {
 		w.add("would", text(e.Would.String()))
