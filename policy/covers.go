@@ -26,6 +26,35 @@ func (k *matchKey) covered(words []string, i int) string {
 	return ""
 }
 
+// Covers reports whether a hook listens to whatever another one of its file does. It says so
+// only where it is sure.
+func Covers(wide, narrow *Hook) bool {
+	if len(narrow.On) == 0 || len(wide.Except) > 0 || wide.When != "" || len(wide.After) > 0 {
+		return false
+	}
+	for _, kind := range narrow.On {
+		if !slices.Contains(wide.On, kind) {
+			return false
+		}
+	}
+	m := wide.Match
+	if m == nil {
+		return true
+	}
+	if m.Not != nil || m.Failed != nil || narrow.Match == nil {
+		return false
+	}
+	for _, k := range m.keys() {
+		own := k.said(narrow.Match)
+		if len(own) == 0 || slices.ContainsFunc(own, func(word string) bool {
+			return !slices.ContainsFunc(k.said(m), func(other string) bool { return other == word || k.covers(other, word) })
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // covers reports whether a word fits wherever another one does.
 func (k *matchKey) covers(wide, word string) bool {
 	switch k.name {

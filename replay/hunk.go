@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,33 +15,30 @@ import (
 type edit struct {
 	hook  *Hook
 	lines []string // of the whole file
-	from  int      // the lines of the hook, or of the pack it is of
+	from  int      // the lines of the hook
 	to    int
 }
 
-// hunk is the first of some changes of a hook that its file can be given as lines, and that
-// leave a valid policy. It is empty if there is none.
-func (a *adviser) hunk(h *Hook, ways ...func(*edit) bool) string {
+// hunk is a change of a hook as lines of its file. It is empty where the file cannot be given
+// it, and where it would leave no valid policy.
+func (a *adviser) hunk(h *Hook, way func(*edit) bool) string {
 	content, ok := a.opts.Files[h.Source.File]
-	if !ok || h.Line < 1 {
+	if !ok || h.Line < 1 || h.Policy == nil {
 		return ""
 	}
 	before := strings.Split(string(content), "\n")
 	if h.Line > len(before) {
 		return ""
 	}
-	for _, way := range ways {
-		e := &edit{hook: h, lines: slices.Clone(before), from: h.Line - 1}
-		e.to = e.end()
-		if !way(e) {
-			continue
-		}
-		after := strings.Join(e.lines, "\n")
-		if _, errs := policy.Parse(h.Source.File, []byte(after)); len(errs) == 0 {
-			return unified(h.Source.File, before, e.lines)
-		}
+	e := &edit{hook: h, lines: slices.Clone(before), from: h.Line - 1}
+	e.to = e.end()
+	if !way(e) {
+		return ""
 	}
-	return ""
+	if _, errs := policy.Parse(h.Source.File, []byte(strings.Join(e.lines, "\n"))); len(errs) > 0 {
+		return ""
+	}
+	return unified(h.Source.File, before, e.lines)
 }
 
 // appended is a hunk that adds a hook at the end of a file that ends with its hooks.
@@ -56,9 +52,6 @@ func (a *adviser) appended(file, hook string) string {
 }
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-
-// inPack reports whether the hook's line is that of its pack.
-func (e *edit) inPack() bool { return e.hook.Policy == nil }
 
 // end is behind the last line of the hook.
 func (e *edit) end() int {
@@ -109,9 +102,6 @@ func (e *edit) inFlow(key string) []int {
 
 // set gives a key a value that has none yet, or another one.
 func (e *edit) set(key, value string) bool {
-	if e.inPack() {
-		return false
-	}
 	if e.flow() {
 		line := e.lines[e.from]
 		end := strings.LastIndex(line, "}")
@@ -140,9 +130,6 @@ func (e *edit) set(key, value string) bool {
 
 // rename gives a value another key.
 func (e *edit) rename(key, to string) bool {
-	if e.inPack() {
-		return false
-	}
 	if e.flow() {
 		at := e.inFlow(key)
 		if at == nil {
@@ -162,7 +149,7 @@ func (e *edit) rename(key, to string) bool {
 
 // match adds a key to its match.
 func (e *edit) match(key, value string) bool {
-	if !e.inPack() && e.hook.Policy.Match == nil {
+	if e.hook.Policy.Match == nil {
 		return e.set("match", "{"+key+": "+value+"}")
 	}
 	for i := e.from; i < e.to; i++ {
@@ -180,22 +167,24 @@ func (e *edit) match(key, value string) bool {
 	return true
 }
 
-// except takes out of the hook the commands that were always let through, if these are few.
-func (e *edit) except(t *tally) bool {
-	if e.inPack() {
-		return e.without()
+// unless keeps a question from the command lines that were let through so often, if these are
+// few. It names them whole: a pattern, as in `except`, would free what has further options.
+func (e *edit) unless(counts map[string]int, often int) bool {
+	var lines []string
+	for line, n := range counts {
+		if n >= often && simple.MatchString(line) {
+			lines = append(lines, strconv.Quote(line))
+		}
 	}
-	commands := slices.Sorted(maps.Keys(t.about))
-	if len(commands) == 0 || len(commands) > 4 || len(e.hook.Policy.Except) > 0 {
+	if h := e.hook.Policy; len(lines) == 0 || len(lines) > 4 || h.Decide != "ask" || h.When != "" {
 		return false
 	}
-	for i, command := range commands {
-		if !simple.MatchString(command) {
-			return false
-		}
-		commands[i] = strconv.Quote(command)
+	slices.Sort(lines)
+	when := "tool.command not in [" + strings.Join(lines, ", ") + "]"
+	if e.flow() {
+		when = "'" + when + "'"
 	}
-	return e.set("except", "{command: ["+strings.Join(commands, ", ")+"]}")
+	return e.set("when", when)
 }
 
 // number gives a key another number.
@@ -210,31 +199,10 @@ func (e *edit) number(key string, n int) bool {
 	return false
 }
 
-// without takes the hook away: out of its file, or out of its pack.
+// without takes the hook out of its file.
 func (e *edit) without() bool {
-	if !e.inPack() {
-		e.lines = slices.Delete(e.lines, e.from, e.to)
-		return true
-	}
-	_, pack, ok := strings.Cut(e.hook.Source.Name, e.hook.Source.File+"#")
-	if !ok {
-		return false
-	}
-	line := e.lines[e.from]
-	name := regexp.QuoteMeta(pack)
-	if at := regexp.MustCompile(`pack:\s*` + name + `\b[^{}]*\bexcept:\s*\[`).FindStringIndex(line); at != nil {
-		e.lines[e.from] = line[:at[1]] + e.hook.Name + ", " + line[at[1]:]
-		return true
-	}
-	if at := regexp.MustCompile(`\bpack:\s*` + name + `\b`).FindStringIndex(line); at != nil {
-		e.lines[e.from] = line[:at[1]] + ", except: [" + e.hook.Name + "]" + line[at[1]:]
-		return true
-	}
-	if at := regexp.MustCompile(`[-\[,]\s*(` + name + `)(\s|,|\]|$)`).FindStringSubmatchIndex(line); at != nil {
-		e.lines[e.from] = line[:at[2]] + "{pack: " + pack + ", except: [" + e.hook.Name + "]}" + line[at[3]:]
-		return true
-	}
-	return false
+	e.lines = slices.Delete(e.lines, e.from, e.to)
+	return true
 }
 
 // unified is a change in the form that patch reads, with a line around it.

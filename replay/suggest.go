@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,8 +49,10 @@ type Hook struct {
 // Thresholds say how much is enough to speak of. Zero stands for the default.
 type Thresholds struct {
 	Asked    int           // questions of a rule: 5
+	Answer   time.Duration // between a question and the end of the call, before somebody can have answered: 1s
 	Matched  int           // times that a rule matched, before it counts as shadowed: 5
-	Seen     int           // events at which a rule had its chance, before it counts as one that never matches: 100
+	Seen     int           // events at which a rule had its chance, or at which a hook had nothing to say: 100
+	Days     int           // between the first and the last of those, before a rule counts as one that never matches: 21
 	Failures int           // of a hook: 3
 	Slow     time.Duration // that 5 % of the runs of a hook exceed: 1s
 	Runs     int           // of a hook, before its times, limits and tools count: 20
@@ -60,10 +63,10 @@ func (t *Thresholds) fill() {
 	for _, n := range []struct {
 		of *int
 		or int
-	}{{&t.Asked, 5}, {&t.Matched, 5}, {&t.Seen, 100}, {&t.Failures, 3}, {&t.Runs, 20}, {&t.Repeats, 5}} {
+	}{{&t.Asked, 5}, {&t.Matched, 5}, {&t.Seen, 100}, {&t.Days, 21}, {&t.Failures, 3}, {&t.Runs, 20}, {&t.Repeats, 5}} {
 		*n.of = cmp.Or(*n.of, n.or)
 	}
-	t.Slow = cmp.Or(t.Slow, time.Second)
+	t.Slow, t.Answer = cmp.Or(t.Slow, time.Second), cmp.Or(t.Answer, time.Second)
 }
 
 // SuggestOptions are what [Suggest] works with.
@@ -128,11 +131,16 @@ type tally struct {
 	hook    *Hook
 	order   int
 	runs    int
+	chances evidence // events at which it could have matched, while it never did
 	matched evidence
 	said    evidence
 	asked   evidence
-	yes, no int // questions after which the call went on, and after which it did not
-	about   map[string]int
+	yes, no int             // questions after which the call went on, and after which it did not
+	hasty   int             // after which it went on before anybody could have answered
+	about   map[string]int  // what was let through
+	lines   map[string]int  // whole command lines of that, as the agent wrote them
+	where   map[string]bool // sessions in which it was
+	modes   map[string]int  // permission modes of the agent in which it was
 	failed  evidence
 	open    evidence
 	timeout int
@@ -155,7 +163,7 @@ type toolTally struct {
 
 // Bounds of what is kept in memory.
 const (
-	maxAbout   = 256
+	maxAbout   = 256 // of each: what was let through, in which sessions and modes
 	maxTools   = 64
 	maxOpen    = 4096 // questions, and commands, of which the end is not known yet
 	maxRepeats = 4096
@@ -168,8 +176,8 @@ type adviser struct {
 	advice  *Advice
 	tallies []*tally
 	byName  map[string][]*tally
-	seen    map[grapnel.Kind]int
-	ends    map[string]bool // agents that tell how calls end
+	waiting []*tally        // of rules that have not matched yet
+	ends    map[string]bool // agents that tell how calls of a tool end
 	asked   []question      // that are open
 	fails   map[string]time.Time
 	repeats map[string]*repeated
@@ -177,11 +185,14 @@ type adviser struct {
 
 // question is a call that a person was asked about.
 type question struct {
+	at      time.Time
 	session string
 	agent   string
+	mode    string
 	call    string
 	tool    string
 	input   string
+	line    string // the command, where nothing else was run and it is known as it was
 	rules   []*tally
 	about   string
 }
@@ -196,14 +207,17 @@ type repeated struct {
 // does not grow with their number.
 func Suggest(ctx context.Context, records iter.Seq2[Record, error], opts SuggestOptions) (*Advice, error) {
 	a := &adviser{
-		opts: &opts, th: opts.Thresholds, advice: &Advice{}, byName: map[string][]*tally{}, seen: map[grapnel.Kind]int{},
+		opts: &opts, th: opts.Thresholds, advice: &Advice{}, byName: map[string][]*tally{},
 		ends: map[string]bool{}, fails: map[string]time.Time{}, repeats: map[string]*repeated{},
 	}
 	a.th.fill()
 	for i := range opts.Hooks {
-		t := &tally{hook: &opts.Hooks[i], order: i, about: map[string]int{}, tools: map[string]*toolTally{}}
+		t := &tally{hook: &opts.Hooks[i], order: i, about: map[string]int{}, lines: map[string]int{}, where: map[string]bool{}, modes: map[string]int{}, tools: map[string]*toolTally{}}
 		if h := t.hook.Policy; h != nil && h.Limit != nil && h.Limit.Sum == "" {
 			t.used = newWindow(h.Limit)
+		}
+		if t.waits() {
+			a.waiting = append(a.waiting, t)
 		}
 		a.tallies = append(a.tallies, t)
 		a.byName[t.hook.Name] = append(a.byName[t.hook.Name], t)
@@ -244,7 +258,6 @@ func (a *adviser) look(s *scene) {
 			a.advice.From = e.Time
 		}
 		a.advice.To = e.Time
-		a.seen[e.Event]++
 		if s.event == nil {
 			a.advice.NoEvents++
 		}
@@ -280,6 +293,9 @@ func (a *adviser) look(s *scene) {
 			asking = append(asking, t)
 		}
 	}
+	if !s.beside {
+		a.chance(s)
+	}
 	shade(e, decided, decisions)
 	if len(asking) > 0 && e.Event == grapnel.ToolBefore && !slices.ContainsFunc(e.Lost, func(lost string) bool { return strings.Contains(lost, "ask") }) {
 		a.ask(s, asking)
@@ -300,7 +316,7 @@ func (t *tally) ran(s *scene, run *grapnel.HookRun) {
 		t.open.add(e)
 	}
 	t.runs++
-	said := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0
+	said := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || t.hook.Leaves && len(e.Context) > 0 // which may be its own
 	if said {
 		t.said.add(e)
 	}
@@ -347,14 +363,56 @@ func shade(e *spool.Entry, decided []*tally, decisions []grapnel.Decision) {
 	}
 }
 
+// waits reports whether a rule is one of the user's own that may match or not: those of a
+// pack wait for what is rare.
+func (t *tally) waits() bool {
+	h := t.hook
+	return h.Policy != nil && (h.Match != nil || len(h.Tools) > 0)
+}
+
+// chance notes which rules could have matched an event and did not. A rule had no chance
+// before its file was as it is, outside of the project whose rule it is, and after others
+// had blocked what a program would have been asked about.
+func (a *adviser) chance(s *scene) {
+	e := &s.entry
+	a.waiting = slices.DeleteFunc(a.waiting, func(t *tally) bool { return t.matched.count > 0 })
+	for _, t := range a.waiting {
+		h := t.hook
+		switch {
+		case len(h.On) > 0 && !slices.Contains(h.On, e.Event):
+		case e.Time.Before(a.opts.Changed[h.Source.File]):
+		case h.Source.Scope >= grapnel.ScopeProject && (s.event == nil || !inside(filepath.Dir(h.Source.File), s.event.Session.CWD)):
+		case h.Phase == grapnel.PhaseStep && e.Decision == grapnel.Block:
+		default:
+			t.chances.add(e)
+		}
+	}
+}
+
+// inside reports whether a path is a directory, or below it.
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 // ask opens a question.
 func (a *adviser) ask(s *scene, rules []*tally) {
-	q := question{session: s.entry.Session, agent: s.entry.Agent, tool: s.entry.Tool, rules: rules}
-	if s.event != nil && s.event.Tool != nil {
-		q.call, q.input, q.about = s.event.Tool.ID, string(s.event.Tool.Input), about(s.event)
-	}
 	for _, t := range rules {
 		t.asked.add(&s.entry)
+	}
+	if s.event == nil || s.event.Tool == nil {
+		return // nobody can tell which call's end is its own
+	}
+	tool := s.event.Tool
+	q := question{
+		at: s.entry.Time, session: s.entry.Session, agent: s.entry.Agent, mode: s.event.Session.Mode, call: tool.ID, tool: s.entry.Tool,
+		input: string(tool.Input), rules: rules, about: about(s.event),
+	}
+	if q.call == "" && s.reduced {
+		return // likewise
+	}
+	if len(tool.Commands) == 1 && !s.reduced {
+		q.line = tool.Commands[0]
 	}
 	if len(a.asked) >= maxOpen { // of the oldest nobody knows
 		a.asked = slices.Delete(a.asked, 0, maxOpen/4)
@@ -365,47 +423,68 @@ func (a *adviser) ask(s *scene, rules []*tally) {
 // end closes the questions of which the end is known now.
 func (a *adviser) end(s *scene) {
 	e := &s.entry
-	over := false
+	ours := func(q *question) bool { return q.session == e.Session && q.agent == e.Agent }
 	switch e.Event {
 	case grapnel.ToolAfter, grapnel.ToolFailed:
-		a.ends[e.Agent] = true
+		if len(a.ends) < maxOpen {
+			a.ends[e.Agent+"\x00"+e.Tool] = true
+		}
 	case grapnel.PermissionDenied:
-	case grapnel.PromptBefore, grapnel.SessionEnd:
-		over = true // a person has spoken, or left, and the call did not go on
+	case grapnel.PromptBefore, grapnel.SessionEnd: // a person has spoken, or left, and the call did not go on
+		a.asked = slices.DeleteFunc(a.asked, func(q question) bool {
+			if ours(&q) && a.ends[q.agent+"\x00"+q.tool] { // else it would not have told that the call went on
+				q.closed(false, 0, &a.th)
+			}
+			return ours(&q)
+		})
+		return
 	default:
 		return
 	}
-	var tool grapnel.Tool
-	if s.event != nil && s.event.Tool != nil {
-		tool = *s.event.Tool
+	if s.event == nil || s.event.Tool == nil || s.event.Tool.ID == "" && s.reduced {
+		a.asked = slices.DeleteFunc(a.asked, func(q question) bool { return ours(&q) && q.tool == e.Tool }) // it may be any of these
+		return
 	}
-	a.asked = slices.DeleteFunc(a.asked, func(q question) bool {
-		switch {
-		case q.session != e.Session || q.agent != e.Agent:
-			return false
-		case over:
-			if a.ends[q.agent] { // else it would not have told that the call went on
-				q.closed(false)
-			}
-			return true
-		case q.tool != e.Tool || q.call != "" && tool.ID != "" && q.call != tool.ID || (q.call == "" || tool.ID == "") && q.input != "" && tool.Input != nil && q.input != string(tool.Input):
-			return false
+	for i := len(a.asked) - 1; i >= 0; i-- { // of equal calls the youngest is meant
+		if q := &a.asked[i]; ours(q) && q.tool == e.Tool && q.is(s.event.Tool) {
+			q.closed(e.Event != grapnel.PermissionDenied, e.Time.Sub(q.at), &a.th)
+			a.asked = slices.Delete(a.asked, i, i+1)
+			return
 		}
-		q.closed(e.Event != grapnel.PermissionDenied)
-		return true
-	})
+	}
 }
 
-func (q *question) closed(approved bool) {
+// is reports whether a call is the one that was asked about.
+func (q *question) is(tool *grapnel.Tool) bool {
+	if q.call != "" && tool.ID != "" {
+		return q.call == tool.ID
+	}
+	return q.input != "" && q.input == string(tool.Input)
+}
+
+func (q *question) closed(approved bool, after time.Duration, th *Thresholds) {
 	for _, t := range q.rules {
-		if !approved {
+		switch {
+		case !approved:
 			t.no++
+			continue
+		case after < th.Answer:
+			t.hasty++
 			continue
 		}
 		t.yes++
-		if _, ok := t.about[q.about]; q.about != "" && (ok || len(t.about) < maxAbout) {
-			t.about[q.about]++
+		tick(t.about, q.about)
+		tick(t.lines, q.line)
+		if tick(t.modes, q.mode); len(t.where) < maxAbout {
+			t.where[q.agent+"\x00"+q.session] = true
 		}
+	}
+}
+
+// tick counts a text, if that is not one too many.
+func tick(counts map[string]int, text string) {
+	if _, ok := counts[text]; text != "" && (ok || len(counts) < maxAbout) {
+		counts[text]++
 	}
 }
 
@@ -519,16 +598,31 @@ func (a *adviser) approved(t *tally) *Suggestion {
 		return nil
 	}
 	more := top(t.about)
-	if open := t.asked.count - known; open > 0 {
+	if n := len(t.where); t.no == 0 && n == 1 {
+		more = append(more, "all of that in one session")
+	} else if t.no == 0 {
+		more = append(more, fmt.Sprintf("in %d sessions", n))
+	}
+	for _, mode := range top(t.modes) {
+		more = append(more, "the agent's permission mode then: "+mode)
+	}
+	if t.hasty > 0 {
+		more = append(more, fmt.Sprintf("%d more went on within %v, which is no answer of a person's and does not count", t.hasty, a.th.Answer))
+	}
+	if open := t.asked.count - known - t.hasty; open > 0 {
 		more = append(more, fmt.Sprintf("of %d more questions nobody knows the end", open))
 	}
 	switch {
 	case t.no == 0:
 		s := suggest(AlwaysApproved, &t.asked, fmt.Sprintf("it asked %d times, and the call went on each time its end is known (%d)", t.asked.count, t.yes),
-			"A question to which the answer is always yes is soon answered unread. Leave out what is always let through, or only observe. That a call went on may also mean that the agent's own settings answered.", more...)
-		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.except(t) }, func(e *edit) bool { return e.set("mode", "observe") })
+			"A question to which the answer is always yes is soon answered unread. That a call went on may also mean that the agent's own settings answered: look at them first.", more...)
+		if s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.unless(t.lines, a.th.Asked) }); s.Hunk != "" {
+			s.Advice += " The change leaves out these command lines, word for word and in every directory, and no others."
+		} else {
+			s.Advice += " If what it asks about is harmless, narrow its match; what would fit and did not happen, the Records do not show."
+		}
 		return s
-	case t.yes == 0:
+	case t.yes == 0 && t.hasty == 0:
 		s := suggest(NeverApproved, &t.asked, fmt.Sprintf("it asked %d times, and no call went on where its end is known (%d)", t.asked.count, t.no),
 			"Block instead, and say what to do otherwise: then nobody has to be asked. A call that a person let through and then interrupted looks the same.", more...)
 		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.rename("ask", "block") })
@@ -537,16 +631,24 @@ func (a *adviser) approved(t *tally) *Suggestion {
 	return nil
 }
 
+// shadowed looks at rules of the user's own: those of a pack wait for what is rare.
 func (a *adviser) shadowed(t *tally) *Suggestion {
-	if t.decided.count < a.th.Matched || len(t.shadow) == 0 || policy.Own(&t.hook.Spec) {
+	if t.decided.count < a.th.Matched || t.hook.Policy == nil {
 		return nil
 	}
 	var by []string
+	sure := ""
 	for o := range t.shadow {
-		if o.shadow[t] && o.order > t.order && o.decided.count == t.decided.count {
+		switch h := o.hook; {
+		case h.Source.Scope > t.hook.Source.Scope, h.Leaves, h.Policy != nil && h.Policy.Limit != nil:
+			continue // it is not in force wherever this one is, or does not say the same each time
+		case h.Policy != nil && o.shadow[t] && o.order > t.order && o.decided.count == t.decided.count:
 			continue // each shadows the other, and that one will be named
 		}
 		by = append(by, o.hook.Name)
+		if o.hook.Policy != nil && o.hook.Source.File == t.hook.Source.File && policy.Covers(o.hook.Policy, t.hook.Policy) && (sure == "" || o.hook.Name < sure) {
+			sure = o.hook.Name
+		}
 	}
 	if len(by) == 0 {
 		return nil
@@ -554,30 +656,34 @@ func (a *adviser) shadowed(t *tally) *Suggestion {
 	slices.Sort(by)
 	s := suggest(Shadowed, &t.decided, fmt.Sprintf("each of the %d times that it decided, %s decided the same or more", t.decided.count, strings.Join(by, " and ")),
 		"It may not be needed. Of what never happened the Records say nothing: compare what both match before you take it away.")
-	s.Hunk = a.hunk(t.hook, (*edit).without)
+	if sure != "" {
+		s.Advice = fmt.Sprintf("Whatever it matches, %s matches as well: it is not needed, unless its reason is.", sure)
+		s.Hunk = a.hunk(t.hook, (*edit).without)
+	}
 	return s
 }
 
-// unmatched looks at rules of the user's own: those of a pack wait for what is rare.
+// unmatched looks at rules that had their chance, and for long enough.
 func (a *adviser) unmatched(t *tally) *Suggestion {
-	h := t.hook
-	if t.matched.count > 0 || h.Policy == nil || h.Match == nil && len(h.Tools) == 0 {
+	c := &t.chances
+	days := int(c.last.Sub(c.first) / (24 * time.Hour))
+	if t.matched.count > 0 || c.count < a.th.Seen || days < a.th.Days {
 		return nil
 	}
-	seen := 0
-	for kind, n := range a.seen {
-		if len(h.On) == 0 || slices.Contains(h.On, kind) {
-			seen += n
-		}
+	s := suggest(NeverMatched, c, fmt.Sprintf("it matched none of %d events in %d days", c.count, days),
+		"Either its pattern is wrong, or it is not needed: try it with grapnel explain.")
+	if t.guards() {
+		s.Advice += " A guard against what is rare is worth keeping, and of that the Records say nothing."
+	} else {
+		s.Hunk = a.hunk(t.hook, (*edit).without)
 	}
-	if seen < a.th.Seen {
-		return nil
-	}
-	days := int(a.advice.To.Sub(a.advice.From)/(24*time.Hour)) + 1
-	s := suggest(NeverMatched, &evidence{count: seen, first: a.advice.From, last: a.advice.To}, fmt.Sprintf("it matched none of %d events in %d days", seen, days),
-		"Either its pattern is wrong, or it is not needed. A guard against what is rare is worth keeping: try it with grapnel explain. If the rule is younger than the Records, this means little.")
-	s.Hunk = a.hunk(h, (*edit).without)
 	return s
+}
+
+// guards reports whether a hook may keep something from happening, or from being seen.
+func (t *tally) guards() bool {
+	h := t.hook.Policy
+	return t.hook.Phase != grapnel.PhaseObserve && t.hook.Mode != grapnel.Observe && h.Decide != "allow" && (h.Context == nil || h.OnError != "")
 }
 
 func (a *adviser) wide(t *tally) *Suggestion {
@@ -598,7 +704,7 @@ func (a *adviser) wide(t *tally) *Suggestion {
 		}
 		only = name
 	}
-	if only == "" || silent < a.th.Runs/2 || t.tools[only].said != t.said.count {
+	if only == "" || silent < a.th.Seen || t.tools[only].said != t.said.count {
 		return nil
 	}
 	word := cmp.Or(string(t.tools[only].class), only)
@@ -606,7 +712,7 @@ func (a *adviser) wide(t *tally) *Suggestion {
 		word = only
 	}
 	s := suggest(TooWide, &t.said, fmt.Sprintf("it ran %d times, and only ever said something at the tool %s; %d runs at other tools took %s", t.runs, only, silent, took(ms)),
-		"Let it run there only. A Record holds what a hook decided and changed, but no context and no message that it gave: if it gives any at other tools, leave it.")
+		"Let it run there only, if the others are none of its business: a guard that had no reason to speak looks the same. A message that it gave the person is in no Record.")
 	s.Hunk = a.hunk(h, func(e *edit) bool { return e.match("tool", word) })
 	return s
 }
@@ -620,13 +726,21 @@ func (a *adviser) slow(t *tally) *Suggestion {
 		more := fmt.Sprintf("half of its %d runs took %s or less, the longest %s", t.times.n, took(t.times.share(0.5)), took(t.times.most))
 		s := suggest(Slow, &t.matched, fmt.Sprintf("5 %% of its runs take %s or more, and the agent waits for them", took(p95)),
 			"Narrow its match, make it quicker, or keep it running with worker.", more)
-		if t.said.count == 0 && t.hook.Policy != nil && t.hook.Policy.Run != nil && !t.hook.Policy.Run.Worker {
-			s.Advice = "It never decided or changed anything: if it gives no context either, which a Record does not hold, nobody has to wait for it."
+		if p := t.hook.Policy; t.said.count == 0 && p != nil && p.Run != nil && !p.Run.Worker && !stops(p.On) {
+			s.Advice = "It never decided or changed anything, and nothing that it is asked about can be stopped: nobody has to wait for it."
 			s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.set("async", "true") })
 		}
 		return s
 	}
 	return nil
+}
+
+// stops reports whether a hook at these events may keep something from happening.
+func stops(on []grapnel.Kind) bool {
+	return len(on) == 0 || slices.ContainsFunc(on, func(kind grapnel.Kind) bool {
+		c := grapnel.ContractOf(kind)
+		return c == nil || c.Blocks == grapnel.BlockAction
+	})
 }
 
 func (a *adviser) limit(t *tally) *Suggestion {
@@ -739,5 +853,5 @@ func (w *window) take(s *scene) {
 	w.most = max(w.most, len(times))
 }
 
-// simple is a command that is its own pattern.
+// simple is a command line that reads the same in YAML, in an expression and in a shell.
 var simple = regexp.MustCompile(`^[A-Za-z0-9_./=:@+-]+( [A-Za-z0-9_./=:@+-]+)*$`)

@@ -29,13 +29,20 @@ func newSuggest(c *console) *cobra.Command {
 			"\"grapnel replay --policy\" says what it would have meant.",
 		Example: "  grapnel suggest\n  grapnel suggest --since 168h --asked 10\n  grapnel suggest --json | jq '.suggestions[].title'",
 		RunE: func(cmd *cobra.Command, files []string) error {
-			for _, name := range []string{"asked", "matched", "seen", "failures", "runs", "repeats"} {
+			for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
 				if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
 					return usageError{fmt.Errorf("--%s is %d, and 1 is the least", name, n)}
 				}
 			}
-			if th.Slow <= 0 {
-				return usageError{withHint(fmt.Errorf("--slow is %v", th.Slow), "write a time with a unit: 500ms, 2s")}
+			for name, d := range map[string]time.Duration{"slow": th.Slow, "answer": th.Answer} {
+				if d <= 0 {
+					return usageError{withHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s")}
+				}
+			}
+			for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
+				if cmd.Flags().Changed(name) {
+					return usageError{withHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent")}
+				}
 			}
 			if len(files) > 0 && !cmd.Flags().Changed("since") {
 				wanted.since = ""
@@ -76,12 +83,14 @@ func newSuggest(c *console) *cobra.Command {
 	}
 	wanted.add(cmd)
 	cmd.Flags().IntVar(&th.Asked, "asked", 5, "how many answers to the questions of a rule are enough")
+	cmd.Flags().DurationVar(&th.Answer, "answer", time.Second, "a call that goes on sooner after a question was let through by nobody")
 	cmd.Flags().IntVar(&th.Matched, "matched", 5, "how many decisions of a rule are enough to call it needless")
-	cmd.Flags().IntVar(&th.Seen, "seen", 100, "how many events are enough to say that a rule never matches")
+	cmd.Flags().IntVar(&th.Seen, "seen", 100, "how many events are enough to say that a rule never matches, or a hook never speaks")
+	cmd.Flags().IntVar(&th.Days, "days", 21, "how many days these have to span to say that a rule never matches")
 	cmd.Flags().IntVar(&th.Failures, "failures", 3, "how many failures of a hook are enough")
 	cmd.Flags().IntVar(&th.Runs, "runs", 20, "how many runs of a hook are enough to speak of its times, tools and limits")
 	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "how often a command that had just failed has to come again")
-	cmd.Flags().DurationVar(&th.Slow, "slow", 1e9, "what 5 % of the runs of a hook take or more")
+	cmd.Flags().DurationVar(&th.Slow, "slow", time.Second, "what 5 % of the runs of a hook take or more")
 	return c.jsonFlag(cmd)
 }
 
