@@ -234,7 +234,8 @@ func (r *Report) finish(opts *Options, players []*player) {
 func compare(s *scene, then, now *played, values bool) *Difference {
 	was, is := strictness(&then.Record), strictness(&now.Record)
 	example := Example{
-		ID: s.entry.ID, Time: s.entry.Time, Agent: s.entry.Agent, Session: s.entry.Session, Event: s.entry.Event, Tool: s.entry.Tool,
+		ID: cut(s.entry.ID, maxName), Time: s.entry.Time, Agent: cut(s.entry.Agent, maxName), Session: cut(s.entry.Session, maxName),
+		Event: cut(s.entry.Event, maxName), Tool: cut(s.entry.Tool, maxName),
 	}
 	d := &Difference{Then: was, Now: is, Count: 1}
 	switch {
@@ -322,6 +323,9 @@ func noNumbers(text string) string {
 	}, text)
 }
 
+// maxRules is how many hooks are named as those that decided.
+const maxRules = 16
+
 // behind are the hooks that decided.
 func behind(r *grapnel.Record) []Rule {
 	most := grapnel.None
@@ -333,8 +337,8 @@ func behind(r *grapnel.Record) []Rule {
 	var rules []Rule
 	for i := range r.Hooks {
 		h := &r.Hooks[i]
-		rule := Rule{h.Name, h.Source, h.Line}
-		if decides(h) && (most > grapnel.None && h.Decision == most || h.Halt || r.Decision <= grapnel.Allow && len(h.Changed) > 0) && !slices.Contains(rules, rule) {
+		rule := Rule{cut(h.Name, maxName), cut(h.Source, maxName), h.Line}
+		if len(rules) < maxRules && decides(h) && (most > grapnel.None && h.Decision == most || h.Halt || r.Decision <= grapnel.Allow && len(h.Changed) > 0) && !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
 	}

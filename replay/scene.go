@@ -177,9 +177,22 @@ const maxText = 160
 
 // short is a text in one line, masked and cut.
 func short(text string) string {
-	text = strings.Join(strings.Fields(spool.Mask(text)), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	if len(text) > maxMasked { // nobody reads to its end
+		text = text[:maxMasked]
+	}
+	return cut(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
+}
+
+// maxMasked is how much of a text is looked at for secrets, before it is cut.
+const maxMasked = 64 << 10
+
+// maxName is how long a name in a report is. Those of Records may be of any length.
+const maxName = 1 << 10
+
+// cut is a text that a report has room for.
+func cut[T ~string](text T, most int) T {
+	if len(text) > most {
+		text = T(strings.ToValidUTF8(string(text[:most]), "")) + "…"
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // A Stage is the world around the hooks of a policy that is played: its clock, what it
@@ -215,18 +217,20 @@ func (s *Stage) note(r *Report, sc *scene) {
 		known, looked := c.known[source]
 		if !looked {
 			known = strings.HasPrefix(source, "grapnel:") || slices.ContainsFunc(c.sources, func(now string) bool { return s.standIn.same(now, source) })
-			if len(c.known) < maxCasts {
+			if len(c.known) < maxCasts && len(source) <= maxName {
 				c.known[source] = known
 			}
 		}
+		source = cut(source, maxName)
 		if _, counted := r.gone[source]; !known && (counted || len(r.gone) < maxSources) {
 			r.gone[source]++
 		}
 	}
 }
 
-// counter is a [policy.Counter] in memory, with a clock that is set. What is not needed any
-// more by that clock goes.
+// counter is a [policy.Counter] in memory, with a clock that is set. It keeps what a Spool
+// would keep, and no more: what is not needed any more by that clock goes, and beyond
+// [spool.MaxCounts] what would go next.
 type counter struct {
 	now func() time.Time
 
@@ -244,20 +248,37 @@ type counted struct {
 func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	data, keep := change(c.kept[key].data)
-	if data == nil {
+	kept, known := c.kept[key]
+	data, keep := change(kept.data)
+	switch {
+	case data == nil:
 		return nil
+	case len(data) > spool.MaxCount:
+		return fmt.Errorf("cannot count: %d bytes are more than %d", len(data), spool.MaxCount)
+	case c.kept == nil:
+		c.kept, c.full = map[string]counted{}, leastFull
+	case !known && len(c.kept) >= c.full:
+		c.sweep()
 	}
-	if c.kept == nil {
-		c.kept, c.full = map[string]counted{}, 1<<12
-	}
-	now := c.now()
-	c.kept[key] = counted{data, now.Add(keep)}
-	if len(c.kept) > c.full {
-		maps.DeleteFunc(c.kept, func(_ string, k counted) bool { return k.until.Before(now) })
-		c.full = max(1<<12, 2*len(c.kept))
-	}
+	c.kept[key] = counted{data, c.now().Add(min(keep, spool.MaxCountAge))}
 	return nil
+}
+
+// leastFull is from how many keys on it is worth looking for those that may go.
+const leastFull = 1 << 12
+
+func (c *counter) sweep() {
+	now := c.now()
+	maps.DeleteFunc(c.kept, func(_ string, k counted) bool { return k.until.Before(now) })
+	if len(c.kept) >= spool.MaxCounts {
+		next := slices.SortedFunc(maps.Keys(c.kept), func(a, b string) int {
+			return cmp.Or(c.kept[a].until.Compare(c.kept[b].until), cmp.Compare(a, b))
+		})
+		for _, key := range next[:len(next)-spool.MaxCounts*9/10] { // not each time
+			delete(c.kept, key)
+		}
+	}
+	c.full = min(max(leastFull, 2*len(c.kept)), spool.MaxCounts)
 }
 
 // Counted returns what is kept.

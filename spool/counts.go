@@ -24,10 +24,14 @@ const (
 	countsLock  = "counts.lock"
 	countsFresh = "counts.new" // becomes the file of a key once it is whole
 
-	maxCount    = 64 << 10 // bytes
-	maxCounts   = 10_000   // files; beyond, those go that would go next
-	maxCountAge = 32 * 24 * time.Hour
-	countsWait  = 2 * time.Second // for the others that are counting
+	countsWait = 2 * time.Second // for the others that are counting
+)
+
+// What is kept of counts at most, here and where others count as the Spool does.
+const (
+	MaxCount    = 64 << 10 // bytes of one
+	MaxCounts   = 10_000   // keys; beyond, those go that would go next
+	MaxCountAge = 32 * 24 * time.Hour
 )
 
 // Count hands change what is kept under a key, or nil where nothing is, and keeps
@@ -62,12 +66,12 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 	switch {
 	case data == nil:
 		return nil
-	case len(data) > maxCount:
-		return fmt.Errorf("%d bytes are more than %d", len(data), maxCount)
+	case len(data) > MaxCount:
+		return fmt.Errorf("%d bytes are more than %d", len(data), MaxCount)
 	case kept == nil:
 		sweepCounts(dir, time.Now())
 	}
-	return s.writeCount(key, data, time.Now().Add(min(keep, maxCountAge)))
+	return s.writeCount(key, data, time.Now().Add(min(keep, MaxCountAge)))
 }
 
 // Counted returns what [Spool.Count] keeps under a key, or nil, and changes nothing.
@@ -80,9 +84,9 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCount+1))
-	if err == nil && len(data) > maxCount {
-		err = fmt.Errorf("%s has more than %d bytes", f.Name(), maxCount)
+	data, err := io.ReadAll(io.LimitReader(f, MaxCount+1))
+	if err == nil && len(data) > MaxCount {
+		err = fmt.Errorf("%s has more than %d bytes", f.Name(), MaxCount)
 	}
 	return data, err
 }
@@ -128,17 +132,17 @@ func sweepCounts(dir string, now time.Time) {
 			continue
 		}
 		c := &count{filepath.Join(dir, file.Name()), info.ModTime()}
-		if c.until.Before(now) || c.until.After(now.Add(maxCountAge)) {
+		if c.until.Before(now) || c.until.After(now.Add(MaxCountAge)) {
 			_ = os.Remove(c.name)
 		} else {
 			left = append(left, c)
 		}
 	}
-	if len(left) < maxCounts {
+	if len(left) < MaxCounts {
 		return
 	}
 	slices.SortStableFunc(left, func(a, b *count) int { return a.until.Compare(b.until) })
-	for _, c := range left[:len(left)-maxCounts*9/10] { // not each time
+	for _, c := range left[:len(left)-MaxCounts*9/10] { // not each time
 		_ = os.Remove(c.name)
 	}
 }

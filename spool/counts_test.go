@@ -109,7 +109,7 @@ func TestCount(t *testing.T) {
 	if data, err := s.Counted("a"); string(data) != "2" || err != nil {
 		t.Errorf("Counted = %q, %v, want what was kept before", data, err)
 	}
-	if err := s.Count("a", func([]byte) ([]byte, time.Duration) { return make([]byte, maxCount+1), time.Hour }); err == nil {
+	if err := s.Count("a", func([]byte) ([]byte, time.Duration) { return make([]byte, MaxCount+1), time.Hour }); err == nil {
 		t.Error("a count without end is kept")
 	}
 }
@@ -158,7 +158,7 @@ func TestCountsAreSwept(t *testing.T) {
 		}
 		return keys
 	}
-	untils := map[string]time.Duration{"over": -time.Second, "too far": 2 * maxCountAge, "holds": time.Minute}
+	untils := map[string]time.Duration{"over": -time.Second, "too far": 2 * MaxCountAge, "holds": time.Minute}
 	for key := range untils {
 		count(t, s, key, "1")
 	}
@@ -177,7 +177,7 @@ func TestCountsAreSwept(t *testing.T) {
 		t.Errorf("%q are left, want holds and new", got)
 	}
 
-	for i := range maxCounts { // put there quickly
+	for i := range MaxCounts { // put there quickly
 		put(t, filepath.Join(dir, countsDir), fmt.Sprintf("%032x", i), nil)
 	}
 	soon := time.Now().Add(time.Second)
@@ -191,8 +191,8 @@ func TestCountsAreSwept(t *testing.T) {
 		}
 	}
 	count(t, s, "one more", "1")
-	if entries, _ = os.ReadDir(filepath.Join(dir, countsDir)); len(entries) > maxCounts {
-		t.Errorf("%d counts are kept, want at most %d", len(entries), maxCounts)
+	if entries, _ = os.ReadDir(filepath.Join(dir, countsDir)); len(entries) > MaxCounts {
+		t.Errorf("%d counts are kept, want at most %d", len(entries), MaxCounts)
 	}
 }
 

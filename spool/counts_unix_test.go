@@ -23,7 +23,7 @@ func TestCountIsNoFile(t *testing.T) {
 		"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
 		"a link":      func(name string) error { return os.Symlink("/etc/passwd", name) },
 		"of nobody":   func(name string) error { return os.WriteFile(name, []byte("1"), 0o000) },
-		"without end": func(name string) error { return os.WriteFile(name, make([]byte, maxCount+1), 0o600) },
+		"without end": func(name string) error { return os.WriteFile(name, make([]byte, MaxCount+1), 0o600) },
 		"a killed rest": func(name string) error {
 			return os.WriteFile(filepath.Join(filepath.Dir(name), "..", countsFresh), []byte("1"), 0o400)
 		},
