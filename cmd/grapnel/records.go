@@ -33,7 +33,8 @@ type recordsFrom struct {
 	text    string // of the log only: what these words are in
 	last    int    // only so many, the youngest; 0 = all
 
-	done atomic.Uint64 // share of all that was read, in thousandths
+	done atomic.Uint64 // share of all that was read, in thousandths; 0 = not known
+	bar  bool          // how far it has come is drawn
 }
 
 // open opens what is to be read. The Records come in the order of time.
@@ -59,7 +60,11 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 			}
 			open = append(open, f)
 			in = f
-			if info, err := f.Stat(); err == nil && len(r.files) == 1 && info.Mode().IsRegular() {
+			switch info, err := f.Stat(); {
+			case err == nil && info.IsDir():
+				end()
+				return nil, nil, withHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "grapnel log --json writes a file of them")
+			case err == nil && len(r.files) == 1 && info.Mode().IsRegular():
 				in = &counting{f, info.Size(), 0, &r.done}
 			}
 		} else if terminal(r.console.in) {
@@ -106,6 +111,7 @@ func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error]
 				}
 			}
 			if err != nil && !errors.Is(err, spool.ErrTorn) {
+				r.erase()
 				r.console.warn(err)
 				continue
 			}
@@ -270,10 +276,10 @@ func (c *counting) Read(b []byte) (int, error) {
 // progress draws how far the reading has come, where a person looks at stderr. It returns what
 // is told of it, nil where nobody looks, and what takes it away again.
 func (r *recordsFrom) progress(what string) (tell func(records int), end func()) {
-	if !terminal(r.console.err) || r.console.json {
+	if !terminal(r.console.err) || r.console.json || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}
 	}
-	const width = 30
+	const bar = 30
 	begun := time.Now()
 	var shown time.Time
 	tell = func(records int) {
@@ -282,13 +288,27 @@ func (r *recordsFrom) progress(what string) (tell func(records int), end func())
 			return
 		}
 		shown = now
-		full := int(min(r.done.Load(), 1000)) * width / 1000
-		fmt.Fprintf(r.console.err, "\r%s [%s%s] %s Records, %.0f /s ", what, strings.Repeat("=", full), strings.Repeat(" ", width-full), count(records), float64(records)/now.Sub(begun).Seconds())
-	}
-	return tell, func() {
-		if !shown.IsZero() {
-			fmt.Fprint(r.console.err, "\r\x1b[K")
+		text := what
+		if done := r.done.Load(); done > 0 { // of what comes through a pipe nobody knows how much there is
+			full := int(min(done, 1000)) * bar / 1000
+			text += " [" + strings.Repeat("=", full) + strings.Repeat(" ", bar-full) + "]"
 		}
+		text += fmt.Sprintf(" %s Records, %.0f /s", count(records), float64(records)/max(now.Sub(begun).Seconds(), 0.001))
+		if width := terminalWidth(r.console.err); len(text) >= width { // a line that goes on below cannot be taken away
+			text = text[:max(0, width-1)]
+		}
+		r.erase()
+		fmt.Fprint(r.console.err, text)
+		r.bar = true
+	}
+	return tell, r.erase
+}
+
+// erase takes the progress away, if there is any.
+func (r *recordsFrom) erase() {
+	if r.bar {
+		fmt.Fprint(r.console.err, "\r\x1b[K")
+		r.bar = false
 	}
 }
 

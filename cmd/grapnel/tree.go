@@ -61,13 +61,20 @@ type pen struct {
 // where the output goes elsewhere, so that others find a line in one piece.
 func (c *console) pen() *pen {
 	p := &pen{out: c.out, paint: c.paint}
-	if f, ok := c.out.(*os.File); ok && terminal(f) {
-		p.width = 80
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			p.width = width
-		}
+	if terminal(c.out) {
+		p.width = terminalWidth(c.out)
 	}
 	return p
+}
+
+// terminalWidth is how many letters a line of a terminal has.
+func terminalWidth(stream any) int {
+	if f, ok := stream.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
 }
 
 const (
