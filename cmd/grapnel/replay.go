@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -81,7 +83,7 @@ func newReplay(c *console) *cobra.Command {
 				defer stop()
 			}
 			from := &recordsFrom{console: c, place: place, files: files, filter: filter, last: last}
-			now := &staged{place: place, run: run, ask: ask}
+			now := &staged{place: place, run: run, ask: ask, servers: &serverNames{}}
 			opts := replay.Options{Wants: filter.Wants}
 			if file != "" {
 				if now, err = now.with(ctx, file, file); err != nil {
@@ -114,6 +116,9 @@ func newReplay(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := now.servers.all(ask); err != nil {
+				return err
+			}
 			switch {
 			case c.json:
 				err = c.printJSON(result)
@@ -124,6 +129,9 @@ func newReplay(c *console) *cobra.Command {
 			}
 			if err != nil {
 				return err
+			}
+			if result.Played == 0 && len(result.Skipped) == 0 {
+				fmt.Fprintln(c.err, "grapnel: hint: \"grapnel log\" lists what was kept")
 			}
 			for _, class := range failOn {
 				if result.Counts[replay.Class(class)] > 0 {
@@ -159,6 +167,40 @@ type staged struct {
 	content map[string][]byte
 	run     bool     // programs
 	ask     []string // servers, by the names of their hooks
+	servers *serverNames
+}
+
+// serverNames are those of the hooks that ask one, in all policies that were played.
+type serverNames struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (s *serverNames) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = map[string]bool{}
+	}
+	s.names[name] = true
+}
+
+// all wants there to be hooks of these names. It is asked in the end: the policy of a project
+// is read when the first event comes from there.
+func (s *serverNames) all(names []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if s.names[name] {
+			continue
+		}
+		hint := "no policy that was played has one"
+		if known := slices.Sorted(maps.Keys(s.names)); len(known) > 0 {
+			hint = "those that do are " + inLine(strings.Join(known, ", "))
+		}
+		return usageError{withHint(fmt.Errorf("--ask %s: no hook of that name asks a server", inLine(name)), hint)}
+	}
+	return nil
 }
 
 // with is the same with what a policy says, as if it stood at a path.
@@ -253,6 +295,9 @@ func (s *staged) open(dirs []string, stage *replay.Stage) (*grapnel.Engine, *pol
 			return stage.Told(cmd.Name)
 		},
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			if s.servers != nil {
+				s.servers.add(h.Name)
+			}
 			if slices.Contains(s.ask, h.Name) && !h.Async {
 				return answer.Asker(stage.Counter(), h, func() []string { return set.Networks }), nil
 			}
@@ -373,9 +418,13 @@ func rulesOf(d *replay.Difference, name func(replay.Rule) string) string {
 	if d.Now < d.Then || len(rules) == 0 {
 		rules = d.Was
 	}
+	const most = 4
 	var names []string
-	for _, r := range rules {
+	for _, r := range rules[:min(len(rules), most)] {
 		names = append(names, name(r))
+	}
+	if more := len(rules) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	if len(names) == 0 {
 		return "no rule"
@@ -415,6 +464,12 @@ func (c *console) printReplay(r *replayed) error {
 			}
 			b.WriteByte('\n')
 		}
+	}
+	switch {
+	case r.Played == 0:
+		b.WriteString(nothingPlayed + "\n")
+	case r.Same == r.Played:
+		b.WriteString(nothingOtherwise + "\n")
 	}
 	last := replay.Class("")
 	for i := range r.Differences {
@@ -477,15 +532,29 @@ func shortTime(ms float64) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// inMarkdown is a text from outside in Markdown, as code: nobody is called by it, and it ends
-// no table.
+// maxMarkdown is how much of a text a comment shows. GitHub takes comments of 65,536 characters.
+const maxMarkdown = 160
+
+// inMarkdown is a text from outside in Markdown, as code: nobody is called by it, nothing is
+// linked or drawn, and it ends no table. A bar is written as \|, and a backslash before it
+// would be read as that of the backslash by some and of the bar by others: they stand apart.
 func inMarkdown(text string) string {
-	text = strings.NewReplacer("`", "'", "|", "\\|", "\uFFFD", " ").Replace(inLine(text))
-	if strings.TrimSpace(text) == "" {
+	text = strings.NewReplacer("`", "'", "\uFFFD", " ").Replace(inLine(text))
+	text = strings.ReplaceAll(strings.ReplaceAll(text, `\|`, `\ |`), "|", `\|`)
+	if text = strings.TrimSpace(text); text == "" {
 		return ""
+	}
+	if len(text) > maxMarkdown {
+		text = strings.TrimRight(strings.ToValidUTF8(text[:maxMarkdown], ""), `\`) + "…"
 	}
 	return "`" + text + "`"
 }
+
+// What is said where there is nothing to list.
+const (
+	nothingPlayed    = "nothing was played"
+	nothingOtherwise = "nothing would be otherwise"
+)
 
 // printReplayMarkdown writes a comment for a pull request.
 func (c *console) printReplayMarkdown(r *replayed) error {
@@ -496,8 +565,11 @@ func (c *console) printReplayMarkdown(r *replayed) error {
 			found = append(found, count(n)+" "+className(class))
 		}
 	}
-	if len(found) == 0 {
-		found = []string{"nothing would be otherwise"}
+	switch {
+	case r.Played == 0:
+		found = []string{nothingPlayed}
+	case len(found) == 0:
+		found = []string{nothingOtherwise}
 	}
 	against := "what was recorded"
 	if r.Against != "" {
@@ -526,7 +598,9 @@ func (c *console) printReplayMarkdown(r *replayed) error {
 		b.WriteString("\n</details>\n")
 	}
 	b.WriteString("\n<details><summary>What this does not know</summary>\n\n")
-	fmt.Fprintf(&b, "- Time per event: then %s, now %s, without what was not run.\n", costOf(r.Then), costOf(r.Now))
+	if r.Played > 0 {
+		fmt.Fprintf(&b, "- Time per event: then %s, now %s, without what was not run.\n", costOf(r.Then), costOf(r.Now))
+	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "- %s Records were not played: %s.\n", count(s.Count), s.Cause)
 	}
