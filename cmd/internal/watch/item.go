@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/replay"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -44,13 +44,16 @@ func NewItem(e *spool.Entry) *Item {
 	it := &Item{Entry: *e}
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
-		ev := whole(e.Input)
+		it.event = head(indented(e.Input), maxBlock)
+		ev, err := replay.Event(e)
+		if err != nil { // it could not be read when it came, or is cut: what there is of it is shown
+			ev = e.Input
+		}
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
 		it.About = head(about(ev), maxLine)
 		if ev.Tool != nil {
 			it.class = string(ev.Tool.Class)
 		}
-		it.event = head(indented(e.Input), maxBlock)
 		it.changes = changesOf(e, ev)
 	}
 	text := []string{e.Agent, e.Session, string(e.Event), e.Tool, it.class, it.Dir, it.About, e.Halt, e.Error}
@@ -68,25 +71,6 @@ func NewItem(e *spool.Entry) *Item {
 		}
 	}
 	return it
-}
-
-// whole is an event in Grapnel's words. Of most events only what the agent sent is kept,
-// which its dialect reads once more.
-func whole(kept *grapnel.Event) *grapnel.Event {
-	d, known := dialect.FindAgent(kept.Agent.Name)
-	if !known || len(kept.Native) == 0 || kept.Session.ID != "" || kept.Tool != nil {
-		return kept
-	}
-	in := dialect.Input{Payload: kept.Native}
-	ev, err := d.Read(in)
-	for i := 0; err != nil && i < len(d.Events); i++ { // the name may have stood on the command line
-		if r := &d.Events[i]; r.Kind == kept.Kind || r.Failed == kept.Kind {
-			in.Event = r.Native
-			ev, err = d.Read(in)
-		}
-	}
-	ev.Kind = kept.Kind
-	return ev
 }
 
 // about says in a line what an event is about.
