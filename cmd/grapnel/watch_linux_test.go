@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -236,5 +239,85 @@ func TestWatchAtADumbTerminal(t *testing.T) {
 	w.Want(t, `hint: run "grapnel log -f"`)
 	if code := w.Exit(t); code != 1 {
 		t.Errorf("exit status %d, want 1", code)
+	}
+}
+
+// Whatever agents send, and however small or large the terminal is and becomes: the screen
+// stays a screen.
+func TestWatchHoldsItsScreen(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	w := h.watch(20, 5)
+	w.Want(t, "grapnel", "waiting for events")
+	for _, command := range []string{
+		"echo \x1b[2J\x1b[Hgone\x1b]0;owned\a\x1b]52;c;b3duZWQ=\a", "echo " + strings.Repeat("long ", 20_000), "echo a\r\n\r\nb\x00\x7f\u009b31m", "echo \u202egnp.exe\u2066\u2028\u200b",
+		"echo " + strings.Repeat("宽", 5_000), "echo e" + strings.Repeat("\u0301", 3_000), "echo 👩‍👩‍👧‍👦🇩🇪❤️", "echo " + strings.Repeat("x", 100_000),
+	} {
+		h.claude(command)
+	}
+	h.run("{\"session_id\":\"\xff\xfe\",\"cwd\":\"/w\",\"hook_event_name\":\"PreToolUse\",\"tool_name\":\"Bash\xc3\",\"tool_input\":{\"command\":\"echo \x80\xff\"}}", "grapnel-hook", "claude-code")
+	h.claude("git push --force")
+	w.Press(t, "\r") // the details, too
+	for _, size := range [][2]int{{300, 80}, {20, 5}, {1, 1}, {300, 3}, {3, 80}, {2, 2}, {80, 24}, {20, 5}, {300, 80}} {
+		w.SetSize(t, size[0], size[1])
+		w.Press(t, "k")
+		if size[0] < 80 || size[1] < 24 {
+			continue
+		}
+		screen := w.Want(t, "2 sessions", "10 events", "1 blocked", "q quit")
+		lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
+		if len(lines) != size[1] || !strings.HasPrefix(lines[0], "grapnel") || !strings.HasSuffix(lines[len(lines)-1], "q quit") {
+			t.Errorf("at %v there are %d lines:\n%s", size, len(lines), screen)
+		}
+	}
+	for _, raw := range []string{"\x1b]0;owned", "\x1b]52", "\x1b[2J\x1b[Hgone", "\u202e", "\u2066", "\u009b", "\x00", "\xff"} {
+		if strings.Contains(w.Raw(), raw) {
+			t.Errorf("%q reaches the terminal as it came", raw)
+		}
+	}
+	w.Press(t, "q")
+	if code := w.Exit(t); code != 0 || w.Alternate() {
+		t.Errorf("exit status %d, and the screen was not given back: %v", code, w.Alternate())
+	}
+}
+
+// A daemon is killed while somebody watches, and another one comes: that is seen, and nothing
+// is missing or there twice.
+func TestWatchDaemonIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t)
+	h.run("", "grapnel", "daemon", "start")
+	w := h.watch(100, 24, "--since", "1h")
+	daemon := regexp.MustCompile(`daemon ([0-9]+)`)
+	serving := func() int {
+		screen := w.Until(t, daemon.MatchString, "a daemon")
+		pid, err := strconv.Atoi(daemon.FindStringSubmatch(screen)[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	first := serving()
+	h.claude("echo warm")
+	w.Want(t, "echo warm")
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	h.claude("echo orphaned")
+	w.Want(t, "the daemon has died", "echo orphaned")
+	h.run("", "grapnel", "daemon", "start")
+	if second := serving(); second == first {
+		t.Errorf("it still says that process %d serves", first)
+	}
+	h.claude("echo again")
+	screen := w.Want(t, "echo again", "1 session  3 events")
+	for _, text := range []string{"echo warm", "echo orphaned", "echo again"} {
+		if n := strings.Count(screen, "none   Bash "+text); n != 1 {
+			t.Errorf("%s is there %d times:\n%s", text, n, screen)
+		}
+	}
+	w.Press(t, "q")
+	if code := w.Exit(t); code != 0 {
+		t.Errorf("exit status %d", code)
 	}
 }
