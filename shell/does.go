@@ -126,25 +126,27 @@ func (w *walker) gitSetting(key string, value Word, text, name string, at place)
 // runsVariable says how the value of an environment variable is run: "line", a
 // shell line, "prompt", text in which substitutions run, "git", settings, or not.
 func runsVariable(name string) string {
-	switch name {
-	case "GIT_SSH_COMMAND", "GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND",
-		"PAGER", "MANPAGER", "EDITOR", "VISUAL", "FCEDIT", "LESSOPEN", "LESSCLOSE", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS", "SUDO_EDITOR",
-		"PROMPT_COMMAND", "RSYNC_RSH", "CVS_RSH", "SVN_SSH", "SVN_EDITOR", "HGEDITOR", "RUSTC_WRAPPER", "RUSTC", "FZF_DEFAULT_COMMAND", "BAT_PAGER",
-		"SYSTEMD_PAGER", "SYSTEMD_EDITOR", "PSQL_PAGER", "PSQL_EDITOR", "AWS_PAGER", "GH_PAGER", "GH_EDITOR", "KUBE_EDITOR", "TEXEDIT", "MANOPT",
-		"CC", "CXX", "LD", "npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_editor":
+	switch {
+	case has(lineVariables, name):
 		return "line"
-	case "BASH_ENV":
+	case name == "BASH_ENV":
 		return "file"
-	case "PS0", "PS1", "PS2", "PS4":
+	case has("PS0 PS1 PS2 PS4", name):
 		return "prompt"
-	case "GIT_CONFIG_PARAMETERS":
+	case name == "GIT_CONFIG_PARAMETERS":
 		return "git"
-	}
-	if strings.HasPrefix(name, "GIT_CONFIG_VALUE_") {
+	case strings.HasPrefix(name, "GIT_CONFIG_VALUE_"):
 		return "value"
 	}
 	return ""
 }
+
+// lineVariables hold shell lines.
+const lineVariables = "GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_ASKPASS GIT_PROXY_COMMAND " +
+	"PAGER MANPAGER EDITOR VISUAL FCEDIT LESSOPEN LESSCLOSE BROWSER SSH_ASKPASS SUDO_ASKPASS SUDO_EDITOR " +
+	"PROMPT_COMMAND RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR RUSTC_WRAPPER RUSTC FZF_DEFAULT_COMMAND BAT_PAGER " +
+	"SYSTEMD_PAGER SYSTEMD_EDITOR PSQL_PAGER PSQL_EDITOR AWS_PAGER GH_PAGER GH_EDITOR KUBE_EDITOR TEXEDIT MANOPT " +
+	"CC CXX LD npm_config_script_shell NPM_CONFIG_SCRIPT_SHELL npm_config_editor"
 
 // variable reads the value of a variable that holds a command.
 func (w *walker) variable(name string, value Word, at place) {

@@ -333,15 +333,42 @@ func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 // commands through: where they name operands, the command may have no others. "rm -rf
 // dist" does not speak for src in "rm -rf dist src"; together with "rm -rf src" it
 // does. What follows a subcommand is free: "git push" speaks for "git push origin
-// main".
+// main". Nor does "git clean --dry-run" speak for one that goes on with --no-dry-run.
 func MatchWhole(patterns []*Pattern, s *Script, i int) Answer {
 	best := No
 	for _, p := range patterns {
-		if a := p.MatchCommand(s, i); a > best && p.whole(patterns, s, i) {
+		if a := p.MatchCommand(s, i); a > best && !p.last().takenBack(&s.Commands[i]) && p.whole(patterns, s, i) {
 			best = a
 		}
 	}
 	return best
+}
+
+// takenBack reports a command that has an option of the pattern and may not mean it:
+// --dry-run --no-dry-run, --dry-run=none, --dry-run="$x". Which of two counts is the
+// program's affair.
+func (p *Pattern) takenBack(c *Command) bool {
+	words := scanner{rows: p.rows, args: c.Args}
+	for words.scan() {
+		if words.kind != option {
+			continue
+		}
+		off := "false no off"
+		value := &words.value
+		if words.valued {
+			off = "false no off 0 none f without disable"
+		} else if words.next < len(c.Args) {
+			value = &c.Args[words.next] // npm publish --dry-run false
+		}
+		taken := words.valued && !value.Literal || has(off, foldCase(value.Text))
+		no, negated := strings.CutPrefix(words.name, "no-")
+		for i := range p.needs {
+			if n := &p.needs[i]; n.arg == nil && (taken && words.is(n) || negated && strings.HasPrefix(n.name, no)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // whole reports whether every operand of a command that matches p is named by p, or

@@ -398,6 +398,19 @@ func TestMatchWhole(t *testing.T) {
 		{"rm -r dist, rm -f src", "rm -r dist src", No},
 		{"rm -rf dist, sudo rm -rf build", "rm -rf dist build", No},
 		{"git push origin, git pull main", "git push origin main", No},
+		{"git clean -n", "git clean -n -f", Yes},
+		{"git clean -n", "git clean --dry-run --no-dry-run -fd", No},
+		{"git clean -n", "git clean --no-dry -nfd", No},
+		{"git clean -n", "git clean -nfd --no-quiet", Yes},
+		{"git clean -n", "git clean -nfd -- --no-dry-run", Yes},
+		{"kubectl delete --dry-run", "kubectl delete ns x --dry-run=server", Yes},
+		{"kubectl delete --dry-run", "kubectl delete ns x --dry-run=none", No},
+		{"kubectl delete --dry-run", `kubectl delete ns x --dry-run="$MODE"`, No},
+		{"kubectl delete --dry-run=none", "kubectl delete ns x --dry-run=none", Yes},
+		{"npm publish --dry-run", "npm publish --dry-run false", No},
+		{"npm publish --dry-run", "npm publish --dry-run=0", No},
+		{"apt-get -s", "apt-get remove -s=no x", No},
+		{"apt-get -s", "apt-get remove --no-s -s x", No},
 	} {
 		var patterns []*Pattern
 		for source := range strings.SplitSeq(tt.pattern, ", ") {

@@ -15,7 +15,7 @@ var table = []program{
 	{
 		name: "apt-get", style: shortens | global, words: 1,
 		args:  "o option c config-file t target-release default-release a host-architecture",
-		flags: "y=yes assume-yes=yes q=quiet d=download-only s=simulate dry-run=simulate m=ignore-missing f=fix-broken o=option c=config-file t=target-release default-release=target-release V=verbose-versions",
+		flags: "y=yes assume-yes=yes q=quiet d=download-only s=simulate dry-run=simulate no-act=simulate just-print=simulate recon=simulate m=ignore-missing f=fix-broken o=option c=config-file t=target-release default-release=target-release V=verbose-versions",
 		longs: "allow-downgrades allow-remove-essential allow-change-held-packages allow-unauthenticated force-yes purge reinstall auto-remove autoremove no-install-recommends",
 	},
 	{name: "arch", style: flat, runs: runsCommand, args: "e d"},
@@ -342,13 +342,14 @@ var table = []program{
 		lists: "files: 1=n *=r e=n regexp=n f=r file=r include=n exclude=n exclude-dir=n exclude-from=r label=n unless=e+f+regexp+file",
 	},
 	{name: "groovy", style: flat | early, runs: runsCode, args: "e", lists: "does: e=ruby -=ruby; files: 1=x *=a"},
+	{name: "gsutil", style: global, args: "o x y j"},
 	{name: "gzip", style: flat | shortens, args: "S suffix", lists: "files: *=m"},
 	{name: "hatch"},
 	{name: "hatch run", style: early, runs: runsCommand},
 	{name: "head", style: flat | shortens, args: "n lines c bytes", lists: "files: *=r"},
 	{
 		name: "helm", style: global, words: 1,
-		args:  "n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-cache repository-config f values set set-string set-file version timeout",
+		args:  "n namespace kube-context kubeconfig kube-apiserver kube-token registry-config repository-cache repository-config f values set set-string set-file version timeout description",
 		flags: "n=namespace f=values a=atomic i=install", longs: "debug dry-run force wait atomic keep-history no-hooks",
 		lists: "alias: delete=uninstall del=uninstall un=uninstall; files: f=r values=r set=n set-string=n set-file=n *=a",
 	},
@@ -377,7 +378,7 @@ var table = []program{
 	},
 	{
 		name: "kubectl", style: global | typed, words: 2,
-		args:  "n namespace s server context kubeconfig cluster user as as-group as-uid token cache-dir certificate-authority client-certificate client-key request-timeout tls-server-name profile profile-output log-flush-frequency vmodule v",
+		args:  "n namespace s server context kubeconfig cluster user as as-group as-uid token cache-dir certificate-authority client-certificate client-key request-timeout tls-server-name profile profile-output log-flush-frequency vmodule v field-manager template raw",
 		flags: "n=namespace s=server", longs: "insecure-skip-tls-verify match-server-version warnings-as-errors",
 		lists: "alias: ns=namespace namespaces=namespace po=pod pods=pod deploy=deployment deployments=deployment svc=service services=service cm=configmap configmaps=configmap secrets=secret no=node nodes=node pv=persistentvolume persistentvolumes=persistentvolume pvc=persistentvolumeclaim persistentvolumeclaims=persistentvolumeclaim sts=statefulset statefulsets=statefulset ds=daemonset daemonsets=daemonset rs=replicaset replicasets=replicaset ing=ingress ingresses=ingress jobs=job cj=cronjob cronjobs=cronjob sa=serviceaccount serviceaccounts=serviceaccount crds=crd customresourcedefinition=crd customresourcedefinitions=crd",
 	},

@@ -142,8 +142,8 @@ func (s *scanner) letter() {
 		s.value, s.valued, s.tail = s.tail, true, Word{}
 	case rest == "":
 		s.argument(arg, known)
-	case arg || has(s.row().attached, s.name) || !known && !letter(rest[0]):
-		// The rest of the word is the letter's argument: -ofile, -j8, -i.bak.
+	case arg || has(s.row().attached, s.name) || rest[0] == '=' || !known && !letter(rest[0]):
+		// The rest of the word is the letter's argument: -ofile, -j8, -i.bak, -q=2.
 		s.value, s.valued, s.cluster = Word{Text: strings.TrimPrefix(rest, "="), Literal: true}, true, ""
 		if s.tail.c != nil {
 			s.value, s.tail = s.tail, Word{}
