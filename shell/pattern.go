@@ -372,7 +372,7 @@ func (p *Pattern) takenBack(c *Command) bool {
 }
 
 // whole reports whether every operand of a command that matches p is named by p, or
-// by another of the patterns that but for its operands matches too.
+// by another of the patterns that matches too.
 func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	last := p.last()
 	// Of a program that the table does not know nobody can tell the subcommand from
@@ -382,12 +382,7 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	}
 	named := slices.Clone(last.free)
 	for _, other := range patterns {
-		if other == p || other.inner != nil || len(other.lead) != len(last.lead) {
-			continue
-		}
-		but := *other
-		but.free = nil
-		if but.MatchCommand(s, i) == Yes {
+		if other != p && other.inner == nil && len(other.lead) == len(last.lead) && other.MatchCommand(s, i) == Yes && !other.takenBack(&s.Commands[i]) {
 			named = append(named, other.free...)
 		}
 	}
