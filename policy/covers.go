@@ -14,12 +14,12 @@ import (
 // does, so that no test can tell whether that one is there. It says so only where it is sure.
 
 // covered says which other word of a list fits wherever the one at i does, or "".
-func (k *matchKey) covered(words []string, i int) string {
+func (k *matchKey) covered(words []string, i int, as reading) string {
 	for j, other := range words {
 		switch {
 		case j == i:
 		case other == words[i] && j > i: // the last of them stays
-		case other == words[i], k.covers(other, words[i]):
+		case other == words[i], k.covers(other, words[i], as):
 			return "wherever it fits, " + other + " does"
 		}
 	}
@@ -56,10 +56,10 @@ func Covers(wide, narrow *Hook) bool {
 }
 
 // covers reports whether a word fits wherever another one does.
-func (k *matchKey) covers(wide, word string) bool {
+func (k *matchKey) covers(wide, word string, as reading) bool {
 	switch k.name {
 	case "command":
-		return commandCovers(wide, word)
+		return commandCovers(wide, word, as)
 	case "path", "reads", "writes":
 		return pathCovers(wide, word)
 	case "content", "prompt", "text":
@@ -109,15 +109,28 @@ func globCovers(wide, word string) bool {
 }
 
 // commandCovers: what a pattern asks for is a command that it matches, and whatever else
-// another pattern asks for makes it match less.
-func commandCovers(wide, word string) bool {
+// another pattern asks for makes it match less. What lets commands through has to speak for
+// all of their words, and for more of them than the other one does.
+func commandCovers(wide, word string, as reading) bool {
 	pattern, err := shell.Compile(wide)
 	if err != nil || strings.ContainsAny(word, `'"$`) {
 		return false
 	}
-	return allOf(samples(word, "", "qx", "q/x.y"), func(line string) bool {
+	lines := samples(word, "", "qx", "q/x.y")
+	if as.every() {
+		for _, line := range slices.Clone(lines) {
+			lines = append(lines, line+" q/y.z")
+		}
+	}
+	return allOf(lines, func(line string) bool {
 		script := shell.Parse(line)
-		return len(script.Commands) == 1 && len(script.Unknown) == 0 && pattern.MatchCommand(script, 0) == shell.Yes
+		if len(script.Commands) != 1 || len(script.Unknown) > 0 {
+			return false
+		}
+		if as.every() {
+			return shell.MatchWhole([]*shell.Pattern{pattern}, script, 0) == shell.Yes
+		}
+		return pattern.MatchCommand(script, 0) == shell.Yes
 	})
 }
 

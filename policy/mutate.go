@@ -39,10 +39,11 @@ func Mutants(h *Hook) []Mutant {
 			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *Hook) { h.On = dropped(h.On, i) }).Same = h.deaf(kind)
 		}
 	}
+	as := reading{allow: h.Decide == "allow"}
 	if h.Match != nil {
-		m.match("match", true, h.Match, func(h *Hook, match *Match) { h.Match = match })
+		m.match("match", true, as, h.Match, func(h *Hook, match *Match) { h.Match = match })
 	}
-	m.exceptions("", h.Except, true, func(h *Hook, except []Match) { h.Except = except })
+	m.exceptions("", h.Except, true, as, func(h *Hook, except []Match) { h.Except = except })
 	m.when("when", h.When, true, func(h *Hook, source string) { h.When = source })
 	m.after()
 	if h.Limit != nil {
@@ -76,9 +77,9 @@ func (m *mutator) asks(at string, change func(*Hook)) {
 	}
 }
 
-// match changes a match. more tells whether a hook does more when the match fits more. put
-// gives a hook another match, nil for none.
-func (m *mutator) match(at string, more bool, match *Match, put func(*Hook, *Match)) {
+// match changes a match, which is read as its hook does. more tells whether a hook does more
+// when the match fits more. put gives a hook another match, nil for none.
+func (m *mutator) match(at string, more bool, as reading, match *Match, put func(*Hook, *Match)) {
 	keys := match.keys()
 	edit := func(key string, more bool, what string, change func(*Match)) *Mutant {
 		one := *match
@@ -89,7 +90,7 @@ func (m *mutator) match(at string, more bool, match *Match, put func(*Hook, *Mat
 		words := k.said(match)
 		for i := range words {
 			if len(words) > 1 {
-				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *Match) { k.drop(one, i) }).Same = k.covered(words, i)
+				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *Match) { k.drop(one, i) }).Same = k.covered(words, i, as)
 			}
 		}
 	}
@@ -113,7 +114,7 @@ func (m *mutator) match(at string, more bool, match *Match, put func(*Hook, *Mat
 		m.edit(at, more, "the match is dropped", func(h *Hook) { put(h, nil) })
 	}
 	if match.Not != nil {
-		m.match(at+".not", !more, match.Not, func(h *Hook, not *Match) {
+		m.match(at+".not", !more, as.not(), match.Not, func(h *Hook, not *Match) {
 			one := *match
 			one.Not = not
 			put(h, &one)
@@ -151,11 +152,11 @@ func dropped[T any](list []T, i int) []T {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-func (m *mutator) exceptions(at string, except []Match, more bool, put func(*Hook, []Match)) {
+func (m *mutator) exceptions(at string, except []Match, more bool, as reading, put func(*Hook, []Match)) {
 	for i := range except {
 		at := at + "except[" + strconv.Itoa(i) + "]"
 		m.edit(at, more, "the exception is dropped", func(h *Hook) { put(h, dropped(except, i)) })
-		m.match(at, !more, &except[i], func(h *Hook, match *Match) {
+		m.match(at, !more, as.not(), &except[i], func(h *Hook, match *Match) {
 			all := slices.Clone(except)
 			all[i] = *match
 			put(h, all)
@@ -240,9 +241,9 @@ func (m *mutator) happening(at string, more bool, of *Happening, put func(*Hook,
 		}
 	}
 	if of.Match != nil {
-		m.match(at+"match", more, of.Match, func(h *Hook, match *Match) { set(h, func(one *Happening) { one.Match = match }) })
+		m.match(at+"match", more, reading{}, of.Match, func(h *Hook, match *Match) { set(h, func(one *Happening) { one.Match = match }) })
 	}
-	m.exceptions(at, of.Except, more, func(h *Hook, except []Match) { set(h, func(one *Happening) { one.Except = except }) })
+	m.exceptions(at, of.Except, more, reading{}, func(h *Hook, except []Match) { set(h, func(one *Happening) { one.Except = except }) })
 	m.when(at+"when", of.When, more, func(h *Hook, source string) { set(h, func(one *Happening) { one.When = source }) })
 }
 
