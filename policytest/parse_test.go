@@ -39,6 +39,7 @@ func TestParseErrors(t *testing.T) {
 		"a misspelt key":      {test("comand: ls, want: none"), `3:6: unknown key of a test "comand" (did you mean "command"?)`},
 		"a misspelt want":     {test("command: ls, want: {decison: none}"), `3:26: unknown key of want "decison" (did you mean "decision"?)`},
 		"a bad decision":      {test("command: ls, want: deny"), `3:25: unknown decision "deny" (there are none, allow, ask, block)`},
+		"empty decision":      {test(`command: ls, want: ""`), `3:25: unknown decision "" (there are none, allow, ask, block)`},
 		"a bad pattern":       {test("command: ls, want: {reason: /(/}"), "3:34: error parsing regexp"},
 		"a field":             {test("command: ls, want: {changes: {comand: x}}"), `3:36: unknown field "comand" (there are tool.command, `},
 		"a misspelt tool":     {test("tool: Writ, path: a, want: none"), `3:6: unknown tool "Writ" (did you mean`},

@@ -127,7 +127,7 @@ func (p *parser) decisions(n *yaml.Node) []grapnel.Decision {
 		var d grapnel.Decision
 		if item.Kind == yaml.Null {
 			p.text(item)
-		} else if item.Kind != yaml.String || d.UnmarshalText([]byte(item.Text)) != nil {
+		} else if item.Kind != yaml.String || item.Text == "" || d.UnmarshalText([]byte(item.Text)) != nil {
 			p.unknown(item, "decision", []string{"none", "allow", "ask", "block"})
 		}
 		list = append(list, d)
