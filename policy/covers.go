@@ -44,10 +44,11 @@ func Covers(wide, narrow *Hook) bool {
 	if m.Not != nil || m.Failed != nil || narrow.Match == nil {
 		return false
 	}
+	as := reading{allow: wide.Decide == "allow"}
 	for _, k := range m.keys() {
 		own := k.said(narrow.Match)
 		if len(own) == 0 || slices.ContainsFunc(own, func(word string) bool {
-			return !slices.ContainsFunc(k.said(m), func(other string) bool { return other == word || k.covers(other, word) })
+			return !slices.ContainsFunc(k.said(m), func(other string) bool { return other == word || k.covers(other, word, as) })
 		}) {
 			return false
 		}
