@@ -347,7 +347,7 @@ func (p *fileParser) secrets(n *yaml.Node) []string {
 	}
 	for _, item := range itemsOf(n) {
 		switch {
-		case item.Kind != yaml.String: // said by texts
+		case item.Kind == yaml.Null || item.Text == "": // said by texts
 		case isReference(item.Text):
 			p.reference(item)
 		case !strings.HasPrefix(item.Text, keyPrefix):

@@ -161,6 +161,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"http unknown key":                  {hook("    http: {url: 'https://a.example', secrets: x}\n"), `unknown key "secrets" in http (did you mean "secret"?)`},
 	"http body":                         {hook("    http: {url: 'https://a.example', body: all}\n"), `want one of plain, summary, not "all"`},
 	"http with a secret that is none":   {hook("    http: {url: 'https://a.example', secret: hunter2}\n"), "this is no secret (env:NAME, file:PATH, or whsec_"},
+	"http with a secret of digits":      {hook("    http: {url: 'https://a.example', secret: 12345}\n"), "this is no secret (env:NAME, file:PATH, or whsec_"},
 	"http with a key that is none":      {hook("    http: {url: 'https://a.example', secret: whsec_a}\n"), "secret: it is no key"},
 	"http with a variable's no name":    {hook("    http: {url: 'https://a.example', secret: 'env:A-B'}\n"), `"A-B" is no name of a variable`},
 	"http no header":                    {hook("    http: {url: 'https://a.example', headers: [a]}\n"), "headers must be a mapping"},
