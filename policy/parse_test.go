@@ -260,6 +260,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: Stop, worker: [a], env: B, async: true}\n"))
 	f.Add([]byte("version: 1\nuse: [a, {pack: b, except: c, mode: observe}]\ndefaults: {timeout: 1s}\n"))
 	f.Add([]byte("version: 1\npack: {version: 2}\nhooks:\n  - {name: x, on: tool.after, replace: [{pattern: a, with: ~}], fields: tool.output}\n"))
+	f.Add([]byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: {agent: 1, secret: 2}, http: {url: 'https://a.example', secret: 3}}\n"))
+	f.Add([]byte("version: 1\nnetworks: [10.0.0.0/+8, 'f::/1']\ngrants: [{source: ~/a, may: run}]\nhooks:\n  - {name: x, on: tool.before, set: {tool.command: a, tool.input.b: 1}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, errs := policy.Parse("p.yaml", data)
 		if len(errs) > 0 {
@@ -295,6 +297,9 @@ func TestKinds(t *testing.T) {
 	} {
 		if got := policy.Kinds(name); !slices.Equal(got, want) {
 			t.Errorf("Kinds(%s) = %v, want %v", name, got, want)
+		}
+		if err := checkSchema(t, "version: 1\nhooks: [{name: n, on: "+name+", block: no}]"); (err == nil) != (want != nil) {
+			t.Errorf("the schema says of the event %s: %v", name, err)
 		}
 	}
 	text := "version: 1\nhooks: [{name: n, on: [beforeToolCall, message-sending], block: no}]"

@@ -47,11 +47,14 @@ func WithNames(schema string) string {
 		if d.WriteEvent != nil {
 			add("language", called...)
 		}
-		for _, row := range d.Events {
-			if !slices.Contains(names["kind"], row.Native) {
-				add("agentEvent", row.Native)
-			}
+	}
+	for _, name := range eventNames() {
+		if !slices.Contains(names["kind"], name) {
+			add("agentEvent", name)
 		}
+	}
+	for _, ev := range openclawEvents {
+		add("agentEvent", strings.ReplaceAll(ev.name, "_", "-")) // see Kinds
 	}
 	for _, f := range ForeignFormats() {
 		add("format", f.Name)
