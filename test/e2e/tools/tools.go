@@ -147,3 +147,9 @@ func Node(t testing.TB) string {
 	}
 	return program
 }
+
+// Path is where the file of the package is that is run or read.
+func (p *Package) Path(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(p.Dir(t), filepath.FromSlash(p.file))
+}
