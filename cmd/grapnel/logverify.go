@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,16 +40,10 @@ func newLogVerify(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := store.OpenReader(place.Store())
-			if errors.Is(err, fs.ErrNotExist) {
-				return withHint(fmt.Errorf("there is no store in %s: nothing was made that could be verified", place.Store()),
-					"\"grapnel serve\" makes one; the files of the spool prove nothing")
+			report, err := verifyStore(cmd.Context(), place.Store(), known)
+			if errors.Is(err, store.ErrNothing) {
+				return withHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" makes one; the files of the spool prove nothing")
 			}
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			report, err := r.Verify(cmd.Context(), known...)
 			if err != nil {
 				return err
 			}
@@ -69,6 +64,19 @@ func newLogVerify(c *console) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&heads, "head", nil, "what was printed before, as `SEQ:HASH`; may be repeated")
 	return c.jsonFlag(cmd)
+}
+
+// verifyStore verifies a store, also one of which the database was removed.
+func verifyStore(ctx context.Context, dir string, heads []store.Head) (store.Report, error) {
+	r, err := store.OpenReader(dir) //nolint:contextcheck // it is open for longer than a call
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.VerifyAbsent(dir, heads...)
+	}
+	if err != nil {
+		return store.Report{}, err
+	}
+	defer r.Close()
+	return r.Verify(ctx, heads...)
 }
 
 func (c *console) printVerified(v *verifiedLog, heads int) {

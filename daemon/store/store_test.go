@@ -188,7 +188,7 @@ func TestVerify(t *testing.T) {
 		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
 		"a hook too many": {
 			script("INSERT INTO hook SELECT 40, n, name, source, decision, cause, error, fail_open, async, ms FROM hook WHERE seq = 4"),
-			[]string{"row 0: 1 hooks belong to rows that are not there"},
+			[]string{"1 hooks belong to rows that are not there"},
 			false,
 		},
 		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not follow"}, false},
@@ -235,8 +235,8 @@ func TestVerify(t *testing.T) {
 			if err := os.Remove(filepath.Join(dir, headFile)); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"row 0: the end of the log cannot be checked: grapnel.head is missing"}, false},
-		"the anchor's text": {anchor("nonsense"), []string{`row 0: the end of the log cannot be checked: grapnel.head: "nonsense" is not`}, false},
+		}, []string{"the end of the log cannot be checked: grapnel.head is missing"}, false},
+		"the anchor's text": {anchor("nonsense"), []string{`the end of the log cannot be checked: grapnel.head: "nonsense" is not`}, false},
 		"an older anchor":   {anchor("0:" + strings.Repeat("0", 64)), nil, false}, // as a crash leaves it
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,6 +266,55 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A log without its database is not one that never was.
+func TestVerifyAbsent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if report, err := VerifyAbsent(dir); !errors.Is(err, ErrNothing) || !report.OK() {
+		t.Errorf("nothing was there: %+v, %v, want %v", report, err, ErrNothing)
+	}
+	s := openTest(t, dir, nil)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, dir, nil)
+	fill(t, s, 10)
+	head, err := s.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTest(t, s)
+	later := head
+	later.Seq = 12
+	finds := func(want string, heads ...Head) {
+		t.Helper()
+		if _, err := OpenReader(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("OpenReader = %v, want %v", err, fs.ErrNotExist)
+		}
+		report, err := VerifyAbsent(dir, heads...)
+		if err != nil || len(report.Findings) != 1 || !strings.HasPrefix(report.Findings[0].String(), want) {
+			t.Errorf("VerifyAbsent = %+v, %v, want %q", report, err, want)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, baseFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	finds("row 1: rows 1 to 10 are missing: there is no database, and grapnel.head says")
+	if err := os.Remove(filepath.Join(dir, baseFile)); err != nil {
+		t.Fatal(err)
+	}
+	finds("row 1: rows 1 to 10 are missing: there is no database, and grapnel.head says", head)
+	finds("row 1: rows 1 to 12 are missing: there is no database, and the head 12:", later)
+	if err := os.Remove(filepath.Join(dir, headFile)); err != nil {
+		t.Fatal(err)
+	}
+	finds("row 1: rows 1 to 10 are missing: there is no database, and the head 10:", head)
+	if err := os.WriteFile(filepath.Join(dir, headFile), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	finds("there is no database, and its end is not known: grapnel.head: ")
 }
 
 // What is wrong when a daemon starts is told by it, and is not lost with the anchor that it

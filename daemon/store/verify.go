@@ -35,8 +35,13 @@ type Finding struct {
 	What string `json:"what"`
 }
 
-// String returns "row 7: what is wrong".
-func (f Finding) String() string { return fmt.Sprintf("row %d: %s", f.Seq, f.What) }
+// String returns "row 7: what is wrong", and of row 0, which there is not, what is wrong.
+func (f Finding) String() string {
+	if f.Seq == 0 {
+		return f.What
+	}
+	return fmt.Sprintf("row %d: %s", f.Seq, f.What)
+}
 
 // A Cut is a run of rows that retention has removed.
 type Cut struct {
@@ -82,6 +87,35 @@ func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	}
 	return v.report, nil
 }
+
+// VerifyAbsent is Verify of a directory in which OpenReader finds no database. Where the
+// anchor is left, or a head is known, there was one. The error is ErrNothing where neither is.
+func VerifyAbsent(dir string, heads ...Head) (Report, error) {
+	r := Report{Findings: []Finding{}}
+	last, who := Head{}, ""
+	switch anchor, err := readAnchor(dir); {
+	case err == nil:
+		r.Anchor = &anchor
+		last, who = anchor, headFile+" says"
+	case !errors.Is(err, fs.ErrNotExist):
+		r.Findings = append(r.Findings, Finding{0, fmt.Sprintf("there is no database, and its end is not known: %v", err)})
+	}
+	for _, h := range heads {
+		if h.Seq > last.Seq {
+			last, who = h, "the head "+h.String()+" says"
+		}
+	}
+	if last.Seq > 0 {
+		r.Findings = append(r.Findings, Finding{1, fmt.Sprintf("rows 1 to %d are missing: there is no database, and %s there were that many", last.Seq, who)})
+	}
+	if len(r.Findings) == 0 {
+		return r, ErrNothing
+	}
+	return r, nil
+}
+
+// ErrNothing is what VerifyAbsent returns where there is no sign that there was a log.
+var ErrNothing = errors.New("nothing was made that could be verified")
 
 // claim is what somebody says a row's hash is.
 type claim struct {
