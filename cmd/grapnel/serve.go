@@ -177,13 +177,18 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	endWork()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	err = server.Shutdown(end)
+	if err = server.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("what took longer was cut off: grapnel-hook answers it by itself", "than", stopTime)
+		err = nil
+	}
 	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
 		err = errors.Join(err, failed)
 	}
 	shut()
 	_ = os.Remove(d.noteFile())
-	return errors.Join(err, d.warm.Close(end))
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	return errors.Join(err, d.warm.Close(leave))
 }
 
 // partFailed says that a part has ended before it should.
