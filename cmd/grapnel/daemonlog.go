@@ -95,7 +95,7 @@ A daemon that systemd runs writes to the journal: journalctl --user -u grapnel`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n < 0 {
-				return usageError{fmt.Errorf("-n %d: a log has no such number of lines", n)}
+				return usageError{withHint(fmt.Errorf("-n %d: a log has no such number of lines", n), "grapnel daemon logs -n 200")}
 			}
 			place, err := c.place()
 			if err != nil {

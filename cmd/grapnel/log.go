@@ -99,7 +99,7 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	for _, name := range w.events {
 		kinds := policy.Kinds(name)
 		if kinds == nil {
-			return filter, usageError{fmt.Errorf("unknown event %q", name)}
+			return filter, usageError{withHint(fmt.Errorf("unknown event %q", name), eventHint(name))}
 		}
 		filter.Events = append(filter.Events, kinds...)
 	}
@@ -111,6 +111,18 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 		filter.Decisions = append(filter.Decisions, d)
 	}
 	return filter, nil
+}
+
+// eventHint is which event was meant, or which there are.
+func eventHint(name string) string {
+	var known []string
+	for _, c := range grapnel.Contracts {
+		known = append(known, string(c.Kind))
+	}
+	if near := policy.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known are " + strings.Join(known, ", ") + ", and what agents call their events"
 }
 
 // logQuery is which Records of a log are asked for on a command line.
@@ -136,7 +148,10 @@ func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 }
 
 // warn says what did not keep a command from its work. What stands in a log may be in it.
-func (c *console) warn(err error) { fmt.Fprintf(c.err, "grapnel: warning: %s\n", inLine(err.Error())) }
+// Errors that were joined stand in one line.
+func (c *console) warn(err error) {
+	fmt.Fprintf(c.err, "grapnel: warning: %s\n", inLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
+}
 
 // logOf is all that was kept at a place.
 func logOf(place answer.Place) store.Log {

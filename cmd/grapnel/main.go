@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
@@ -140,7 +141,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetErr(c.err)
 	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below this directory")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
+		return usageError{withHint(flagError(err), fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
 	})
 	for _, group := range []struct {
 		title    string
@@ -179,6 +180,22 @@ func newRoot(c *console) *cobra.Command {
 	return root
 }
 
+// flagError says what a flag wants, where its type says so, and not which function of Go
+// could not read it.
+func flagError(err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	want, ok := map[string]string{
+		"int": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a number with a unit, such as 30s or 10m",
+	}[bad.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
+}
+
 // usageArgs makes a wrong number of arguments a usage error.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -187,6 +204,14 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// one wants one argument, and says which.
+func one(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want %q, and not %d arguments", cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()), len(args))
+	}
+	return nil
 }
 
 func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {

@@ -57,7 +57,7 @@ func newTrust(c *console) *cobra.Command {
 			case list:
 				return cobra.NoArgs(cmd, args)
 			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return one(cmd, args)
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := c.place()

@@ -52,6 +52,9 @@ func OpenReader(dir string) (*Reader, error) {
 		}
 		return nil
 	})
+	if broken(err) {
+		err = fmt.Errorf("%s: %w: a daemon that starts puts it aside, and begins a new one", filepath.Join(dir, baseFile), err)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the store: %w", err), r.Close())
 	}

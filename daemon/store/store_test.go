@@ -508,6 +508,13 @@ func TestReader(t *testing.T) {
 	if _, err := r.db.ExecContext(t.Context(), "DELETE FROM record"); err == nil {
 		t.Error("a reader could write")
 	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, baseFile), bytes.Repeat([]byte("no database "), 500), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReader(other); err == nil || !strings.Contains(err.Error(), filepath.Join(other, baseFile)) || !strings.Contains(err.Error(), "puts it aside") {
+		t.Errorf("OpenReader of what is no database = %v", err)
+	}
 }
 
 // A caller that goes away while others are written has nothing written, and does not wait.
