@@ -148,7 +148,7 @@ func (c *console) printFile(f checked) {
 
 // ownFiles lists the user's policy and those of the project that the person is in.
 func ownFiles(place answer.Place) ([]string, error) {
-	dir, err := os.Getwd()
+	dir, err := workDir()
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,7 +59,7 @@ func printGitHub(c *console, all []checked) error {
 
 // underHere is a file from the directory one is in, where it is below that.
 func underHere(file string) string {
-	dir, err := os.Getwd()
+	dir, err := workDir()
 	if err != nil {
 		return file
 	}

@@ -4,10 +4,53 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
+
+// output remembers the first write that failed, so that a command may print line after
+// line and still never end well with half of them on a full disk.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("cannot print: %w", err)
+	}
+	return n, err
+}
+
+// fileOf is the file behind a stream; nil if there is none.
+func fileOf(stream any) *os.File {
+	if o, ok := stream.(*output); ok {
+		stream = o.Writer
+	}
+	f, _ := stream.(*os.File)
+	return f
+}
+
+// terminal reports whether a stream is one that a person looks at.
+func terminal(stream any) bool {
+	f := fileOf(stream)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// workDir is the directory that the person is in.
+func workDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", withHint(fmt.Errorf("cannot find the working directory: %w", err), "go to a directory that is there")
+	}
+	return dir, nil
+}
 
 // printJSON writes one value, indented for people, without HTML escapes.
 func (c *console) printJSON(v any) error {

@@ -59,7 +59,7 @@ func newDeliveriesShow(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "show ID",
 		Short: "Show all of one delivery, with what is sent",
-		Args:  usageArgs(one),
+		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.read(func(r *store.Reader) error {
 				job, err := deliveryOf(cmd.Context(), r, args[0])
@@ -135,7 +135,7 @@ func newDeliveriesOn(c *console) *cobra.Command {
 		Use:   "on TARGET",
 		Short: "Tell a server again that wanted to hear no more",
 		Long:  "Tells the server of a hook again after it answered 410, which says that it wants\nto hear no more. What has waited since then is delivered.",
-		Args:  usageArgs(one),
+		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var target store.Target
 			err := c.read(func(r *store.Reader) (err error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ func newDoctor(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir, err := os.Getwd()
+			dir, err := workDir()
 			if err != nil {
 				return err
 			}

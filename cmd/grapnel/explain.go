@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -171,7 +170,7 @@ did or did not act, whether it listens to the event or not.`,
 			if len(args) > 0 {
 				var ok bool
 				if named, ok = dialect.FindAgent(args[0]); !ok {
-					return usageError{withHint(fmt.Errorf("unknown agent %q", args[0]), "known are "+strings.Join(dialect.Names(), ", "))}
+					return unknownAgent(args[0])
 				}
 			}
 			e.short.read(cmd.Flags())

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -79,7 +78,7 @@ func (s *short) call() bool {
 
 // subject is the event as an agent would send it, from where we are.
 func (s *short) subject(d *dialect.Dialect) (*subject, error) {
-	dir, err := os.Getwd()
+	dir, err := workDir()
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func installError(err error) error {
 }
 
 func (c *console) installRequest(flags *installFlags, agents []string) (install.Request, error) {
-	dir, err := os.Getwd()
+	dir, err := workDir()
 	if err != nil {
 		return install.Request{}, err
 	}

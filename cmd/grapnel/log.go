@@ -86,7 +86,7 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	if w.agent != "" {
 		d, ok := dialect.FindAgent(w.agent)
 		if !ok {
-			return filter, usageError{withHint(fmt.Errorf("unknown agent %q", w.agent), "known are "+strings.Join(dialect.Names(), ", "))}
+			return filter, unknownAgent(w.agent)
 		}
 		filter.Agent = d.Name
 	}
@@ -99,7 +99,7 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	for _, name := range w.events {
 		kinds := policy.Kinds(name)
 		if kinds == nil {
-			return filter, usageError{withHint(fmt.Errorf("unknown event %q", name), eventHint(name))}
+			return filter, usageError{withNear(fmt.Errorf("unknown event %q", name), name, eventNames(), `"grapnel schema event" lists them`)}
 		}
 		filter.Events = append(filter.Events, kinds...)
 	}
@@ -111,18 +111,6 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 		filter.Decisions = append(filter.Decisions, d)
 	}
 	return filter, nil
-}
-
-// eventHint is which event was meant, or which there are.
-func eventHint(name string) string {
-	var known []string
-	for _, c := range grapnel.Contracts {
-		known = append(known, string(c.Kind))
-	}
-	if near := policy.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "known are " + strings.Join(known, ", ") + ", and what agents call their events"
 }
 
 // logQuery is which Records of a log are asked for on a command line.

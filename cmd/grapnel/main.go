@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
@@ -37,28 +35,17 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // errFailed ends a command with exit code 1 after it has said all there is to say.
 var errFailed = errors.New("failed")
 
-// usageError ends a command with exit code 64.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// hintError carries the way out.
-type hintError struct {
-	error
-	hint string
-}
-
-func (e hintError) Unwrap() error { return e.error }
-
-func withHint(err error, hint string) error { return hintError{err, hint} }
-
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "hook" { // before cobra looks, which has a --help and a --version of its own
 		return hook(args[1:], stdin, stdout, stderr)
 	}
-	root := newRoot(&console{in: stdin, out: stdout, err: stderr})
+	out := &output{Writer: stdout}
+	root := newRoot(&console{in: stdin, out: out, err: stderr})
 	root.SetArgs(goStyle(args))
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
+	if out.err != nil {
+		err = out.err
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -69,8 +56,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return int(code)
 	}
 	fmt.Fprintf(stderr, "grapnel: error: %v\n", err)
-	if hint, ok := errors.AsType[hintError](err); ok {
-		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint.hint)
+	if hint := hintOf(err, cmd); hint != "" {
+		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint)
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
@@ -93,12 +80,6 @@ func (c *console) place() (answer.Place, error) {
 		return place, usageError{err}
 	}
 	return place, nil
-}
-
-// terminal reports whether a stream is one that a person looks at.
-func terminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // paint colours a text where a person looks at it and did not ask for none.
@@ -140,9 +121,8 @@ func newRoot(c *console) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below this directory")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{withHint(flagError(err), fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
-	})
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	const other = "Other:"
 	for _, group := range []struct {
 		title    string
 		commands []func(*console) *cobra.Command
@@ -159,6 +139,9 @@ func newRoot(c *console) *cobra.Command {
 		{"The daemon:", []func(*console) *cobra.Command{
 			newDaemon, newServe, newDrain,
 		}},
+		{other, []func(*console) *cobra.Command{
+			newHook, newMan, newVersion,
+		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, command := range group.commands {
@@ -167,56 +150,28 @@ func newRoot(c *console) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(newVersion(c), newDeliver(c), newMan(c))
-	root.AddCommand(&cobra.Command{
+	root.AddCommand(newDeliver(c))
+	root.SetHelpCommandGroupID(other)
+	root.SetCompletionCommandGroupID(other)
+	strict(root)
+	c.complete(root)
+	return root
+}
+
+func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+func newHook(c *console) *cobra.Command {
+	return &cobra.Command{
 		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
 		Short:              "Answer one event of an agent, as grapnel-hook does",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
 			return exitCode(hook(args, c.in, c.out, c.err))
 		},
-	})
-	c.complete(root)
-	return root
-}
-
-// flagError says what a flag wants, where its type says so, and not which function of Go
-// could not read it.
-func flagError(err error) error {
-	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
 	}
-	want, ok := map[string]string{
-		"int": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a number with a unit, such as 30s or 10m",
-	}[bad.GetFlag().Value.Type()]
-	if !ok {
-		return err
-	}
-	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
-}
-
-// usageArgs makes a wrong number of arguments a usage error.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{withHint(err, fmt.Sprintf("run %q", cmd.CommandPath()+" --help"))}
-		}
-		return nil
-	}
-}
-
-// one wants one argument, and says which.
-func one(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want %q, and not %d arguments", cmd.CommandPath()+strings.TrimPrefix(cmd.Use, cmd.Name()), len(args))
-	}
-	return nil
-}
-
-func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	return cmd
 }
 
 func newVersion(c *console) *cobra.Command {

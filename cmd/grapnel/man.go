@@ -25,7 +25,7 @@ func newMan(c *console) *cobra.Command {
 		Long: "Writes manual pages below DIR, as man looks for them: one for each command and one for\n" +
 			"grapnel-hook below DIR/man1, and grapnel-policy, the keys of a policy, below DIR/man5.",
 		Example: "  grapnel man ~/.local/share/man\n  man grapnel-check",
-		Args:    usageArgs(one),
+		Args:    usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

@@ -71,7 +71,7 @@ func newStatus(c *console) *cobra.Command {
 
 func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	s := &statusReport{Version: answer.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
-	dir, err := os.Getwd()
+	dir, err := workDir()
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func (t *tester) check() error {
 	for i, name := range t.agents {
 		d, ok := dialect.FindAgent(name)
 		if !ok {
-			return usageError{withHint(fmt.Errorf("unknown agent %q", name), "known are "+strings.Join(dialect.Names(), ", "))}
+			return unknownAgent(name)
 		}
 		t.agents[i] = d.Name
 	}

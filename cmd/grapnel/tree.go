@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -69,7 +68,7 @@ func (c *console) pen() *pen {
 
 // terminalWidth is how many letters a line of a terminal has.
 func terminalWidth(stream any) int {
-	if f, ok := stream.(*os.File); ok {
+	if f := fileOf(stream); f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width
 		}

@@ -51,15 +51,15 @@ func newTrust(c *console) *cobra.Command {
   grapnel trust grapnel.yaml --digest sha256:3d1f...
   grapnel trust --list`,
 		Args: usageArgs(func(cmd *cobra.Command, args []string) error {
-			switch {
-			case list && digest != "":
-				return errors.New("--list and --digest exclude each other")
-			case list:
+			if list {
 				return cobra.NoArgs(cmd, args)
 			}
-			return one(cmd, args)
+			return cobra.ExactArgs(1)(cmd, args)
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if list && digest != "" {
+				return usageError{errors.New("--list and --digest exclude each other")}
+			}
 			place, err := c.place()
 			if err != nil {
 				return err

@@ -66,7 +66,7 @@ func (c *console) watch(ctx context.Context, place answer.Place, query store.Que
 	if os.Getenv("NO_COLOR") != "" {
 		profile = colorprofile.Ascii
 	}
-	p := tea.NewProgram(watching{watch.New(opts)}, tea.WithContext(ctx), tea.WithInput(c.in), tea.WithOutput(c.out), tea.WithColorProfile(profile), tea.WithFPS(20))
+	p := tea.NewProgram(watching{watch.New(opts)}, tea.WithContext(ctx), tea.WithInput(c.in), tea.WithOutput(fileOf(c.out)), tea.WithColorProfile(profile), tea.WithFPS(20))
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer cancel()
