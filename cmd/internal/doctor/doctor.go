@@ -104,12 +104,12 @@ type Request struct {
 	// Starts are those at which a hook of the policy starts a program, as for install.
 	Starts map[string]map[string]string
 
-	NoRun bool      // start no program: not the agents, and not the hook
+	NoRun bool // start no program: not the agents, and not the hook
 
 	// Slow is how long an answer may take, at the median, before it is a warning; 0: 60 times
 	// a program that does nothing.
 	Slow time.Duration
-	Now   time.Time // zero = time.Now
+	Now  time.Time // zero = time.Now
 }
 
 // Look looks.

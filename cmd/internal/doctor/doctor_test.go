@@ -360,12 +360,12 @@ func TestJudge(t *testing.T) {
 		"used before it was installed": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.last, a.lastUsed, a.installs[0].Time = time.Time{}, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		}, "records.stopped", Warn, "", "", true},
-		"too late":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.most = 2 * time.Minute }, "latency.late", Bad, "at worst 120000.0 ms", "", false},
-		"very slow": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median = time.Second }, "latency.slow", Warn, "1000.0 times", "", false},
-		"slower than asked": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.slow = 2 * time.Millisecond }, "latency.slow", Warn, "answered in 3.0 ms", "", false},
+		"too late":           {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.most = 2 * time.Minute }, "latency.late", Bad, "at worst 120000.0 ms", "", false},
+		"very slow":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median = time.Second }, "latency.slow", Warn, "1000.0 times", "", false},
+		"slower than asked":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.slow = 2 * time.Millisecond }, "latency.slow", Warn, "answered in 3.0 ms", "", false},
 		"allowed to be slow": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median, a.latency.slow = time.Second, time.Minute }, "latency.slow", Warn, "", "", true},
-		"no answer": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency = &latency{failed: "exit status 64"} }, "latency.failed", Bad, "exit status 64", "", false},
-		"not asked": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.without = []string{"lint"} }, "latency", OK, "without your policy", "", false},
+		"no answer":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency = &latency{failed: "exit status 64"} }, "latency.failed", Bad, "exit status 64", "", false},
+		"not asked":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.without = []string{"lint"} }, "latency", OK, "without your policy", "", false},
 		"first look": {claude, func(_ *testing.T, f *facts, a *agent) {
 			f.before = nil
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x"))
