@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/outbound"
@@ -194,6 +196,7 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 			this.found = append(this.found, badRules.finding(e))
 		}
 	}
+	slices.SortStableFunc(errs, func(a, b *policy.Error) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col)) })
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
@@ -208,12 +211,12 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
 		names = append(names, fmt.Sprintf("%s %d", pack.Pack.Text, pack.Policy.Pack.Version))
 	}
-	this.size = fmt.Sprintf("%d hooks", len(p.Hooks))
+	this.size = printable.Count(len(p.Hooks), "hook")
 	if len(names) > 0 {
 		this.size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
 	}
 	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
-		this.size += fmt.Sprintf(", %d rules for secrets", len(p.Secrets.Rules))
+		this.size += ", " + printable.Count(len(p.Secrets.Rules), "rule") + " for secrets"
 	}
 	this.found = append(this.found, suspicious(file, p)...)
 	this.found = append(this.found, unsandboxed(file, p)...)
@@ -267,7 +270,7 @@ func loads(file string, p *policy.Policy, place answer.Place, installed bool) (f
 			}
 			continue
 		}
-		c := checked{file: row.File, size: fmt.Sprintf("%d hooks of the format %s", row.Hooks, row.Format)}
+		c := checked{file: row.File, size: printable.Count(row.Hooks, "hook") + " of the format " + row.Format}
 		for _, e := range row.Errors {
 			c.found = append(c.found, badHookFile.finding(e))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -361,10 +362,7 @@ func (x *explanation) rest() *tree {
 	for _, o := range x.Others {
 		t.add(text("%s  ", inLine(o.Hook)), span{inLine(placeOf(o.Source, o.File, o.Line)), dim}, text("  %s", inLine(o.Because)))
 	}
-	hooks := fmt.Sprintf("%d hooks", x.more)
-	if x.more == 1 {
-		hooks = "1 hook"
-	}
+	hooks := printable.Count(x.more, "hook")
 	switch {
 	case x.more > 0 && len(t.nodes) > 0:
 		t.add(span{"and " + hooks + " more (see --all)", dim})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -58,7 +59,7 @@ func newImport(c *console) *cobra.Command {
 					return err
 				}
 			} else {
-				fmt.Fprintf(c.out, "wrote %d hooks to %s\n", im.Hooks, to)
+				fmt.Fprintf(c.out, "wrote %s to %s\n", printable.Count(im.Hooks, "hook"), to)
 			}
 			for _, lost := range im.Lost {
 				fmt.Fprintf(c.err, "grapnel: not kept: %v\n", lost)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -188,7 +189,7 @@ func (c *console) printInstall(flags *installFlags, res *install.Result, verb st
 		default:
 			events := ""
 			if len(f.Events) > 0 { // a file that is needed beside those with the hooks has none
-				events = fmt.Sprintf(" %d events,", len(f.Events))
+				events = " " + printable.Count(len(f.Events), "event") + ","
 			}
 			fmt.Fprintf(c.out, "%s: %s,%s %s\n", f.Agent, c.paint(green, verb), events, f.File)
 		}

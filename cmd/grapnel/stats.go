@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/replay"
 	"github.com/grapnel-dev/grapnel/spool"
@@ -196,7 +197,7 @@ func top(counts map[timesCount]int) []timesCount {
 }
 
 func (c *console) printStats(s *statsReport, since string) {
-	fmt.Fprintf(c.out, "%s %d events", c.paint(bold, "last "+since+":"), s.Firings)
+	fmt.Fprintf(c.out, "%s %s", c.paint(bold, "last "+since+":"), printable.Count(s.Firings, "event"))
 	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
 		if n := s.Decisions[d]; n > 0 {
 			fmt.Fprintf(c.out, ", %d %s", n, c.decision(d.String()))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -192,7 +193,7 @@ func (s *installState) inspect(rec *record.Record) {
 
 func (c *console) printPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		fmt.Fprintf(c.out, "  %-8s %-9s %3d hooks  %s%s\n", p.Scope, p.State, p.Hooks, inLine(p.File), ofFormat(p))
+		fmt.Fprintf(c.out, "  %-8s %-9s %9s  %s%s\n", p.Scope, p.State, printable.Count(p.Hooks, "hook"), inLine(p.File), ofFormat(p))
 	}
 }
 
@@ -205,10 +206,13 @@ func ofFormat(p policy.Loaded) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{p.Rules, "rules"}, {p.Commands, "commands"}, {p.Webhooks, "webhooks"}, {p.Skipped, "left out"}} {
+	}{{p.Rules, "rule"}, {p.Commands, "command"}, {p.Webhooks, "webhook"}} {
 		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+			parts = append(parts, printable.Count(part.n, part.what))
 		}
+	}
+	if p.Skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d left out", p.Skipped))
 	}
 	if p.RunBy != "" {
 		parts = append(parts, "not for "+p.RunBy+", which runs them by itself")
@@ -250,7 +254,7 @@ func (c *console) printStatus(s *statusReport) {
 		fmt.Fprintf(c.out, "  %-24s %s\n", inLine(h.Hook), inLine(h.Sandbox))
 	}
 	fmt.Fprintln(c.out, c.paint(bold, "last 24 hours"))
-	fmt.Fprintf(c.out, "  %d events", s.Day.Firings)
+	fmt.Fprintf(c.out, "  %s", printable.Count(s.Day.Firings, "event"))
 	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
 		if n := s.Day.Decisions[d]; n > 0 {
 			fmt.Fprintf(c.out, ", %d %s", n, c.decision(d.String()))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policytest"
@@ -359,11 +360,7 @@ func (t *tester) summary(results []policytest.Result, total int) {
 	for i := range results {
 		files[results[i].Test.File.Path] = true
 	}
-	in := fmt.Sprintf("%d files", len(files))
-	if len(files) == 1 {
-		in = "1 file"
-	}
-	fmt.Fprintf(t.out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
+	fmt.Fprintf(t.out, "%s in %s, %v\n", text, printable.Count(len(files), "file"), time.Since(t.begun).Round(time.Millisecond))
 }
 
 func (t *tester) writeJUnit(results []policytest.Result, errs []*policy.Error) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -213,7 +214,7 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 			add("install.path", Warn, "the installation knows no PATH", "programs of hooks are looked for where the agent's project settings say", again)
 		}
 		if len(found) == before {
-			add("install.good", OK, fmt.Sprintf("installed for the %s, %d events, %s", cmp.Or(in.Scope, "user"), len(in.Events), in.Settings), "", "")
+			add("install.good", OK, fmt.Sprintf("installed for the %s, %s, %s", cmp.Or(in.Scope, "user"), printable.Count(len(in.Events), "event"), in.Settings), "", "")
 		}
 	}
 	return found

@@ -4,6 +4,7 @@
 package printable
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -27,3 +28,11 @@ var inLine = strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD")
 // Line is a Text inside of a line, such as a file's or a hook's name: who gave it writes
 // no line of their own.
 func Line(text string) string { return inLine.Replace(Text(text)) }
+
+// Count is a number with what it is of: "1 event", "3 events".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

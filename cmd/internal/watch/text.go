@@ -230,14 +230,6 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", min(999, d/(24*time.Hour)))
 }
 
-// counted is a number with what it is of: "1 event", "3 events".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // within is a number that is neither too small nor too large; the least counts where they
 // contradict each other.
 func within[T cmp.Ordered](n, least, most T) T { return max(least, min(n, most)) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -82,7 +83,7 @@ func (m *Model) head() string {
 	if m.width < wide {
 		name = "grapnel"
 	}
-	r := row{{name, bold}, {"  " + counted(len(m.sessions), "session") + "  " + counted(m.total.events, "event"), normal}}
+	r := row{{name, bold}, {"  " + printable.Count(len(m.sessions), "session") + "  " + printable.Count(m.total.events, "event"), normal}}
 	if counts := m.total.counts(); len(counts) > 0 {
 		r = append(append(r, span{"  ", normal}), counts...)
 	}
@@ -160,7 +161,7 @@ func (m *Model) state() row {
 		add(dim, strconv.Itoa(len(m.shown))+" of "+strconv.Itoa(len(m.items)))
 	}
 	if m.gone > 0 {
-		add(dim, counted(m.gone, "older event")+" fell out")
+		add(dim, printable.Count(m.gone, "older event")+" fell out")
 	}
 	if m.problems > 0 {
 		add(yellow, strconv.Itoa(m.problems)+" unreadable: "+inLine(m.problem))
