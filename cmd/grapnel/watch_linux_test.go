@@ -248,7 +248,7 @@ func TestWatchHoldsItsScreen(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
 	w := h.watch(20, 5)
-	w.Want(t, "grapnel", "waiting for events")
+	w.Want(t, "0 events", "waiting for events")
 	for _, command := range []string{
 		"echo \x1b[2J\x1b[Hgone\x1b]0;owned\a\x1b]52;c;b3duZWQ=\a", "echo " + strings.Repeat("long ", 20_000), "echo a\r\n\r\nb\x00\x7f\u009b31m", "echo \u202egnp.exe\u2066\u2028\u200b",
 		"echo " + strings.Repeat("宽", 5_000), "echo e" + strings.Repeat("\u0301", 3_000), "echo 👩‍👩‍👧‍👦🇩🇪❤️", "echo " + strings.Repeat("x", 100_000),
@@ -257,6 +257,7 @@ func TestWatchHoldsItsScreen(t *testing.T) {
 	}
 	h.run("{\"session_id\":\"\xff\xfe\",\"cwd\":\"/w\",\"hook_event_name\":\"PreToolUse\",\"tool_name\":\"Bash\xc3\",\"tool_input\":{\"command\":\"echo \x80\xff\"}}", "grapnel-hook", "claude-code")
 	h.claude("git push --force")
+	w.Want(t, "10 events", "\n>block  git push --…\n", "q quit")
 	w.Press(t, "\r") // the details, too
 	for _, size := range [][2]int{{300, 80}, {20, 5}, {1, 1}, {300, 3}, {3, 80}, {2, 2}, {80, 24}, {20, 5}, {300, 80}} {
 		w.SetSize(t, size[0], size[1])

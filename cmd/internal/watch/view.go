@@ -15,8 +15,13 @@ import (
 // has no title.
 type layout struct{ sessions, events, details int }
 
-// wide is from how many columns there is room for whole names.
-const wide = 100
+// From how many columns there is room for whole names, for what kind of event it was, and for
+// more than what was done and what came of it.
+const (
+	wide   = 100
+	middle = 60
+	small  = 40
+)
 
 // layout shares the lines out. One is for what stands on top and one for the keys.
 func (m *Model) layout() (l layout) {
@@ -26,7 +31,7 @@ func (m *Model) layout() (l layout) {
 		room -= 1 + l.sessions
 	}
 	if m.details && room >= 4 {
-		l.details = room - 1 - max(1, (room-2)*2/5)
+		l.details = room - 1 - max(2, (room-2)*2/5) // an event stays in sight
 		if room >= 8 {
 			l.details = min(l.details, room-4)
 		}
@@ -84,6 +89,9 @@ func (m *Model) head() string {
 		name = "grapnel"
 	}
 	r := row{{name, bold}, {"  " + printable.Count(len(m.sessions), "session") + "  " + printable.Count(m.total.events, "event"), normal}}
+	if m.width < small {
+		r = line(normal, printable.Count(m.total.events, "event"))
+	}
 	if counts := m.total.counts(); len(counts) > 0 {
 		r = append(append(r, span{"  ", normal}), counts...)
 	}
@@ -101,7 +109,9 @@ func (m *Model) head() string {
 	default:
 		keeper = "no daemon: reading the spool"
 	}
-	keeper = cut(keeper, m.width/3)
+	if keeper = cut(keeper, m.width/3); m.width < small && look == dim { // there is room for what is wrong
+		keeper = ""
+	}
 	return append(r.within(m.width-columns(keeper)-2), span{"  " + keeper, look}).fit(m.width, false)
 }
 
@@ -354,8 +364,11 @@ func (m *Model) eventRow(it *Item) row {
 	if !m.now.IsZero() && m.now.Sub(at) > 24*time.Hour {
 		when = at.Format("Jan _2  ")
 	}
-	r := row{{when + " ", dim}}
-	if m.focus == nil {
+	var r row
+	if m.width >= small {
+		r = row{{when + " ", dim}}
+	}
+	if m.focus == nil && m.width >= small {
 		r = append(r, span{left(agentName(it.Agent, narrow), agents) + " ", normal})
 	}
 	word := Word(&it.Entry)
@@ -363,7 +376,10 @@ func (m *Model) eventRow(it *Item) row {
 	if rest, ok := strings.CutPrefix(name, grapnel.NativePrefix+inLine(it.Agent)+"."); ok {
 		name = rest // the agent stands beside it
 	}
-	r = append(r, span{left(name, events) + " ", normal}, span{left(word, 6) + " ", wordLook[word]})
+	if m.width >= middle {
+		r = append(r, span{left(name, events) + " ", normal})
+	}
+	r = append(r, span{left(word, 6) + " ", wordLook[word]})
 
 	ms, msLook := took(it.MS), dim
 	if it.Late {
@@ -371,6 +387,13 @@ func (m *Model) eventRow(it *Item) row {
 	}
 	if it.MS >= m.slow {
 		msLook = yellow
+	}
+	if m.width < small {
+		about := strings.TrimSpace(inLine(it.About))
+		if about == "" {
+			about = strings.TrimSpace(name + " " + inLine(it.Tool))
+		}
+		return append(r, span{about, normal})
 	}
 	var said row
 	for i, p := range it.parts(m.slow) {
@@ -380,6 +403,10 @@ func (m *Model) eventRow(it *Item) row {
 		said = append(said, span(p))
 	}
 	room := max(0, m.width-1-columns(r.plain())-6)
+	failed, _ := it.failures()
+	if room < 24 && it.Tool+it.About != "" && failed == 0 { // then what was done says more
+		said = nil
+	}
 	needed := columns(said.plain())
 	if needed > 0 {
 		needed = min(needed, max(hooks, room-columns(inLine(it.Tool+" "+it.About))-1))
