@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
@@ -57,6 +58,24 @@ func (w words) object() json.RawMessage {
 func text(s string) json.RawMessage {
 	b, _ := sample.Marshal(s) // which a text always is
 	return b
+}
+
+// visible writes what is not printed as JSON does: what turns the direction of text, or takes
+// no room, would have a person who reads the file see something else than what is tested.
+func visible(value json.RawMessage) string {
+	var b strings.Builder
+	for _, c := range string(value) {
+		switch {
+		case unicode.IsPrint(c) || c == '\n' || c == '\t':
+			b.WriteRune(c)
+		case c > 0xFFFF:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return b.String()
 }
 
 func listOf(list []string) json.RawMessage {
@@ -451,11 +470,11 @@ func (t *recordedTest) elsewhere(f *File) json.RawMessage {
 func (r *Recorder) writeWord(b *strings.Builder, lead string, w word) {
 	var s string
 	if json.Unmarshal(w.value, &s) != nil {
-		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(string(w.value)))
+		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
 		return
 	}
 	if w.key == "event" || !strings.Contains(strings.TrimRight(s, "\n"), "\n") || !r.readable(s) {
-		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(string(w.value)))
+		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
 		return
 	}
 	mark := "|-"
