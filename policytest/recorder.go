@@ -40,7 +40,12 @@ type Recorder struct {
 	names map[string]bool     // of tests
 	known map[string]*recordedTest
 	tests []*recordedTest
+	size  int // bytes of the tests, as they are written first
 }
+
+// maxRecorded is how large a file may become by what is recorded: a reader of policies takes
+// yaml.MaxSize, and to be laid out takes room.
+const maxRecorded = yaml.MaxSize * 3 / 4
 
 // RecorderOptions say what is recorded.
 type RecorderOptions struct {
@@ -58,6 +63,7 @@ type Recorded struct {
 	Why     string   // why none was made, or why it is skipped
 	Skipped bool     // the test is there, and says why it is not run
 	More    bool     // a test that was made before holds in one more agent
+	Full    bool     // none was made, because the file has no room for it
 	Masked  bool     // something that was secret, or long, is not in its event
 	Want    string   // what it wants, in a word
 	Agents  []string // in which it holds
@@ -220,6 +226,12 @@ func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded
 			}
 		}
 	}
+	var b strings.Builder
+	r.write(&b, t)
+	if r.size+b.Len() > max(0, maxRecorded-len(r.base)) {
+		return Recorded{Why: "the file has no room for it", Full: true}
+	}
+	r.size += b.Len()
 	r.tests = append(r.tests, t)
 	r.known[key] = t
 	r.names[t.name] = true

@@ -95,7 +95,7 @@ type Told struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`
 	Unknown int    `json:"unknown,omitempty"` // times it was not asked then, which counts as no opinion
-	Changes int    `json:"changes,omitempty"` // answers that changed the event in a way which is not kept
+	Changes int    `json:"changes,omitempty"` // answers that changed the event, which is not played
 }
 
 // A GoneSource is a policy that Records tell of and that is not in force.

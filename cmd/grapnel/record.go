@@ -41,6 +41,7 @@ type recorder struct {
 	before  []byte         // the file as it is
 	counts  recordedCounts // of this run
 	changed bool           // the file is to be written
+	full    bool           // it has no room for more
 }
 
 // recordedCounts is what "grapnel record --json" ends with.
@@ -232,6 +233,9 @@ func (r *recorder) past(ctx context.Context, query store.Query) error {
 		if err := r.add(ctx, &rec.Entry); err != nil {
 			return err
 		}
+		if r.full {
+			break
+		}
 	}
 	if r.record != "" && !found {
 		return withHint(fmt.Errorf("there is no record %s", inLine(r.record)), "\"grapnel log --json\" lists them with their IDs")
@@ -266,6 +270,9 @@ func (r *recorder) live(ctx context.Context, query store.Query) error {
 		if err := r.save(); err != nil {
 			return err
 		}
+		if r.full {
+			break
+		}
 	}
 	return nil
 }
@@ -287,6 +294,12 @@ func (r *recorder) again() error {
 // add makes a test of a Record, and tells of it.
 func (r *recorder) add(ctx context.Context, e *spool.Entry) error {
 	made := r.tests.Add(ctx, e, func() []spool.Entry { return r.earlier(ctx, e) })
+	if made.Full {
+		r.full = true
+		r.warn(fmt.Errorf("the file has no room for more tests: nothing from %s on is in it", e.Time.Local().Format(dayFormat)))
+		fmt.Fprintln(r.err, "grapnel: hint: name another file, or fewer Records with --since, --session, --decision or --last")
+		return nil
+	}
 	r.counts.Records++
 	line := recordedLine{ID: e.ID, Test: made.Test, Want: made.Want, Agents: made.Agents, Skipped: made.Skipped, Why: made.Why}
 	r.changed = r.changed || made.Test != ""

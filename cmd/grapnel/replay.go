@@ -506,7 +506,7 @@ func (c *console) printReplay(r *replayed) error {
 			fmt.Fprintf(&b, ", and %s times none, which counts as no opinion", count(t.Unknown))
 		}
 		if t.Changes > 0 {
-			fmt.Fprintf(&b, "; what %s of them changed is not kept", count(t.Changes))
+			fmt.Fprintf(&b, "; what %s of them changed is not played", count(t.Changes))
 		}
 		b.WriteByte('\n')
 	}
