@@ -23,7 +23,7 @@ import (
 // what a page prints.
 var programs string
 
-var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sort", "tail", "wc"}
+var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sleep", "sort", "tail", "wc"}
 
 // optional are tools that a machine may lack. Pages that use one are not run there.
 var optional = []string{"curl"}
