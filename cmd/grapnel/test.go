@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -127,6 +128,15 @@ func (t *tester) check() error {
 		return usageError{fmt.Errorf("--parallel and --max-errors want no negative number")}
 	case t.watch && (t.list || t.junit != ""):
 		return usageError{fmt.Errorf("--watch goes neither with --list nor with --junit")}
+	case t.list && t.junit != "":
+		return usageError{fmt.Errorf("--junit is for tests that are run, and --list runs none")}
+	case policytest.IsTest(t.junit):
+		return usageError{withHint(fmt.Errorf("--junit %s: that is a file of tests, and would be written over", inLine(t.junit)), "--junit report.xml")}
+	}
+	for _, glob := range t.ignore {
+		if !doublestar.ValidatePattern(glob) {
+			return usageError{withHint(fmt.Errorf("--ignore %s: that is no pattern", inLine(glob)), "for example --ignore vendor, or --ignore '**/old_*'")}
+		}
 	}
 	if err := t.checkWorth(); err != nil {
 		return err
@@ -172,7 +182,7 @@ func (t *tester) main() error {
 func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
 	files, err := policytest.Find(t.paths, t.ignore)
 	if err != nil {
-		return nil, nil, usageError{fmt.Errorf("find tests: %w", err)}
+		return nil, nil, usageError{withHint(fmt.Errorf("find tests: %w", err), "name files NAME"+policytest.Suffix+", or directories in which they are")}
 	}
 	var tests []*policytest.Test
 	var errs []*policy.Error
@@ -240,6 +250,10 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	if err != nil {
 		return err
 	}
+	junit, err := t.openJUnit()
+	if err != nil {
+		return err
+	}
 	heard := 0
 	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Cover: cover, Done: func(r *policytest.Result) {
 		heard++
@@ -254,14 +268,12 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	if err != nil {
 		return err
 	}
-	if t.junit != "" {
-		if err := t.writeJUnit(results, errs); err != nil {
-			return err
-		}
-	}
 	passed, skipped, bad := counted(results)
 	if !t.json {
-		t.summary(results, total)
+		t.summary(results, total, errs)
+	}
+	if err := t.writeJUnit(junit, results, errs); err != nil {
+		return err
 	}
 	switch {
 	case failed != nil:
@@ -270,6 +282,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 		return errFailed
 	case t.failEmpty && passed+skipped == 0:
 		fmt.Fprintln(t.err, "grapnel: error: there is no test to run")
+		fmt.Fprintf(t.err, "grapnel: hint: files of tests are called NAME%s; --list says which tests there are\n", policytest.Suffix)
 		return errFailed
 	}
 	return t.worthOf(ctx, cover, tests, opts)
@@ -336,14 +349,14 @@ func (t *tester) tell(done, total int) {
 }
 
 // summary says how many tests of each file passed, and how many of all.
-func (t *tester) summary(results []policytest.Result, total int) {
+func (t *tester) summary(results []policytest.Result, total int, errs []*policy.Error) {
 	passed, skipped, failed := counted(results)
-	if len(results) == 0 {
+	if len(results)+len(errs) == 0 {
 		fmt.Fprintln(t.out, "no tests")
 		return
 	}
 	word := t.paint(green, "ok")
-	if failed > 0 {
+	if failed+len(errs) > 0 {
 		word = t.paint(red, "FAIL")
 	}
 	text := fmt.Sprintf("%s %d passed", word, passed)
@@ -360,13 +373,36 @@ func (t *tester) summary(results []policytest.Result, total int) {
 	for i := range results {
 		files[results[i].Test.File.Path] = true
 	}
-	fmt.Fprintf(t.out, "%s in %s, %v\n", text, printable.Count(len(files), "file"), time.Since(t.begun).Round(time.Millisecond))
+	in := printable.Count(len(files), "file")
+	wrong := map[string]bool{}
+	for _, err := range errs {
+		wrong[err.File] = true
+	}
+	switch {
+	case len(wrong) == 1:
+		in += ", and 1 file is wrong"
+	case len(wrong) > 1:
+		in += fmt.Sprintf(", and %d files are wrong", len(wrong))
+	}
+	fmt.Fprintf(t.out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
 }
 
-func (t *tester) writeJUnit(results []policytest.Result, errs []*policy.Error) error {
+// openJUnit finds out whether the report can be written before anybody waits for it; nil =
+// none is wanted.
+func (t *tester) openJUnit() (*os.File, error) {
+	if t.junit == "" {
+		return nil, nil
+	}
 	f, err := os.Create(t.junit)
 	if err != nil {
-		return fmt.Errorf("write JUnit: %w", err)
+		return nil, withHint(fmt.Errorf("write JUnit: %w", err), "--junit wants a file in a directory that is there")
+	}
+	return f, nil
+}
+
+func (t *tester) writeJUnit(f *os.File, results []policytest.Result, errs []*policy.Error) error {
+	if f == nil {
+		return nil
 	}
 	if err := policytest.WriteJUnit(f, results, errs); err != nil {
 		_ = f.Close()
