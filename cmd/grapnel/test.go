@@ -38,6 +38,7 @@ type tester struct {
 
 	last     string          // what could not be run, and why, of the last test for which that was so
 	seen     map[string]bool // files of tests, of the last round of a watch
+	lost     string          // why that found none
 	begun    time.Time
 	progress time.Time // when somebody was last told how far it is
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policytest"
 )
 
@@ -64,10 +66,58 @@ func hidden(name string) bool {
 // round runs the tests that the change of some files bears on, or all where that is nil, and
 // watches what they name.
 func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map[string]bool) error {
-	tests, errs, err := t.find()
-	if err != nil {
+	if err := listen(notes, t.dirs()); err != nil { // first, so that nobody misses what is written while we read
 		return err
 	}
+	tests, errs, err := t.find()
+	switch {
+	case err != nil && changed != nil:
+		t.await(notes, err)
+		return nil
+	case err != nil:
+		return err
+	}
+	t.lost = ""
+	policies := map[string]bool{}
+	for _, test := range tests {
+		if test.File.Policy != "" {
+			policies[filepath.Dir(test.File.Policy)] = true
+		}
+	}
+	if err := listen(notes, policies); err != nil {
+		return err
+	}
+	known := t.seen
+	t.seen = map[string]bool{}
+	for _, test := range tests {
+		t.seen[test.File.Path] = true
+	}
+	if changed != nil {
+		gone := t.gone(known, errs)
+		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool {
+			return known[test.File.Path] && !t.touched(test, changed) // of a new directory nobody was told what is in it
+		})
+		if len(tests)+len(errs)+len(gone) == 0 {
+			return nil
+		}
+		if !t.json {
+			fmt.Fprintln(t.out, t.paint(dim, strings.Repeat("-", 40)))
+			for _, file := range gone {
+				fmt.Fprintf(t.out, "%s %s\n", t.paint(yellow, "gone"), inLine(file))
+			}
+		}
+		if len(tests)+len(errs) == 0 {
+			return nil
+		}
+	}
+	if err := t.play(ctx, tests, errs); err != nil && !errors.Is(err, errFailed) {
+		return err
+	}
+	return nil
+}
+
+// dirs are the directories in which there may be tests, and that of the policy.
+func (t *tester) dirs() map[string]bool {
 	dirs := map[string]bool{}
 	for _, path := range t.paths {
 		_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
@@ -83,39 +133,53 @@ func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map
 		})
 		dirs[filepath.Dir(path)] = dirs[filepath.Dir(path)] || !dirs[path] // of a file
 	}
-	for _, test := range tests {
-		if test.File.Policy != "" {
-			dirs[filepath.Dir(test.File.Policy)] = true
-		}
-	}
 	if t.policy != "" {
 		dirs[filepath.Dir(t.policy)] = true
 	}
-	for dir, watch := range dirs {
-		if watch && !slices.Contains(notes.WatchList(), filepath.Clean(dir)) {
-			if err := notes.Add(dir); err != nil {
-				return fmt.Errorf("watch %s: %w", dir, err)
-			}
+	return dirs
+}
+
+// listen has changes in some directories told. One that is gone meanwhile is missed by whoever
+// looks into it.
+func listen(notes *fsnotify.Watcher, dirs map[string]bool) error {
+	for dir, want := range dirs {
+		if !want || slices.Contains(notes.WatchList(), filepath.Clean(dir)) {
+			continue
 		}
-	}
-	known := t.seen
-	t.seen = map[string]bool{}
-	for _, test := range tests {
-		t.seen[test.File.Path] = true
-	}
-	if changed != nil {
-		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool {
-			return known[test.File.Path] && !t.touched(test, changed) // of a new directory nobody was told what is in it
-		})
-		if len(tests)+len(errs) == 0 {
-			return nil
+		if err := notes.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("watch %s: %w", dir, err)
 		}
-		fmt.Fprintln(t.out, t.paint(dim, strings.Repeat("-", 40)))
-	}
-	if err := t.play(ctx, tests, errs); err != nil && !errors.Is(err, errFailed) {
-		return err
 	}
 	return nil
+}
+
+// gone lists the files of tests that were there before.
+func (t *tester) gone(known map[string]bool, errs []*policy.Error) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(file string) bool {
+		return t.seen[file] || slices.ContainsFunc(errs, func(err *policy.Error) bool { return err.File == file }) || there(file)
+	})
+}
+
+// there reports whether a file is there, with tests or without.
+func there(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// await waits for what was named and is not there any more, as a file is that an editor
+// writes anew, or that comes back with another branch.
+func (t *tester) await(notes *fsnotify.Watcher, why error) {
+	for _, path := range t.paths {
+		for dir := filepath.Clean(path); notes.Add(dir) != nil && dir != filepath.Dir(dir); {
+			dir = filepath.Dir(dir)
+		}
+	}
+	t.seen = map[string]bool{}
+	if t.lost == why.Error() {
+		return
+	}
+	t.lost = why.Error()
+	fmt.Fprintf(t.err, "grapnel: error: %v; waiting for it\n", inLine(t.lost))
 }
 
 // touched reports whether what has changed bears on a test: its file, its policy, or what
