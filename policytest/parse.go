@@ -90,10 +90,14 @@ func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
 
 // unknown says that a word is none of those that are known.
 func (p *parser) unknown(n *yaml.Node, what string, known []string) {
-	hint := ""
+	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null {
+		p.text(n)
+		return
+	}
+	hint := examples[what]
 	if near := policy.Nearest(n.Text, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
-	} else if len(known) <= 20 {
+	} else if hint == "" && len(known) <= 30 {
 		hint = "there are " + strings.Join(known, ", ")
 	}
 	p.fail(n, hint, "unknown %s %q", what, n.Text)
@@ -110,6 +114,7 @@ var examples = map[string]string{
 	aTest:       "for example `{command: git push --force, want: block}`",
 	anEvent:     "write a shell line, or for example `{prompt: hello}`",
 	anAnswer:    "for example `none`, `block` or `{block: not so}`",
+	theKind:     "for example `session.start`; docs/events.md lists them",
 	aWant:       "for example `want: {decision: block, rule: no-force-push}`",
 	notThat:     "for example `not: {rule: no-force-push}`",
 	aReply:      "for example `{stdout: /deny/, exit: 0}`",
@@ -121,6 +126,7 @@ const (
 	aTest       = "a test"
 	anEvent     = "an event"
 	anAnswer    = "an answer"
+	theKind     = "event"
 	aWant       = "want"
 	notThat     = "not"
 	aReply      = "reply"
@@ -159,13 +165,13 @@ func (p *parser) file(n *yaml.Node) {
 	of := n
 	p.keys(n, "a file of tests", []key{
 		{"version", func(n *yaml.Node) {
-			if n.Text != "1" {
+			if p.text(n) != "1" && n.Text != "" {
 				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
 			}
 		}},
 		{"policy", func(n *yaml.Node) { of, p.Policy = n, p.beside(p.text(n)) }},
 		{"pack", func(n *yaml.Node) {
-			if p.Pack = p.text(n); !slices.Contains(packs.All.Names(), p.Pack) {
+			if p.Pack = p.text(n); p.Pack != "" && !slices.Contains(packs.All.Names(), p.Pack) {
 				p.unknown(n, "pack", packs.All.Names())
 			}
 		}},
@@ -184,6 +190,10 @@ func (p *parser) file(n *yaml.Node) {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
 	case p.Pack != "" && n.Get("policy") != nil:
 		p.fail(of, "write one file for each", "a file tests a policy or a pack, and not both")
+	case p.Policy != "":
+		if _, err := os.Stat(p.Policy); err != nil {
+			p.fail(of, "names count from the directory of this file", "there is no policy %s", of.Text)
+		}
 	}
 	if p.Pack == "" && n.Get("policy") == nil {
 		p.tested(n)

@@ -2,6 +2,8 @@ package policytest
 
 import (
 	"encoding/json"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -124,9 +126,10 @@ func (p *parser) plain(n *yaml.Node) json.RawMessage {
 		for _, c := range grapnel.Contracts {
 			known = append(known, string(c.Kind))
 		}
-		p.unknown(kind, "event", known)
+		p.unknown(kind, theKind, known)
 		return n.JSON()
 	}
+	p.members(n, reflect.TypeFor[grapnel.Event](), theKind)
 	named := *n
 	named.Pairs = slices.Clone(n.Pairs)
 	for i := range named.Pairs {
@@ -135,6 +138,36 @@ func (p *parser) plain(n *yaml.Node) json.RawMessage {
 		}
 	}
 	return named.JSON()
+}
+
+// members finds what no event has. It would be left out, and what the test means made up.
+func (p *parser) members(n *yaml.Node, t reflect.Type, what string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case n.Kind == yaml.Null || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+	case t.Kind() == reflect.Slice && n.Kind == yaml.List:
+		for _, item := range n.Items {
+			p.members(item, t.Elem(), what)
+		}
+	case t.Kind() == reflect.Struct && n.Kind != yaml.Map:
+		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
+	case t.Kind() == reflect.Struct:
+		known := map[string]reflect.Type{}
+		for f := range t.Fields() {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				known[name] = f.Type
+			}
+		}
+		for _, pair := range n.Pairs {
+			if of, ok := known[pair.Key.Text]; ok {
+				p.members(pair.Value, of, pair.Key.Text)
+			} else if pair.Key.Text != "grapnel" { // the version of the dialect
+				p.unknown(pair.Key, "part of "+what, slices.Sorted(maps.Keys(known)))
+			}
+		}
+	}
 }
 
 // payload reads what an agent sent: as it stands, or from a file.

@@ -39,7 +39,6 @@ func TestParseErrors(t *testing.T) {
 		"a misspelt key":      {test("comand: ls, want: none"), `3:6: unknown key of a test "comand" (did you mean "command"?)`},
 		"a misspelt want":     {test("command: ls, want: {decison: none}"), `3:26: unknown key of want "decison" (did you mean "decision"?)`},
 		"a bad decision":      {test("command: ls, want: deny"), `3:25: unknown decision "deny" (there are none, allow, ask, block)`},
-		"empty decision":      {test(`command: ls, want: ""`), `3:25: unknown decision "" (there are none, allow, ask, block)`},
 		"a bad pattern":       {test("command: ls, want: {reason: /(/}"), "3:34: error parsing regexp"},
 		"a field":             {test("command: ls, want: {changes: {comand: x}}"), `3:36: unknown field "comand" (there are tool.command, `},
 		"a misspelt tool":     {test("tool: Writ, path: a, want: none"), `3:6: unknown tool "Writ" (did you mean`},
@@ -95,7 +94,16 @@ func TestParseErrors(t *testing.T) {
 		"a file of nothing":   {test("command: ls, files: {a: {}}, want: none"), "3:30: it is not said what is in the file a"},
 		"a directory":         {test("payload: ., want: none"), "3:15: the payload . cannot be read: it is no regular file"},
 		"a misspelt variable": {"version: 1\nvars: {branch: main}\ntests:\n  - {command: 'git push ${brnch}', want: none}", "4:15: ${brnch} is no variable of this file, of which ${branch} stands nowhere (did you mean ${branch}? Write $${brnch} for the shell's)"},
+		"no such policy":      {"version: 1\npolicy: other.yaml\ntests: []", "2:9: there is no policy other.yaml (names count from the directory of this file)"},
+		"a list of packs":     {"version: 1\npack: []\ntests: []", "2:7: want text, not a list"},
+		"version of nothing":  {"version:\ntests: []", "1:9: want text, not nothing"},
+		"no event at all":     {test("event: 5, want: none"), "3:13: the event has no kind"},
+		"no near event":       {test("event: monday, want: none"), `3:13: unknown event "monday" (for example ` + "`session.start`" + `; docs/events.md lists them)`},
+		"a part of no event":  {test("event: {kind: prompt.before, promt: {text: hi}}, want: none"), `3:35: unknown part of event "promt" (did you mean "prompt"?)`},
+		"a part of no tool":   {test("event: {kind: tool.before, tool: {nam: Bash}}, want: none"), `3:40: unknown part of tool "nam" (did you mean "name"?)`},
+		"a tool that is none": {test("event: {kind: tool.before, tool: 5}, want: none"), "3:39: tool must be a mapping, not a number"},
 		"a skip of nothing":   {test("command: ls, skip: true, want: none"), "3:25: skip must say why"},
+		"empty decision":      {test(`command: ls, want: ""`), `3:25: unknown decision "" (there are none, allow, ask, block)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -125,9 +125,7 @@ func (p *parser) decisions(n *yaml.Node) []grapnel.Decision {
 	list := []grapnel.Decision{}
 	for _, item := range p.some(n) {
 		var d grapnel.Decision
-		if item.Kind == yaml.Null {
-			p.text(item)
-		} else if item.Kind != yaml.String || item.Text == "" || d.UnmarshalText([]byte(item.Text)) != nil {
+		if item.Kind != yaml.String || item.Text == "" || d.UnmarshalText([]byte(item.Text)) != nil {
 			p.unknown(item, "decision", []string{"none", "allow", "ask", "block"})
 		}
 		list = append(list, d)
