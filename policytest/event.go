@@ -66,17 +66,17 @@ func (e *Event) String() string {
 
 // said is what a test without a name is called.
 func (t *Test) said() string {
-	text := t.Event.String()
-	after := t.Event.Later
+	parts := []string{t.Event.String()}
+	later := t.Event.Later
 	for i := range slices.Backward(t.Before) {
-		text += ", "
-		if after > 0 {
-			text += after.String() + " "
+		after := "after " + t.Before[i].String()
+		if later > 0 {
+			after = later.String() + " " + after
 		}
-		text += "after " + t.Before[i].String()
-		after = t.Before[i].Later
+		parts = append(parts, after)
+		later = t.Before[i].Later
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // named is the first of these members of an object that is a text.

@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 		f.Add("version: 1\ntests:\n  - " + tt.test + "\n")
 	}
 	f.Add("version: 1\ntests:\n  - {before: [ls, {prompt: hi, later: 90s}], each: [{later: 2h}, {later: 1ns}], command: ps, want: {not: block}}\n")
-	f.Add("version: 1\nvars: {a: b}\nagents: [gemini]\ntests:\n  - {each: [ls, {prompt: '${a}'}], want: {replies: {claude: {stdout: {a: 1}}}}}\n")
+	f.Add("version: 1\nvars: {a: b}\nagents: [gemini]\ntests:\n  - {each: [ls, {prompt: '${a}'}], want: {replies: {gemini: {stdout: {a: 1}}}}}\n")
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		file, errs := policytest.Parse(filepath.Join(dir, "grapnel_test.yaml"), []byte("pack: secrets\n"+text))
