@@ -97,31 +97,34 @@ func roff(text string) string {
 
 // prose writes paragraphs. Lines that are indented stay as they are.
 func (p *manPage) prose(text string) {
-	open := false
-	example := func(wanted bool) {
-		if wanted != open {
-			if p.line(map[bool]string{true: ".PP\n.EX", false: ".EE"}[wanted]); !wanted {
-				p.line(".PP")
-			}
-			open = wanted
-		}
-	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if first := strings.Index(text, strings.TrimSpace(text)); first > 0 && text[first-1] == ' ' {
 		lines[0] = "  " + lines[0]
 	}
+	var example, begun, gap bool
 	for i, l := range lines {
-		switch {
-		case strings.TrimSpace(l) != "":
-			example(strings.HasPrefix(l, "  ") || strings.HasPrefix(l, "\t"))
-			p.line("%s", roff(l))
-		case open && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "  "):
-			p.line("\\&")
-		case !open:
+		if strings.TrimSpace(l) == "" {
+			if gap = !example || i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "  "); !gap {
+				p.line("\\&")
+			}
+			continue
+		}
+		indented := strings.HasPrefix(l, "  ") || strings.HasPrefix(l, "\t")
+		if example && !indented {
+			p.line(".EE")
+		}
+		if begun && (gap || example != indented) {
 			p.line(".PP")
 		}
+		if indented && !example {
+			p.line(".EX")
+		}
+		p.line("%s", roff(l))
+		example, begun, gap = indented, true, false
 	}
-	example(false)
+	if example {
+		p.line(".EE")
+	}
 }
 
 // also ends a page with the names of others, which have their section behind them.
