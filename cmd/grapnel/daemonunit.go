@@ -55,6 +55,8 @@ It names this program by its path: write it again once that has moved.`,
 			u := systemdUnit(args)
 			if launchd || runtime.GOOS == "darwin" && !systemd {
 				u = launchdUnit(append(args, "--log", daemonFile(place, "log")))
+			} else if strings.ContainsAny(program, `"'\`) {
+				return withHint(fmt.Errorf("systemd runs no program that has a quote or a backslash in its path: %s", program), "move it")
 			}
 			if bad := slices.IndexFunc(args, func(a string) bool { return strings.ContainsFunc(a, control) }); bad >= 0 {
 				return fmt.Errorf("%q has a character that no unit can hold", args[bad])
