@@ -41,7 +41,7 @@ func buildWorker(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "generated")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir = exampleWorker(t, "go")
+	build.Dir = exampleWorker(t, "golang")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the worker: %v\n%s", err, out)
 	}

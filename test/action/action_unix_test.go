@@ -290,3 +290,31 @@ func TestPreCommitHooks(t *testing.T) {
 		t.Errorf("the hooks are %v, want %v", ids, want)
 	}
 }
+
+// pre-commit installs every program of this module into a directory that comes first on
+// the PATH of its hooks, and so does go install ./...: none is called as one that others run.
+func TestProgramsHideNoOthers(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := strings.Fields(string(out))
+	if len(paths) < 5 {
+		t.Errorf("only these programs are found: %q", paths)
+	}
+	env, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		for _, dir := range []string{"/bin", "/usr/bin", "/usr/sbin", filepath.Join(strings.TrimSpace(string(env)), "bin")} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				t.Errorf("%s would hide %s", path, filepath.Join(dir, name))
+			}
+		}
+	}
+}

@@ -187,7 +187,7 @@ func build(ctx context.Context, dir string) (bin string, err error) {
 	}
 	built := filepath.Join(dir, "build")
 	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "-C", strings.TrimSpace(string(root)), "build",
-		"BIN="+built+string(filepath.Separator), "PROGRAMS=./cmd/grapnel-hook ./cmd/grapnel ./test/bench/static ./test/bench/echo")
+		"BIN="+built+string(filepath.Separator), "PROGRAMS=./cmd/grapnel-hook ./cmd/grapnel ./test/bench/static ./test/bench/echoworker")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

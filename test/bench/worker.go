@@ -13,7 +13,7 @@ import (
 // workerContest returns the row about a program that is kept running, and what ends it.
 func workerContest(ctx context.Context, bin string) (g group, end func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	w := &process.Worker{Command: process.Command{Name: "echo", Args: []string{filepath.Join(bin, "echo")}, Dir: bin, Executor: process.System}}
+	w := &process.Worker{Command: process.Command{Name: "echo", Args: []string{filepath.Join(bin, "echoworker")}, Dir: bin, Executor: process.System}}
 	end = func() error {
 		cancel()
 		return w.Close(context.WithoutCancel(ctx))

@@ -1,4 +1,4 @@
-// Echo is the least that a worker does: it finds the ID of an event and answers that it
+// Echoworker is the least that a worker does: it finds the ID of an event and answers that it
 // has no opinion. What a round trip to it costs is what Grapnel and the pipes cost.
 package main
 
