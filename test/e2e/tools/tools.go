@@ -39,10 +39,11 @@ var (
 	Systemd    = Program{Name: "systemd-analyze", from: "apt-get install systemd"}
 	Mandoc     = Program{Name: "mandoc", from: "apt-get install mandoc"}
 	Man        = Program{Name: "man", from: "apt-get install man-db groff-base"}
+	PreCommit  = Program{Name: "pre-commit", from: "apt-get install pre-commit"}
 )
 
 // Programs are all of them.
-var Programs = []Program{Bash, Zsh, Fish, PowerShell, XMLLint, Promtool, Systemd, Mandoc, Man}
+var Programs = []Program{Bash, Zsh, Fish, PowerShell, XMLLint, Promtool, Systemd, Mandoc, Man, PreCommit}
 
 // NotRun says why no test runs this program; "" when they do.
 func (p Program) NotRun() string {
