@@ -28,7 +28,7 @@ type hub struct {
 // oldest can be dropped.
 type sub struct {
 	mu   sync.Mutex
-	rows []Row
+	rows []*Row // shared with the others
 	lost int
 	more chan struct{}
 	end  chan struct{}
@@ -96,8 +96,8 @@ func (q *sub) take() (Live, bool) {
 	if len(q.rows) == 0 {
 		return Live{}, false
 	}
-	next := Live{Row: q.rows[0], Lost: q.lost}
-	q.rows[0] = Row{}
+	next := Live{Row: *q.rows[0], Lost: q.lost}
+	q.rows[0] = nil
 	q.rows, q.lost = q.rows[1:], 0
 	return next, true
 }
@@ -110,11 +110,15 @@ func (h *hub) publish(rows []Row) {
 	if len(rows) == 0 {
 		return
 	}
+	all := make([]*Row, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for q := range h.subs {
 		q.mu.Lock()
-		q.rows = append(q.rows, rows...)
+		q.rows = append(q.rows, all...)
 		if over := len(q.rows) - waitingRows; over > 0 {
 			clear(q.rows[:over])
 			q.rows, q.lost = q.rows[over:], q.lost+over
