@@ -61,7 +61,7 @@ func newCheck(c *console) *cobra.Command {
 		Use:   "check [FILE...]",
 		Short: "Find mistakes in policies",
 		Long: "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\n\n" +
-			"--format github writes commands that GitHub shows beside the lines of a change, and\n--format sarif a log that code scanners and editors read (SARIF 2.1.0).\n\nExit code 0: no errors.",
+			"--format github writes commands that GitHub shows beside the lines of a change, and\n--format sarif a log that code scanners and editors read (SARIF 2.1.0).\n\nExit code 0: no errors; 1: there is one.",
 		Example: "  grapnel check\n  grapnel check --format sarif grapnel.yaml >grapnel.sarif",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if schema {
@@ -106,7 +106,7 @@ func newCheck(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&schema, "schema", false, "the same as \"grapnel schema policy\"")
-	cmd.Flags().StringVar(&format, "format", "text", "text, json, github or sarif")
+	cmd.Flags().StringVar(&format, "format", "text", "print in this `FORMAT`: text, json, github or sarif")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"text", "json", "github", "sarif"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.ValidArgsFunction = completeYAML
 	return c.jsonFlag(cmd)

@@ -48,8 +48,8 @@ func newDeliveries(c *console) *cobra.Command {
 			return c.read(func(r *store.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only those that are waiting, delivered or dead")
-	cmd.Flags().StringVar(&target, "target", "", "only those of this hook")
+	cmd.Flags().StringVar(&state, "state", "", "only those in this `STATE`: waiting, delivered or dead")
+	cmd.Flags().StringVar(&target, "target", "", "only those of this `HOOK`")
 	cmd.Flags().IntVar(&limit, "limit", defaultDeliveries, "only the `N` youngest; 0 for all")
 	cmd.AddCommand(newDeliveriesShow(c), newDeliveriesRetry(c), newDeliveriesOn(c))
 	return c.jsonFlag(cmd)
@@ -115,7 +115,7 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all-dead", false, "all that are dead")
-	cmd.Flags().StringVar(&target, "target", "", "only those of this hook")
+	cmd.Flags().StringVar(&target, "target", "", "only those of this `HOOK`")
 	return c.jsonFlag(cmd)
 }
 
@@ -132,10 +132,11 @@ func againText(n int) string {
 
 func newDeliveriesOn(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
-		Use:   "on TARGET",
-		Short: "Tell a server again that wanted to hear no more",
-		Long:  "Tells the server of a hook again after it answered 410, which says that it wants\nto hear no more. What has waited since then is delivered.",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Use:     "on TARGET",
+		Short:   "Tell a server again that wanted to hear no more",
+		Long:    "Tells the server of a hook again after it answered 410, which says that it wants\nto hear no more. What has waited since then is delivered.",
+		Example: "  grapnel deliveries on team",
+		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var target store.Target
 			err := c.read(func(r *store.Reader) (err error) {

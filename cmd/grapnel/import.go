@@ -67,7 +67,7 @@ func newImport(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "write the policy to this file, which must not be there yet")
+	cmd.Flags().StringVar(&to, "to", "", "write the policy to this `FILE`, which must not be there yet")
 	return c.jsonFlag(cmd)
 }
 

@@ -23,10 +23,11 @@ func newInit(c *console) *cobra.Command {
 	var scope string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Write a starter policy",
-		Long:  "Writes a policy that blocks a few dangerous things and explains its own format.\nA file that is there already stays, unless --force is given.",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:     "init",
+		Short:   "Write a starter policy",
+		Long:    "Writes a policy that blocks a few dangerous things and explains its own format.\nA file that is there already stays, unless --force is given.",
+		Example: "  grapnel init\n  grapnel init --scope project",
+		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			place, err := c.place()
 			if err != nil {
@@ -55,7 +56,7 @@ func newInit(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&scope, "scope", "user", "user or project (./grapnel.yaml)")
+	cmd.Flags().StringVar(&scope, "scope", "user", "whose policy, by `SCOPE`: user, or project (./grapnel.yaml)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a policy that is there")
 	return cmd
 }

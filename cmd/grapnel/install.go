@@ -30,7 +30,7 @@ type installFlags struct {
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.scope, "scope", "user", "user, project or managed: whose hooks of the agent; managed are those that nobody but root can take away")
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "whose hooks of the agent, by `SCOPE`: user, project, or managed, which nobody but root can take away")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change and write nothing")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.ValidArgsFunction = completeAgents
@@ -42,9 +42,10 @@ func newInstall(c *console) *cobra.Command {
 	var failClosed bool
 	var via string
 	cmd := &cobra.Command{
-		Use:   "install [AGENT...]",
-		Short: "Put Grapnel into the settings of agents",
-		Long:  "Adds one entry per event to the agent's own settings file, shows the difference,\nkeeps every other byte and a backup. Without names it finds the agents of this\nmachine and asks. Installing again changes nothing, or only what has to.",
+		Use:     "install [AGENT...]",
+		Short:   "Put Grapnel into the settings of agents",
+		Long:    "Adds one entry per event to the agent's own settings file, shows the difference,\nkeeps every other byte and a backup. Without names it finds the agents of this\nmachine and asks. Installing again changes nothing, or only what has to.",
+		Example: "  grapnel install\n  grapnel install claude-code codex\n  grapnel install gemini-cli --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			req, err := c.installRequest(&flags, agents)
 			if err != nil {
@@ -78,7 +79,7 @@ func newInstall(c *console) *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "tell agents to block when Grapnel itself fails, where they can")
-	cmd.Flags().StringVar(&via, "via", "", "command or http: whether the agent starts grapnel-hook, or asks \"grapnel serve\" over http; left out, as it is now, at first command")
+	cmd.Flags().StringVar(&via, "via", "", "`WAY` to Grapnel: command (the agent starts grapnel-hook) or http (it asks \"grapnel serve\"); left out, as it is now, at first command")
 	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
 }
@@ -87,9 +88,10 @@ func newUninstall(c *console) *cobra.Command {
 	var flags installFlags
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "uninstall [AGENT...|--all]",
-		Short: "Take Grapnel out of the settings of agents",
-		Long:  "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
+		Use:     "uninstall [AGENT...|--all]",
+		Short:   "Take Grapnel out of the settings of agents",
+		Long:    "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
+		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if all && !flags.yes && !flags.dryRun && !terminal(c.in) {
 				return usageError{withHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents")}

@@ -73,11 +73,11 @@ type wantedFlags struct {
 
 func (w *wantedFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.since, "since", w.since, "only the last `DURATION`, such as 1h")
-	cmd.Flags().StringVar(&w.agent, "agent", "", "only this agent")
-	cmd.Flags().StringVar(&w.session, "session", "", "only this session")
-	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only this event; may be repeated")
-	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only none, allow, ask or block; may be repeated")
-	cmd.Flags().StringVar(&w.hook, "hook", "", "only where this hook had a part")
+	cmd.Flags().StringVar(&w.agent, "agent", "", "only this `AGENT`")
+	cmd.Flags().StringVar(&w.session, "session", "", "only the session with this `ID`")
+	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only this `EVENT`; may be repeated")
+	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only this `DECISION`: none, allow, ask or block; may be repeated")
+	cmd.Flags().StringVar(&w.hook, "hook", "", "only where the hook of this `NAME` had a part")
 }
 
 // filter reads them. What is wrong with them is a usageError.

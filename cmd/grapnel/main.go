@@ -111,7 +111,7 @@ func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "grapnel",
 		Short:         "One policy for every AI agent",
-		Long:          "Grapnel puts one policy in front of every AI agent on this machine:\nit blocks, asks, rewrites, informs and logs what they do.\n\nStart with \"grapnel init\", then \"grapnel install\".",
+		Long:          "Grapnel puts one policy in front of every AI agent on this machine:\nit blocks, asks, rewrites, informs and logs what they do.\n\nStart with \"grapnel init\", then \"grapnel install\".\n\nExit code 0: all is well; 1: it is not, as each command says; 64: the command line is wrong.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),
@@ -120,7 +120,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below this directory")
+	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below `DIR`")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 	const other = "Other:"
 	for _, group := range []struct {

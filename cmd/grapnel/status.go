@@ -48,10 +48,11 @@ type installState struct {
 
 func newStatus(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
-		Use:   "status",
-		Short: "Show what is in force and what went wrong",
-		Long:  "Shows the policies in force, yours and those of the project you are in, the agents\nthat are set up, and of the last 24 hours what was decided, which hooks failed open,\nand which are slow.",
-		Args:  usageArgs(cobra.NoArgs),
+		Use:     "status",
+		Short:   "Show what is in force and what went wrong",
+		Long:    "Shows the policies in force, yours and those of the project you are in, the agents\nthat are set up, and of the last 24 hours what was decided, which hooks failed open,\nand which are slow.",
+		Example: "  grapnel status\n  grapnel status --json",
+		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.place()
 			if err != nil {

@@ -12,10 +12,11 @@ import (
 
 func newUntrust(c *console) *cobra.Command {
 	return &cobra.Command{
-		Use:   "untrust FILE",
-		Short: "Let go of a policy that was trusted, or is gone",
-		Long:  "What was trusted of a project's policy stays in force whatever becomes of the file,\nand the last valid content of your own stays when the file is gone, since it could\nhave been changed or deleted through a tool. This lets go of it.",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Use:     "untrust FILE",
+		Short:   "Let go of a policy that was trusted, or is gone",
+		Long:    "What was trusted of a project's policy stays in force whatever becomes of the file,\nand the last valid content of your own stays when the file is gone, since it could\nhave been changed or deleted through a tool. This lets go of it.",
+		Example: "  grapnel untrust grapnel.yaml",
+		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := c.place()
 			if err != nil {

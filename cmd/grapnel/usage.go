@@ -89,10 +89,10 @@ func unknownAgent(name string) error {
 	return usageError{withNear(fmt.Errorf("unknown agent %q", name), name, known, "known are "+strings.Join(known, ", "))}
 }
 
-// withNear hints at the words that a mistyped one is likely to be, or else gives another hint.
+// withNear hints at the word that a mistyped one is likely to be, or else gives another hint.
 func withNear(err error, word string, known []string, other string) error {
 	if near := nearest(word, known); len(near) > 0 {
-		return withHint(err, "did you mean "+listed(near, "or")+"?")
+		return withHint(err, fmt.Sprintf("did you mean %q?", near[0]))
 	}
 	return withHint(err, other)
 }

@@ -26,7 +26,7 @@ func newVerify(c *console) *cobra.Command {
 			"it. Nothing of yours is read or changed, no account is needed and nothing is\n" +
 			"sent anywhere: the model answers on loopback. Without names it takes the agents\n" +
 			"that are on PATH. A run takes from ten seconds to two minutes.\n\n" +
-			"Exit 0: all agents do what the tables of Grapnel promise; 1: one does not.",
+			"Exit code 0: all agents do what the tables of Grapnel promise; 1: one does not.",
 		Example: "  grapnel verify claude-code\n  grapnel verify codex --program ~/bin/codex-next --json",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return verifiable(), cobra.ShellCompDirectiveNoFileComp
@@ -79,7 +79,7 @@ func newVerify(c *console) *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().StringVar(&program, "program", "", "the agent's program, instead of the one on PATH; for one AGENT")
+	cmd.Flags().StringVar(&program, "program", "", "the agent's program is this `FILE`, instead of the one on PATH; for one AGENT")
 	return c.jsonFlag(cmd)
 }
 
