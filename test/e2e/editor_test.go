@@ -210,7 +210,9 @@ func mutants(text string) []mutant {
 	walk = func(path []string, n *yaml.Node) {
 		for _, p := range n.Pairs {
 			below := append(slices.Clone(path), p.Key.Text)
-			put(below, p.Key, p.Key.Text+"zz")
+			if len(path) == 0 || path[len(path)-1] != "vars" { // names of the file's own
+				put(below, p.Key, p.Key.Text+"zz")
+			}
 			walk(below, p.Value)
 		}
 		for _, item := range n.Items {

@@ -54,7 +54,7 @@ type message struct {
 }
 
 // patience is how long an editor waits for a word of the server.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // fileURL is how editors name files.
 func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
