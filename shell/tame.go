@@ -24,7 +24,8 @@ func tame(text string) bool {
 	if inner = strings.ReplaceAll(inner, "2>/dev/null", ""); !ok || strings.ContainsAny(inner, ";&`<>\n") || strings.Contains(inner, "$(") {
 		return false
 	}
-	for stage := range strings.SplitSeq(inner, "|") {
+	for stage, more := "", true; more; {
+		stage, inner, more = strings.Cut(inner, "|")
 		words := strings.Fields(stage)
 		if len(words) == 0 {
 			return false
