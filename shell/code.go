@@ -20,14 +20,18 @@ const (
 // interpreter reads a call of an interpreter: code in an option, a script, or
 // what it is given to read.
 func (w *walker) interpreter(row *program, name string, args []Word, at place) {
+	language, read := get(row.list(listDoes), "-"), at.behind(name)
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
 		if s.kind != option {
-			if s.kind == operand && !standardInput(s.word.Text) {
-				return // a script
+			if strings.HasPrefix(s.word.Text, "<(") && !s.word.Literal { // python <(echo "import os")
+				w.unknown(name + " runs what it reads")
+				if feed := s.word.c.feed; feed != nil {
+					w.code(language, *feed, false, name, read)
+				}
 			}
-			if s.kind == open {
-				return
+			if s.kind == open || !standardInput(s.word.Text) {
+				return // a script
 			}
 			break
 		}
@@ -42,17 +46,19 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			}
 			return
 		case kind != "" && s.valued:
-			in := at.behind(name + " " + dashes(o))
-			w.code(kind, s.value.code(), !s.value.Literal, name+" "+dashes(o), in)
+			in, value := at.behind(name+" "+dashes(o)), s.value
+			if value.Text == "e" && s.next < len(args) {
+				value = args[s.next] // node -pe
+			}
+			w.code(kind, value.code(), !value.Literal, name+" "+dashes(o), in)
 			return
 		}
 	}
 	if at.from == nil && len(at.stdin) == 0 {
 		return
 	}
-	language := get(row.list(listDoes), "-")
 	if text, ok := w.fedText(&at); ok {
-		w.code(language, text, false, name, at.behind(name))
+		w.code(language, text, false, name, read)
 		return
 	}
 	for _, r := range at.stdin {
@@ -63,7 +69,7 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			}
 			if wd != nil {
 				text, _ := w.text(&at, wd, q)
-				w.code(language, text, true, name, at.behind(name))
+				w.code(language, text, true, name, read)
 			}
 			return
 		}
@@ -77,7 +83,7 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 	}
 	w.unknown("pipe into " + name)
 	if text, ok := w.output(&at); ok {
-		w.code(language, text, true, name, at.behind(name))
+		w.code(language, text, true, name, read)
 	}
 }
 

@@ -139,6 +139,17 @@ func (w *walker) powerLine(line string, at place) {
 			computed, inWord = true, true
 			b.WriteByte(c)
 		case '#':
+			if b.String() == "<" && !quoted && line[i-1] == '<' { // <# a comment #>
+				stop := strings.Index(line[i:], "#>")
+				if stop < 0 {
+					w.unknown("unparsable: a comment of PowerShell does not end")
+					return
+				}
+				b.Reset()
+				inWord = false
+				i += stop + 1
+				continue
+			}
 			if !inWord {
 				stop := strings.IndexByte(line[i:], '\n')
 				if stop < 0 {
@@ -215,7 +226,7 @@ const powerAliases = "rm=remove-item ri=remove-item del=remove-item erase=remove
 	"iex=invoke-expression iwr=invoke-webrequest curl=invoke-webrequest wget=invoke-webrequest irm=invoke-restmethod " +
 	"gc=get-content cat=get-content type=get-content sc=set-content ac=add-content cp=copy-item copy=copy-item cpi=copy-item " +
 	"mv=move-item move=move-item mi=move-item cd=set-location chdir=set-location sl=set-location icm=invoke-command " +
-	"saps=start-process start=start-process sajb=start-job ni=new-item clc=clear-content rni=rename-item ren=rename-item kill=stop-process spps=stop-process"
+	"saps=start-process start=start-process sajb=start-job ni=new-item clc=clear-content rni=rename-item ren=rename-item kill=stop-process spps=stop-process sal=set-alias nal=new-alias"
 
 // powerCommand notes one command of PowerShell.
 func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
@@ -233,9 +244,11 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	first := words[0]
 	lower := foldCase(first.text)
 	if strings.HasPrefix(lower, "(") || strings.HasPrefix(lower, "{") || strings.HasPrefix(lower, "[") || strings.HasPrefix(lower, "$") && strings.ContainsAny(lower, ".+-*") {
-		if strings.Contains(lower, "downloadstring") || strings.Contains(lower, "::start(") || strings.Contains(lower, "scriptblock]::create") ||
-			strings.Contains(lower, ".invoke(") || strings.Contains(lower, "frombase64string") || strings.Contains(lower, "::delete(") || strings.Contains(lower, ".delete(") {
-			w.unknown("PowerShell calls a method that may run something: " + visible(first.text))
+		for rest, method := "downloadstring ::start( scriptblock]::create .invoke( frombase64string ::delete( .delete(", ""; rest != ""; {
+			if method, rest, _ = strings.Cut(rest, " "); strings.Contains(lower, method) {
+				w.unknown("PowerShell calls a method that may run something: " + visible(first.text))
+				break
+			}
 		}
 		if len(words) == 1 || lower[0] == '[' || lower[0] == '$' {
 			return
@@ -245,8 +258,7 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 		}
 		return
 	}
-	switch lower {
-	case "if", "else", "elseif", "foreach", "for", "while", "do", "switch", "try", "catch", "finally", "function", "filter", "param", "return", "throw", "in":
+	if has("if else elseif foreach for while do switch try catch finally function filter param return throw in", lower) {
 		return // their blocks were read already
 	}
 	list := make([]Word, 0, len(words))
@@ -303,6 +315,8 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 		default:
 			w.powerLine(rest[0].Text, in)
 		}
+	case "set-alias", "new-alias":
+		w.unknown("PowerShell gives a program another name")
 	case "invoke-command", "start-job", "foreach-object", "where-object":
 		// Their blocks were read already.
 		for _, a := range words[1:] {
@@ -351,9 +365,11 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 	for i := 0; i < len(args); i++ {
 		text := foldCase(args[i].Text)
 		switch {
-		case len(text) > 1 && text[0] == '-' && args[i].Literal:
+		case len(text) > 1 && text[0] == '-' && (args[i].Literal || strings.HasSuffix(text, ":$true")):
 			name, _, _ := strings.Cut(text[1:], ":")
 			switch {
+			case strings.Trim(name, "rf") == "": // the program, off Windows
+				options += name
 			case strings.HasPrefix("recurse", name):
 				options += "r"
 			case len(name) > 1 && strings.HasPrefix("force", name):
@@ -366,7 +382,9 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 		case text == "/q" || text == "/f":
 			options += "f"
 		default:
-			for piece := range strings.SplitSeq(args[i].Text, ",") {
+			piece, rest, more := "", args[i].Text, true
+			for more {
+				piece, rest, more = strings.Cut(rest, ",")
 				word := args[i]
 				if word.Literal {
 					word.Text = strings.TrimSpace(piece)

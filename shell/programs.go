@@ -518,7 +518,7 @@ var table = []program{
 	{name: "pwsh", style: flat, runs: runsPowerShell},
 	{name: "python", style: flat | early, runs: runsCode, args: "c m W X Q check-hash-based-pycs", lists: "none: V version h help; does: c=python m=module -=python; files: 1=x *=a"},
 	{name: "r", style: flat, args: "e f file", lists: "does: e=r; files: f=x file=x"},
-	{name: "rbenv"},
+	{name: "rbenv", lists: "alias: x=exec"},
 	{name: "rbenv exec", style: early, runs: runsCommand},
 	{name: "read", style: flat, args: "a d i n N p t u", runs: evaluates},
 	{name: "remove-item", style: flat | dashed, runs: runsRemoveItem, args: "path literalpath filter include exclude", lists: "files: *=d path=d literalpath=d"},

