@@ -42,6 +42,12 @@ func TestMatch(t *testing.T) {
 				"pipx run rimraf==1 x", "pipx run --spec rimraf==1 rimraf x", "uv tool run rimraf@1 x", "uv tool run --from y rimraf x", "npx @scope/rimraf@5 x"),
 			no: lines("npx rimraf@5 y", "npx rimraf-cli@5 x", "npx @rimraf/y@5 x", "uv tool install rimraf==1 x", "pipx install rimraf x", "npx -p rimraf@5 y x"),
 		},
+		{
+			pattern: "rm -rf", // of an option that goes on computed what stands there counts
+			yes:     lines("rm -rf$X /", `rm -rf"$X" /`, "rm -r$X -f /", "rm -f -r${X}v /"),
+			no:      lines("rm -- -rf$X /"),
+			unknown: lines("rm -f$X /", `rm -v"$X" -r /`),
+		},
 		{pattern: "npx rimraf@5", yes: lines("npx rimraf@5 x"), no: lines("npx rimraf x", "npx rimraf@4 x", "rimraf@5 x")},
 		{pattern: "npx *@latest", yes: lines("npx rimraf@latest", "npx @a/b@latest x"), no: lines("npx rimraf", "npx rimraf@4 x@latest")},
 		{pattern: "push", yes: lines("push", "./push x"), no: lines("git push", "echo push")},

@@ -26,6 +26,7 @@ type scanner struct {
 	cluster string // letters of the current word still to come
 	tail    Word   // what ends the cluster, if that is computed
 	hang    bool   // the next operand is loose
+	more    bool   // the current word goes on computed
 }
 
 type kind byte
@@ -54,6 +55,10 @@ func (s *scanner) scan() bool {
 		s.letter()
 		return true
 	}
+	if s.more { // -rf$X is -r -f, whatever else it may be
+		s.more, s.hang, s.kind = false, false, open
+		return true
+	}
 	if s.next >= len(s.args) {
 		return false
 	}
@@ -64,6 +69,9 @@ func (s *scanner) scan() bool {
 
 	if c := s.word.c; c != nil {
 		switch {
+		case !s.done && !c.operand && s.spelled(c.head):
+			s.cluster, s.more = c.head[1:], true
+			s.letter()
 		case c.many && !c.operand:
 			s.kind = open
 		case s.done || c.operand || c.head != "" && c.head[0] != '-':
@@ -162,6 +170,19 @@ func (s *scanner) argument(arg, known bool) {
 	case !known:
 		s.hang = true
 	}
+}
+
+// spelled reports -rf$X, of whose letters none takes the rest for its argument.
+func (s *scanner) spelled(head string) bool {
+	if len(head) < 2 || head[0] != '-' || !letters(head[1:]) || head[1] == '-' || s.row().style&dashed != 0 {
+		return false
+	}
+	for i := 1; i < len(head); i++ {
+		if arg, known := s.takes(head[i : i+1]); arg || !known || has(s.row().attached, head[i:i+1]) {
+			return false
+		}
+	}
+	return true
 }
 
 // computedOption reads a word that begins like an option and goes on computed,

