@@ -117,6 +117,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if fault.On {
 		fault.At("serve: listening")
 	}
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
 	d.store, err = openStore(ctx, d.place.Store(), drainTime, &store.Options{
 		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
 		Due:  func() { d.wake() },
@@ -153,6 +155,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
 		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run,
+		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, lost) },
 	} {
 		parts.Go(func() {
 			if err := run(work); err != nil && work.Err() == nil {
@@ -185,10 +188,35 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(err, failed)
 	}
 	shut()
-	_ = os.Remove(d.noteFile())
+	if !errors.Is(context.Cause(ctx), errLost) { // or else it is that of another daemon
+		_ = os.Remove(d.noteFile())
+	}
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
+	if errors.Is(context.Cause(ctx), errLost) {
+		err = errors.Join(errLost, err)
+	}
 	return errors.Join(err, d.warm.Close(leave))
+}
+
+// errLost is why a daemon ends that nobody can ask, nor stop, any more.
+var errLost = errors.New("the socket was removed, so nobody finds this daemon: it ends")
+
+// watchSocket ends the daemon when its socket is lost.
+func watchSocket(ctx context.Context, l *relay.Listener, lost context.CancelCauseFunc) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if l.Lost() {
+			lost(errLost)
+			return nil
+		}
+	}
 }
 
 // partFailed says that a part has ended before it should.

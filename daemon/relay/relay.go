@@ -34,7 +34,7 @@ func Prepare(socket string) error {
 // Listen listens on a unix socket, in a directory that it makes for this user alone.
 // Connections of other users than this one and root are closed. Where a daemon listens, or
 // is about to, it returns an ErrRunning; a socket that a dead one has left is replaced.
-func Listen(socket string) (net.Listener, error) {
+func Listen(socket string) (*Listener, error) {
 	if err := Prepare(socket); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,11 @@ func Listen(socket string) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &listener{UnixListener: l, socket: socket, lock: lock}, nil
+	file, err := os.Lstat(socket)
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), lock.Close())
+	}
+	return &Listener{UnixListener: l, socket: socket, file: file, lock: lock}, nil
 }
 
 func listen(socket string) (*net.UnixListener, error) {
@@ -69,15 +73,24 @@ func listen(socket string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// A listener takes the connections of its own user and of root.
-type listener struct {
+// A Listener takes the connections of its own user and of root.
+type Listener struct {
 	*net.UnixListener
 	socket string
+	file   os.FileInfo // of the socket
 	lock   *os.File
 	closed sync.Once
 }
 
-func (l *listener) Accept() (net.Conn, error) {
+// Lost reports whether nobody can find the socket any more: it was removed, with its
+// directory mostly, and another daemon may listen where it was.
+func (l *Listener) Lost() bool {
+	now, err := os.Lstat(l.socket)
+	return err == nil && !os.SameFile(now, l.file) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// Accept returns the next connection of them.
+func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {
@@ -91,9 +104,15 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // Close removes the socket, too, and then lets others listen.
-func (l *listener) Close() error {
+func (l *Listener) Close() error {
 	err := net.ErrClosed
-	l.closed.Do(func() { err = errors.Join(l.UnixListener.Close(), removeOwn(l.socket), l.lock.Close()) })
+	l.closed.Do(func() {
+		lost := l.Lost() // what is there then may be the socket of another daemon
+		if err = l.UnixListener.Close(); !lost {
+			err = errors.Join(err, removeOwn(l.socket))
+		}
+		err = errors.Join(err, l.lock.Close())
+	})
 	return err
 }
 

@@ -431,3 +431,48 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("Ask = %+v, %v", got, err)
 	}
 }
+
+// Who has lost its socket knows, and leaves that of its successor where it is.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	socket := socketOf(t)
+	listen := func() *Listener {
+		t.Helper()
+		l, err := Listen(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Lost() {
+			t.Error("a socket that was just made is lost")
+		}
+		return l
+	}
+	first := listen()
+	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
+		t.Fatal(err)
+	}
+	if !first.Lost() {
+		t.Error("a socket that was removed is not lost")
+	}
+	second := listen()
+	if !first.Lost() {
+		t.Error("a socket in whose place there is another is not lost")
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if conn, err := Dial(t.Context(), socket); err != nil {
+		t.Errorf("the socket of the second is gone with the first: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+	if second.Lost() {
+		t.Error("the second has lost its socket to the first")
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Dial(t.Context(), socket); !errors.Is(err, ErrAbsent) {
+		t.Errorf("after both: %v, want %v", err, ErrAbsent)
+	}
+}

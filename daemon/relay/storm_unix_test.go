@@ -22,7 +22,7 @@ func TestListenAtOnce(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "daemon", "socket")
 	for range 20 {
-		listeners := make([]net.Listener, 16)
+		listeners := make([]*Listener, 16)
 		var wait sync.WaitGroup
 		for i := range listeners {
 			wait.Go(func() {
