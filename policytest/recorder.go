@@ -130,9 +130,6 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 // Close takes away what was needed for playing.
 func (r *Recorder) Close() error { return os.RemoveAll(r.dir) }
 
-// Policy is the file that the tests are about; empty = a pack.
-func (r *Recorder) Policy() string { return r.file.Policy }
-
 // said is what a test says of what happens, wherever it stands and whatever it wants.
 func said(agent string, t *Test) string {
 	at := func(ev Event) Event {

@@ -21,9 +21,9 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// HooksPath is where agents ask over http, the agent's name behind it and the installation
+// hooksPath is where agents ask over http, the agent's name behind it and the installation
 // as ?installation=TOKEN.
-const HooksPath = "/v1/hooks/"
+const hooksPath = "/v1/hooks/"
 
 // A Caller is an installation that may ask over http.
 type Caller struct {
@@ -102,7 +102,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no answer", http.StatusInternalServerError)
 		return
 	}
-	body, err := OverHTTP(answer)
+	body, err := overHTTP(answer)
 	if err != nil {
 		h.Log.Error("an answer cannot be given over http", "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -119,7 +119,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // question reads what is asked, or says why nobody is answered. What the sender could have
 // chosen is not repeated.
 func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *thin.Question, status int, why string) {
-	agent, below := strings.CutPrefix(r.URL.Path, HooksPath)
+	agent, below := strings.CutPrefix(r.URL.Path, hooksPath)
 	switch {
 	case !h.here(r.Host): // a page whose name was made to lead here: DNS rebinding
 		return nil, http.StatusMisdirectedRequest, "this is not the host"
@@ -180,10 +180,10 @@ func shows(header http.Header, secret string) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && secret != ""
 }
 
-// OverHTTP is the body of an answer over http, where exit codes do not exist: an answer
+// overHTTP is the body of an answer over http, where exit codes do not exist: an answer
 // that blocks by its exit code becomes JSON that blocks wherever that is understood, and
 // ends the turn where it is not.
-func OverHTTP(a *thin.Answer) ([]byte, error) {
+func overHTTP(a *thin.Answer) ([]byte, error) {
 	switch a.Exit {
 	case 0:
 		return a.Stdout, nil

@@ -341,7 +341,7 @@ func TestOverHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := OverHTTP(&tt.answer)
+			got, err := overHTTP(&tt.answer)
 			if (err != nil) != (tt.want == "") || string(got) != tt.want {
 				t.Errorf("got %s, %v, want %s", got, err, tt.want)
 			}
