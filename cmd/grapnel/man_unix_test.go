@@ -42,7 +42,7 @@ func TestManPages(t *testing.T) {
 				t.Errorf("groff: %v\n%s\n%s", err, warnings.String(), p.text.String())
 			}
 			for _, want := range map[string][]string{
-				"grapnel-check":  {"--format string", "text, json, github or sarif", "grapnel-policy(5)", "grapnel check --format sarif grapnel.yaml >grapnel.sarif"},
+				"grapnel-check":  {"--format FORMAT", "text, json, github or sarif", "grapnel-policy(5)", "grapnel check --format sarif grapnel.yaml >grapnel.sarif"},
 				"grapnel-policy": {"block", "a glob or /RE2/", "match: {command: git push --force}", "{tool: [write, edit], path: \"deploy/prod/**\"}"},
 				"grapnel-hook":   {"--policy FILE", "claude-code"},
 			}[p.name] {
