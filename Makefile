@@ -47,7 +47,7 @@ test: test-grapnel test-packs test-bridges ## run all tests that need nothing bu
 .PHONY: test-grapnel
 test-grapnel:
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
-	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 ./...
+	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 -timeout 20m ./...
 
 # What the tests of the packs are worth, which the race detector is too slow for.
 .PHONY: test-packs
