@@ -406,6 +406,9 @@ func TestBreaks(t *testing.T) {
 	dir := t.TempDir()
 	var told notes
 	s := openTest(t, dir, &Options{Note: told.add})
+	if s.head.Load() == &s.base.head {
+		t.Error("the anchor would be written from what the next commit changes")
+	}
 	r := readerTest(t, dir)
 	fill(t, s, 10)
 	if n := count(t, r); n != 10 {

@@ -252,7 +252,8 @@ func (s *Store) use(b *base) {
 	if _, err := b.row("SELECT seq FROM indexed", nil, &indexed); err == nil {
 		s.behind = b.head.Seq - indexed
 	}
-	s.head.Store(&b.head)
+	head := b.head // which others read while b has its next rows
+	s.head.Store(&head)
 }
 
 // try writes all of it or nothing.
