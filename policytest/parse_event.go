@@ -154,12 +154,7 @@ func (p *parser) members(n *yaml.Node, t reflect.Type, what string) {
 	case t.Kind() == reflect.Struct && n.Kind != yaml.Map:
 		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
 	case t.Kind() == reflect.Struct:
-		known := map[string]reflect.Type{}
-		for f := range t.Fields() {
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-				known[name] = f.Type
-			}
-		}
+		known := membersOf(t)
 		for _, pair := range n.Pairs {
 			if of, ok := known[pair.Key.Text]; ok {
 				p.members(pair.Value, of, pair.Key.Text)

@@ -288,6 +288,7 @@ func TestSchema(t *testing.T) {
 	for _, text := range []string{
 		"version: 2\ntests: []", "tests: []", "version: 1\ntest: []", test("comand: ls, want: none"), test("command: ls, want: deny"), test("command: ls, want: {}"),
 		test("command: ls, want: {rules: a}"), test("event: {tool: a}, want: none"), test("command: ls, programs: {a: {blok: b}}, want: none"), test("command: ls, want: {changes: {comand: x}}"),
+		test("event: {kind: prompt.before, promt: {text: hi}}, want: none"), test("event: {kind: tool.before, tool: {nam: Bash}}, want: none"), test("event: null, want: none"),
 		test("command: ls, before: a, later: 5, want: none"), test("command: ls, before: {command: a, later: -5m}, want: none"),
 		test("command: ls, want: []"), test("command: ls, want: {rule: []}"), test("command: ls, agents: [], want: none"), test("command: ls, want: {reason: ''}"),
 		test("command: ls, want: {not: {}}"), test("command: ls, want: {reply: {}}"), test("command: ls, want: {replies: {}}"), test("command: ls, files: {a: {}}, want: none"),

@@ -2,8 +2,11 @@ package policytest
 
 import (
 	_ "embed" // of the schema
+	"encoding/json"
+	"reflect"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -17,5 +20,43 @@ var schema string
 // refuses too; Parse looks closer.
 func Schema() string {
 	names, _ := sample.Marshal(packs.All.Names()) // texts can always be written
-	return policy.WithNames(strings.ReplaceAll(schema, `["$pack"]`, string(names)))
+	event := parts(reflect.TypeFor[grapnel.Event]())
+	event["type"], event["required"] = "object", []string{"kind"}
+	members := event["properties"].(map[string]any)
+	members["kind"] = map[string]any{"$ref": "#/$defs/kind"}
+	members["grapnel"] = true // the version of the dialect
+	said, _ := sample.Marshal(event)
+	return policy.WithNames(strings.NewReplacer(`["$pack"]`, string(names), `"$event"`, string(said)).Replace(schema))
+}
+
+// parts says what an event may have, as a schema: no members but those of its Go type.
+func parts(t reflect.Type) map[string]any {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+	case t.Kind() == reflect.Slice:
+		if items := parts(t.Elem()); len(items) > 0 {
+			return map[string]any{"items": items}
+		}
+	case t.Kind() == reflect.Struct:
+		members := map[string]any{}
+		for name, of := range membersOf(t) {
+			members[name] = parts(of)
+		}
+		return map[string]any{"type": []string{"object", "null"}, "properties": members, "additionalProperties": false}
+	}
+	return map[string]any{}
+}
+
+// membersOf are the members that JSON of a struct has.
+func membersOf(t reflect.Type) map[string]reflect.Type {
+	known := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			known[name] = f.Type
+		}
+	}
+	return known
 }
