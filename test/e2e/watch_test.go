@@ -111,13 +111,14 @@ func TestWatchTwoAgents(t *testing.T) {
 	screen := look(t, 120, 40, program(t, "grapnel"), "watch", "--root", kit)
 	screen.Want(t, "waiting for events", "no daemon")
 
-	// The first does not end before the second has begun.
+	// They have their turn together, and the first does not end before the second has begun.
+	defer agents.Slot()()
+	defer agents.Slot()()
 	meanwhile := both[1].Path("begun.txt")
 	together := []string{fmt.Sprintf("for i in $(seq 300); do test -e %s && break; sleep 0.1; done", meanwhile), "touch " + meanwhile}
 	var wait sync.WaitGroup
 	for i, g := range both {
 		wait.Go(func() {
-			defer agents.Slot()()
 			_, err := g.World.World.Run(t.Context(), "Do as planned.",
 				model.Do(g.Shell("touch forbidden.txt")),
 				model.Do(g.Shell(together[i])),
