@@ -150,7 +150,7 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 	if gate {
 		p.until = time.Now().Add(patience)
 	}
-	slow := 1.0
+	var least *contest
 	// One group after the other: whatever one leaves in the caches of the CPU
 	// must not land on another.
 	for _, g := range append(spawned, inside, agents, warm, served, kept, tests, played) {
@@ -165,14 +165,20 @@ func all(ctx context.Context, p plan, gate bool) (rows []row, beside []string, e
 				return nil, nil, err
 			}
 			beside = append(beside, fmt.Sprintf("%s in %s, %.2f of %s", c.name, c.show(c.subject.min), ratio, c.reference.name))
-			slow = max(slow, slowness(ratio))
+			least = c
 		}
 	}
-	for i := range rows {
-		rows[i].allow(slow)
+	static, err := least.ratio()
+	if err != nil {
+		return nil, nil, err
 	}
-	if slow > 1 {
-		beside = append(beside, fmt.Sprintf("that is %.2f times what it takes where the budgets were made, and the gate lets as much more time pass here", slow))
+	more := pace(static, least.reference.unrest())
+	for i := range rows {
+		rows[i].allow(more)
+	}
+	if more > 1 {
+		beside = append(beside, fmt.Sprintf("where the budgets were made it takes %.2f; half of the runs of %s took %.2f times the shortest here: the gate lets %.2f times as much time pass",
+			usual, least.reference.name, least.reference.unrest(), more))
 	}
 	return rows, beside, nil
 }

@@ -16,10 +16,21 @@ type side struct {
 	run  func() (cost float64, err error)
 	min  float64 // of all runs so far; +Inf before the first
 	runs int
+	all  []float64 // what each run cost
 }
 
 func newSide(name string, run func() (float64, error)) *side {
 	return &side{name: name, run: run, min: math.Inf(1)}
+}
+
+// unrest is how much longer than the shortest half of the runs took: 1 on a machine that
+// does nothing else, and whose own machine does nothing else.
+func (s *side) unrest() float64 {
+	if len(s.all) == 0 {
+		return 1
+	}
+	sorted := slices.Sorted(slices.Values(s.all))
+	return max(1, sorted[len(sorted)/2]/s.min)
 }
 
 // constant is a side that costs the same whenever one looks.
@@ -124,6 +135,7 @@ func interleave(ctx context.Context, p plan, sides ...*side) error {
 				return fmt.Errorf("measure %s: %w", s.name, err)
 			}
 			s.min = min(s.min, cost)
+			s.all = append(s.all, cost)
 			s.runs++
 		}
 	}

@@ -157,3 +157,12 @@ func TestMeasureLate(t *testing.T) {
 		t.Errorf("%d and %d runs, want %d of each and no more", c.subject.runs, c.reference.runs, fewest)
 	}
 }
+
+func TestUnrest(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[float64][]float64{1: nil, 1.5: {2, 3, 2, 3, 9}} {
+		if got := (&side{min: 2, all: all}).unrest(); got != want {
+			t.Errorf("unrest of %v = %g, want %g", all, got, want)
+		}
+	}
+}

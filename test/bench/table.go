@@ -33,16 +33,18 @@ type row struct {
 // where the budgets were made.
 const usual = 1.5
 
-// slowness is how much slower than there a machine starts programs, whose static Go program
-// takes so much: never below 1, and above 2 nothing is let through for it.
-func slowness(static float64) float64 { return min(max(1, static/usual), 2) }
+// pace is how much more time than there the gate lets pass on a machine whose static Go
+// program takes so much, and on which half of the runs of a program took so many times the
+// shortest: while others take its processors, the shortest of one row is none for another.
+// Never below 1, and above 3 nothing is let through for it.
+func pace(static, unrest float64) float64 { return min(max(1, static/usual)*max(1, unrest), 3) }
 
 // allow lets a row through that fails since the machine is slow: one on which a new page
 // of memory costs several times as much is a poor place for budgets of time, and a good one
 // still for finding what became worse.
-func (r *row) allow(slowness float64) {
+func (r *row) allow(pace float64) {
 	timed := r.unit != "MB" && r.unit != "allocation"
-	if timed && !r.OK && r.Ratio <= r.Budget*(1+tolerance)*slowness {
+	if timed && !r.OK && r.Ratio <= r.Budget*(1+tolerance)*pace {
 		r.OK, r.slow = true, true
 	}
 }

@@ -98,24 +98,27 @@ func TestWriteJSON(t *testing.T) {
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		ratio, static float64
-		unit          string
-		ok            bool
+		ratio, static, unrest float64
+		unit                  string
+		ok                    bool
 	}{
-		"as fast as usual":       {2.31, 1.5, "/bin/true", false},
-		"faster":                 {2.31, 1.1, "/bin/true", false},
-		"slow, and so is all":    {3, 2.1, "/bin/true", true},
-		"slow, and worse":        {3.3, 2.1, "/bin/true", false},
-		"so slow that it is odd": {4.7, 9, "/bin/true", false},
-		"in process":             {3, 2.1, "ns", true},
-		"no time":                {3, 2.1, "MB", false},
+		"as fast as usual":       {2.31, 1.5, 1, "/bin/true", false},
+		"faster":                 {2.31, 1.1, 1, "/bin/true", false},
+		"slow, and so is all":    {3, 2.1, 1, "/bin/true", true},
+		"slow, and worse":        {3.3, 2.1, 1, "/bin/true", false},
+		"shared with others":     {3.3, 1.5, 1.5, "/bin/true", true},
+		"shared, and worse":      {3.5, 1.5, 1.5, "/bin/true", false},
+		"slow and shared":        {4.8, 2.1, 1.5, "/bin/true", true},
+		"so slow that it is odd": {7, 9, 9, "/bin/true", false},
+		"in process":             {3, 2.1, 1, "ns", true},
+		"no time":                {3, 2.1, 1, "MB", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRow("a", tt.ratio, 2)
 			r.unit = tt.unit
-			if r.allow(slowness(tt.static)); r.OK != tt.ok {
-				t.Errorf("ok = %v with %g of 2 where the static program takes %g, want %v", r.OK, tt.ratio, tt.static, tt.ok)
+			if r.allow(pace(tt.static, tt.unrest)); r.OK != tt.ok {
+				t.Errorf("ok = %v with %g of 2 where the static program takes %g, and half of all runs %g times the shortest; want %v", r.OK, tt.ratio, tt.static, tt.unrest, tt.ok)
 			}
 		})
 	}
