@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -21,13 +22,18 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	self, err := os.Executable()
-	ts.Check(err)
+	path := "" // by the script's PATH
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		path = filepath.Join(dir, args[2])
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+	}
 	person, program, err := pty.Open()
 	ts.Check(err)
 	defer person.Close()
 	cmd := &exec.Cmd{
-		Path: self, Args: args[2:], Dir: ts.MkAbs("."), Env: os.Environ(), // the name decides which program it is
+		Path: path, Args: args[2:], Dir: ts.MkAbs("."), Env: os.Environ(),
 		Stdin: program, Stdout: program, Stderr: program,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}

@@ -36,11 +36,23 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The scripts run the real programs: files inline, stdout, stderr and exit status.
+const scripts = "testdata/script"
+
+// together matches what starts programs that do several things at a time.
+var together = regexp.MustCompile(`grapnel (daemon|serve)|worker:`)
+
+// The scripts run the real programs: files inline, stdout, stderr and exit status. Those that
+// do one thing after the other are built as people build them: under the race detector, as
+// these tests are, each start would take some twenty times as long.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	built := filepath.Join(t.TempDir(), "bin")
+	build := exec.Command("go", "build", "-o", built+string(filepath.Separator), ".", "../grapnel-hook")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 scripts,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -51,6 +63,13 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
 			env.Defer(func() { endDaemons(env.WorkDir) })
+			script, err := os.ReadFile(filepath.Join(scripts, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")+".txtar"))
+			if err != nil {
+				return err
+			}
+			if !together.Match(script) {
+				env.Setenv("PATH", built+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			}
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},
 		Condition: func(cond string) (bool, error) {
