@@ -6,11 +6,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,88 +15,40 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/jsonschema-go/jsonschema"
-	"golang.org/x/tools/txtar"
 
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
-var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
-	var s jsonschema.Schema
-	if err := json.Unmarshal([]byte(policy.Schema()), &s); err != nil {
-		return nil, err
-	}
-	return s.Resolve(nil)
-})
+var refuses = sync.OnceValues(func() (func(text string) error, error) { return documents.Validator(policy.Schema()) })
 
 // checkSchema says what the schema has against the text of a policy, which is YAML.
 func checkSchema(t testing.TB, text string) error {
 	t.Helper()
-	s, err := resolvedSchema()
+	check, err := refuses()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := yaml.Parse([]byte(text))
-	if err != nil {
-		return err
-	}
-	var v any
-	if err := json.Unmarshal(tree.JSON(), &v); err != nil {
-		return err // 1e400
-	}
-	return s.Validate(v)
+	return check(text)
 }
-
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // What Parse accepts, the schema accepts: every policy in the documentation, in
 // scripts, and those that are shipped.
 func TestSchemaAcceptsPolicies(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{} // by the end of the name
-	look := func(name, text string) {
-		if _, errs := policy.Parse(name, []byte(text)); len(errs) > 0 {
-			return // see TestSchemaRefuses
-		}
-		found[filepath.Ext(name)]++
-		if err := checkSchema(t, text); err != nil {
-			t.Errorf("%s: Parse accepts a policy and the schema does not: %v\n%s", name, err, text)
-		}
-	}
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			if d != nil && name != ".." && strings.HasPrefix(d.Name(), ".") {
-				return fs.SkipDir
-			}
-			return err
-		}
-		ext := filepath.Ext(name)
-		if ext != ".md" && ext != ".txtar" && ext != ".yaml" {
-			return nil
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		switch ext {
-		case ".md":
-			for _, block := range yamlBlock.FindAllSubmatch(data, -1) {
-				look(name, string(block[1]))
-			}
-		case ".txtar":
-			for _, file := range txtar.Parse(data).Files {
-				if filepath.Ext(file.Name) == ".yaml" {
-					look(name, string(file.Data))
-				}
-			}
-		case ".yaml":
-			look(name, string(data))
-		}
-		return nil
-	})
+	all, err := documents.All("..")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, d := range all {
+		if _, errs := policy.Parse(d.Name, []byte(d.Text)); len(errs) > 0 {
+			continue // see TestSchemaRefuses
+		}
+		found[filepath.Ext(d.Name)]++
+		if err := checkSchema(t, d.Text); err != nil {
+			t.Errorf("%s: Parse accepts a policy and the schema does not: %v\n%s", d.Name, err, d.Text)
+		}
 	}
 	if found[".md"] < 8 || found[".txtar"] < 10 || found[".yaml"] < 3 {
 		t.Errorf("only these policies are found: %v", found)

@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,111 +13,56 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
-	"golang.org/x/tools/txtar"
-
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policytest"
+	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 // A kind of file has a schema, and a reader that looks closer than that.
 type kind struct {
-	name   string
-	schema *jsonschema.Resolved
-	errs   func(name, text string) []*policy.Error
-	texts  map[string]string // by where they are from
+	name    string
+	refuses func(text string) error // what a validator in Go has against a text
+	errs    func(name, text string) []*policy.Error
+	texts   map[string]string // by where they are from
 }
 
-var (
-	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
-	firstKey  = regexp.MustCompile(`(?m)^version: `)
-)
+var firstKey = regexp.MustCompile(`(?m)^version: `)
 
 // kinds are policies and tests, with all that this repository has of them: in files, in
 // pages and in the files of scripts.
 func kinds(t *testing.T) []*kind {
 	t.Helper()
-	resolved := func(text string) *jsonschema.Resolved {
-		var s jsonschema.Schema
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			t.Fatal(err)
-		}
-		r, err := s.Resolve(nil)
+	validator := func(schema string) func(string) error {
+		refuses, err := documents.Validator(schema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
+		return refuses
 	}
 	all := []*kind{
-		{"policy", resolved(policy.Schema()), func(name, text string) []*policy.Error {
+		{"policy", validator(policy.Schema()), func(name, text string) []*policy.Error {
 			_, errs := policy.Parse(name, []byte(text))
 			return errs
 		}, map[string]string{}},
-		{"test", resolved(policytest.Schema()), func(name, text string) []*policy.Error {
+		{"test", validator(policytest.Schema()), func(name, text string) []*policy.Error {
 			_, errs := policytest.Parse(name, []byte(text))
 			return slices.DeleteFunc(errs, func(err *policy.Error) bool { return strings.HasPrefix(err.Msg, "it is not said which policy") })
 		}, map[string]string{}},
 	}
-	look := func(name, text string) {
-		if k := all[0]; firstKey.MatchString(text) {
-			if strings.Contains(text, "\ntests:") {
-				k = all[1]
-			}
-			k.texts[fmt.Sprintf("%s#%d", name, len(k.texts))] = text
-		}
-	}
-	err := filepath.WalkDir(filepath.Join("..", ".."), func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		ext := filepath.Ext(name)
-		if ext != ".md" && ext != ".txtar" && ext != ".yaml" {
-			return nil
-		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		switch ext {
-		case ".md":
-			for _, block := range yamlBlock.FindAllSubmatch(data, -1) {
-				look(name, string(block[1]))
-			}
-		case ".txtar":
-			for _, file := range txtar.Parse(data).Files {
-				if filepath.Ext(file.Name) == ".yaml" {
-					look(name, string(file.Data))
-				}
-			}
-		case ".yaml":
-			look(name, string(data))
-		}
-		return nil
-	})
+	held, err := documents.All(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, d := range held {
+		if k := all[0]; firstKey.MatchString(d.Text) {
+			if strings.Contains(d.Text, "\ntests:") {
+				k = all[1]
+			}
+			k.texts[fmt.Sprintf("%s#%d", d.Name, len(k.texts))] = d.Text
+		}
+	}
 	return all
-}
-
-// refuses is what a validator in Go has against a text.
-func (k *kind) refuses(text string) error {
-	tree, err := yaml.Parse([]byte(text))
-	if err != nil {
-		return err
-	}
-	var v any
-	if err := json.Unmarshal(tree.JSON(), &v); err != nil {
-		return err
-	}
-	return k.schema.Validate(v)
 }
 
 // publishedSchema is how texts name their schema for those who reach it.

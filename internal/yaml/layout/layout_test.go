@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 var order = map[string][]string{"hooks[]": {"name", "on", "match", "block", "incident"}, "tests[]": {"name", "*", "want"}}
@@ -130,38 +128,16 @@ func comments(text string) []string {
 	return list
 }
 
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
-
 // repository returns all YAML there is in the repository, pages and transcripts included.
 func repository(t testing.TB) []string {
 	t.Helper()
-	var list []string
-	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			if d != nil && len(d.Name()) > 2 && strings.HasPrefix(d.Name(), ".") {
-				return fs.SkipDir
-			}
-			return err
-		}
-		data, err := os.ReadFile(name)
-		switch filepath.Ext(name) {
-		case ".md":
-			for _, b := range yamlBlock.FindAllSubmatch(data, -1) {
-				list = append(list, string(b[1]))
-			}
-		case ".txtar":
-			for _, f := range txtar.Parse(data).Files {
-				if filepath.Ext(f.Name) == ".yaml" {
-					list = append(list, string(f.Data))
-				}
-			}
-		case ".yaml", ".yml":
-			list = append(list, string(data))
-		}
-		return err
-	})
+	all, err := documents.All(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
+	}
+	var list []string
+	for _, d := range all {
+		list = append(list, d.Text)
 	}
 	return list
 }

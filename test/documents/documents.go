@@ -1,0 +1,89 @@
+// Package documents has the YAML that this repository holds, and holds YAML against a JSON
+// Schema: tests of what reads, checks or lays out files play all of it.
+//
+//	all, err := documents.All("..")
+//	refuses, err := documents.Validator(policy.Schema())
+package documents
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/tools/txtar"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// A Document is a text of YAML. Several have one name: the blocks of a page, the files of an
+// archive.
+type Document struct{ Name, Text string }
+
+var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// All returns the YAML below the root of the repository: files, blocks of pages, files of
+// txtar archives.
+func All(root string) ([]Document, error) {
+	var all []Document
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name != root && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		ext := filepath.Ext(name)
+		switch ext {
+		case ".md", ".txtar", ".yaml", ".yml":
+		default:
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		switch ext {
+		case ".md":
+			for _, found := range block.FindAllSubmatch(data, -1) {
+				all = append(all, Document{name, string(found[1])})
+			}
+		case ".txtar":
+			for _, file := range txtar.Parse(data).Files {
+				if filepath.Ext(file.Name) == ".yaml" {
+					all = append(all, Document{name, string(file.Data)})
+				}
+			}
+		default:
+			all = append(all, Document{name, string(data)})
+		}
+		return err
+	})
+	return all, err
+}
+
+// Validator returns what says what a schema has against a text of YAML.
+func Validator(schema string) (refuses func(text string) error, err error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal([]byte(schema), &s); err != nil {
+		return nil, err
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) error {
+		tree, err := yaml.Parse([]byte(text))
+		if err != nil {
+			return err
+		}
+		var v any
+		if err := json.Unmarshal(tree.JSON(), &v); err != nil {
+			return err // 1e400
+		}
+		return resolved.Validate(v)
+	}, nil
+}
