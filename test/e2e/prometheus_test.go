@@ -3,21 +3,17 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/test/served"
 )
 
 // scrape starts a daemon, has it answer some events, and returns its metrics.
@@ -32,43 +28,15 @@ hooks:
   - {name: told, on: tool.before, match: {command: git push}, notify: {url: "http://127.0.0.1:9/x"}}
 `})
 	kit := filepath.Join(b.dir, "kit")
-	daemon := exec.CommandContext(t.Context(), program(t, "grapnel"), "serve", "--root", kit)
-	var log strings.Builder
-	daemon.Stderr = &log
-	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
-	if err := daemon.Start(); err != nil {
+	daemon, err := served.Start(t.Context(), filepath.Dir(program(t, "grapnel")), kit, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = daemon.Process.Signal(syscall.SIGTERM)
-		if err := daemon.Wait(); err != nil {
-			t.Errorf("the daemon ended: %v\n%s", err, log.String())
+		if err := daemon.Stop(); err != nil {
+			t.Error(err)
 		}
 	}()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(kit, "state", "daemon", "socket"))
-	}}}
-	get := func() string {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://daemon/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-			resp, err := client.Do(req)
-			if err == nil {
-				body, errRead := io.ReadAll(resp.Body)
-				_ = resp.Body.Close()
-				if resp.StatusCode == http.StatusOK && errRead == nil {
-					return string(body)
-				}
-				err = fmt.Errorf("%s: %w", resp.Status, errRead)
-			}
-			if time.Now().After(until) {
-				t.Fatalf("no metrics: %v\n%s", err, log.String())
-			}
-		}
-	}
-	get() // it is there
 	for _, command := range []string{"git push --force", "git status", "ls"} {
 		cmd := exec.CommandContext(t.Context(), program(t, "grapnel-hook"), "claude-code", "--root", kit)
 		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_input":{"command":%q}}`, b.dir, command))
@@ -77,12 +45,16 @@ hooks:
 		}
 	}
 	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		metrics := get()
+		text, err := daemon.Get(t.Context(), "/metrics")
+		if err != nil {
+			t.Fatalf("no metrics: %v\n%s", err, daemon.Said())
+		}
+		metrics := string(text)
 		if strings.Contains(metrics, `grapnel_fail_open_total{hook="fails-open",source="user"} 1`) && strings.Contains(metrics, "\ngrapnel_store_records 3") {
 			return metrics
 		}
 		if time.Now().After(until) {
-			t.Fatalf("the daemon did not count what it answered:\n%s\n%s", metrics, log.String())
+			t.Fatalf("the daemon did not count what it answered:\n%s\n%s", metrics, daemon.Said())
 		}
 	}
 }
