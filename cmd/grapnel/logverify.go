@@ -22,7 +22,7 @@ type verifiedLog struct {
 func newLogVerify(c *console) *cobra.Command {
 	var heads []string
 	cmd := &cobra.Command{
-		Use:     "verify [--head SEQ:HASH]...",
+		Use:     "verify",
 		Short:   "Look whether the log was changed, or something of it is missing",
 		Long:    "Reads the store of the daemon from its first row to its last. Each row names the\none before by a hash, and a file beside the database says where the log ends, so a\nrow that was changed, removed or put in between is found, and an end that was cut\noff.\n\nA process of the same user can make all of that anew. What finds that, too, is the\nhead that this prints: keep it where no such process can write, on another machine\nor in a ticket, and give it to --head later.\n\nExit code 0: nothing is wrong; 1: something is, and which rows is said.",
 		Example: "  grapnel log verify\n  grapnel log verify --head 4711:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

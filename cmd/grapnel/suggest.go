@@ -34,8 +34,8 @@ func newSuggest(c *console) *cobra.Command {
 					return usageError{fmt.Errorf("--%s is %d, and 1 is the least", name, n)}
 				}
 			}
-			for name, d := range map[string]time.Duration{"slow": th.Slow, "answer": th.Answer} {
-				if d <= 0 {
+			for _, name := range []string{"slow", "answer"} {
+				if d, err := cmd.Flags().GetDuration(name); err == nil && d <= 0 {
 					return usageError{withHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s")}
 				}
 			}
