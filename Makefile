@@ -33,36 +33,56 @@ ONCE     := mvdan.cc/sh/v3/... golang.org/x/sys/unix \
 SHIPPED  := -trimpath -ldflags '-s -w -funcalign=4' \
 	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 
-.PHONY: corpus
-corpus: ## play what agents do, dangerous and harmless, against all packs, and print what was stopped
-	$(GO) test ./test/corpus -count=1 -v -run TestCorpus
-
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/, as they are shipped
 	CGO_ENABLED=0 $(GO) build $(SHIPPED) -o '$(BIN)' $(PROGRAMS)
 
+# Unit tests run under test/nofork, where Linux refuses to start programs. Only package
+# process starts programs in its unit tests, because that is what it is for.
+NOFORK := $(if $(filter linux,$(shell $(GO) env GOOS)),-exec '$(CURDIR)/bin/test/nofork')
+UNIT   := $(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 -timeout 10m
+
 .PHONY: test
-test: test-grapnel test-packs test-bridges ## run all tests that need nothing but Go, with the race detector
+test: test-unit test-process test-bridges ## unit tests with the race detector; needs only Go
 
-.PHONY: test-grapnel
-test-grapnel:
+.PHONY: test-unit
+test-unit: bin/test/nofork
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
-	$(if $(RACE),CGO_ENABLED=1 )$(GO) test $(RACE) -count=1 -timeout 20m ./...
+	$(UNIT) $(NOFORK) $$($(GO) list ./... | grep -v '/grapnel/process$$')
 
-# What the tests of the packs are worth, which the race detector is too slow for.
-.PHONY: test-packs
-test-packs:
-	$(GO) test -count=1 ./packs -run TestRules
+.PHONY: test-process
+test-process:
+	$(UNIT) ./process
 
 .PHONY: test-bridges
 test-bridges: $(BRIDGES:%=test-%)
 
-test-bridge/%:
-	$(if $(RACE),CGO_ENABLED=1 )$(GO) -C bridge/$* test $(RACE) -count=1 ./...
+test-bridge/%: bin/test/nofork
+	cd bridge/$* && $(UNIT) $(NOFORK) ./...
+
+.PHONY: bin/test/nofork
+bin/test/nofork:
+	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./test/nofork)
+
+# System tests are in files with the build tag system. Their packages also hold unit
+# tests, which ran before, so the tests are selected by name.
+SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge '^//go:build .*\bsystem\b' .)
+
+.PHONY: test-system
+test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
+	$(GO) run ./test/programs/build '$(CURDIR)/bin/test'
+	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
+		-run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
+		$$(dirname $(SYSTEM_FILES) | sort -u)
+	$(GO) -C bridge/mcp test -tags system -count=1 ./...
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback
 	$(GO) test -tags e2e -count=1 -timeout 20m -v ./test/e2e/...
+
+.PHONY: corpus
+corpus: ## print how many dangerous and harmless cases of the corpus each pack stops
+	$(GO) test ./test/corpus -tags system -count=1 -v -run TestCorpus
 
 .PHONY: vectors
 vectors: ## run the conformance vectors

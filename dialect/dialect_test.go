@@ -17,7 +17,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
 // A policy blocks a command in Claude Code. The same engine answers every agent.
@@ -303,13 +302,6 @@ func TestWriteUnmerged(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The package is pure: it cannot open, start or dial anything.
-func TestImports(t *testing.T) {
-	t.Parallel()
-	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
-		"unicode/utf8", "github.com/grapnel-dev/grapnel")
 }
 
 // What the tables say about themselves ends up in messages and documentation.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package docs
 
@@ -73,8 +73,8 @@ hooks:
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "grapnel-hook"), test.agent, "--root", root)
-			cmd.Env = []string{"PATH=" + programs, "HOME=" + root}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "grapnel-hook"), test.agent, "--root", root)
+			cmd.Env = []string{"PATH=" + bin, "HOME=" + root}
 			cmd.Stdin = strings.NewReader(test.event)
 			var stdout, stderr strings.Builder
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr

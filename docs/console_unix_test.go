@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package docs
 
@@ -16,12 +16,13 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/process"
+	"github.com/grapnel-dev/grapnel/test/programs"
 )
 
-// programs is the only directory on PATH while pages run: grapnel, grapnel-hook
+// bin is the only directory on PATH while pages run: grapnel, grapnel-hook
 // and the tools below. What else a machine has, agents above all, cannot change
 // what a page prints.
-var programs string
+var bin string
 
 var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sleep", "sort", "tail", "wc"}
 
@@ -37,10 +38,17 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	build := exec.Command("go", "build", "-o", dir+"/", "../cmd/grapnel", "../cmd/grapnel-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs of the pages: %v\n%s", err, out)
+	built, remove, err := programs.Dir(programs.Plain)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	defer remove()
+	for _, name := range []string{"grapnel", "grapnel-hook"} {
+		if err := os.Symlink(filepath.Join(built, name), filepath.Join(dir, name)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	for _, tool := range tools {
 		path, err := exec.LookPath(tool)
@@ -60,7 +68,7 @@ func testMain(m *testing.M) int {
 			}
 		}
 	}
-	programs = dir
+	bin = dir
 	return m.Run()
 }
 
@@ -87,7 +95,7 @@ func TestPages(t *testing.T) {
 			}
 			for _, tool := range optional {
 				used := slices.ContainsFunc(steps, func(s step) bool { return strings.HasPrefix(s.command, tool+" ") })
-				if _, err := os.Lstat(filepath.Join(programs, tool)); err != nil && used {
+				if _, err := os.Lstat(filepath.Join(bin, tool)); err != nil && used {
 					t.Skipf("this machine has no %s", tool)
 				}
 			}
@@ -197,7 +205,7 @@ func runPage(t *testing.T, page string, steps []step) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script.String())
 	cmd.Dir = work
-	cmd.Env = []string{"PATH=" + programs, "HOME=" + home, "TMPDIR=" + filepath.Join(dir, "tmp"), "LANG=C.UTF-8", "LC_ALL=C"}
+	cmd.Env = []string{"PATH=" + bin, "HOME=" + home, "TMPDIR=" + filepath.Join(dir, "tmp"), "LANG=C.UTF-8", "LC_ALL=C"}
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
@@ -235,7 +243,7 @@ func endDaemons(t *testing.T, dir string) {
 	}
 	for _, socket := range sockets {
 		root := filepath.Dir(filepath.Dir(filepath.Dir(socket)))
-		if out, err := exec.Command(filepath.Join(programs, "grapnel"), "daemon", "stop", "--root", root).CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(bin, "grapnel"), "daemon", "stop", "--root", root).CombinedOutput(); err != nil {
 			t.Errorf("end a daemon: %v\n%s", err, out)
 		}
 	}
@@ -435,7 +443,7 @@ func TestSwitchesOfOPA(t *testing.T) {
 
 func helpOf(t *testing.T, words []string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, words[0]), append(words[1:], "--help")...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, words[0]), append(words[1:], "--help")...)
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -172,11 +172,3 @@ func TestAcme(t *testing.T) {
 	t.Parallel()
 	hooktest.TestDialect(t, acme, "testdata/acme")
 }
-
-func TestLight(t *testing.T) {
-	t.Parallel()
-	hooktest.OnlyImports(t, "github.com/grapnel-dev/grapnel", "std")
-	hooktest.NeverImports(t, "github.com/grapnel-dev/grapnel/cmd/grapnel-hook", map[string]string{
-		"net/http": "0.7 ms at every event",
-	})
-}

@@ -3,8 +3,6 @@ package install
 import (
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,47 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 )
-
-// The agent hands the command to a shell. Whatever the path is called, the
-// program must get exactly its arguments.
-func TestCommandInRealShell(t *testing.T) {
-	t.Parallel()
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("this system has no sh")
-	}
-	for _, folder := range []string{"plain", "two words", "o'clock", `back\slash`, `"quoted"`, "a;b&c|d", "$HOME", "`x`", "*?[a]", "#x", "~", "é", "-n", "a=b", "!x"} {
-		t.Run(folder, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), folder)
-			program := filepath.Join(dir, hookProgram)
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			writeProgram(t, program, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n")
-			for _, a := range Agents() {
-				for _, h := range []Hook{{Program: program, ID: tokenA}, {Program: program, Root: dir}} {
-					command := h.Command(a, "SessionStart")
-					out, err := exec.Command(sh, "-c", command).CombinedOutput()
-					want := "<--id><" + tokenA + ">"
-					if h.Root != "" {
-						want = "<--root><" + dir + ">"
-					}
-					if !a.Setup.Anonymous {
-						want = "<" + a.Name + "><SessionStart>" + want
-					}
-					if err != nil || string(out) != want {
-						t.Errorf("%s: %v, got %q, want %q", command, err, out, want)
-					}
-					e, ours := parseEntry(command, nil)
-					if !ours || e.Program != program || e.Root != h.Root || e.ID == "" == (h.Root == "") {
-						t.Errorf("parseEntry(%q) = %+v, %v", command, e, ours)
-					}
-				}
-			}
-		})
-	}
-}
 
 // writeProgram writes a program that can be run at once. A process that is started
 // while the file is open would keep it open, and the system runs no file that

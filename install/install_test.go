@@ -668,41 +668,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The agent's own program is asked for its version, where that matters.
-func TestVersionOfProgram(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a shell script")
-	}
-	m := newMachine(t)
-	m.env["PATH"] = filepath.Join(m.home, "bin")
-	req := m.request("claude", "gemini")
-	req.Versions, req.DryRun = nil, true
-	for body, want := range map[string]struct {
-		batch bool
-		note  string
-	}{
-		`echo "2.0.60 (Claude Code)"`:                    {false, ""},
-		`echo "2.1.329 (Claude Code)"`:                   {true, ""},
-		`echo "oops"`:                                    {true, "did not answer, so its version is not known"},
-		`echo "2.1.329 (Claude Code)"; exit 1`:           {true, "did not answer"},
-		`test "$HOME" = "` + m.home + `" && echo 2.0.60`: {false, ""},
-	} {
-		m.script(filepath.Join(m.home, "bin", "claude"), body)
-		f := m.install(req).Files[0]
-		if got := slices.Contains(f.Events, "PostToolBatch"); got != want.batch {
-			t.Errorf("%s: newer events installed: %v, want %v", body, got, want.batch)
-		}
-		if notes := strings.Join(f.Notes, "\n"); (want.note == "") != (notes == "") || !strings.Contains(notes, want.note) {
-			t.Errorf("%s: notes %q, want %q", body, notes, want.note)
-		}
-	}
-	m.env["PATH"] = ""
-	if notes := strings.Join(m.install(req).Files[0].Notes, "\n"); !strings.Contains(notes, "claude is not on PATH, so its version is not known") {
-		t.Errorf("notes %q", notes)
-	}
-}
-
 // Installers that run at once wait for each other: the settings hold one
 // installation in the end, and the record fits.
 func TestConcurrentInstallers(t *testing.T) {

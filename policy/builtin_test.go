@@ -11,7 +11,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/process"
 )
 
 func TestBuiltinErrors(t *testing.T) {
@@ -198,77 +197,3 @@ const conversation = `{"sessionId":"s"}
 {"id":"2","type":"gemini","content":"Where?"}
 {"id":"3","type":"user","content":"In a.txt."}
 `
-
-// The session of a coding agent is summarised by a real program, from the file that
-// the agent names (IC-71 to IC-77).
-func TestSessionSummary(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the programs are shell lines")
-	}
-	command := func(c policy.Command) grapnel.Hook {
-		return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Dialect: c.Dialect(), Executor: process.System}
-	}
-	for name, tt := range map[string]struct {
-		builtin    string
-		transcript string // its content; empty = there is none
-		root       string // where the summary is, below the directory of the policy
-		want       string // empty = nothing is written
-		err        string
-	}{
-		"into the project":     {"{name: session-summary, run: 'tail -n 3'}", conversation, "project", "[left out: it spoke to a model]", ""},
-		"into a directory":     {"{name: session-summary, run: 'grep -c bullet', into: notes/ai}", conversation, "notes/ai", "2", ""},
-		"without a shell":      {"{name: session-summary, run: [sed, -n, 's/.*In a.txt.*/- a note/p']}", conversation, "project", "- a note", ""},
-		"silent":               {"{name: session-summary, run: 'true'}", conversation, "", "", ""},
-		"nothing was said":     {"{name: session-summary, run: 'echo no'}", "", "", "", ""},
-		"little was said":      {"{name: session-summary, run: 'echo no'}", `{"sessionId":"s"}`, "", "", ""},
-		"no transcript":        {"{name: session-summary, run: 'echo no'}", "hello", "", "", "no transcript of an agent that is known here"},
-		"the program fails":    {"{name: session-summary, run: 'echo half; echo no key >&2; exit 3'}", conversation, "", "", "exit code 3: no key"},
-		"there is no program":  {"{name: session-summary, run: [./nobody]}", conversation, "", "", "cannot start"},
-		"the project is gone":  {"{name: session-summary, run: 'rmdir project; echo x'}", conversation, "", "", "cannot write it"},
-		"an answer of no text": {"{name: session-summary, run: 'printf \"\\0\\001 \\n\"'}", conversation, "", "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			file := filepath.Join(dir, "p.yaml")
-			p, errs := policy.Parse(file, []byte("version: 1\nhooks: [{name: sum-up, builtin: "+tt.builtin+"}]\n"))
-			if len(errs) > 0 {
-				t.Fatal(errs)
-			}
-			specs, err := p.Build(source(file), command)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec := specs[0]
-			if spec.Phase != grapnel.PhaseObserve || spec.Timeout != 30*time.Second || len(spec.On) != 1 || spec.On[0] != grapnel.SessionEnd {
-				t.Errorf("it runs at %v, as %v, for %v", spec.On, spec.Phase, spec.Timeout)
-			}
-			root := filepath.Join(dir, "project")
-			if err := os.Mkdir(root, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			ev := &grapnel.Event{
-				Kind: grapnel.SessionEnd, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-				Session: grapnel.Session{CWD: dir, Root: root, Transcript: filepath.Join(dir, "transcript")},
-			}
-			if tt.transcript != "" {
-				written(t, ev.Session.Transcript, tt.transcript)
-			}
-			_, err = spec.Hook.Handle(t.Context(), ev)
-			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("error %v, want %q", err, tt.err)
-			}
-			if tt.want == "" {
-				if found, _ := filepath.Glob(filepath.Join(dir, "*", "daily")); found != nil {
-					t.Errorf("%v was written", found)
-				}
-				return
-			}
-			got := content(t, filepath.Join(dir, tt.root, "daily", "2026-03-04-session-summary.md"))
-			if want := "\n## Session Summary (05:06 UTC)\n\n" + tt.want + "\n"; got != want {
-				t.Errorf("wrote %q, want %q", got, want)
-			}
-		})
-	}
-}

@@ -60,47 +60,6 @@ func all(t *testing.T, n int, got []string) {
 	}
 }
 
-// Programs are really run, in a directory of the test and with its files, and whatever they
-// do there nobody sees later.
-func TestPrograms(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the lines are for a POSIX shell")
-	}
-	dir := put(t, map[string]string{
-		"grapnel.yaml": `
-version: 1
-hooks:
-  - {name: count, on: tool.after, match: {tool: write}, run: 'ls >&2; echo x > left; exit 2'}
-  - {name: look, on: tool.before, match: {path: "src/**"}, block: not in src}
-  - {name: audit, on: tool.before, builtin: audit}
-`,
-		"data/one.txt": "1", "data/sub/two.txt": "2",
-		"grapnel_test.yaml": `
-version: 1
-tests:
-  - {name: nothing there, tool: write, path: a, output: ok, want: {decision: block, reason: blocked by hook}}
-  - {name: files, tool: write, path: a, output: ok, files: {b.txt: b, c/d.txt: d}, want: {decision: block, reason: "/^b.txt\nc$/"}}
-  - {name: again, tool: write, path: a, output: ok, files: {b.txt: b}, want: {reason: "/^b.txt$/"}}
-  - {name: copies, tool: write, path: a, output: ok, files: {x: {from: data}, y.txt: {from: data/one.txt}}, want: {reason: "/^x\ny.txt$/"}}
-  - {name: it is the project, tool: write, path: src/main.go, files: {src/main.go: package main}, want: block}
-`,
-	})
-	file := load(t, filepath.Join(dir, "grapnel_test.yaml"))
-	all(t, 5, run(t, file, &policytest.Options{Parallel: 1}))
-	var names []string
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if want := []string{"data", "grapnel.yaml", "grapnel_test.yaml"}; !slices.Equal(names, want) {
-		t.Errorf("there is now %v, want %v", names, want)
-	}
-}
-
 // What cannot be copied into the project of a test is said with the place of its name.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
@@ -126,27 +85,6 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%s: %q, want %q", from, got, want)
 		}
 	}
-}
-
-// Every test begins at the same time, of which programs are told too, and in which no time
-// passes but what it says.
-func TestClock(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the line is for a POSIX shell")
-	}
-	file := read(t, `
-version: 1
-hooks:
-  - {name: slow, on: tool.before, match: {command: make}, run: "sleep 1.1; grep -o '\"time\":\"[^\"]*' >&2; exit 2"}
-  - {name: once, on: tool.before, match: {command: make}, limit: {count: 1, per: 1s}}
-`, `
-version: 1
-tests:
-  - {before: [make], command: make, want: {decision: block, rule: once}}
-  - {before: [make], command: make, later: 1s, want: {decision: block, rule: slow, reason: "2026-01-01T12:00:01Z"}}
-`)
-	all(t, 2, run(t, file, nil))
 }
 
 // What was recorded is played as it was sent: a payload, a conversation, a Record.
@@ -274,19 +212,6 @@ func TestMax(t *testing.T) {
 	cancel()
 	if results, err := policytest.Run(ctx, file.Tests, nil); err != nil || len(results) > 0 {
 		t.Errorf("a run that was cancelled has %d results, %v", len(results), err)
-	}
-}
-
-// A test that takes too long is broken, and says so.
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the line is for a POSIX shell")
-	}
-	file := read(t, "version: 1\nhooks: [{name: slow, on: tool.before, run: 'sleep 60'}]\n", test("command: make, want: none"))
-	got := run(t, file, &policytest.Options{Timeout: 50 * time.Millisecond})
-	if len(got) != 1 || got[0] != "error; the test took longer than 50ms" {
-		t.Errorf("got %q", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package policytest_test
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -170,20 +169,4 @@ var runTests = map[string]struct{ test, want string }{
 	"what the agent gets":       {`{command: git status, want: {replies: {claude-code: {stdout: "", stderr: "", exit: 0}}}}`, "pass"},
 	"what the agent gets, else": {`{command: git status, want: {reply: {stdout: {a: 1}, exit: 2}}}`, `fail; stdout of claude-code: got nothing, want {"a":1}; exit code of claude-code: got 0, want 2`},
 	"a skipped one":             {`{command: git status, skip: not yet, want: block}`, "skip"},
-}
-
-func TestRun(t *testing.T) {
-	t.Parallel()
-	for name, tt := range runTests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if runtime.GOOS == "windows" && strings.Contains(name, "program fails") {
-				t.Skip("the line is for a POSIX shell")
-			}
-			file := read(t, house, "version: 1\ntests:\n  - "+tt.test+"\n")
-			if got := run(t, file, nil); len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
-				t.Errorf("%s\ngot  %q\nwant %q", tt.test, got, tt.want)
-			}
-		})
-	}
 }

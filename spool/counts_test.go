@@ -114,35 +114,6 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// However many count at once, each sees what the one before left.
-func TestCountAtOnce(t *testing.T) {
-	t.Parallel()
-	_, dir := open(t, nil)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			s, err := Open(dir, nil) // as in another process
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for range 20 {
-				if _, err := s.up("k"); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	s, err := Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if was := count(t, s, "k", "x"); was != "160" {
-		t.Errorf("counted to %s, want 160", was)
-	}
-}
-
 // Counts go when their time is over, when a wrong clock has put that too far away, and
 // when there are too many.
 func TestCountsAreSwept(t *testing.T) {

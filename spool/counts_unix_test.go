@@ -3,10 +3,8 @@
 package spool
 
 import (
-	"bufio"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,48 +92,5 @@ func TestCountPanics(t *testing.T) {
 	}()
 	if was := count(t, s, "k", "2"); was != "1" {
 		t.Errorf("it was %q, want 1", was)
-	}
-}
-
-// Whenever a process that counts is killed, what it had counted to is kept.
-func TestCountSurvivesKill(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	for round := range 10 {
-		cmd := process(t, "count", dir)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		said := 0
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if said, err = strconv.Atoi(lines.Text()); err != nil {
-				t.Fatal(err)
-			}
-			if said%37 == round { // somewhere, and not at once
-				_ = cmd.Process.Kill()
-			}
-		}
-		_ = cmd.Wait() // killed
-		data, err := s.Counted("k")
-		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != said && kept != said+1 {
-			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, said)
-		}
-	}
-}
-
-// On a full disk the count is an error, and what was kept stays.
-func TestCountOnAFullDisk(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	count(t, s, "k", "5")
-	if err := process(t, "count-full", dir).Run(); err != nil {
-		t.Error(err)
-	}
-	if n, err := s.up("k"); n != 6 || err != nil {
-		t.Errorf("it goes on with %d, %v, want 6", n, err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,74 +139,6 @@ func TestDrainSeesWhatComes(t *testing.T) {
 	})
 	if err != nil || count != 20 || leftovers(dir) != nil {
 		t.Errorf("Drain = %v, ran %d, left %v, want all 20 run and nothing left", err, count, leftovers(dir))
-	}
-}
-
-// Every process that writes hooks down also drains, as hooks of an agent do. Each
-// hook runs exactly once, although most drains find another at work.
-func TestDrainManyProcesses(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "spool")
-	const processes, count = 8, 25
-	errs := make(chan error)
-	for p := range processes {
-		cmd := process(t, "enqueue", dir, fmt.Sprintf("p%d", p), count)
-		go func() { errs <- cmd.Run() }()
-	}
-	for range processes {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	got := ran(t, dir)
-	slices.Sort(got)
-	if len(got) != processes*count || len(slices.Compact(got)) != processes*count {
-		t.Errorf("%d hooks ran, %d different, want %d", len(got), len(slices.Compact(got)), processes*count)
-	}
-	if left := leftovers(dir); left != nil {
-		t.Errorf("the drains left %v", left)
-	}
-	if entries, problems := read(t, dir); len(entries) != processes*count || problems != nil {
-		t.Errorf("%d entries, %v", len(entries), problems)
-	}
-}
-
-// A drain is killed in the middle of a hook. The next one runs that hook again,
-// the rest once, and what was done not again.
-func TestKilledDrain(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	for i := range 10 {
-		run(t, s, event(fmt.Sprint(i)), "h")
-	}
-	cmd := process(t, "drain", dir, "4")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(out, make([]byte, len("here\n"))); err != nil {
-		t.Fatal(err)
-	}
-	// While it hangs, more comes, and another drain stands back.
-	run(t, s, event("10"), "h")
-	if err := s.Drain(t.Context(), note(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed
-	if got, want := ran(t, dir), strings.Fields("0 1 2 3 4"); !slices.Equal(got, want) {
-		t.Fatalf("before the kill ran %v, want %v", got, want)
-	}
-	if err := s.Drain(t.Context(), note(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := ran(t, dir), strings.Fields("0 1 2 3 4 4 5 6 7 8 9 10"); !slices.Equal(got, want) || leftovers(dir) != nil {
-		t.Errorf("in all ran %v, left %v, want %v", got, leftovers(dir), want)
 	}
 }
 
@@ -352,23 +283,6 @@ func TestLocks(t *testing.T) {
 	defer c.Close()
 	if _, err := tryLock(name, shared); !errors.Is(err, errLocked) {
 		t.Errorf("a shared lock beside an exclusive one: %v", err)
-	}
-}
-
-func TestStartDrain(t *testing.T) {
-	done := filepath.Join(t.TempDir(), "done")
-	t.Setenv(roleVar, "touch "+done)
-	if err := StartDrain(os.Args[0], nil); err != nil {
-		t.Fatal(err)
-	}
-	until(t, func() bool {
-		raw, _ := os.ReadFile(done)
-		return string(raw) == "done"
-	})
-	for _, program := range []string{"relative", "/no/such/program"} {
-		if err := StartDrain(program, nil); err == nil {
-			t.Errorf("StartDrain(%q) gave no error", program)
-		}
 	}
 }
 

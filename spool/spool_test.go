@@ -431,32 +431,6 @@ func TestRefusedPlaces(t *testing.T) {
 	})
 }
 
-// A line that was cut off by a full disk stays alone with its damage: what is
-// written later is whole.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no limit on the size of files to stand for a full disk")
-	}
-	s, dir := open(t, nil)
-	observe(t, s, record("first"))
-	out, err := process(t, "fill", dir, 20000).Output()
-	kept := 0
-	if _, scanErr := fmt.Sscan(string(out), &kept); err != nil || scanErr != nil || !strings.Contains(string(out), "file too large") {
-		t.Fatalf("with a full disk: %s, %v, want the Spool to say so", out, err)
-	}
-	observe(t, s, record("last"))
-
-	entries, problems := read(t, dir)
-	if len(entries) != kept+2 || entries[0].ID != "first" || entries[len(entries)-1].ID != "last" {
-		t.Errorf("Read gave %d entries, want first, %d of the process that filled the disk, and last", len(entries), kept)
-	}
-	want := fmt.Sprintf("%s:%d: torn line", recordsFile, kept+2)
-	if len(problems) != 1 || !errors.Is(problems[0], ErrTorn) || !strings.HasPrefix(problems[0].Error(), want) {
-		t.Errorf("Read gave %v, want one error %q", problems, want)
-	}
-}
-
 func TestWriteError(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
@@ -495,38 +469,6 @@ func wantAll(t *testing.T, dir string, names, count int) {
 	}
 	if len(seen) != names*count {
 		t.Errorf("%d different entries, want %d", len(seen), names*count)
-	}
-}
-
-// Many processes append, and put files aside, at the same time. No line is lost or
-// mixed with another.
-func TestManyProcesses(t *testing.T) {
-	t.Parallel()
-	for name, maxSize := range map[string]int{"one file": 1 << 30, "many files": 10 << 10} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "spool")
-			const processes, count = 8, 60
-			errs := make(chan error)
-			for p := range processes {
-				role := "append"
-				if p%2 == 1 {
-					role = "hold"
-				}
-				cmd := process(t, role, dir, fmt.Sprintf("p%d", p), count, maxSize)
-				go func() { errs <- cmd.Run() }()
-			}
-			for range processes {
-				if err := <-errs; err != nil {
-					t.Error(err)
-				}
-			}
-			wantAll(t, dir, processes, count)
-			aside, err := asideFiles(dir)
-			if err != nil || (len(aside) > 1) != (name == "many files") {
-				t.Errorf("%d files were put aside, %v", len(aside), err)
-			}
-		})
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,15 +132,6 @@ var wires = map[string]wire{
 	"http, older":     overHTTP("", nil), // the newer protocol has no sessions over HTTP
 	"http, stateless": overHTTP("", &sdk.StreamableHTTPOptions{Stateless: true}),
 	"http, alone":     overHTTP(older, &sdk.StreamableHTTPOptions{Stateless: true}),
-	"stdio": func(t *testing.T, w *workshop, scene string, server *mcp.Bridge, client *sdk.Client) *sdk.ClientSession {
-		t.Helper()
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "MCP_TEST_FILE="+w.file, "GORACE=atexit_sleep_ms=0")
-		if cmd.Stderr = os.Stderr; server != nil {
-			cmd.Env = append(cmd.Env, "MCP_TEST_SCENE="+scene)
-		}
-		return connect(t, client, &sdk.CommandTransport{Command: cmd})
-	},
 }
 
 func memory(version string) wire {

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,48 +24,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/testscript"
-
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 )
-
-// signalDaemon sends a signal to the daemon of a root: signal KILL|QUIT|STOP|CONT ROOT
-func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
-	sig, ok := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "QUIT": syscall.SIGQUIT, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[0]]
-	if !ok {
-		ts.Fatalf("unknown signal %s", args[0])
-	}
-	found, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
-	if found == nil {
-		ts.Fatalf("no daemon: %v", err)
-	}
-	proc, err := os.FindProcess(found.PID)
-	ts.Check(err)
-	ts.Check(proc.Signal(sig))
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		_, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
-		switch { // all of its threads
-		case sig == syscall.SIGCONT, sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent), errors.Is(err, relay.ErrAbsent) && ended(proc):
-			return
-		case time.Now().After(end):
-			ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
-		}
-	}
-}
-
-// endDaemons ends what scripts have left running below a directory.
-func endDaemons(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type() == fs.ModeSocket {
-			if found, _ := relay.Look(context.Background(), path); found != nil && found.PID != os.Getpid() {
-				_ = syscall.Kill(found.PID, syscall.SIGKILL)
-			}
-		}
-		return nil
-	})
-}
 
 // The log has a bound, one older one, and the last words of a process.
 func TestLogFile(t *testing.T) {
@@ -216,38 +177,6 @@ func TestDaemonEnv(t *testing.T) {
 
 // hostile are words that mean something to those who read units.
 var hostile = []string{"/opt/my tools/grapnel", "serve", "--root", `/a b%h$HOME${X}"quoted"'single'\back;&<tag>--#x`, ""}
-
-// What systemd makes of a command line is the command line.
-func TestSystemdUnit(t *testing.T) {
-	t.Parallel()
-	text := systemdUnit(hostile).text
-	_, line, _ := strings.Cut(text, "ExecStart=")
-	line, _, _ = strings.Cut(line, "\n")
-	if got := systemdSplit(line); !slices.Equal(got, hostile) {
-		t.Errorf("%s\nis %q, want %q", line, got, hostile)
-	}
-	for _, want := range []string{"NoNewPrivileges=yes", "Restart=on-failure", "WantedBy=default.target", ourUnit} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the unit has no %s:\n%s", want, text)
-		}
-	}
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		return // what it would say is checked where it is
-	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "grapnel.service")
-	if err := os.WriteFile(file, []byte(systemdUnit([]string{program, "serve", "--root", "/a b%h$x"}).text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput()
-	if err != nil || bytes.Contains(out, []byte("grapnel.service")) {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
-}
 
 // systemdSplit reads a command line as systemd.service(5) says: quotes, escapes, then
 // specifiers, then variables but in the first word.

@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -15,42 +17,59 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/process"
+	"github.com/grapnel-dev/grapnel/test/programs"
 )
 
 func TestMain(m *testing.M) {
 	process.SandboxMain()
-	// A program that starts itself once more starts these tests, if it was not started under
-	// its own name; and they start programs.
+	// A part of Grapnel that starts its own executable again would start these tests, and
+	// they would start programs without end.
 	if base := filepath.Base(os.Args[0]); strings.Contains(base, ".test") && len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		fmt.Fprintf(os.Stderr, "the tests were started as a program: %q\n", os.Args)
+		fmt.Fprintf(os.Stderr, "the test binary was started as a program: %q\n", os.Args)
 		os.Exit(1)
 	}
-	testscript.Main(m, map[string]func(){
-		"grapnel":      main,
-		"grapnel-hook": func() { os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
-		"nolandlock":   noLandlock,
-		"intake":       intake,
-		"flip":         flip,
+	testscript.Main(withPrograms{m}, map[string]func(){
+		"nolandlock": noLandlock,
+		"intake":     intake,
+		"flip":       flip,
 	})
+}
+
+// withPrograms runs the tests with the real programs on PATH.
+type withPrograms struct{ *testing.M }
+
+// concurrent is the directory of the programs that run scripts about daemons and workers.
+var concurrent string
+
+func (m withPrograms) Run() int {
+	dir, remove, err := programs.Dir(programs.Plain)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
+	concurrent = dir
+	if race, removeRace, err := programs.Dir(programs.Race); err == nil { // needs a C compiler
+		defer removeRace()
+		concurrent = race
+	}
+	if err := os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.M.Run()
 }
 
 const scripts = "testdata/script"
 
-// together matches what starts programs that do several things at a time.
-var together = regexp.MustCompile(`grapnel (daemon|serve)|worker:`)
+// startsConcurrent matches scripts that start a daemon or a worker.
+var startsConcurrent = regexp.MustCompile(`grapnel (daemon|serve)|worker:`)
 
-// The scripts run the real programs: files inline, stdout, stderr and exit status. Those that
-// do one thing after the other are built as people build them: under the race detector, as
-// these tests are, each start would take some twenty times as long.
+// TestScripts runs the real programs: files inline, stdout, stderr and exit status. Scripts
+// about daemons and workers run programs with the race detector, which start much slower.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	built := filepath.Join(t.TempDir(), "bin")
-	build := exec.Command("go", "build", "-o", built+string(filepath.Separator), ".", "../grapnel-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build, err, out)
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 scripts,
 		RequireExplicitExec: true,
@@ -67,8 +86,8 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if !together.Match(script) {
-				env.Setenv("PATH", built+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			if startsConcurrent.Match(script) {
+				env.Setenv("PATH", concurrent+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			}
 			return os.MkdirAll(env.WorkDir+"/home", 0o700)
 		},

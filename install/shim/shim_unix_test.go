@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package shim_test
 
@@ -25,27 +25,21 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/shim"
 	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/test/programs"
 )
 
-// built is the real grapnel-hook.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "grapnel-shim")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "grapnel-hook")
-	out, err := exec.Command("go", "build", "-o", program, "github.com/grapnel-dev/grapnel/cmd/grapnel-hook").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, out)
-	}
-	return program, err
-})
+// bin is the directory of the real grapnel-hook.
+var bin string
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program))
+	dir, remove, err := programs.Dir(programs.Plain)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	bin = dir
+	code := m.Run()
+	remove()
 	os.Exit(code)
 }
 
@@ -77,10 +71,7 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 	if err != nil {
 		t.Skip("NOT RUN: there is no node here")
 	}
-	program, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := filepath.Join(bin, "grapnel-hook")
 	p := &plugin{t: t, root: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(p.root, "grapnel.yaml"), []byte(rules), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,8 +4,6 @@ package home
 
 import (
 	"errors"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -48,23 +46,5 @@ func TestDirIgnoresEnvironment(t *testing.T) {
 	after, errAfter := Dir()
 	if before != after || (errBefore == nil) != (errAfter == nil) {
 		t.Errorf("Dir changed with the environment: %q, %v became %q, %v", before, errBefore, after, errAfter)
-	}
-}
-
-func TestGetent(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/usr/bin/getent"); err != nil {
-		t.Skip("this system has no /usr/bin/getent")
-	}
-	want, err := homeFromFile(passwdFile, os.Getuid())
-	if err != nil {
-		t.Skipf("this user has no line to compare with: %v", err)
-	}
-	line, err := getent(os.Getuid())
-	if err != nil {
-		t.Fatalf("getent(%d): %v", os.Getuid(), err)
-	}
-	if got, err := homeFromPasswd(strings.NewReader(line), os.Getuid()); got != want || err != nil {
-		t.Errorf("home by getent %s = %q, %v, want %q", strconv.Quote(line), got, err, want)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build system
+
 // Package action holds the tests of what others run in their checks: the GitHub Action in
 // action.yml and the hooks of pre-commit.
 package action

@@ -1,3 +1,5 @@
+//go:build system
+
 // Package corpus holds the shipped packs to what agents do: each case in dangerous/
 // has to be stopped, and nothing in harmless/ may be.
 //

@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -14,28 +16,22 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/test/programs"
 	"github.com/grapnel-dev/grapnel/test/served"
 )
 
 var bin string // where the programs with faults are
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		if bin = os.Getenv("GRAPNEL_TEST_BIN"); bin != "" {
-			return m.Run()
-		}
-		dir, err := os.MkdirTemp("", "grapnel-crash-test-")
-		if err == nil {
-			defer func() { _ = os.RemoveAll(dir) }()
-			bin = filepath.Join(dir, "bin")
-			err = served.Compile(context.Background(), bin, "faults", "grapnel", "grapnel-hook")
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return m.Run()
-	}())
+	dir, remove, err := programs.Dir(programs.Faults)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	bin = dir
+	code := m.Run()
+	remove()
+	os.Exit(code)
 }
 
 // root is a directory with a short name: that of a socket has at most 107 bytes.

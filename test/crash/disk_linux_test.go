@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import (
@@ -51,7 +53,7 @@ func onSmallDisk(t *testing.T) string {
 		t.Skipf("this system lets nobody mount a small disk: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env, cmd.SysProcAttr = append(os.Environ(), smallDisk+"="+dir, "GRAPNEL_TEST_BIN="+bin), attr
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), smallDisk+"="+dir, "GRAPNEL_TEST_PROGRAMS="+filepath.Dir(bin)), attr
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/test/programs"
 )
 
 // What the first process made, for the copy without a network that runs the
@@ -63,20 +63,11 @@ func prepare() (clean func(), err error) {
 	if err := errors.Join(agents.Install(ctx, agents.All...), tools.Install(ctx)); err != nil {
 		return clean, err
 	}
-	bin, err := os.MkdirTemp("", "e2ebin")
+	bin, remove, err := programs.Dir(programs.Plain)
 	if err != nil {
-		return clean, err
+		return clean, os.Setenv(binErrorVar, err.Error())
 	}
-	clean = func() { _ = os.RemoveAll(bin) }
-	if err := os.Setenv(binVar, bin); err != nil {
-		return clean, err
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
-	build.Dir = filepath.Join("..", "..") // tests run in their package's directory
-	if out, err := build.CombinedOutput(); err != nil {
-		return clean, os.Setenv(binErrorVar, fmt.Sprintf("%v: %v\n%s", build.Args, err, out))
-	}
-	return clean, nil
+	return remove, os.Setenv(binVar, bin)
 }
 
 // program returns the path of one of Grapnel's programs.

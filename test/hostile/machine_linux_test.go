@@ -1,3 +1,5 @@
+//go:build system
+
 package hostile
 
 import (
@@ -50,7 +52,7 @@ func enterMachine() {
 
 func newMachine(t *testing.T) machine {
 	t.Helper()
-	dir, err := os.MkdirTemp(programs, "machine-") //nolint:usetesting // a drain may still be at work there when the test is over
+	dir, err := os.MkdirTemp(scratch, "machine-") //nolint:usetesting // a drain may still be at work there when the test is over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func (m machine) run(t *testing.T, args, env []string, stdin io.Reader) result {
 // grapnel runs what a person types, which must succeed.
 func (m machine) grapnel(t *testing.T, args ...string) string {
 	t.Helper()
-	r := m.run(t, append([]string{filepath.Join(programs, "grapnel")}, args...), nil, nil)
+	r := m.run(t, append([]string{filepath.Join(built, "grapnel")}, args...), nil, nil)
 	if r.exit != 0 {
 		t.Fatalf("grapnel %q: %v", args, r)
 	}
@@ -183,7 +185,7 @@ func TestInstalledEnvironment(t *testing.T) {
 	m.write(t, filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml"), "version: 1\n")
 	policy := filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml")
 	m.write(t, policy, strings.ReplaceAll(installedPolicy, "@out@", out))
-	r := m.run(t, []string{filepath.Join(programs, "grapnel"), "install", "claude-code", "--yes"}, []string{"PATH=" + bin + ":/usr/bin:/bin"}, nil)
+	r := m.run(t, []string{filepath.Join(built, "grapnel"), "install", "claude-code", "--yes"}, []string{"PATH=" + bin + ":/usr/bin:/bin"}, nil)
 	if r.exit != 0 {
 		t.Fatal(r)
 	}
@@ -195,7 +197,7 @@ func TestInstalledEnvironment(t *testing.T) {
 	if id == nil {
 		t.Fatalf("no installation in %s", data)
 	}
-	hook := []string{filepath.Join(programs, "grapnel-hook"), "--id", string(id[1])}
+	hook := []string{filepath.Join(built, "grapnel-hook"), "--id", string(id[1])}
 	for _, env := range [][]string{
 		{"PATH=" + evil},
 		{"PATH="},
@@ -336,7 +338,7 @@ func TestInstallationWithoutRecord(t *testing.T) {
 			if name == "no user" || name == "a pipe" || name == "a directory of" {
 				return // to be mended by hand
 			}
-			if r := m.run(t, []string{filepath.Join(programs, "grapnel"), "doctor", "claude-code", "--no-run"}, nil, nil); r.exit != 1 || !strings.Contains(r.stdout, "bad ") && !strings.Contains(r.stdout, "install.stray") {
+			if r := m.run(t, []string{filepath.Join(built, "grapnel"), "doctor", "claude-code", "--no-run"}, nil, nil); r.exit != 1 || !strings.Contains(r.stdout, "bad ") && !strings.Contains(r.stdout, "install.stray") {
 				t.Errorf("doctor finds nothing: %v", r)
 			}
 			m.grapnel(t, "install", "claude-code", "--yes")

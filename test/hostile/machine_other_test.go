@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build system && unix && !linux
 
 package hostile
 

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package hostile
 
@@ -18,10 +18,13 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/grapnel-dev/grapnel/test/programs"
 )
 
-// programs is the directory of the programs under test.
-var programs string
+// built is the directory of the programs under test, and scratch that of the worlds.
+// Background work may outlive the test that started it, so scratch is removed last.
+var built, scratch string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(insideVar) != "" {
@@ -34,18 +37,18 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
-	var err error
-	if programs, err = os.MkdirTemp("", "grapnel-hostile-"); err != nil {
+	dir, remove, err := programs.Dir(programs.Plain)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(programs) }()
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", programs+"/", "../../cmd/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as they are shipped
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	defer remove()
+	built = dir
+	if scratch, err = os.MkdirTemp("", "grapnel-hostile-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer func() { _ = os.RemoveAll(scratch) }()
 	return m.Run()
 }
 
@@ -65,7 +68,7 @@ type world struct {
 
 func newWorld(t *testing.T, policy string) world {
 	t.Helper()
-	dir, err := os.MkdirTemp(programs, "world-") //nolint:usetesting // a drain may still be at work there when the test is over
+	dir, err := os.MkdirTemp(scratch, "world-") //nolint:usetesting // a drain may still be at work there when the test is over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,7 @@ func (r result) String() string {
 // hook is grapnel-hook, ready to start.
 func (w world) hook(t *testing.T, stdin io.Reader, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "grapnel-hook"), append(args, "--root", w.root)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "grapnel-hook"), append(args, "--root", w.root)...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + w.root, "LANG=C.UTF-8"}
 	cmd.Dir = "/"
 	cmd.Stdin = stdin

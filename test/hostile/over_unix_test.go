@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package hostile
 
@@ -59,8 +59,8 @@ func (w world) from(t *testing.T, dir, program string, stdin string, args ...str
 func alone(t *testing.T, plant func(grapnel string) error) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Link(filepath.Join(programs, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
-		data, err := os.ReadFile(filepath.Join(programs, "grapnel-hook"))
+	if err := os.Link(filepath.Join(built, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
+		data, err := os.ReadFile(filepath.Join(built, "grapnel-hook"))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "grapnel-hook"), data, 0o700)
 		}
@@ -111,8 +111,8 @@ func TestOver(t *testing.T) {
 					"guarded": a.write(a.call(rm)), "harmless": a.write(a.call(ls)), "broken": `{"hook_event_name":"PreTool`, "empty": "", "no UTF-8": "\xff\xfe",
 				} {
 					hook, full := loads(t, format), loads(t, format)
-					got := run(t, hook.from(t, programs, "grapnel-hook", text, a.args...))
-					want := run(t, full.from(t, programs, "grapnel", text, a.args...))
+					got := run(t, hook.from(t, built, "grapnel-hook", text, a.args...))
+					want := run(t, full.from(t, built, "grapnel", text, a.args...))
 					as := strings.NewReplacer(full.root, hook.root)
 					if got.stdout != as.Replace(want.stdout) || got.exit != want.exit || got.stderr != as.Replace(want.stderr) {
 						t.Errorf("%s, %s: grapnel-hook answers\n\t%v\ngrapnel hook\n\t%v", speaker, name, got, want)
@@ -199,7 +199,7 @@ func TestOverIsWrapped(t *testing.T) {
 	w := newWorld(t, "version: 1\nload: [flyto]\n")
 	w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": "sleep 0.5; echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2"}]`)
 	dir := alone(t, func(name string) error {
-		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(programs, "grapnel")+"' \"$@\"\n"), 0o700)
+		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(built, "grapnel")+"' \"$@\"\n"), 0o700)
 	})
 	if r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
 		t.Errorf("%v", r)
@@ -244,7 +244,7 @@ func TestOverSurroundings(t *testing.T) {
 		w := newWorld(t, "version: 1\nload: [flyto]\nhooks:\n  - {name: own, on: tool.before, priority: 300, run: 'true'}\n")
 		out := filepath.Join(w.dir, "seen")
 		w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted("{ pwd; env | grep -v '^_=' | sort; } > "+out)+`}]`)
-		cmd := w.from(t, programs, program, claude.write(claude.call(ls)), claude.args...)
+		cmd := w.from(t, built, program, claude.write(claude.call(ls)), claude.args...)
 		cmd.Env = append(cmd.Env, "GRAPNEL_DEPTH=1", "SECRET=x", "ODD=a\nb")
 		cmd.Dir = w.root
 		run(t, cmd)
@@ -300,7 +300,7 @@ func TestOverLarge(t *testing.T) {
 			c := claude.call(rm)
 			c.tool, c.input = `"Task"`, `{"prompt":"rm -rf / `+strings.Repeat("x", tt.size)+`"}` // of a shell line less is read
 			text := claude.write(c)
-			cmd := w.from(t, programs, "grapnel-hook", text, claude.args...)
+			cmd := w.from(t, built, "grapnel-hook", text, claude.args...)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			if err := cmd.Run(); err != nil {
@@ -322,7 +322,7 @@ func TestOverObserves(t *testing.T) {
 			w := newWorld(t, "version: 1\nload: [openclaw]\n")
 			seen := filepath.Join(w.dir, "seen")
 			w.plant(t, ".openclaw/hooks.json", `{"hooks": [{"event": "after_tool_call", "command": `+quoted("sleep 0.5; echo x >> "+seen)+`}]}`)
-			run(t, w.from(t, programs, program, `{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"Bash","tool_input":{"command":"ls"},"tool_response":"x"}`, claude.args...))
+			run(t, w.from(t, built, program, `{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"Bash","tool_input":{"command":"ls"},"tool_response":"x"}`, claude.args...))
 			until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
 			time.Sleep(100 * time.Millisecond)
 			if text, _ := os.ReadFile(seen); string(text) != "x\n" {
@@ -346,7 +346,7 @@ func TestOverTwice(t *testing.T) {
 		var out [2]string
 		ask := func(i int) func() {
 			return func() {
-				cmd := w.from(t, programs, "grapnel-hook", tell[i].text, strings.Fields(tell[i].args)...)
+				cmd := w.from(t, built, "grapnel-hook", tell[i].text, strings.Fields(tell[i].args)...)
 				text, err := cmd.Output()
 				out[i] = fmt.Sprint(string(text), err)
 			}
@@ -399,7 +399,7 @@ func TestOverEnds(t *testing.T) {
 			w := newWorld(t, "version: 1\nload: [flyto]\n")
 			pid := filepath.Join(w.dir, "pid")
 			w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted(tt.trap+"echo $$ $PPID > "+pid+".new; mv "+pid+".new "+pid+"; while :; do sleep 0.2; done")+`}]`)
-			cmd := w.from(t, programs, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)
+			cmd := w.from(t, built, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -441,7 +441,7 @@ func TestOverServed(t *testing.T) {
 		}
 		fmt.Fprintf(&in, `{"grapnel":1,"type":"event","id":"%d","event":%s}`+"\n", i, claude.write(claude.call(command)))
 	}
-	cmd := w.from(t, programs, "grapnel-hook", in.String(), "claude-code", "--serve")
+	cmd := w.from(t, built, "grapnel-hook", in.String(), "claude-code", "--serve")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

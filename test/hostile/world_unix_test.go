@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package hostile
 
@@ -384,7 +384,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"log"}, {"status"}, {"check"}, {"explain", "claude-code", "--event", event}} {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "grapnel"), append(args, "--root", w.root)...)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(built, "grapnel"), append(args, "--root", w.root)...)
 		cmd.Env = []string{"HOME=" + w.root, "PATH=/usr/bin:/bin"}
 		out, err := cmd.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) || len(out) == 0 {

@@ -1,3 +1,5 @@
+//go:build system
+
 // Package weight holds tests that keep grapnel-hook light and the packages in
 // their order. Go runs the initialisers of every linked package before main, and
 // an agent starts grapnel-hook at each event, so that what is linked by accident

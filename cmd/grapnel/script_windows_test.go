@@ -1,3 +1,5 @@
+//go:build system
+
 package main
 
 import "github.com/rogpeppe/go-internal/testscript"

@@ -1,0 +1,54 @@
+//go:build system && unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+)
+
+// signalDaemon sends a signal to the daemon of a root: signal KILL|QUIT|STOP|CONT ROOT
+func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
+	sig, ok := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "QUIT": syscall.SIGQUIT, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[0]]
+	if !ok {
+		ts.Fatalf("unknown signal %s", args[0])
+	}
+	found, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+	if found == nil {
+		ts.Fatalf("no daemon: %v", err)
+	}
+	proc, err := os.FindProcess(found.PID)
+	ts.Check(err)
+	ts.Check(proc.Signal(sig))
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+		switch { // all of its threads
+		case sig == syscall.SIGCONT, sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent), errors.Is(err, relay.ErrAbsent) && ended(proc):
+			return
+		case time.Now().After(end):
+			ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
+		}
+	}
+}
+
+// endDaemons ends what scripts have left running below a directory.
+func endDaemons(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type() == fs.ModeSocket {
+			if found, _ := relay.Look(context.Background(), path); found != nil && found.PID != os.Getpid() {
+				_ = syscall.Kill(found.PID, syscall.SIGKILL)
+			}
+		}
+		return nil
+	})
+}

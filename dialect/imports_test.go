@@ -1,0 +1,16 @@
+//go:build system
+
+package dialect_test
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/hooktest"
+)
+
+// The package is pure: it cannot open, start or dial anything.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
+		"unicode/utf8", "github.com/grapnel-dev/grapnel")
+}
