@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
@@ -74,7 +75,7 @@ func TestSend(t *testing.T) {
 		t.Errorf("a delivery that fails: %v", err)
 	}
 	write(program, "#!/bin/sh\nexec sleep 60\n")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // must fire: the program hangs
 	defer cancel()
 	if err := send(ctx, place, self, w, ev); err == nil || ctx.Err() == nil {
 		t.Errorf("one that hangs: %v", err)
@@ -102,11 +103,11 @@ func TestAsker(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sp.Close() })
 	a := &asker{
-		http:     policy.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policy.Duration(3 * time.Second), Breaker: policy.Breaker{Failures: 2}},
+		http:     policy.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policy.Duration(time.Hour), Breaker: policy.Breaker{Failures: 2}},
 		networks: func() []string { return []string{"10.0.0.0/8"} }, circuits: sp, program: func() (string, error) { return program, nil },
 	}
 	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
 
 	says(`echo '{"answer":{"decision":"block","reason":"no"}}'`)
@@ -115,7 +116,7 @@ func TestAsker(t *testing.T) {
 	}
 	got, _ := os.ReadFile(filepath.Join(dir, "got.json"))
 	var q Question
-	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policy.Duration(3*time.Second) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
+	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policy.Duration(time.Hour) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
 		t.Errorf("%v: it reads %s", err, got)
 	}
 	env, _ := os.ReadFile(filepath.Join(dir, "env"))
@@ -124,7 +125,7 @@ func TestAsker(t *testing.T) {
 			t.Errorf("it is started with %s", line)
 		}
 	}
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	short, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if _, err := a.Handle(short, ev); err != nil {
 		t.Error(err)
