@@ -168,14 +168,23 @@ func (g *gatherer) askVersions(ctx context.Context) {
 			}
 		}
 	}
+	askAll(g.versions, func(program string) said {
+		version, mute := versionOf(ctx, program)
+		return said{version, mute}
+	})
+}
+
+// askAll sets the version of each program to the result of ask. All calls of ask run at
+// the same time, so several programs that hang cost no more time than one.
+func askAll(versions map[string]said, ask func(program string) said) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, program := range slices.Collect(maps.Keys(g.versions)) {
+	for _, program := range slices.Collect(maps.Keys(versions)) {
 		wg.Go(func() {
-			version, mute := versionOf(ctx, program)
+			s := ask(program)
 			mu.Lock()
 			defer mu.Unlock()
-			g.versions[program] = said{version, mute}
+			versions[program] = s
 		})
 	}
 	wg.Wait()
