@@ -42,7 +42,7 @@ func real(t *testing.T, h http.HandlerFunc) (*httptest.Server, *delivertest.Memo
 		server.Close()
 	})
 	return server, &delivertest.Memory{}, deliver.Options{Client: client, Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
-		return deliver.Target{URL: server.URL + "/" + j.Target, Timeout: 10 * time.Second}, nil
+		return deliver.Target{URL: server.URL + "/" + j.Target, Timeout: time.Hour}, nil
 	}}
 }
 
@@ -132,7 +132,7 @@ func TestReceivers(t *testing.T) {
 	opts.Resolve = func(ctx context.Context, j *deliver.Job) (deliver.Target, error) {
 		target, err := inner(ctx, j)
 		if j.Target == "hangs" {
-			target.Timeout = 200 * time.Millisecond
+			target.Timeout = 200 * time.Millisecond // must fire: the server hangs
 		}
 		return target, err
 	}
@@ -152,10 +152,8 @@ func TestReceivers(t *testing.T) {
 	for target := range want {
 		_ = q.Add(t.Context(), job(target, target))
 	}
-	begun := time.Now()
-	sum := once(t, q, opts)
-	if took := time.Since(begun); sum.Delivered != 2 || sum.Failed != 5 || took > 8*time.Second {
-		t.Errorf("%+v after %v", sum, took)
+	if sum := once(t, q, opts); sum.Delivered != 2 || sum.Failed != 5 {
+		t.Errorf("%+v, want 2 delivered and 5 failed", sum)
 	}
 	for id, w := range want {
 		j, _ := q.Job(id)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // Over the store: what came is delivered once, in its order, across a stop in the middle,
@@ -88,9 +89,7 @@ func TestOverTheStore(t *testing.T) {
 			}
 			return true
 		}
-		for end := time.Now().Add(20 * time.Second); !ok() && time.Now().Before(end); {
-			time.Sleep(5 * time.Millisecond)
-		}
+		await.Until(t, "all jobs of this round are delivered", ok)
 		cancel()
 		if err := <-done; err != nil || !ok() {
 			t.Errorf("round %d: %v, hangs: %d delivered, line: %d", round, err, count("hangs", deliver.Delivered), count("line", deliver.Delivered))

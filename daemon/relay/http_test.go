@@ -20,6 +20,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 const (
@@ -256,7 +257,7 @@ func TestHooksRawRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(await.Limit))
 			go func() { _, _ = io.WriteString(conn, tt.request) }()
 			line, err := bufio.NewReader(conn).ReadString('\n')
 			if !strings.HasPrefix(line, tt.want) {
@@ -388,7 +389,7 @@ func TestListenHooksMakesRoom(t *testing.T) {
 	select {
 	case err := <-accepted:
 		t.Fatalf("a second was let in: %v", err)
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(50 * time.Millisecond): // must fire: there is no room
 	}
 	_ = one.Close()
 	_ = one.Close() // makes room once

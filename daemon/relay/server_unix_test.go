@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // dial is a connection to a server of its own, on which a test says what it likes.
@@ -30,7 +31,7 @@ func dial(t *testing.T, opts Options) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(await.Limit))
 	return conn, bufio.NewReader(conn)
 }
 
@@ -316,13 +317,8 @@ func TestGoneWhileSlow(t *testing.T) {
 		t.Fatalf("status %d, want %d", status, http.StatusProcessing)
 	}
 	_ = conn.Close()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the work ends with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the work goes on although nobody waits for it")
+	if err := await.Receive(t, "the end of the work", ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the work ends with %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -341,7 +337,7 @@ func TestShutdown(t *testing.T) {
 			<-goOn
 		}
 		return &thin.Answer{Stdout: q.Payload}, nil
-	}}, &http.Server{ReadHeaderTimeout: time.Second})
+	}}, &http.Server{ReadHeaderTimeout: time.Minute})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	var conns [2]net.Conn // one that waits for its next question, one that has said nothing
@@ -358,10 +354,18 @@ func TestShutdown(t *testing.T) {
 		t.Fatalf("answer %d %q", status, body)
 	}
 	asked := make(chan error, 1)
+	asking, err := Dial(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asking.Close()
+	if _, err := io.WriteString(asking, question("v/"+thin.Version, "slow")); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
-		a, err := thin.Ask(socket, &thin.Question{Version: "v", Payload: []byte("slow"), Budget: 10 * time.Second})
-		if err == nil && string(a.Stdout) != "slow" {
-			err = fmt.Errorf("answer %q", a.Stdout)
+		text, err := io.ReadAll(asking)
+		if err == nil && !strings.HasSuffix(string(text), "\r\n\r\nslow") {
+			err = fmt.Errorf("answer %q", text)
 		}
 		asked <- err
 	}()
@@ -369,7 +373,7 @@ func TestShutdown(t *testing.T) {
 	shut := make(chan error, 1)
 	go func() { shut <- server.Shutdown(t.Context()) }()
 	for _, conn := range conns {
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(await.Limit))
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("a connection that nothing is done on: %v, want %v", err, io.EOF)
 		}

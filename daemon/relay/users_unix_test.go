@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // Another user is not talked to, even where the directory lets it through, and is not
@@ -75,7 +75,7 @@ func TestOtherUsers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		q := &thin.Question{Version: "1", Budget: time.Second}
+		q := &thin.Question{Version: "1", Budget: await.Limit}
 		if _, err := thin.Ask(theirs, q); err == nil || !strings.Contains(err.Error(), "others than this user") {
 			t.Errorf("thin.Ask, given %v: %v", given, err)
 		}
