@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 // write makes a program. No other test may fork while it is open: the child would hold
