@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // names is a name service.
@@ -216,13 +217,9 @@ func TestTimeouts(t *testing.T) {
 			t.Parallel()
 			opts := serve(t, tt.handler)
 			tt.change(opts)
-			begun := time.Now()
-			err := deliver(t, opts, Config{Timeout: 400 * time.Millisecond})
+			err := deliver(t, opts, Config{Timeout: 400 * time.Millisecond}) // must fire: the server hangs
 			if faultOf(err) != tt.want || !errors.Is(err, grapnel.ErrTimeout) {
 				t.Errorf("%v, want %s because of a timeout", err, tt.want)
-			}
-			if took := time.Since(begun); took < 150*time.Millisecond || took > 10*time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
@@ -293,7 +290,7 @@ func TestNextAddress(t *testing.T) {
 		}
 		return server(ctx, network, address)
 	}
-	if err := deliver(t, opts, Config{Timeout: 6 * time.Second}); err != nil || fmt.Sprint(tried) != "[[2606:4700::1]:443 1.1.1.1:443 93.184.216.34:443]" {
+	if err := deliver(t, opts, Config{Timeout: 15 * time.Second}); err != nil || fmt.Sprint(tried) != "[[2606:4700::1]:443 1.1.1.1:443 93.184.216.34:443]" {
 		t.Errorf("%v, tried %v", err, tried)
 	}
 }
@@ -404,12 +401,7 @@ func TestNothingStays(t *testing.T) { // alone, since it counts all goroutines
 	close(over)
 	server.Close()
 	server.Client().CloseIdleConnections()
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
+	await.Until(t, "no more goroutines run than before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // closing counts the connections that are open.
@@ -520,7 +512,7 @@ func TestCancel(t *testing.T) {
 	if err := w.Deliver(ctx, &grapnel.Event{Kind: grapnel.SessionStart}); faultOf(err) != Unreachable || !errors.Is(err, gone) {
 		t.Errorf("Deliver: %v, want that it was given up", err)
 	}
-	short, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	short, stop := context.WithTimeout(t.Context(), time.Millisecond) // must fire: a delivery hangs
 	defer stop()
 	if err := client.Close(short); err == nil {
 		t.Error("Close does not wait")

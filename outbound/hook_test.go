@@ -29,6 +29,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/hooktest"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -279,7 +280,7 @@ func raw(t *testing.T, answer string) string {
 			}
 			go func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(await.Limit))
 				var seen []byte
 				for buf := make([]byte, 4096); !bytes.HasSuffix(seen, []byte("}")); {
 					n, err := conn.Read(buf)
@@ -325,7 +326,7 @@ func TestHookHostileBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			guard := networks(t, "127.0.0.0/8")
-			h := newHook(t, &Options{Guard: guard}, HookConfig{URL: raw(t, tt.answer), Timeout: 20 * time.Second})
+			h := newHook(t, &Options{Guard: guard}, HookConfig{URL: raw(t, tt.answer), Timeout: MaxTimeout})
 			out, err := h.Handle(t.Context(), command)
 			if got := faultOf(err); out.Decision != tt.want || got != tt.fault && !(tt.fault == Unreachable && (got == TooLarge || got == BadAnswer)) {
 				t.Errorf("%v, %v, want %v, %s", out.Decision, err, tt.want, tt.fault)
@@ -350,21 +351,23 @@ func TestHookTimeouts(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		},
-		"does not read": func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) },
+		"does not read": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(handler)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := context.WithCancel(r.Context())
+				defer context.AfterFunc(t.Context(), cancel)() // a server that reads nothing does not see that the client is gone
+				handler(w, r.WithContext(ctx))
+			}))
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-			h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: server.URL, Timeout: 300 * time.Millisecond})
+			h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: server.URL, Timeout: 300 * time.Millisecond}) // must fire: the server hangs
 			ev := *command
 			if name == "does not read" {
 				ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)}
 			}
-			begun := time.Now()
-			_, err := h.Handle(t.Context(), &ev)
-			if took := time.Since(begun); faultOf(err) != Timeout || !errors.Is(err, grapnel.ErrTimeout) || took > 10*time.Second {
-				t.Errorf("after %v: %v", took, err)
+			if _, err := h.Handle(t.Context(), &ev); faultOf(err) != Timeout || !errors.Is(err, grapnel.ErrTimeout) {
+				t.Errorf("error %v, want a timeout", err)
 			}
 		})
 	}
@@ -394,7 +397,7 @@ func TestHookAnswersEarly(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: "http://" + l.Addr().String(), Timeout: 20 * time.Second})
+	h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: "http://" + l.Addr().String(), Timeout: MaxTimeout})
 	ev := *command
 	ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)}
 	for range answers {

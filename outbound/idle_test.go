@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // kept starts a TLS server and returns options that keep connections to it, and how many
@@ -161,11 +163,7 @@ func TestIdleConnectionsEnd(t *testing.T) { // alone, since it counts all gorout
 	}
 	wait := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); open.Load() != 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: %d connections are open", what, open.Load())
-			}
-		}
+		await.Until(t, "no connection is open: "+what, func() bool { return open.Load() == 0 })
 	}
 	for what, end := range map[string]func(*Client){
 		"time":   func(*Client) {},
@@ -192,11 +190,7 @@ func TestIdleConnectionsEnd(t *testing.T) { // alone, since it counts all gorout
 	}
 	server.Close()
 	server.Client().CloseIdleConnections()
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
-		}
-	}
+	await.Until(t, "no more goroutines run than before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // As many as may be are kept, not as many as there were.
@@ -281,11 +275,13 @@ func TestBrokenIdleConnections(t *testing.T) {
 		_ = hear(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 20")
 	}
+	spoken := make(chan struct{}) // closed when the server has said something unasked
 	unasked := func(c net.Conn, r *bufio.Reader) {
 		hear(r)
 		_, _ = io.WriteString(c, fine)
 		time.Sleep(50 * time.Millisecond)
 		_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+		close(spoken)
 		_ = hear(r)
 	}
 	behind := func(c net.Conn, r *bufio.Reader) {
@@ -320,6 +316,7 @@ func TestBrokenIdleConnections(t *testing.T) {
 				t.Fatal(reply, err)
 			}
 			if name == "says something" {
+				await.Receive(t, "what the server says unasked", spoken)
 				time.Sleep(200 * time.Millisecond)
 			}
 			reply, err := post(t, c, url)

