@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // FuzzLookFor: where a pattern is tried in parts of a text only, it says what it says of
@@ -48,42 +47,66 @@ func FuzzLookFor(f *testing.F) {
 	})
 }
 
-// What a tool brings is searched in a time that agents wait: the patterns of the pack of
-// orders to a model took half a minute for some megabytes.
-func TestLongTextsAreQuick(t *testing.T) {
-	t.Parallel()
+// longTexts are texts that make the patterns of a pack slow.
+func longTexts(tb testing.TB) (patterns []textPattern, texts map[string]string) {
+	tb.Helper()
 	data, err := os.ReadFile("../packs/prompt-injection.yaml")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p, errs := Parse("prompt-injection.yaml", data)
 	if len(errs) > 0 {
-		t.Fatal(errs)
+		tb.Fatal(errs)
+	}
+	for i := range p.Hooks {
+		if m := p.Hooks[i].Match; m != nil {
+			patterns = append(patterns, newTextPatterns(m.Text)...)
+		}
 	}
 	readme, err := os.ReadFile("../docs/policy.md")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	for name, text := range map[string]string{
+	return patterns, map[string]string{
 		"a document": string(readme), "words that begin orders": "run send use the new note to your agent ", "markup": "<!-- <system> ![a](https://x?y={ <div style='display:none'> ", "white space": "ignore \t\n ",
 		"one word": "ignoreallprevious", "no line": "tell the user that they should not send it, never; ",
-	} {
+	}
+}
+
+// A long text matches the same patterns whether it is searched whole or only where the
+// words of a pattern are.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	patterns, texts := longTexts(t)
+	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Repeat(text, 256<<10/len(text)+1)
-			begun := time.Now()
+			text := strings.Repeat(text, 8<<10/len(text)+1)
 			f := &facts{}
-			for i := range p.Hooks {
-				if m := p.Hooks[i].Match; m != nil {
-					for _, pattern := range newTextPatterns(m.Text) {
-						f.anyText([]textPattern{pattern}, []string{text})
-					}
+			for i := range patterns {
+				p := patterns[i : i+1]
+				want := p[0].re == nil && p[0].in(text) || p[0].re != nil && p[0].re.get().MatchString(text)
+				if got := f.anyText(p, []string{text}); got != want {
+					t.Errorf("pattern %d: %v in %d bytes, want %v", i, got, len(text), want)
 				}
 			}
-			if took := time.Since(begun); took > 20*time.Second {
-				t.Errorf("%d bytes took %v, want 20s at most", len(text), took)
-			} else {
-				t.Logf("%d bytes took %v", len(text), took)
+		})
+	}
+}
+
+// BenchmarkLongTexts searches 256 KB with all patterns. Whole searches took half a minute
+// for some megabytes.
+func BenchmarkLongTexts(b *testing.B) {
+	patterns, texts := longTexts(b)
+	for name, text := range texts {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat(text, 256<<10/len(text)+1)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				f := &facts{}
+				for i := range patterns {
+					f.anyText(patterns[i:i+1], []string{text})
+				}
 			}
 		})
 	}
