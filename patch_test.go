@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
@@ -88,20 +87,19 @@ func TestPatchIsContent(t *testing.T) {
 	}
 }
 
-// A patch of many megabytes costs no more than a look at it.
+// The work for a patch grows with its size. If it grew with the square, these patches would
+// take longer than the timeout of the tests.
 func TestPatchesAreReadInTime(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
-	for i := range 100_000 {
+	for i := range 400_000 {
 		fmt.Fprintf(&many, "*** Add File: f%d\n+x\n", i)
 	}
 	for name, patch := range map[string]string{
-		"many files": many.String(), "one line": "diff --git " + strings.Repeat(" b/", 1<<20), "many lines": strings.Repeat("--- a\n+++ b\n", 1<<18), "stars": strings.Repeat("*", 1<<22),
+		"many files": many.String(), "one line": "diff --git " + strings.Repeat(" b/", 1<<22), "many lines": strings.Repeat("--- a\n+++ b\n", 1<<20), "stars": strings.Repeat("*", 1<<24),
 	} {
-		start := time.Now()
-		patched(patch)
-		if took := time.Since(start); took > 20*time.Second { // quadratic time would be minutes; the race detector and other tests slow it down tenfold
-			t.Errorf("%s: %d bytes take %v", name, len(patch), took)
+		if got := patched(patch); len(got) > len(patch) {
+			t.Errorf("%s: %d bytes name %d files", name, len(patch), len(got))
 		}
 	}
 }

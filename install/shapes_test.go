@@ -655,22 +655,22 @@ func TestTops(t *testing.T) {
 	}
 }
 
-// A file of one long line is edited in a time that grows with its length, and not with
-// the square of it: twice the length took a minute.
+// The work to edit a file of one long line grows with its length. It grew with the square
+// of it once: then this file would take longer than the timeout of the tests.
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for i := range 20_000 {
+	for i := range 400_000 {
 		fmt.Fprintf(&b, `"k%d":%d,`, i, i)
 	}
 	w := wanted(t, "claude-code", "PreToolUse")
 	w.Current = []byte("{" + strings.TrimSuffix(b.String(), ",") + "}")
-	start := time.Now()
-	if _, err := Plan(w); err != nil {
+	c, err := Plan(w)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("took %v", took)
+	if !strings.Contains(string(c.After), `"k399999":399999`) {
+		t.Error("the last member is lost")
 	}
 }
 
