@@ -21,21 +21,14 @@ help: ## list the targets
 demo: ## show Grapnel at work, without any agent
 	@$(GO) run ./test/demo
 
-# How programs are shipped, said here alone; test/bench builds with it, too. An agent
-# starts grapnel-hook at each event, so it is kept small. -funcalign=4 saves 0.14 MB where
-# functions would begin every 32 bytes. What runs once for each event, as most of it does,
-# gains next to nothing from inlining (2 % at most), and takes 0.4 MB for it.
+# make build compiles the same programs as "go install ./cmd/...": it uses no flags of its
+# own. test/bench builds with it, too.
 BIN      := bin/
 PROGRAMS := ./cmd/...
-ONCE     := mvdan.cc/sh/v3/... golang.org/x/sys/unix \
-	bytes context encoding/json fmt internal/reflectlite internal/runtime/atomic internal/stringslite internal/sync os os/exec os/signal path reflect regexp/syntax strings sync syscall time unicode/utf8 \
-	github.com/grapnel-dev/grapnel $(addprefix github.com/grapnel-dev/grapnel/,policy/... spool dialect shell process cmd/internal/answer daemon/relay/thin internal/expr internal/secret internal/yaml install/record)
-SHIPPED  := -trimpath -ldflags '-s -w -funcalign=4' \
-	$(foreach p,$(ONCE),-gcflags '$(p)=-l')
 
 .PHONY: build
-build: ## build grapnel and grapnel-hook into bin/, as they are shipped
-	CGO_ENABLED=0 $(GO) build $(SHIPPED) -o '$(BIN)' $(PROGRAMS)
+build: ## build grapnel and grapnel-hook into bin/
+	$(GO) build -o '$(BIN)' $(PROGRAMS)
 
 # Unit tests run under test/nofork, where Linux refuses to start programs. Only package
 # process starts programs in its unit tests, because that is what it is for.
@@ -142,8 +135,8 @@ lint-tidy:
 	$(GO) mod tidy -diff
 	@set -e; for dir in $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
 
-# Without cgo, as the programs are shipped, and because no C cross compiler is
-# at hand. The e2e tests run on Linux only, but have to be valid Go everywhere.
+# Without cgo, because no C cross compiler is at hand. The e2e tests run on Linux
+# only, but have to be valid Go everywhere.
 .PHONY: lint-vet
 lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
 

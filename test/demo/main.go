@@ -41,8 +41,7 @@ func run(ctx context.Context) error {
 	}
 	d := demo{ctx: ctx, root: filepath.Join(dir, "root"), bin: filepath.Join(dir, "bin"), color: term.IsTerminal(int(os.Stdout.Fd()))}
 	fmt.Println("building grapnel and grapnel-hook ...")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", d.bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.CommandContext(ctx, "go", "build", "-o", d.bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build (run it from the top of the repository): %w\n%s", err, out)
 	}

@@ -58,9 +58,6 @@ func Build(v Variant, dir string) error {
 	args = append(args, "-o", dir+string(filepath.Separator),
 		"github.com/grapnel-dev/grapnel/cmd/grapnel", "github.com/grapnel-dev/grapnel/cmd/grapnel-hook")
 	cmd := exec.Command("go", args...)
-	if v != Race { // the race detector needs cgo
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
 	}
