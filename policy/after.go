@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -192,7 +191,7 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 // steps mean nothing for these.
 func (f *past) key(ev *grapnel.Event) string {
 	said, _ := json.Marshal(f.said) // texts and numbers
-	parts := []string{"after", f.source, f.name, digest.Of(said)}
+	parts := []string{"after", f.source, f.name, digestOf(said)}
 	by := f.steps[0].By
 	if len(by) == 0 {
 		by = []string{"session", "agent"}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -32,7 +31,7 @@ func Damaged(snapshotDir string, trusts Trusts) []Damage {
 	for _, last := range lasts {
 		data, err := readFile(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
-		if err != nil || !digest.Is(sum) {
+		if err != nil || !isDigest(sum) {
 			found = append(found, Damage{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
 			continue
 		}
@@ -53,7 +52,7 @@ func Damaged(snapshotDir string, trusts Trusts) []Damage {
 		if err == nil && trusts.name(t.File) != name {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
-		if err == nil && !digest.Is(t.SHA256) {
+		if err == nil && !isDigest(t.SHA256) {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {

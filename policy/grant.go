@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -224,7 +223,7 @@ func (p *fileParser) vouches(n *yaml.Node) (all []Vouch) {
 				v.Source = p.sourcePattern(n)
 			case "digest":
 				v.Digest = p.word(n)
-				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !digest.Is(sum) {
+				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !isDigest(sum) {
 					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is no digest", v.Digest.Text)
 				}
 			default:

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -305,7 +304,7 @@ func callOf(ev *grapnel.Event) call {
 }
 
 func shortDigest(parts ...string) string {
-	return digest.Of([]byte(strings.Join(parts, "\x00")))[:16]
+	return digestOf([]byte(strings.Join(parts, "\x00")))[:16]
 }
 
 // A usage is what was let through within a time, oldest first. It is all that is kept

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -70,7 +69,7 @@ func readSnapshotText(text string) *snapshot {
 }
 
 func (s snapshots) lastFile(path string) string {
-	return filepath.Join(s.dir, lastPrefix+digest.Of([]byte(path))[:16])
+	return filepath.Join(s.dir, lastPrefix+digestOf([]byte(path))[:16])
 }
 
 func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+snapshotEnd) }
@@ -82,7 +81,7 @@ func (s snapshots) last(path string) string {
 	}
 	data, err := readFile(s.lastFile(path), 64<<10)
 	last, _, _ := strings.Cut(string(data), "\n")
-	if err != nil || !digest.Is(last) {
+	if err != nil || !isDigest(last) {
 		return ""
 	}
 	return last
@@ -147,7 +146,7 @@ func (s snapshots) prune() {
 		file := filepath.Join(s.dir, name)
 		switch {
 		case strings.HasPrefix(name, lastPrefix):
-			sum, _ := readFile(file, digest.Len)
+			sum, _ := readFile(file, digestLen)
 			last[string(sum)] = true
 		case strings.HasPrefix(name, keptPrefix):
 			k, _ := readEntry(file)

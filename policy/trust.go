@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
@@ -360,7 +359,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if err == nil && t.File != file {
 		err = fmt.Errorf("it is about %q", t.File)
 	}
-	if err == nil && !digest.Is(t.SHA256) {
+	if err == nil && !isDigest(t.SHA256) {
 		err = fmt.Errorf("%q is no digest", t.SHA256) // and may be a path
 	}
 	if err != nil {
@@ -382,7 +381,7 @@ func (s Trusts) All() (all []*Trust, broken []*Error) {
 		if err == nil && s.name(t.File) != name {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
-		if err == nil && !digest.Is(t.SHA256) {
+		if err == nil && !isDigest(t.SHA256) {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -172,10 +171,6 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 		}
 	}
 	return specs, nil
-}
-
-func digestOf(data []byte) string {
-	return digest.Of(data)
 }
 
 func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
@@ -92,7 +91,7 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 }
 
 func (s *Spool) countFile(key string) string {
-	return filepath.Join(s.dir, countsDir, digest.Of([]byte(key))[:32])
+	return filepath.Join(s.dir, countsDir, digestOf([]byte(key))[:32])
 }
 
 // writeCount replaces the file of a key as a whole, so that a process which is

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // The files of the drain. A line is written to pending.jsonl with pending.lock held
@@ -128,7 +127,7 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 		said = ev.Verdict.Decision
 	}
 	parts := []string{ev.ID, ev.Session.ID, said.String(), h.Source.Name, h.Source.File, h.Name}
-	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
+	return digestOf([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
 // waitLock tries to get a lock until the time is over. Nobody holds one for long

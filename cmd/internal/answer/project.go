@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -111,7 +110,7 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) root {
 	if ev.Session.ID == "" {
 		return rootOf(cwd)
 	}
-	name := filepath.Join(p.sessions(), digest.Of([]byte(ev.Agent.Name + "\x00" + ev.Session.ID))[:32])
+	name := filepath.Join(p.sessions(), nameOf(ev.Agent.Name, ev.Session.ID))
 	if p.roots != nil {
 		if kept, ok := p.roots.load(name); ok {
 			return kept

@@ -3,6 +3,8 @@ package answer
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,7 +14,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/spool"
 )
@@ -323,7 +324,11 @@ func digestOf(set *policy.Set) string {
 	return nameOf(parts...)
 }
 
-func nameOf(parts ...string) string { return digest.Of([]byte(strings.Join(parts, "\x00")))[:32] }
+// nameOf returns a file name for what parts identify together.
+func nameOf(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
 
 // whatIs names the action that an event is about by what all tellings of it agree on: of
 // a command its words, of a file its path, of any other call the input.
