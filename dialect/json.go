@@ -321,8 +321,6 @@ func unquote(raw []byte) (string, bool) {
 }
 
 // text returns a JSON string's value, or "" for anything else.
-//
-//go:noinline // all dialects call it, at some 150 places: 4 KB
 func text(raw json.RawMessage) string {
 	s, _ := unquote(raw)
 	return s

@@ -53,8 +53,6 @@ func (m members) byName() map[string]json.RawMessage {
 }
 
 // find returns where a member stands, or -1.
-//
-//go:noinline // with get, some 50 places call it: 12 KB
 func (m members) find(name string) int {
 	return slices.IndexFunc(m, func(e entry) bool { return e.name == name })
 }

@@ -1,12 +1,12 @@
 package policy
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/shell"
 )
 
@@ -119,7 +119,7 @@ func (f *facts) expand(p namedPath) []namedPath {
 		}
 		var next []string
 		for _, dir := range found {
-			list, _ := folder.List(dir)
+			list, _ := os.ReadDir(dir)
 			if entries -= len(list); entries < 0 {
 				break
 			}

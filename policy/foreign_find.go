@@ -14,7 +14,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
@@ -259,7 +258,7 @@ func (w *walk) dir(name, from, pattern string, depth int) error {
 	if info, err := os.Stat(w.path(name)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil
 	}
-	entries, err := folder.List(w.path(name))
+	entries, err := os.ReadDir(w.path(name))
 	if err != nil {
 		return err
 	}

@@ -199,15 +199,11 @@ func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...a
 }
 
 // fail notes an entry that is left out.
-//
-//go:noinline // some sixty places call it: 12 KB
 func (r *foreignReader) fail(n *tree.Node, at, hint, format string, args ...any) {
 	r.errors = append(r.errors, r.problem(n, at, hint, format, args...))
 }
 
 // note notes something of an entry that does not count.
-//
-//go:noinline // some thirty places call it: 8 KB
 func (r *foreignReader) note(n *tree.Node, at, hint, format string, args ...any) {
 	r.notes = append(r.notes, r.problem(n, at, hint, format, args...))
 }

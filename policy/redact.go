@@ -395,7 +395,7 @@ func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.Raw
 // text redacts a text, and says what stood in each place that now says Redacted.
 func (s *scrubber) text(text string) (now string, parts []string) {
 	type span struct{ begin, end int }
-	var spans []*span // pointers, since sorting each other type takes 10 KB of code
+	var spans []span
 	for _, value := range s.values {
 		for from := 0; ; {
 			at := strings.Index(text[from:], value)
@@ -403,13 +403,13 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 				break
 			}
 			from += at + len(value)
-			spans = append(spans, &span{from - len(value), from})
+			spans = append(spans, span{from - len(value), from})
 		}
 	}
 	for _, p := range s.patterns {
 		if p.near(text) {
 			for _, at := range p.get().FindAllStringIndex(text, -1) {
-				spans = append(spans, &span{at[0], at[1]})
+				spans = append(spans, span{at[0], at[1]})
 			}
 		}
 	}
@@ -422,9 +422,9 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 			break
 		}
 		from += at + len(Redacted)
-		spans = append(spans, &span{from - len(Redacted), from})
+		spans = append(spans, span{from - len(Redacted), from})
 	}
-	slices.SortStableFunc(spans, func(a, b *span) int { return a.begin - b.begin })
+	slices.SortStableFunc(spans, func(a, b span) int { return a.begin - b.begin })
 	var b strings.Builder
 	done := 0
 	for i := 0; i < len(spans); {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
 )
@@ -155,11 +154,7 @@ func Examine(file, root string, packs Shelf) (*Examined, []*Error) {
 	if errs := x.loads(); len(errs) > 0 {
 		return nil, errs
 	}
-	for i := range x.Pins { // few, and to sort each other type takes 10 KB of code
-		for j := i; j > 0 && x.Pins[j].Path < x.Pins[j-1].Path; j-- {
-			x.Pins[j], x.Pins[j-1] = x.Pins[j-1], x.Pins[j]
-		}
-	}
+	slices.SortStableFunc(x.Pins, func(a, b Pin) int { return strings.Compare(a.Path, b.Path) })
 	return x, nil
 }
 
@@ -471,7 +466,7 @@ func (s Trusts) sweep() {
 			keep[pin.SHA256] = true
 		}
 	}
-	entries, _ := folder.List(string(s))
+	entries, _ := os.ReadDir(string(s))
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && len(entry.Name()) == 64 && !keep[entry.Name()] && time.Since(info.ModTime()) > sweepAge {

@@ -221,8 +221,6 @@ type place struct {
 }
 
 // unknown adds a reason why it is not known what the script does.
-//
-//go:noinline // some fifty places call it: 24 KB
 func (w *walker) unknown(reason string) {
 	w.usual(reason)
 	if !w.mild && len(w.s.hidden) < maxReasons && !slices.Contains(w.s.hidden, reason) {

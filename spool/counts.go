@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
 var _ grapnel.StopCounter = (*Spool)(nil)
@@ -123,14 +122,14 @@ func sweepCounts(dir string, now time.Time) {
 		name  string
 		until time.Time
 	}
-	var left []*count            // pointers, since sorting each other type takes 10 KB of code
-	files, _ := folder.List(dir) // what was read of it
+	var left []count
+	files, _ := os.ReadDir(dir) // what was read of it
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
 			continue
 		}
-		c := &count{filepath.Join(dir, file.Name()), info.ModTime()}
+		c := count{filepath.Join(dir, file.Name()), info.ModTime()}
 		if c.until.Before(now) || c.until.After(now.Add(MaxCountAge)) {
 			_ = os.Remove(c.name)
 		} else {
@@ -140,7 +139,7 @@ func sweepCounts(dir string, now time.Time) {
 	if len(left) < MaxCounts {
 		return
 	}
-	slices.SortStableFunc(left, func(a, b *count) int { return a.until.Compare(b.until) })
+	slices.SortStableFunc(left, func(a, b count) int { return a.until.Compare(b.until) })
 	for _, c := range left[:len(left)-MaxCounts*9/10] { // not each time
 		_ = os.Remove(c.name)
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/grapnel-dev/grapnel/internal/folder"
 )
 
 // append writes one line to the current file of Records.
@@ -151,7 +149,7 @@ func (s *Spool) prune(now time.Time) error {
 
 // asideFiles lists the files of Records that were put aside, oldest first.
 func asideFiles(dir string) ([]string, error) {
-	entries, err := folder.List(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +248,7 @@ func (s *Spool) sweep() error {
 			oldest = first
 		}
 	}
-	entries, err := folder.List(s.path(sideDir))
+	entries, err := os.ReadDir(s.path(sideDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

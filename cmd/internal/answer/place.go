@@ -85,7 +85,7 @@ func (p Place) managed() []policy.File {
 	if err != nil {
 		return unreadable
 	}
-	var names []string // sorted before they are files: to sort each other type takes 20 KB of code
+	var names []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".yaml") {
 			names = append(names, e.Name())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/folder"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -171,18 +170,18 @@ func (p Place) keepRoot(name string, found root) root {
 // sweepSessions removes the roots of sessions that are long over, and the oldest of
 // too many.
 func (p Place) sweepSessions() {
-	entries, _ := folder.List(p.sessions())
+	entries, _ := os.ReadDir(p.sessions())
 	type session struct {
 		name string
 		at   time.Time
 	}
-	var files []*session // pointers, since sorting each other type takes 10 KB of code
+	var files []session
 	for _, entry := range entries {
 		if info, err := entry.Info(); err == nil {
-			files = append(files, &session{entry.Name(), info.ModTime()})
+			files = append(files, session{entry.Name(), info.ModTime()})
 		}
 	}
-	slices.SortStableFunc(files, func(a, b *session) int { return b.at.Compare(a.at) })
+	slices.SortStableFunc(files, func(a, b session) int { return b.at.Compare(a.at) })
 	for i, file := range files {
 		if i >= keepSessions || time.Since(file.at) > sessionsAge {
 			_ = os.Remove(filepath.Join(p.sessions(), file.name))
