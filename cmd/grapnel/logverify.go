@@ -24,7 +24,7 @@ func newLogVerify(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "verify",
 		Short:   "Look whether the log was changed, or something of it is missing",
-		Long:    "Reads the store of the daemon from its first row to its last. Each row names the\none before by a hash, and a file beside the database says where the log ends, so a\nrow that was changed, removed or put in between is found, and an end that was cut\noff.\n\nA process of the same user can make all of that anew. What finds that, too, is the\nhead that this prints: keep it where no such process can write, on another machine\nor in a ticket, and give it to --head later.\n\nExit code 0: nothing is wrong; 1: something is, and which rows is said.",
+		Long:    "Reads the store of the daemon from its first row to its last. Each row names the\none before by a hash, and a file beside the database says where the log ends, so a\nrow that was changed, removed or put in between is found, and an end that was cut\noff. What retention removes is a row of the log, too, and is checked.\n\nA process of the same user can make all of that anew. What finds that, too, is the\nhead that this prints: keep it where no such process can write, on another machine\nor in a ticket, and give it to --head later.\n\nExit code 0: nothing is wrong; 1: something is, and which rows is said.",
 		Example: "  grapnel log verify\n  grapnel log verify --head 4711:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,10 +87,10 @@ func (c *console) printVerified(v *verifiedLog, heads int) {
 		fmt.Fprintf(c.out, "and %d more\n", v.More)
 	}
 	for _, h := range v.Unknown {
-		fmt.Fprintf(c.out, "%s\n", c.paint(yellow, fmt.Sprintf("row %d: it was removed for its age, so nobody can tell whether it was that of --head", h.Seq)))
+		fmt.Fprintf(c.out, "%s\n", c.paint(yellow, fmt.Sprintf("row %d: retention has removed it, so it cannot be compared with --head", h.Seq)))
 	}
 	if n := len(v.Removed); n > 0 {
-		fmt.Fprintf(c.out, "rows %d to %d were removed for their age or number, the last on %s\n", v.Removed[0].First, v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
+		fmt.Fprintf(c.out, "retention has removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
 	}
 	switch {
 	case !v.Report.OK():

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
 const (
@@ -12,6 +14,10 @@ const (
 	// long it is not believed after that. What a wrong clock takes for old is gone for good.
 	maxClockOff = time.Hour
 	doubtTime   = 24 * time.Hour
+
+	// longPause is how old the newest Record may be when the daemon starts. Beyond that the
+	// machine was off for long, or its clock is wrong, and it has doubtTime to correct it.
+	longPause = 30 * 24 * time.Hour
 )
 
 // A moment is one by the clock, which can be set, and by the time that the machine has run.
@@ -38,6 +44,16 @@ func (c *clockwatch) look(now moment) (by time.Duration) {
 	return by
 }
 
+// start looks at the newest Record when the daemon starts. It reports whether the clock is
+// believed.
+func (c *clockwatch) start(newest time.Time) bool {
+	if newest.IsZero() || c.base.clock.Sub(newest) <= longPause {
+		return true
+	}
+	c.doubt = c.base.up + doubtTime
+	return false
+}
+
 // believed reports whether the clock has not been set for long enough.
 func (c *clockwatch) believed(now moment) bool { return now.up >= c.doubt }
 
@@ -46,6 +62,11 @@ func (d *daemon) retention(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
 	watch := &clockwatch{base: rightNow()}
+	for row, err := range d.store.Records(ctx, store.Query{Limit: 1, Lean: true}) {
+		if err == nil && !watch.start(row.Time) {
+			d.log.Info("retention waits for a day: the newest record is old, so the clock may be wrong", "newest", row.Time)
+		}
+	}
 	for {
 		d.prune(ctx, watch, rightNow())
 		select {

@@ -42,7 +42,7 @@ func TestRetention(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			for _, days := range []int{80, 0, 100} {
+			for _, days := range []int{100, 80, 0} {
 				e := storetest.Entry(fmt.Sprint(days))
 				e.Time = begun.clock.Add(-time.Duration(days) * day)
 				if err := s.Put(ctx, store.Item{Line: storetest.Line(e)}); err != nil {
@@ -73,6 +73,15 @@ func TestRetention(t *testing.T) {
 				}
 			}
 		})
+	}
+	for newest, want := range map[time.Time]bool{{}: true, begun.clock.Add(-20 * day): true, begun.clock.Add(-400 * day): false} {
+		watch := &clockwatch{base: begun}
+		if got := watch.start(newest); got != want || watch.believed(begun) != want {
+			t.Errorf("a daemon that starts when the newest record is of %v believes the clock: %v, want %v", newest, got, want)
+		}
+		if !watch.believed(moment{up: begun.up + 25*time.Hour}) {
+			t.Errorf("a daemon that started when the newest record was of %v does not believe the clock a day later", newest)
+		}
 	}
 	if a, b := rightNow(), rightNow(); a.up <= 0 || b.up < a.up || b.up-a.up > time.Minute {
 		t.Errorf("the machine has run for %v, and then for %v", a.up, b.up)

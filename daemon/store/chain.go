@@ -18,6 +18,19 @@ import (
 // Hash is a SHA-256.
 type Hash [sha256.Size]byte
 
+// MarshalText returns the hash in hex.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText reads what MarshalText returns.
+func (h *Hash) UnmarshalText(text []byte) error {
+	raw, err := hex.DecodeString(string(text))
+	if err != nil || len(raw) != len(h) {
+		return fmt.Errorf("%q is not a hash (want %d hexadecimal digits)", text, 2*len(h))
+	}
+	copy(h[:], raw)
+	return nil
+}
+
 // A Head is the end of the chain of rows: who has one from yesterday can tell whether what
 // was there then still is, unchanged. The zero Head is that of an empty store.
 type Head struct {
@@ -50,12 +63,14 @@ func ParseHead(text string) (Head, error) {
 	return Head{Seq: n, Hash: Hash(raw)}, nil
 }
 
-// next is the end of the chain when a row with this digest has been added.
-func (h Head) next(seq int64, digest Hash) Head {
-	var row [sha256.Size + 8 + sha256.Size]byte
+// next returns the end of the chain after one more row. The hash covers the time of the
+// row, so that a removal can prove how old the last row was that it removed.
+func (h Head) next(seq, time int64, digest Hash) Head {
+	var row [sha256.Size + 8 + 8 + sha256.Size]byte
 	copy(row[:], h.Hash[:])
-	binary.BigEndian.PutUint64(row[sha256.Size:], uint64(seq)) //nolint:gosec // G115: no row has a negative number
-	copy(row[sha256.Size+8:], digest[:])
+	binary.BigEndian.PutUint64(row[sha256.Size:], uint64(seq))    //nolint:gosec // G115: no row has a negative number
+	binary.BigEndian.PutUint64(row[sha256.Size+8:], uint64(time)) //nolint:gosec // G115: the bits are hashed, not the number
+	copy(row[sha256.Size+16:], digest[:])
 	return Head{Seq: seq, Hash: sha256.Sum256(row[:])}
 }
 

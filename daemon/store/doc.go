@@ -14,7 +14,8 @@
 // database. [Reader.Verify] finds what was changed, removed or cut off by somebody who did
 // not know of it, or did not take the trouble. It is no proof against a process of the same
 // user: that can compute the chain anew from any row on and write the file, too. Evidence
-// against it is a [Head] that was kept elsewhere. Deliveries and the index of words are not
+// against it is a [Head] that was kept elsewhere. What retention removes is a row of the chain,
+// too: see [Removal]. Deliveries and the index of words are not
 // part of the chain.
 //
 // The package decides nothing about hooks and dials nothing.

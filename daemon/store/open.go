@@ -39,6 +39,12 @@ type Options struct {
 	unsafe bool // for tests that are about something else than disks
 }
 
+// The limits of retention.
+const (
+	maxAge     = 90 * 24 * time.Hour
+	maxRecords = 1_000_000
+)
+
 // The files of a store, besides what SQLite puts beside the database.
 const (
 	baseFile = "grapnel.db"
@@ -51,6 +57,10 @@ var (
 
 	// ErrNewer is what is returned of a database that a newer version has made.
 	ErrNewer = errors.New("a newer version of Grapnel has made it")
+
+	// ErrOlder is the error for a database that a development version before the first
+	// release has made. Its rows are chained in another way.
+	ErrOlder = errors.New("a development version of Grapnel has made it")
 
 	// ErrClosed is what a Store returns after Close.
 	ErrClosed = errors.New("the store is closed")
@@ -76,10 +86,11 @@ type Store struct {
 	wrote  time.Time  // when the last Record was
 	leased time.Time  // when jobs were leased last
 
-	head   atomic.Pointer[Head] // of the last commit
-	moved  chan struct{}        // head has
-	anchor sync.WaitGroup
-	live   hub
+	head     atomic.Pointer[Head] // of the last commit
+	moved    chan struct{}        // head has
+	anchor   sync.WaitGroup
+	anchored sync.Mutex // of who writes the anchor
+	live     hub
 }
 
 // Open opens the store in a directory, or makes it. One process at a time can: ErrLocked
@@ -99,7 +110,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	}
 	dir = filepath.Clean(dir)
 	s := &Store{
-		Reader: &Reader{dir: dir},
+		Reader: newReader(dir),
 		work:   make(chan *op, maxOps), quit: make(chan struct{}), gone: make(chan struct{}), moved: make(chan struct{}, 1), stirred: make(chan struct{}, 1),
 	}
 	s.Reader.mend = s.mendWords
@@ -107,11 +118,12 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 		s.opts = *opts
 	}
 	if s.opts.MaxAge <= 0 {
-		s.opts.MaxAge = 90 * 24 * time.Hour
+		s.opts.MaxAge = maxAge
 	}
 	if s.opts.MaxRecords <= 0 {
-		s.opts.MaxRecords = 1_000_000
+		s.opts.MaxRecords = maxRecords
 	}
+	s.Reader.maxAge, s.Reader.maxRecords = s.opts.MaxAge, s.opts.MaxRecords
 	if s.opts.Note == nil {
 		s.opts.Note = func(error) {}
 	}
@@ -197,6 +209,7 @@ type base struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	head  Head
+	lost  int64 // rows that were missing at the end when it was opened
 }
 
 // source is the name by which the driver opens the database.
@@ -260,7 +273,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 }
 
 // tables are those that cannot be made again from others.
-var tables = []string{"record", "line", "hook", "again", "cut", "finding", "mark", "job", "off"}
+var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "job", "off"}
 
 // check looks for damage. The index of words is made anew if it has any.
 func (b *base) check(note func(error)) error {
@@ -281,10 +294,14 @@ func (b *base) check(note func(error)) error {
 	return err
 }
 
+// firstVersion is the version of the first migration. Databases of version 1 were never
+// released.
+const firstVersion = 2
+
 // version is that of the newest migration.
 func version() int {
 	names, _ := fs.Glob(migrations, "migrations/*.sql")
-	return len(names)
+	return firstVersion - 1 + len(names)
 }
 
 // migrate brings the tables up to date.
@@ -297,11 +314,15 @@ func (b *base) migrate(dir string) error {
 		return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel, or move the file away",
 			filepath.Join(dir, baseFile), ErrNewer, have, version())
 	}
+	if have > 0 && have < firstVersion {
+		return fmt.Errorf("%s: %w (its version is %d, and this one needs %d): move the file away",
+			filepath.Join(dir, baseFile), ErrOlder, have, version())
+	}
 	if have == version() {
 		return nil
 	}
 	return b.transaction(func() error {
-		for n := have + 1; n <= version(); n++ {
+		for n := max(have+1, firstVersion); n <= version(); n++ {
 			script, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", n))
 			if err != nil {
 				return err
@@ -317,13 +338,12 @@ func (b *base) migrate(dir string) error {
 	})
 }
 
-// compare looks whether the anchor agrees. What does not is written down, for Verify to
-// tell of it: the anchor is about to be replaced. Rows that are missing at the end keep
-// their numbers.
+// compare checks the database against the anchor. A difference becomes a finding, which
+// Verify reports, because the anchor is about to be replaced. Rows that are missing at the
+// end keep their numbers.
 func (b *base) compare(dir string, note func(error)) error {
 	anchor, err := readAnchor(dir)
 	var what string
-	lost := false
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if b.head.Seq == 0 {
@@ -333,12 +353,15 @@ func (b *base) compare(dir string, note func(error)) error {
 	case err != nil:
 		what = "cannot be read: " + err.Error()
 	case anchor.Seq > b.head.Seq:
-		what, lost = fmt.Sprintf("rows %d to %d were missing at the end", b.head.Seq+1, anchor.Seq), true
+		what = fmt.Sprintf("rows %d to %d were missing at the end", b.head.Seq+1, anchor.Seq)
+		b.lost = anchor.Seq - b.head.Seq
 	default:
 		hash, err := hashAt(b.ctx, b.conn, anchor.Seq)
 		switch {
 		case err != nil:
 			return err
+		case hash == nil && anchor.Seq > 0:
+			what = fmt.Sprintf("row %d, which %s names, was missing", anchor.Seq, headFile)
 		case hash != nil && *hash != anchor.Hash:
 			what = fmt.Sprintf("row %d was not the one that %s names", anchor.Seq, headFile)
 		default:
@@ -348,8 +371,8 @@ func (b *base) compare(dir string, note func(error)) error {
 	seq := b.head.Seq
 	err = b.transaction(func() error {
 		now := stamp(time.Now())
-		if lost {
-			if err := b.exec("INSERT INTO cut(first, last, hash, time, lost) VALUES (?,?,?,?,1)", seq+1, anchor.Seq, anchor.Hash[:], now); err != nil {
+		if b.lost > 0 {
+			if err := b.exec("INSERT INTO gap(first, last, hash, time) VALUES (?,?,?,?)", seq+1, anchor.Seq, anchor.Hash[:], now); err != nil {
 				return err
 			}
 		}
@@ -358,7 +381,7 @@ func (b *base) compare(dir string, note func(error)) error {
 	if err != nil {
 		return err
 	}
-	if lost {
+	if b.lost > 0 {
 		b.head = anchor
 	}
 	note(fmt.Errorf("%s: somebody may have changed the log: %s", filepath.Join(dir, baseFile), what))

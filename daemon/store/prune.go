@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 )
 
 // pruneBatch is how many rows are removed in one commit, so that a Put need not wait long.
 const pruneBatch = 256
 
-// Prune removes Records that are older than Options.MaxAge, the oldest rows above
-// Options.MaxRecords, and the deliveries of both. Records with deliveries that wait stay,
-// and deliveries that ended stay with their Record; those without one go by age.
-// What is removed leaves behind where it was, so that Verify can tell it from what somebody
-// else has removed.
+// Prune removes the oldest rows: those that are older than Options.MaxAge, and those above
+// Options.MaxRecords. It removes no row before all older ones are gone, so a row goes at the
+// latest when it is MaxAge old and all rows before it are, too. Each commit adds a Removal
+// to the chain, from which Verify can tell retention from tampering.
+//
+// The deliveries of a removed Record that ended go with it. Those that wait stay: they have
+// their own copy of the event. Deliveries without a Record go by age.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	cutoff := stamp(now.Add(-s.opts.MaxAge))
 	var bound int64 // rows up to here are above the number
@@ -24,22 +24,37 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 		_, err := v.row("SELECT coalesce((SELECT seq FROM record ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)", []any{s.opts.MaxRecords}, &bound)
 		return err
 	})
-	for _, q := range []struct {
-		query string
-		bound int64
+	if err == nil {
+		// The anchor is never behind a row that was removed: see verifier.floor.
+		err = s.writeAnchor(*s.head.Load())
+	}
+	for _, by := range []struct {
+		reason string
+		class  func(*chainRow) class
 	}{
-		// By the index that each is in: other rows are not looked at.
-		{"SELECT time, seq FROM record WHERE time < ?1 AND (time, seq) > (?2, ?3) AND " + ended + " ORDER BY time, seq LIMIT ?4", cutoff},
-		{"SELECT ?2, seq FROM record WHERE seq <= ?1 AND seq > ?3 AND " + ended + " ORDER BY seq LIMIT ?4", bound},
+		{byAge, func(r *chainRow) class {
+			switch {
+			case r.time > stamp(now.Add(maxAhead)): // by a clock that was wrong
+				return withNext
+			case r.time >= cutoff:
+				return keep
+			}
+			return remove
+		}},
+		{byNumber, func(r *chainRow) class {
+			if r.seq > bound {
+				return keep
+			}
+			return remove
+		}},
 	} {
-		from := place{math.MinInt64, 0}
 		for more := true; more && err == nil; {
-			var last place
 			err = s.write(ctx, 0, func(c *change) (err error) {
-				last, more, err = c.prune(q.query, q.bound, from, stamp(now))
+				more, err = c.prune(by.class, Removal{
+					Time: unstamp(stamp(now)), Reason: by.reason, MaxAge: int64(s.opts.MaxAge / time.Second), MaxRecords: s.opts.MaxRecords,
+				})
 				return err
 			})
-			from = last
 		}
 	}
 	for more := true; more && err == nil; {
@@ -51,12 +66,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 		})
 	}
 	if err == nil {
-		err = s.write(ctx, 0, func(c *change) error {
-			if err := c.run("DELETE FROM finding WHERE time < ?", cutoff); err != nil {
-				return err
-			}
-			return c.run("UPDATE cut SET lost = 0 WHERE lost AND time < ?", cutoff)
-		})
+		err = s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM finding WHERE time < ?", cutoff) })
 	}
 	if err != nil {
 		return fmt.Errorf("cannot remove old records: %w", err)
@@ -64,54 +74,105 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// ended says that no delivery of a Record waits.
-const ended = "NOT EXISTS (SELECT 1 FROM job WHERE job.record = record.id AND job.state = 'waiting')"
+// A class says what retention does with a row.
+type class int
 
-// place is how far a query of rows to remove has come.
-type place struct{ time, seq int64 }
+const (
+	keep class = iota
+	remove
+	withNext // remove it if a later row is removed
+)
 
-// prune removes some of the rows that a query finds behind a place. It returns the last,
-// and whether there may be more.
-func (c *change) prune(query string, bound int64, from place, now int64) (last place, more bool, err error) {
-	stmt, err := c.stmt(query)
-	if err != nil {
-		return from, false, err
-	}
-	rows, err := stmt.QueryContext(c.ctx, bound, from.time, from.seq, pruneBatch)
-	if err != nil {
-		return from, false, err
-	}
-	defer rows.Close()
-	var seqs []int64
-	for rows.Next() {
-		if err := rows.Scan(&last.time, &last.seq); err != nil {
-			return from, false, err
-		}
-		seqs = append(seqs, last.seq)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return from, false, err
-	}
-	slices.Sort(seqs)
-	for begin := 0; begin < len(seqs); {
-		end := begin + 1
-		for end < len(seqs) && seqs[end] == seqs[end-1]+1 {
-			end++
-		}
-		if err := c.cut(seqs[begin], seqs[end-1], now); err != nil {
-			return from, false, err
-		}
-		begin = end
-	}
-	return last, len(seqs) == pruneBatch, nil
+// chainRow is a row of the chain without its content.
+type chainRow struct {
+	seq, time    int64
+	digest, hash Hash
+	record       bool // or else a Removal
 }
 
-// cut removes a run of rows.
-func (c *change) cut(first, last, now int64) error {
-	var hash []byte
-	if _, err := c.row("SELECT hash FROM record WHERE seq = ?", []any{last}, &hash); err != nil {
-		return err
+// prune removes some of the oldest rows. It reports whether there may be more.
+func (c *change) prune(classOf func(*chainRow) class, r Removal) (more bool, err error) {
+	var after []byte
+	if _, err := c.row("SELECT last, after FROM removal ORDER BY seq DESC LIMIT 1", nil, &r.Last, &after); err != nil {
+		return false, err
 	}
+	r.First = r.Last + 1
+	copy(r.Before[:], after)
+	rows, err := c.oldest(r.First, classOf)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	last := rows[len(rows)-1]
+	r.Last, r.After, r.Digest, r.Wrote = last.seq, last.hash, last.digest, unstamp(last.time)
+	switch prior, err := hashAt(c.ctx, c.conn, last.seq-1); {
+	case err != nil:
+		return false, err
+	case prior != nil:
+		r.Prior = *prior
+	}
+	for i := range rows {
+		if rows[i].record {
+			r.Records++
+		}
+	}
+	if err := c.putRemoval(&r); err != nil {
+		return false, err
+	}
+	return true, c.forget(r.First, r.Last)
+}
+
+// oldest returns rows from a row on that can be removed now. A row with a time in the future
+// does not say how old it is: it is as old as the next row that does.
+func (c *change) oldest(from int64, classOf func(*chainRow) class) ([]chainRow, error) {
+	for limit := pruneBatch; ; limit *= 2 {
+		rows, err := c.chainRows(from, limit)
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for i := range rows {
+			class := classOf(&rows[i])
+			if class == keep {
+				return rows[:n], nil
+			}
+			if class == remove {
+				n = i + 1
+			}
+		}
+		if n > 0 || len(rows) < limit {
+			return rows[:n], nil
+		}
+	}
+}
+
+// chainRows reads the rows of the chain from one on.
+func (c *change) chainRows(from int64, limit int) ([]chainRow, error) {
+	stmt, err := c.stmt(`SELECT seq, time, digest, hash, 1 FROM record WHERE seq >= ?1
+		UNION ALL SELECT seq, time, digest, hash, 0 FROM removal WHERE seq >= ?1 ORDER BY seq LIMIT ?2`)
+	if err != nil {
+		return nil, err
+	}
+	found, err := stmt.QueryContext(c.ctx, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	var rows []chainRow
+	for found.Next() {
+		var r chainRow
+		var digest, hash []byte
+		if err := found.Scan(&r.seq, &r.time, &digest, &hash, &r.record); err != nil {
+			return nil, err
+		}
+		copy(r.digest[:], digest)
+		copy(r.hash[:], hash)
+		rows = append(rows, r)
+	}
+	return rows, errors.Join(found.Err(), found.Close())
+}
+
+// forget deletes rows of the chain with all that belongs to them.
+func (c *change) forget(first, last int64) error {
 	for _, query := range []string{
 		`DELETE FROM job WHERE state <> 'waiting' AND record IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,
 		`DELETE FROM again WHERE id IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,
@@ -119,22 +180,12 @@ func (c *change) cut(first, last, now int64) error {
 		`DELETE FROM hook WHERE seq BETWEEN ? AND ?`,
 		`DELETE FROM line WHERE seq BETWEEN ? AND ?`,
 		`DELETE FROM record WHERE seq BETWEEN ? AND ?`,
+		`DELETE FROM removal WHERE seq BETWEEN ? AND ?`,
+		`DELETE FROM gap WHERE first BETWEEN ? AND ?`,
 	} {
 		if err := c.run(query, first, last); err != nil {
 			return err
 		}
 	}
-	// Runs that now touch become one.
-	begin := first
-	if _, err := c.row("SELECT first FROM cut WHERE last = ? AND NOT lost", []any{first - 1}, &begin); err != nil {
-		return err
-	}
-	end := last
-	if _, err := c.row("SELECT last, hash FROM cut WHERE first = ? AND NOT lost", []any{last + 1}, &end, &hash); err != nil {
-		return err
-	}
-	if err := c.run("DELETE FROM cut WHERE first IN (?,?) AND NOT lost", begin, last+1); err != nil {
-		return err
-	}
-	return c.run("INSERT INTO cut(first, last, hash, time, lost) VALUES (?,?,?,?,0)", begin, end, hash, now)
+	return nil
 }

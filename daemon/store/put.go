@@ -188,7 +188,7 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 
 // putLine adds a row to the chain, and to those that others are told of if they want it.
 func (c *change) putLine(l *line, told bool) error {
-	head := c.head.next(c.head.Seq+1, l.digest)
+	head := c.head.next(c.head.Seq+1, stamp(l.Time), l.digest)
 	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
 		head.Seq, l.ID, l.Late, l.digest[:], head.Hash[:], stamp(l.Time), l.Agent, l.Session, string(l.Event), l.Tool,

@@ -25,15 +25,24 @@ type Reader struct {
 	dir  string
 	mend func(context.Context, error) error // has a damaged index of words made anew; nil = cannot
 
+	// For Verify: the limits of retention, and the clock.
+	maxAge     time.Duration
+	maxRecords int
+	now        func() time.Time
+
 	mu   sync.Mutex
 	db   *sql.DB
 	info fs.FileInfo // of the file that db has open
 }
 
+func newReader(dir string) *Reader {
+	return &Reader{dir: dir, maxAge: maxAge, maxRecords: maxRecords, now: time.Now}
+}
+
 // OpenReader opens the store in a directory for reading. The error is fs.ErrNotExist if
 // there is none or it is just being made, and ErrNewer if this version cannot read it.
 func OpenReader(dir string) (*Reader, error) {
-	r := &Reader{dir: filepath.Clean(dir)}
+	r := newReader(filepath.Clean(dir))
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("cannot open the store: the directory %q is not an absolute path", dir)
 	}
@@ -48,7 +57,7 @@ func OpenReader(dir string) (*Reader, error) {
 		case have > version():
 			return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
 		case have < version():
-			return fmt.Errorf("%s: an older version of Grapnel has made it: run \"grapnel serve\" once", filepath.Join(dir, baseFile))
+			return fmt.Errorf("%s: %w (its version is %d, and this one needs %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, version())
 		}
 		return nil
 	})
@@ -153,7 +162,8 @@ func loadHead(ctx context.Context, q querier) (Head, error) {
 	var hash []byte
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM (
 			SELECT * FROM (SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1)
-			UNION ALL SELECT * FROM (SELECT last, hash FROM cut ORDER BY first DESC LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT seq, hash FROM removal ORDER BY seq DESC LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT last, hash FROM gap ORDER BY first DESC LIMIT 1)
 		) ORDER BY seq DESC LIMIT 1`).Scan(&h.Seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Head{}, nil
@@ -165,10 +175,13 @@ func loadHead(ctx context.Context, q querier) (Head, error) {
 	return h, err
 }
 
-// hashAt returns the hash of a row, or nil if it is not there any more.
+// hashAt returns the hash of a row, or nil if the database does not have it.
 func hashAt(ctx context.Context, q querier, seq int64) (*Hash, error) {
 	var hash []byte
-	err := q.QueryRowContext(ctx, "SELECT hash FROM record WHERE seq = ?1 UNION ALL SELECT hash FROM cut WHERE last = ?1", seq).Scan(&hash)
+	err := q.QueryRowContext(ctx, `SELECT hash FROM record WHERE seq = ?1
+		UNION ALL SELECT hash FROM removal WHERE seq = ?1
+		UNION ALL SELECT after FROM removal WHERE last = ?1
+		UNION ALL SELECT hash FROM gap WHERE last = ?1`, seq).Scan(&hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,10 +21,10 @@ type Report struct {
 	First    int64     `json:"first,omitempty"`   // of them
 	Head     Head      `json:"head"`              // the end of the chain
 	Anchor   *Head     `json:"anchor,omitempty"`  // what the file beside the database says; nil = nothing
-	Removed  []Cut     `json:"removed,omitempty"` // by retention
+	Removed  []Removal `json:"removed,omitempty"` // by retention; the last covers all rows before First
 	Findings []Finding `json:"findings"`          // what is wrong
 	More     int       `json:"more,omitempty"`    // findings that are not listed
-	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: nothing can be said
+	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: they cannot be compared
 }
 
 // OK reports whether nothing is wrong.
@@ -43,13 +44,10 @@ func (f Finding) String() string {
 	return fmt.Sprintf("row %d: %s", f.Seq, f.What)
 }
 
-// A Cut is a run of rows that retention has removed.
-type Cut struct {
-	First int64     `json:"first"`
-	Last  int64     `json:"last"`
-	Time  time.Time `json:"time"` // when the last of them was removed
-	hash  Hash
-	lost  bool
+// A gap is a run of rows that were missing when the store was opened.
+type gap struct {
+	first, last int64
+	hash        Hash
 }
 
 // maxFindings is how many are listed.
@@ -61,7 +59,7 @@ const maxFindings = 100
 //
 // See the package's comment for what this cannot show.
 func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
-	v := verifier{report: Report{Findings: []Finding{}}}
+	v := verifier{report: Report{Findings: []Finding{}}, limits: r}
 	// The anchor first: what is put meanwhile only makes the log longer than it says.
 	anchor, err := readAnchor(r.dir)
 	switch {
@@ -124,11 +122,23 @@ type claim struct {
 }
 
 type verifier struct {
-	report Report
-	claims []claim
-	cuts   []Cut
-	head   Head // of what was read
-	known  bool // that head's hash is right
+	report   Report
+	claims   []claim
+	limits   *Reader
+	removals []removalRow // that were not met yet
+	gaps     []gap        // that were not met yet
+	floor    int64        // retention removed all rows up to here
+	below    int          // rows that are there all the same
+	head     Head         // of what was read
+	known    bool         // that head's hash is right
+}
+
+// removalRow is a Removal as it is in the tables.
+type removalRow struct {
+	Removal
+	time         int64
+	digest, hash []byte
+	line         []byte
 }
 
 func (v *verifier) find(seq int64, format string, args ...any) {
@@ -166,22 +176,19 @@ func (v *verifier) read(view *view) error {
 	}); err != nil {
 		return err
 	}
-	if err := view.each("SELECT first, last, hash, time, lost FROM cut ORDER BY first", nil, func(scan func(into ...any) error) error {
-		var c Cut
+	if err := v.readRemovals(view); err != nil {
+		return err
+	}
+	if err := view.each("SELECT first, last, hash FROM gap ORDER BY first", nil, func(scan func(into ...any) error) error {
+		var g gap
 		var hash []byte
-		var at int64
-		err := scan(&c.First, &c.Last, &hash, &at, &c.lost)
-		c.Time = unstamp(at)
-		copy(c.hash[:], hash)
-		v.cuts = append(v.cuts, c)
-		if err == nil && !c.lost {
-			v.report.Removed = append(v.report.Removed, c)
-		}
+		err := scan(&g.first, &g.last, &hash)
+		copy(g.hash[:], hash)
+		v.gaps = append(v.gaps, g)
 		return err
 	}); err != nil {
 		return err
 	}
-	v.known = true
 	hooks, err := newHookReader(view)
 	if err != nil {
 		return err
@@ -209,7 +216,10 @@ func (v *verifier) read(view *view) error {
 	if hooks.lone > 0 {
 		v.find(0, "%d hooks belong to rows that are not there", hooks.lone)
 	}
-	v.skip(1 << 62)
+	v.upTo(1 << 62)
+	if v.below > 0 {
+		v.find(v.floor, "%d rows up to this one are there, although retention is said to have removed them", v.below)
+	}
 	for _, c := range v.claims {
 		if c.Seq > v.head.Seq {
 			v.find(v.head.Seq+1, "rows %d to %d are missing at the end: %s says there were that many", v.head.Seq+1, c.Seq, c.who)
@@ -233,38 +243,111 @@ type stored struct {
 	hooks           []grapnel.HookRun
 }
 
-// skip goes over rows that were removed, up to before a row.
-func (v *verifier) skip(seq int64) {
-	for len(v.cuts) > 0 && v.cuts[0].First < seq {
-		c := v.cuts[0]
-		v.cuts = v.cuts[1:]
-		switch {
-		case c.First <= v.head.Seq || c.Last < c.First || c.Last >= seq:
-			v.find(c.First, "rows %d to %d are said to have been removed, and some are there", c.First, c.Last)
-			continue
-		case c.First > v.head.Seq+1:
-			v.missing(c.First)
+// readRemovals reads and checks what retention says it removed. The rows of a Removal are
+// checked with the chain, when upTo comes to them.
+func (v *verifier) readRemovals(view *view) error {
+	if err := view.each("SELECT seq, time, line, digest, hash FROM removal ORDER BY seq", nil, func(scan func(into ...any) error) error {
+		var r removalRow
+		var seq int64
+		if err := scan(&seq, &r.time, &r.line, &r.digest, &r.hash); err != nil {
+			return err
 		}
-		if c.lost {
-			v.find(c.First, "rows %d to %d are missing", c.First, c.Last)
+		if err := json.Unmarshal(r.line, &r.Removal); err != nil {
+			v.find(seq, "what retention removed cannot be read: %v", err)
+		} else if r.Seq != seq || stamp(r.Time) != r.time {
+			v.find(seq, "what retention removed was changed")
 		}
-		for _, claim := range v.claims {
-			if c.First <= claim.Seq && claim.Seq < c.Last && !c.lost {
-				v.report.Unknown = append(v.report.Unknown, claim.Head)
-			}
-		}
-		v.head, v.known = Head{Seq: c.Last, Hash: c.hash}, true
-		v.claimed()
+		r.Seq = seq
+		v.removals = append(v.removals, r)
+		return nil
+	}); err != nil {
+		return err
 	}
-	if seq < 1<<62 && v.head.Seq+1 != seq {
-		v.missing(seq)
+	var before *Removal
+	for i := range v.removals {
+		r := &v.removals[i].Removal
+		v.report.Removed = append(v.report.Removed, *r)
+		if why := r.implausible(before, v.limits.maxAge, v.limits.maxRecords, v.limits.now()); why != "" {
+			v.find(r.Seq, "retention cannot have removed rows %d to %d: %s", r.First, r.Last, why)
+		}
+		before = r
+	}
+	v.known = true
+	if before == nil {
+		return nil
+	}
+	v.floor = before.Last
+	v.head = Head{Seq: before.Last, Hash: before.After}
+	for _, c := range v.claims {
+		switch {
+		case c.Seq >= v.floor:
+		case c.who == headFile: // Prune writes it before it removes anything
+			v.find(c.Seq, "retention is said to have removed the rows up to %d, and %s names one before them", v.floor, headFile)
+		default:
+			v.report.Unknown = append(v.report.Unknown, c.Head)
+		}
+	}
+	v.claimed()
+	return nil
+}
+
+// upTo goes over removals, gaps and missing rows that come before a row.
+func (v *verifier) upTo(seq int64) {
+	for {
+		next := v.head.Seq + 1
+		for len(v.removals) > 0 && v.removals[0].Seq < next {
+			if r := v.removals[0]; r.Seq <= v.floor {
+				v.below++
+			} else {
+				v.find(r.Seq, "two rows have this number")
+			}
+			v.removals = v.removals[1:]
+		}
+		for len(v.gaps) > 0 && (v.gaps[0].first < next || v.gaps[0].last < v.gaps[0].first || v.gaps[0].first < seq && v.gaps[0].last >= seq) {
+			v.find(v.gaps[0].first, "rows %d to %d are said to be missing, and some are there", v.gaps[0].first, v.gaps[0].last)
+			v.gaps = v.gaps[1:]
+		}
+		end := seq
+		if len(v.removals) > 0 {
+			end = min(end, v.removals[0].Seq)
+		}
+		if len(v.gaps) > 0 {
+			end = min(end, v.gaps[0].first)
+		}
+		switch {
+		case next >= seq, end == 1<<62:
+			return
+		case next < end:
+			v.find(next, "rows %d to %d are missing", next, end-1)
+			v.head, v.known = Head{Seq: end - 1}, false
+		case len(v.gaps) > 0 && v.gaps[0].first == next:
+			g := v.gaps[0]
+			v.find(g.first, "rows %d to %d are missing", g.first, g.last)
+			v.head, v.known = Head{Seq: g.last, Hash: g.hash}, true
+			v.claimed()
+			v.gaps = v.gaps[1:]
+		default:
+			r := &v.removals[0]
+			if sum := sha256.Sum256(r.line); !bytes.Equal(sum[:], r.digest) {
+				v.find(r.Seq, "what retention removed was changed")
+			}
+			v.chain(r.Seq, r.time, r.digest, r.hash)
+			v.removals = v.removals[1:]
+		}
 	}
 }
 
-// missing tells of a gap before a row.
-func (v *verifier) missing(seq int64) {
-	v.find(v.head.Seq+1, "rows %d to %d are missing", v.head.Seq+1, seq-1)
-	v.head, v.known = Head{Seq: seq - 1}, false
+// chain checks that a row follows from the one before.
+func (v *verifier) chain(seq, time int64, digest, hash []byte) {
+	var sum Hash
+	copy(sum[:], digest)
+	want := v.head.next(seq, time, sum)
+	if v.known && !bytes.Equal(want.Hash[:], hash) {
+		v.find(seq, "its hash does not follow from the row before: it was changed or put there, or is not in its place")
+	}
+	v.head, v.known = Head{Seq: seq}, true
+	copy(v.head.Hash[:], hash)
+	v.claimed()
 }
 
 // claimed compares what was said of the row that was just read.
@@ -277,14 +360,19 @@ func (v *verifier) claimed() {
 }
 
 func (v *verifier) row(s *stored) {
-	v.skip(s.seq)
-	before := v.head
+	if s.seq <= v.floor {
+		v.below++
+		return
+	}
+	v.upTo(s.seq)
+	if s.seq <= v.head.Seq {
+		v.find(s.seq, "two rows have this number")
+		return
+	}
 	v.report.Rows++
 	if v.report.First == 0 {
 		v.report.First = s.seq
 	}
-	var digest Hash
-	copy(digest[:], s.digest)
 	if sum := sha256.Sum256(s.line); s.line == nil {
 		v.find(s.seq, "its line is missing")
 	} else if !bytes.Equal(sum[:], s.digest) {
@@ -292,13 +380,7 @@ func (v *verifier) row(s *stored) {
 	} else if what := s.differs(); what != "" {
 		v.find(s.seq, "%s is not what its line says", what)
 	}
-	want := before.next(s.seq, digest)
-	if v.known && !bytes.Equal(want.Hash[:], s.hash) {
-		v.find(s.seq, "its hash does not follow from the row before: it was changed or put there, or is not in its place")
-	}
-	v.head, v.known = Head{Seq: s.seq}, true
-	copy(v.head.Hash[:], s.hash)
-	v.claimed()
+	v.chain(s.seq, s.time, s.digest, s.hash)
 }
 
 // differs names the columns that are not what the line says.

@@ -302,12 +302,19 @@ func (s *Store) try(ops []*op) error {
 // often is how long the anchor may stay behind.
 const often = 100 * time.Millisecond
 
+// writeAnchor replaces the anchor. It may be called from any goroutine.
+func (s *Store) writeAnchor(h Head) error {
+	s.anchored.Lock()
+	defer s.anchored.Unlock()
+	return writeAnchor(s.dir, h)
+}
+
 // keepAnchor writes the anchor a while after commits, and at the end. The writer hears of
 // the commits that others have made then, too.
 func (s *Store) keepAnchor() {
 	var failed error // the last time
 	write := func() {
-		err := writeAnchor(s.dir, *s.head.Load())
+		err := s.writeAnchor(*s.head.Load())
 		if err != nil && failed == nil {
 			s.opts.Note(fmt.Errorf("the end of the log cannot be kept: %w", err))
 		}

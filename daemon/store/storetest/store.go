@@ -539,37 +539,54 @@ func testPrune(t *testing.T, open Open) {
 		ids = append(ids, id)
 	}
 	at("old", 25*time.Hour)
-	at("new", time.Hour)
 	at("ended", 25*time.Hour, job("j1", "a"), job("j2", "a"))
 	at("waits", 25*time.Hour, job("j3", "a"))
+	at("ahead", -10000*time.Hour) // written while the clock was wrong
 	at("old2", 24*time.Hour+1)
 	at("edge", 24*time.Hour)
+	at("old behind a young one", 25*time.Hour)
 	lone := job("lone", "a")
 	lone.Record = "nowhere"
 	s.put(store.Item{Jobs: []deliver.Job{lone, job("lone2", "a")}})
 	q := &queue{t, Opened{Queue: s}}
 	q.settle(delivered("j1"), deliver.Result{ID: "j2", State: deliver.Dead, At: epoch}, delivered("lone"))
-	head := s.sound(6).Head
+	head := s.sound(7).Head
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	s.want(store.Query{Oldest: true}, "new", "waits", "edge")
-	s.want(store.Query{Oldest: true, Text: "wintermute"}, "new", "waits", "edge")
+	s.want(store.Query{Oldest: true}, "edge", "old behind a young one")
+	s.want(store.Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
 	jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{})
 	if err != nil || len(jobs) != 2 || jobs[0].ID != "lone2" || jobs[1].ID != "j3" {
 		t.Errorf("Deliveries = %+v, %v, want those that wait", jobs, err)
 	}
-	report := s.sound(3)
-	if report.Head != head || len(report.Removed) != 3 {
-		t.Errorf("Verify = %+v, want the former head and three places where something was removed", report)
+	report := s.sound(2)
+	if n := len(report.Removed); n != 1 || report.Head.Seq != head.Seq+1 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
+		t.Errorf("Verify = %+v, want one removal of 5 rows in the row behind the former head", report)
+	}
+	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) > 0 {
+		t.Errorf("Verify with the former head = %+v, %v", report, err)
+	}
+	if err := s.Prune(s.ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if again := s.sound(2); again.Head != report.Head {
+		t.Errorf("Verify = %+v, want no removal where nothing was old", again)
 	}
 	q.settle(delivered("j3"))
 	if err := s.Prune(s.ctx, now.Add(30*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(store.Query{})
-	if report := s.sound(0); report.Head != head || len(report.Removed) != 1 {
-		t.Errorf("Verify = %+v, want the former head, and one place where all was removed", report)
+	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) != 1 {
+		t.Errorf("Deliveries = %+v, %v, want the one that waits", jobs, err)
+	}
+	report = s.sound(0)
+	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 8 || report.Removed[0].Records != 2 {
+		t.Errorf("Verify = %+v, want one removal of 2 Records and of the removal before", report)
+	}
+	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) != 1 {
+		t.Errorf("Verify with a head that was removed = %+v, %v, want that nothing is known of it", report, err)
 	}
 	// By number, and over several batches.
 	var items []store.Item
@@ -583,16 +600,21 @@ func testPrune(t *testing.T, open Open) {
 	if err := s.Prune(s.ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.ids(store.Query{Oldest: true}); len(got) != 101 || got[0] != "n007" || got[1] != "n600" {
-		t.Errorf("Records = %v, want the newest 100 and the one with a delivery that waits", got)
+	if got := s.ids(store.Query{Oldest: true}); len(got) != 100 || got[0] != "n600" {
+		t.Errorf("Records = %v, want the newest 100", got)
 	}
-	s.sound(101)
+	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
+		t.Errorf("Deliveries = %+v, %v, want that the one of a removed Record still waits", jobs, err)
+	}
+	if report := s.sound(100); len(report.Removed) != 3 || report.Removed[2].Reason != "number" {
+		t.Errorf("Verify = %+v, want three removals by number", report)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = again(t, open, t.Name())
 	s.line(Entry("after"))
-	s.sound(102)
+	s.sound(101)
 }
 
 func testSubscribe(t *testing.T, open Open) {

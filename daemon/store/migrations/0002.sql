@@ -49,13 +49,24 @@ CREATE TABLE hook (
 ) WITHOUT ROWID;
 CREATE INDEX hook_name ON hook(name, seq);
 
--- Rows that are gone: by retention, or (lost) nobody knows how. hash is that of the last.
-CREATE TABLE cut (
+-- Rows of the chain, numbered together with those of record, each of which states what
+-- retention has removed: line is the statement, after the hash of the last removed row.
+CREATE TABLE removal (
+	seq    INTEGER PRIMARY KEY,
+	time   INTEGER NOT NULL,
+	last   INTEGER NOT NULL,
+	after  BLOB    NOT NULL,
+	line   BLOB    NOT NULL,
+	digest BLOB    NOT NULL,
+	hash   BLOB    NOT NULL
+);
+
+-- Rows that were missing when the database was opened. hash is that of the last.
+CREATE TABLE gap (
 	first INTEGER PRIMARY KEY,
 	last  INTEGER NOT NULL,
 	hash  BLOB    NOT NULL,
-	time  INTEGER NOT NULL,
-	lost  INTEGER NOT NULL
+	time  INTEGER NOT NULL
 );
 
 -- What was found to be wrong when the database was opened.

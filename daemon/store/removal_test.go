@@ -1,0 +1,361 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// aged puts a record with an age.
+func aged(t testing.TB, s *Store, id string, age time.Duration) {
+	t.Helper()
+	e := entry(id)
+	e.Time = time.Now().Add(-age).UTC()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), Item{Line: raw}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const day = 24 * time.Hour
+
+// tampering deletes rows and appends a removal that is chained to the end of the log, as
+// somebody can who has the database and knows the format. Lie changes what the removal says.
+func tampering(t testing.TB, dir string, first, last int64, lie func(*Removal)) {
+	t.Helper()
+	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	head, err := loadHead(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := func(seq int64) Hash {
+		h, err := hashAt(t.Context(), conn, seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h == nil {
+			return Hash{}
+		}
+		return *h
+	}
+	r := Removal{
+		First: first, Last: last, Records: last - first + 1, Reason: byAge, Time: time.Now().UTC(),
+		MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords, Before: hash(first - 1), After: hash(last), Prior: hash(last - 1),
+	}
+	var digest []byte
+	var at int64
+	if err := conn.QueryRowContext(t.Context(), "SELECT digest, time FROM record WHERE seq = ?", last).Scan(&digest, &at); err != nil {
+		t.Fatal(err)
+	}
+	copy(r.Digest[:], digest)
+	r.Wrote = unstamp(at)
+	if lie != nil {
+		lie(&r)
+	}
+	for _, table := range []string{"record", "line", "hook"} {
+		if _, err := conn.ExecContext(t.Context(), "DELETE FROM "+table+" WHERE seq BETWEEN ? AND ?", first, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &base{ctx: context.Background(), db: db, conn: conn, stmts: map[string]*sql.Stmt{}}
+	c := &change{base: b, head: head}
+	if err := c.putRemoval(&r); err != nil {
+		t.Fatal(err)
+	}
+	for _, stmt := range b.stmts {
+		if err := stmt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := writeAnchor(dir, c.head); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// "log verify" accepted any deletion that somebody entered as retention, also with a head
+// that the user had kept.
+func TestForgedRetention(t *testing.T) {
+	t.Parallel()
+	forged := func(first, last int64, lie func(*Removal)) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { tampering(t, dir, first, last, lie) }
+	}
+	script := func(text string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) { tamper(t, dir, text) }
+	}
+	remove := func(cond string) string {
+		return "DELETE FROM record WHERE " + cond + "; DELETE FROM line WHERE " + cond + "; DELETE FROM hook WHERE " + cond + ";"
+	}
+	const cannot = "retention cannot have removed "
+	// Rows 1 to 10 were 100 days old and are removed, row 21 says so. Row 11 is 80 days old.
+	for name, test := range map[string]struct {
+		do   func(*testing.T, string)
+		want []string // parts of findings; all must be there
+	}{
+		"nothing": {func(*testing.T, string) {}, nil},
+
+		"a row in between":      {forged(14, 14, nil), []string{"row 22: " + cannot + "rows 14 to 14: row 21 says that row 10 was the last", "rows up to this one are there"}},
+		"rows at the end":       {forged(18, 20, nil), []string{"row 22: " + cannot + "rows 18 to 20: row 21 says", "rows up to this one are there"}},
+		"all rows":              {forged(11, 20, nil), []string{"row 22: " + cannot + "rows 11 to 20: row 20 was written on"}},
+		"young rows at a start": {forged(11, 14, nil), []string{"row 22: " + cannot + "rows 11 to 14: row 14 was written on"}},
+		"a forged age": {
+			forged(11, 14, func(r *Removal) { r.Wrote = r.Wrote.Add(-100 * day) }), []string{"it does not prove when row 14 was written"},
+		},
+		"a forged digest": {
+			forged(11, 14, func(r *Removal) { r.Digest[0]++ }), []string{"it does not prove when row 14 was written"},
+		},
+		"another chain": { // whose hash does not lead to row 15
+			forged(11, 14, func(r *Removal) {
+				r.Wrote = r.Wrote.Add(-100 * day)
+				r.After = Head{Seq: r.Last - 1, Hash: r.Prior}.next(r.Last, stamp(r.Wrote), r.Digest).Hash
+			}), []string{"row 15: its hash does not follow"},
+		},
+		"a forged time": {
+			forged(11, 14, func(r *Removal) { r.Time = r.Time.Add(100 * day) }), []string{"is in the future"},
+		},
+		"a forged limit of age": {
+			forged(11, 14, func(r *Removal) { r.MaxAge = 3600 }), []string{"it states that records are kept for 1h0m0s, and the limit is 2160h0m0s"},
+		},
+		"by number": {
+			forged(11, 14, func(r *Removal) { r.Reason = byNumber }), []string{"the log had only 7 rows after row 14, and 1000000 records are kept"},
+		},
+		"a forged limit of number": {
+			forged(11, 14, func(r *Removal) { r.Reason, r.MaxRecords = byNumber, 5 }), []string{"it states that 5 records are kept, and the limit is 1000000"},
+		},
+		"another reason": {forged(11, 14, func(r *Removal) { r.Reason = "tidy" }), []string{`"tidy" is not a reason`}},
+		"more than it says": {
+			forged(11, 14, func(r *Removal) { r.Last = 13 }), []string{"these are not rows before it", "row 14: rows 14 to 14 are missing"},
+		},
+		"itself": {forged(11, 20, func(r *Removal) { r.Last = 25 }), []string{"these are not rows before it"}},
+		"nothing at all": {
+			forged(11, 14, func(r *Removal) { r.First, r.Records = 15, 9 }), []string{"these are not rows before it"},
+		},
+		"two removals": {
+			func(t *testing.T, dir string) {
+				tampering(t, dir, 11, 12, nil)
+				tampering(t, dir, 13, 14, nil)
+			}, []string{"row 22: " + cannot, "row 23: " + cannot + "rows 13 to 14: row 14 was written on"},
+		},
+		"a former removal": {
+			script("UPDATE removal SET line = CAST(replace(CAST(line AS TEXT), '\"last\":10', '\"last\":11') AS BLOB)"),
+			[]string{"row 21: what retention removed was changed"},
+		},
+		"a former removal and its columns": {
+			script(remove("seq = 11") + "UPDATE removal SET last = 11, line = CAST(replace(CAST(line AS TEXT), '\"last\":10', '\"last\":11') AS BLOB)"),
+			[]string{"row 21: what retention removed was changed", "it does not prove when row 11"},
+		},
+		"a removal that is gone": {script("DELETE FROM removal"), []string{"row 1: rows 1 to 10 are missing"}},
+		"unreadable":             {script("UPDATE removal SET line = x'00'"), []string{"row 21: what retention removed cannot be read"}},
+		"not chained": {
+			script(remove("seq = 14") + "INSERT INTO removal SELECT 14, time, 14, after, replace(line, '\"seq\":21', '\"seq\":14'), digest, hash FROM removal"),
+			[]string{"row 14: its hash does not follow"},
+		},
+		"a copy": {
+			script("INSERT INTO removal SELECT 22, time, last, after, line, digest, hash FROM removal"),
+			[]string{"row 22: what retention removed was changed", "row 22: its hash does not follow"},
+		},
+		"on a row's number": {
+			script("INSERT INTO removal SELECT 15, time, last, after, replace(line, '\"seq\":21', '\"seq\":15'), digest, hash FROM removal"),
+			[]string{"row 15: two rows have this number"},
+		},
+		"a removed row that came back": {
+			script("INSERT INTO record SELECT 5, 'back', late, digest, hash, time, agent, session, event, tool, decision, would, error FROM record WHERE seq = 12"),
+			[]string{"1 rows up to this one are there, although retention is said to have removed them"},
+		},
+		"the anchor's row": {
+			func(t *testing.T, dir string) {
+				if err := writeAnchor(dir, Head{Seq: 9}); err != nil {
+					t.Fatal(err)
+				}
+			}, []string{"retention is said to have removed the rows up to 10, and grapnel.head names one before them"},
+		},
+		"a gap": {
+			script(remove("seq = 14") + "INSERT INTO gap SELECT 14, 14, hash, 0 FROM record WHERE seq = 13"), []string{"row 14: rows 14 to 14 are missing"},
+		},
+		"a gap that is none": {
+			script("INSERT INTO gap SELECT 14, 14, hash, 0 FROM record WHERE seq = 14"), []string{"row 14: rows 14 to 14 are said to be missing, and some are there"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, nil)
+			for i := range 10 {
+				aged(t, s, fmt.Sprint("old", i), 100*day)
+			}
+			for i := range 10 {
+				aged(t, s, fmt.Sprint("new", i), 80*day-time.Duration(i)*time.Hour)
+			}
+			kept, err := s.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Prune(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			closeTest(t, s)
+			test.do(t, dir)
+			r := readerTest(t, dir)
+			for _, heads := range [][]Head{nil, {kept}} {
+				report, err := r.Verify(t.Context(), heads...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var found []string
+				for _, f := range report.Findings {
+					found = append(found, f.String())
+				}
+				all := strings.Join(found, "\n")
+				if report.OK() != (len(test.want) == 0) {
+					t.Errorf("with heads %v: Verify found %q", heads, found)
+				}
+				for _, want := range test.want {
+					if !strings.Contains(all, want) {
+						t.Errorf("with heads %v: Verify found\n%s\nwant %q", heads, all, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A removal that reaches beyond a head of the user's own cannot be compared with it, however
+// well it is made: Verify must not call the log good.
+func TestRemovedHead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	for i := range 10 {
+		aged(t, s, fmt.Sprint(i), 80*day)
+	}
+	kept, err := s.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	aged(t, s, "as if it was old", 100*day) // the row that hides the others
+	closeTest(t, s)
+	tampering(t, dir, 1, 11, nil)
+	r := readerTest(t, dir)
+	report, err := r.Verify(t.Context(), kept)
+	if err != nil || len(report.Unknown) != 1 || report.Unknown[0] != kept {
+		t.Errorf("Verify = %+v, %v, want that nothing is known of the head", report, err)
+	}
+	kept.Seq, kept.Hash = 11, Hash{1}
+	if report, err := r.Verify(t.Context(), kept); err != nil || report.OK() {
+		t.Errorf("Verify with another head of the last removed row = %+v, %v", report, err)
+	}
+}
+
+// Retention that is honest verifies clean, whatever the clock said when rows were written.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ages []time.Duration
+		opts Options
+		want int // records that are kept
+	}{
+		"by age":                            {[]time.Duration{100 * day, 91 * day, 89 * day, 0}, Options{}, 2},
+		"nothing":                           {[]time.Duration{89 * day, 0}, Options{}, 2},
+		"by number":                         {[]time.Duration{3, 2, 1, 0}, Options{MaxRecords: 2}, 2},
+		"by both":                           {[]time.Duration{100 * day, 3, 2, 1}, Options{MaxRecords: 2}, 2},
+		"all":                               {[]time.Duration{100 * day, 91 * day}, Options{}, 0},
+		"a clock that was behind at first":  {[]time.Duration{20000 * day, 20000 * day, 1, 0}, Options{}, 2},
+		"a clock that was ahead at first":   {[]time.Duration{-1000 * day, -1000 * day, 100 * day, 1}, Options{}, 1},
+		"a clock that was ahead for a time": {[]time.Duration{100 * day, -1000 * day, 99 * day, 1}, Options{}, 1},
+		"a clock that was ahead until now":  {[]time.Duration{100 * day, -1000 * day, 1}, Options{}, 2},
+		"old lines of a spool":              {[]time.Duration{100 * day, 1, 95 * day}, Options{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, &test.opts)
+			for i, age := range test.ages {
+				aged(t, s, fmt.Sprint(i), age)
+			}
+			for range 2 {
+				if err := s.Prune(t.Context(), time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				if n := count(t, s.Reader); n != test.want {
+					t.Errorf("%d records are kept, want %d", n, test.want)
+				}
+				if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+					t.Errorf("Verify = %+v, %v", report, err)
+				}
+			}
+			closeTest(t, s)
+			var told notes
+			s = openTest(t, dir, &Options{Note: told.add, MaxRecords: test.opts.MaxRecords})
+			aged(t, s, "after", 0)
+			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || told.String() != "" {
+				t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &told)
+			}
+		})
+	}
+}
+
+// The limit of number can be far away: that many rows with times in the future in a row do
+// not keep retention from the rows behind them.
+func TestRetentionAhead(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), &Options{unsafe: true})
+	for i := range 3 * pruneBatch {
+		aged(t, s, fmt.Sprint("ahead", i), -1000*day)
+	}
+	aged(t, s, "old", 100*day)
+	aged(t, s, "young", 1)
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s.Reader); n != 1 {
+		t.Errorf("%d records are kept, want 1", n)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+// Retention that ends in the middle leaves a log that verifies clean, and goes on later.
+func TestRetentionInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, &Options{unsafe: true})
+	for i := range 3 * pruneBatch {
+		aged(t, s, fmt.Sprint(i), 100*day)
+	}
+	now := time.Now()
+	err := s.write(t.Context(), 0, func(c *change) error { // the first commit of Prune
+		_, err := c.prune(func(*chainRow) class { return remove }, Removal{Time: now.UTC(), Reason: byAge, MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 2*pruneBatch {
+		t.Errorf("Verify in the middle = %+v, %v", report, err)
+	}
+	closeTest(t, s)
+	s = openTest(t, dir, nil)
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 0 {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
