@@ -41,6 +41,10 @@ type facts struct {
 
 	secretsLock sync.Mutex
 	keptSecrets []foundSecrets
+
+	patternsLock sync.Mutex // of keptPatterns and prefiltered
+	keptPatterns map[matchOfScript][]*shell.Pattern
+	prefiltered  int // patterns that were compared with a whole script
 }
 
 // lazy is a value that is worked out when it is first asked for.

@@ -347,7 +347,7 @@ func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 	}
 	found := false
 	for _, p := range paths {
-		hit := c.speaks(key, p, near) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(p) })
+		hit := c.speaks(key, p, near) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(f, p) })
 		if c.reading.every() && !hit {
 			return false
 		}
@@ -403,24 +403,44 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 		}
 	}
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool {
+		patterns := f.patterns(c, at.script)
 		if c.reading.every() {
-			return shell.MatchWhole(c.patterns(at.script), at.script, at.i) >= c.reading.least()
+			return shell.MatchWhole(patterns, at.script, at.i) >= c.reading.least()
 		}
-		return slices.ContainsFunc(c.command, func(p *command) bool {
-			return p.may(at.script) && p.get().MatchCommand(at.script, at.i) >= c.reading.least()
+		return slices.ContainsFunc(patterns, func(p *shell.Pattern) bool {
+			return p.MatchCommand(at.script, at.i) >= c.reading.least()
 		})
 	}, c)
 }
 
-// patterns are those of the commands that may match something in a script.
-func (c *compiled) patterns(script *shell.Script) []*shell.Pattern {
-	var patterns []*shell.Pattern
+// patterns returns the command patterns of c that can match a command of the script. It
+// compares each pattern with the whole script, so it does that only once: otherwise a
+// line of n commands costs n*n comparisons per pattern.
+func (f *facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
+	f.patternsLock.Lock()
+	defer f.patternsLock.Unlock()
+	key := matchOfScript{c, script}
+	patterns, ok := f.keptPatterns[key]
+	if ok {
+		return patterns
+	}
+	f.prefiltered += len(c.command)
 	for _, p := range c.command {
 		if p.may(script) {
 			patterns = append(patterns, p.get())
 		}
 	}
+	if f.keptPatterns == nil {
+		f.keptPatterns = map[matchOfScript][]*shell.Pattern{}
+	}
+	f.keptPatterns[key] = patterns
 	return patterns
+}
+
+// matchOfScript is the key of facts.keptPatterns.
+type matchOfScript struct {
+	match  *compiled
+	script *shell.Script
 }
 
 func (c *compiled) fitsPath(p realName) bool {
@@ -434,8 +454,8 @@ func (c *compiled) fitsPath(p realName) bool {
 
 // names reports whether the command that names a path is one that an exception takes
 // out: what a command may be given is free, what another one does with it is not.
-func (c *compiled) names(p realName) bool {
-	return p.by.script != nil && shell.MatchWhole(c.patterns(p.by.script), p.by.script, p.by.i) >= c.reading.least()
+func (c *compiled) names(f *facts, p realName) bool {
+	return p.by.script != nil && shell.MatchWhole(f.patterns(c, p.by.script), p.by.script, p.by.i) >= c.reading.least()
 }
 
 func (c *compiled) fitsURL(address string) bool {
