@@ -123,7 +123,7 @@ func (w *walker) code(language, text string, computed bool, name string, at plac
 	if at.parent >= 0 {
 		w.s.Code = append(w.s.Code, Code{Language: language, Text: w.decode(text), Command: at.parent})
 	}
-	if w.nested += len(text); w.nested > maxNested || len(text) > maxCode || at.depth > maxDepth {
+	if w.nested += len(text); w.nested > maxNested || len(text) > maxCode || at.depth > maxDepth || !w.spend(len(text)*stepsPerByte) {
 		w.unknown("unparsable: too much code inside the line")
 		return
 	}

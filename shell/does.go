@@ -424,10 +424,9 @@ func (w *walker) parallel(name string, words []Word, replace string, at place) {
 	}
 	line := strings.Join(template, " ")
 	for _, a := range words[cut+1:] {
-		if !a.Literal || w.extra >= maxReadings {
+		if !a.Literal || !w.again() {
 			return
 		}
-		w.extra++
 		one := strings.ReplaceAll(line, replace, a.Text)
 		if one == line {
 			one += " " + a.Text

@@ -27,6 +27,10 @@ func (w *walker) fedText(at *place) (string, bool) {
 
 // given is the text of a here-document or a here-string.
 func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
+	// Each command of a block gets the document again: { a; b; c; } <<EOF.
+	if n := r.Hdoc; n != nil && !w.spend(int(n.End().Offset()-n.Pos().Offset())*stepsPerFold) { //nolint:gosec // G115: at most maxNested
+		return "", false
+	}
 	switch r.Op {
 	case syntax.Hdoc, syntax.DashHdoc:
 		if r.Hdoc == nil {
@@ -66,7 +70,7 @@ func (w *walker) eval(list []*syntax.Stmt, at *place, in string) (string, bool) 
 }
 
 func (w *walker) evalStmt(st *syntax.Stmt, at *place, in string) (string, bool) {
-	if st == nil || w.tree >= maxTree/2 {
+	if st == nil || w.tree >= maxTree/2 || !w.spend(stepsPerStmt) {
 		return "", false
 	}
 	w.tree++
@@ -134,7 +138,7 @@ func prints(name string) bool {
 // prints is what a program prints when it reads a text.
 func (w *walker) prints(words []string, in string) (string, bool) {
 	name, args := programName(words[0]), words[1:]
-	if len(in) > maxLine || !prints(name) || w.defined(name) {
+	if len(in) > maxLine || !prints(name) || w.defined(name) || !w.spend(len(in)) {
 		return "", false
 	}
 	options, operands := "", []string(nil)

@@ -31,6 +31,7 @@ func ParseAs(language, line string) (s *Script) {
 		}
 	}()
 	w.parser = newParser()
+	w.budget = budget(len(line))
 	if len(line) > maxLine {
 		w.unknown("unparsable: the line has more bytes than are read")
 		return s
@@ -47,6 +48,9 @@ func ParseAs(language, line string) (s *Script) {
 // foreign bounds lines of other shells like those of our own.
 func (w *walker) foreign(text string, at place) bool {
 	w.nested += len(text)
+	if !w.spend(len(text) * stepsPerByte) {
+		return false
+	}
 	if w.nested > maxNested || at.depth > maxDepth || len(w.s.Commands) >= maxCommands {
 		w.unknown("unparsable: nested too deeply")
 		return false

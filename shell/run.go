@@ -233,8 +233,7 @@ func dashes(option string) string {
 // wrapped reads what follows a wrapper's own words.
 func (w *walker) wrapped(row *program, name string, words []Word, replace string, at place) {
 	if row.runs == runsXargs || row.runs == runsParallel {
-		if text, ok := w.fedText(&at); ok && row.runs == runsXargs && w.extra < maxReadings {
-			w.extra++
+		if text, ok := w.fedText(&at); ok && row.runs == runsXargs && w.again() {
 			w.command(given(words, text, replace), at.behind(name))
 		}
 		if row.runs == runsParallel {
@@ -459,10 +458,9 @@ func (w *walker) script(name string, r *syntax.Redirect, at *place) {
 
 // valued reads the text of a here-document once more with the values that are known.
 func (w *walker) valued(literal bool, r *syntax.Redirect, name string, at *place, in place) {
-	if literal || w.subst > 0 || w.extra >= maxReadings {
+	if literal || w.subst > 0 || !w.again() {
 		return
 	}
-	w.extra++
 	w.subst = 1
 	text, ok := w.given(at, r)
 	w.subst = 0
@@ -550,8 +548,11 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 		default:
 			continue
 		}
+		if !w.spend(len(args)) { // found reads them for each -exec
+			return
+		}
 		verb, marked, all := args[i].Text, false, found(args[:i])
-		words := make([]Word, 0, len(args)-i)
+		var words []Word
 		for i++; i < len(args) && args[i].Text != ";"; i++ {
 			if args[i].Text == "+" && args[i-1].Text == "{}" {
 				break

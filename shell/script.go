@@ -148,9 +148,13 @@ func visible(s string) string {
 // Parse reads a line as a POSIX shell, Bash or Zsh would. It never fails: what
 // cannot be read is in the result's Unknown. The line is not run and nothing
 // outside it is looked at, so variables, aliases and files stay unknown.
-func Parse(line string) (s *Script) {
-	s = &Script{}
-	w := walker{s: s}
+func Parse(line string) *Script {
+	w := walker{s: &Script{}}
+	w.outermost(line)
+	return w.s
+}
+
+func (w *walker) outermost(line string) {
 	defer func() {
 		// A panic here would be a bug of ours or of the parser. An unknown line
 		// is the safe reading of it; a crash would take the whole answer along.
@@ -161,13 +165,13 @@ func Parse(line string) (s *Script) {
 		parsers.Put(w.parser)
 	}()
 	w.parser = newParser()
+	w.budget = budget(len(line))
 	if len(line) > maxLine {
 		w.unknown("unparsable: the line has " + strconv.Itoa(len(line)) + " bytes, more than are read")
-		return s
+		return
 	}
 	w.line = line
 	w.read(line, place{parent: -1})
-	return s
 }
 
 func newParser() *syntax.Parser {
@@ -191,18 +195,20 @@ type walker struct {
 	buf    []byte   // scratch of fold
 	mask   []byte
 
-	line      string     // the outermost
-	dir       string     // Command.Dir of the next command
-	vars      []variable // that were given literal values so far
-	funcs     []function
-	args      []string // positional parameters, as far as they are known
-	taint     []string // variables whose values the line takes from somewhere
-	mild      bool     // what is not known now is usual
-	elsewhere bool     // what is read may come from elsewhere: a function's caller, exec
-	subst     int      // 0, or which values variables have in the current reading
-	used      bool     // a value was put in the place of something computed
-	older     bool     // there are further values, for another reading
-	extra     int      // further readings so far
+	line      string               // the outermost
+	dir       string               // Command.Dir of the next command
+	vars      []variable           // that were given literal values so far
+	funcs     map[string]*function // by name, the last definition of each
+	args      []string             // positional parameters, as far as they are known
+	taint     []string             // variables whose values the line takes from somewhere
+	mild      bool                 // what is not known now is usual
+	elsewhere bool                 // what is read may come from elsewhere: a function's caller, exec
+	subst     int                  // 0, or which values variables have in the current reading
+	used      bool                 // a value was put in the place of something computed
+	older     bool                 // there are further values, for another reading
+	expanding int                  // functions and aliases that are read inside each other
+	work      int                  // steps so far, see work.go
+	budget    int                  // steps that this line may cost
 }
 
 // A place is where a command stands.
@@ -345,6 +351,9 @@ func (w *walker) comments(src string) string {
 		if joinedComment(src, 0) < 0 {
 			return src
 		}
+		if !w.spend(len(src) * stepsPerByte) {
+			break
+		}
 		syntax.KeepComments(true)(w.parser)
 		w.reader = boundedReader{text: src}
 		syntax.Variant(syntax.LangBash)(w.parser)
@@ -445,8 +454,8 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 	case computed:
 		w.unknown(what + " of a computed string")
 	}
-	if len(w.s.Commands) >= maxCommands {
-		w.unknown(tooMany)
+	if len(w.s.Commands) >= maxInside {
+		w.limited(tooMany)
 		return
 	}
 	if at.depth > maxDepth {
@@ -455,6 +464,9 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 	}
 	if w.nested += len(text); w.nested > maxNested {
 		w.unknown("unparsable: too many lines inside the line")
+		return
+	}
+	if !w.spend(len(text) * stepsPerByte) {
 		return
 	}
 	at.posix = ""
@@ -470,6 +482,9 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 func (w *walker) command(words []Word, at place) {
 	if len(w.s.Commands) >= maxCommands {
 		w.unknown(tooMany)
+		return
+	}
+	if !w.must(len(words)*stepsPerWord, &at) && len(words) > fewWords {
 		return
 	}
 	c := Command{

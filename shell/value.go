@@ -15,10 +15,9 @@ import (
 
 // What further readings may cost.
 const (
-	maxReadings = 64
-	maxValues   = 3       // values of one variable that are tried
-	maxValue    = 4 << 10 // bytes of one
-	maxVars     = 256
+	maxValues = 3       // values of one variable that are tried
+	maxValue  = 4 << 10 // bytes of one
+	maxVars   = 256     // variables; aliases and functions
 )
 
 // A variable and one of its values.
@@ -30,10 +29,24 @@ type variable struct {
 
 // A function that the line defines, or an alias.
 type function struct {
-	name  string
-	body  *syntax.Stmt
-	alias string
-	at    place
+	body   *syntax.Stmt
+	alias  string
+	at     place
+	active bool // it is being read: in its own body an alias is no alias
+}
+
+// define notes a function or an alias. The last definition of a name counts.
+func (w *walker) define(name string, f function) {
+	switch old := w.funcs[name]; {
+	case old != nil && old.active:
+		return // it ends before the new definition is used
+	case old == nil && len(w.funcs) >= maxVars:
+		w.limited("unparsable: too many functions and aliases")
+		return
+	case w.funcs == nil:
+		w.funcs = map[string]*function{}
+	}
+	w.funcs[name] = &f
 }
 
 func (w *walker) set(name string, array bool, words ...string) {
@@ -41,7 +54,9 @@ func (w *walker) set(name string, array bool, words ...string) {
 	for _, word := range words {
 		size += len(word)
 	}
-	if len(w.vars) < maxVars && size <= maxValue {
+	if len(w.vars) >= maxVars {
+		w.limited("unparsable: too many variables")
+	} else if size <= maxValue {
 		w.vars = append(w.vars, variable{name, words, array})
 	}
 }
@@ -199,8 +214,8 @@ func (w *walker) setArgs(args []Word) {
 
 func (w *walker) aliases(args []Word, at place) {
 	for _, a := range args {
-		if name, value, ok := strings.Cut(a.Text, "="); ok && a.Literal && len(w.funcs) < maxVars {
-			w.funcs = append(w.funcs, function{name: name, alias: value, at: at})
+		if name, value, ok := strings.Cut(a.Text, "="); ok && a.Literal {
+			w.define(name, function{alias: value, at: at})
 		}
 	}
 }
@@ -325,7 +340,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 		in.line, in.col = int(c.Args[0].Pos().Line()), int(c.Args[0].Pos().Col())
 	}
 	if slices.ContainsFunc(words, func(a Word) bool { return a.c != nil }) {
-		for w.subst = 1; w.subst <= maxValues && w.extra < maxReadings; w.subst++ {
+		for w.subst = 1; w.subst <= maxValues && w.again(); w.subst++ {
 			w.used, w.older = false, false
 			var again []Word
 			for _, a := range c.Args {
@@ -334,7 +349,6 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 			if !w.used {
 				break
 			}
-			w.extra++
 			if len(again) > 0 {
 				subst := w.subst
 				w.subst = 0 // lines inside of it are read as they stand
@@ -355,51 +369,59 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 // its call.
 func (w *walker) expand(words []Word, at *place) {
 	name := words[0].Text
-	if !words[0].Literal || w.extra >= maxReadings {
+	f := w.funcs[name]
+	if f == nil || f.active || !words[0].Literal {
 		return
 	}
-	for i := len(w.funcs) - 1; i >= 0; i-- {
-		f := w.funcs[i]
-		if f.name != name {
-			continue
-		}
-		if f.body == nil {
-			if len(words) == 1 && f.alias != "" && i == len(w.funcs)-1 && strings.TrimSpace(f.alias) == name {
-				return
-			}
-			w.extra++
-			var line strings.Builder
-			line.WriteString(f.alias)
-			for _, a := range words[1:] {
-				line.WriteString(" " + quote(a.code()))
-			}
-			w.funcs[i].name = "" // an alias in its own line is none
-			in := at.behind("alias")
-			w.nest(line.String(), false, "alias", in)
-			w.funcs[i].name = name
-			return
-		}
-		args, ok := literals(words[1:])
-		if !ok || len(args) == 0 || w.tree > maxTree/2 {
-			return
-		}
-		w.extra++
-		before, subst := w.args, w.subst
-		w.args, w.subst = args, 1
-		w.funcs[i].name = ""
-		body := f.at
-		w.stmt(f.body, &body)
-		w.funcs[i].name = name
-		w.args, w.subst = before, subst
+	if w.expanding >= maxExpanding {
+		w.limited("unparsable: functions and aliases inside each other")
 		return
 	}
+	if !w.again() {
+		return
+	}
+	w.expanding++
+	f.active = true
+	if f.body == nil {
+		w.expandAlias(f, words, at)
+	} else {
+		w.expandFunction(f, words)
+	}
+	f.active = false
+	w.expanding--
+}
+
+func (w *walker) expandAlias(f *function, words []Word, at *place) {
+	if len(words) == 1 && strings.TrimSpace(f.alias) == words[0].Text {
+		return
+	}
+	var line strings.Builder
+	line.WriteString(f.alias)
+	for _, a := range words[1:] {
+		line.WriteString(" " + quote(a.code()))
+	}
+	w.nest(line.String(), false, "alias", at.behind("alias"))
+}
+
+// expandFunction reads the body of a function that is called with literal words. Without
+// words it runs what was found where it was declared.
+func (w *walker) expandFunction(f *function, words []Word) {
+	args, ok := literals(words[1:])
+	if !ok || len(args) == 0 || w.tree > maxTree/2 {
+		return
+	}
+	before, subst := w.args, w.subst
+	w.args, w.subst = args, 1
+	body := f.at
+	w.stmt(f.body, &body)
+	w.args, w.subst = before, subst
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // param1 is the value of a parameter in the current reading.
 func (w *walker) param1(p *syntax.ParamExp, at *place, q quoting) ([]string, bool) {
-	if p.Param == nil || p.Excl || p.Length || p.Width || p.NestedParam != nil || p.Names != 0 {
+	if p.Param == nil || p.Excl || p.Length || p.Width || p.NestedParam != nil || p.Names != 0 || !w.spend(1) {
 		return nil, false
 	}
 	v, ok := w.value1(p.Param.Value)
@@ -445,6 +467,9 @@ func (w *walker) param1(p *syntax.ParamExp, at *place, q quoting) ([]string, boo
 			words = []string{operand}
 		default:
 			if !ok || len(words) != 1 {
+				return nil, false
+			}
+			if !w.spend(stepsPerTrim) {
 				return nil, false
 			}
 			text, known := trimmed(words[0], p.Exp.Op, operand)
@@ -545,6 +570,9 @@ func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, boo
 	if p.Repl.All {
 		n = -1
 	}
+	if !w.spend(len(text) * max(1, len(with))) {
+		return "", false
+	}
 	return strings.Replace(text, from, with, n), true
 }
 
@@ -583,7 +611,7 @@ func (w *walker) idiom(wd *syntax.Word, word *Word, at *place) {
 	case *syntax.ParamExp:
 		// The default counts if nothing else in the line speaks of the variable.
 		if len(parts) > 1 || p.Param == nil || p.Exp == nil || p.Exp.Word == nil || p.Exp.Op != syntax.DefaultUnsetOrNull && p.Exp.Op != syntax.DefaultUnset ||
-			len(p.Param.Value) < 2 || strings.Count(w.line, p.Param.Value) != 1 || strings.Contains(w.line, "eval") {
+			len(p.Param.Value) < 2 || !w.spend(len(w.line)/64) || strings.Count(w.line, p.Param.Value) != 1 || strings.Contains(w.line, "eval") {
 			return
 		}
 		name := p.Exp.Word.Lit()
@@ -632,12 +660,8 @@ func (w *walker) plainCall(list []*syntax.Stmt, at *place) (string, []string, bo
 
 // defined reports a name that the line itself gives a meaning.
 func (w *walker) defined(name string) bool {
-	for i := range w.funcs {
-		if w.funcs[i].name == name {
-			return true
-		}
-	}
-	return false
+	f := w.funcs[name]
+	return f != nil && !f.active
 }
 
 // initTools print what sets a shell up, for eval. They are programs like any other,

@@ -31,7 +31,7 @@ func (w *walker) stmts(list []*syntax.Stmt, at *place) {
 }
 
 func (w *walker) stmt(st *syntax.Stmt, at *place) {
-	if st == nil || !w.enter() {
+	if st == nil || !w.must(stepsPerStmt, at) || !w.enter() {
 		return
 	}
 	defer w.leave()
@@ -164,7 +164,7 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		w.stmt(c.Body, at)
 		w.elsewhere = elsewhere
 		if c.Name != nil && w.subst == 0 {
-			w.funcs = append(w.funcs, function{name: c.Name.Value, body: c.Body, at: *at})
+			w.define(c.Name.Value, function{body: c.Body, at: *at})
 		}
 	case *syntax.ArithmCmd:
 		w.onlyBash(at) // to a POSIX shell two subshells
@@ -333,13 +333,15 @@ func (w *walker) subscript(text string) {
 		if i < 0 {
 			return
 		}
-		if i > 0 && nameByte(text[i-1]) {
-			if in := text[i+1:]; strings.Contains(in, "$(") || strings.Contains(in, "`") || strings.Contains(in, "${") {
-				w.unknown("substitution inside a quoted array subscript")
-				return
-			}
-		}
+		name := i > 0 && nameByte(text[i-1])
 		text = text[i+1:]
+		if !name {
+			continue
+		}
+		if strings.Contains(text, "$(") || strings.Contains(text, "`") || strings.Contains(text, "${") {
+			w.unknown("substitution inside a quoted array subscript")
+		}
+		return // no later subscript holds more
 	}
 }
 

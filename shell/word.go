@@ -223,6 +223,7 @@ func (w *walker) fold(at *place, parts []syntax.WordPart) folded {
 	f := folded{text: w.buf[:0], mask: w.mask[:0]}
 	w.buf, w.mask = nil, nil // a substitution may fold, too
 	w.foldParts(&f, at, parts, unquoted)
+	w.work += len(f.text)
 	w.buf, w.mask = f.text, f.mask // keep what they grew to
 	if n := len(f.text); n > 0 && f.text[n-1] == '\r' && f.mask[n-1] == 1 {
 		// The line ends in CRLF. A shell takes the CR for a part of the last
@@ -252,7 +253,7 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			w.foldRaw(f, w.source(at, p), 0)
 		case *syntax.ParamExp:
 			if w.subst > 0 {
-				if value, ok := w.param1(p, at, q); ok {
+				if value, ok := w.param1(p, at, q); ok && w.spendWords(value) {
 					w.foldValue(f, value, q)
 					continue
 				}
@@ -265,7 +266,7 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			w.foldComputed(f, show, paramMany(p, q))
 		case *syntax.CmdSubst:
 			if w.subst > 0 {
-				if text, ok := w.eval(p.Stmts, at, ""); ok {
+				if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {
 					w.used = true
 					w.foldValue(f, []string{strings.TrimRight(text, "\n")}, q)
 					continue
@@ -479,7 +480,7 @@ func (w *walker) decode(s string) string {
 // source is the text of a node.
 func (w *walker) source(at *place, n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
-	if from >= to || to > uint(len(at.src)) {
+	if from >= to || to > uint(len(at.src)) || !w.spend(int(to-from)) { //nolint:gosec // G115: at most maxNested
 		return "$(...)"
 	}
 	return w.decode(at.src[from:to])

@@ -1,0 +1,81 @@
+package shell
+
+// The budget of one call of Parse, in steps of about 10 ns. It bounds what is read more
+// than once: lines inside the line, bodies of functions and aliases, values of variables.
+// The outermost line itself is always read to its end, so a plain command after a bomb is
+// still found. Whatever the budget leaves out is reported in Script.Unknown.
+const (
+	workBase    = 4 << 20
+	workPerByte = 64
+	maxWork     = 16 << 20
+
+	stepsPerStmt = 32 // to walk one statement
+	stepsPerByte = 4  // to parse one byte
+	stepsPerFold = 8  // to fold one byte of a document with computed pieces
+	stepsPerWord = 64 // to look at one word of a command: for its program, its files and patterns
+	stepsPerTrim = 4 << 10
+
+	fewWords = 16 // a command of so many words is recorded in any case
+)
+
+// maxExpanding is how many functions and aliases are read inside each other.
+const maxExpanding = 16
+
+// How many commands a line may have so that lines inside it are read, and so that its parts
+// are read again. The rest of maxCommands is kept for what the outermost line spells out.
+const (
+	maxInside = maxCommands / 2
+	maxReread = maxCommands / 4
+)
+
+const tooMuchWork = "unparsable: too much to read again"
+
+// budget returns the steps that a line of n bytes may cost.
+func budget(n int) int { return min(workBase+n*workPerByte, maxWork) }
+
+// spend takes steps off the budget. It returns false when the budget is used up: the
+// caller must then leave the work out.
+func (w *walker) spend(steps int) bool {
+	if w.work > w.budget {
+		w.limited(tooMuchWork)
+		return false
+	}
+	w.work += steps
+	return true
+}
+
+// must is spend for work that the outermost line needs in any case. It returns false only
+// in a part of the line that is read again.
+func (w *walker) must(steps int, at *place) bool {
+	if at.depth > 0 || w.subst > 0 || w.expanding > 0 {
+		return w.spend(steps)
+	}
+	w.work += steps
+	return true
+}
+
+// again reports whether a part of the line may be read again.
+func (w *walker) again() bool {
+	if len(w.s.Commands) < maxReread && w.spend(stepsPerStmt) {
+		return true
+	}
+	w.limited(tooMuchWork)
+	return false
+}
+
+// limited is unknown for a limit that was reached. What lies behind a limit is never usual.
+func (w *walker) limited(reason string) {
+	mild := w.mild
+	w.mild = false
+	w.unknown(reason)
+	w.mild = mild
+}
+
+// spendWords spends one step for each byte of a value.
+func (w *walker) spendWords(words []string) bool {
+	n := len(words)
+	for _, word := range words {
+		n += len(word)
+	}
+	return w.spend(n)
+}
