@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,23 +12,23 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// batch is how long one timed batch of calls takes at least: long against the
-// resolution of the clock, short against the time between two interruptions. A run
-// is the best of some batches.
+// batch is how long one timed batch of calls takes at least: long against the resolution of
+// the clock, short against the time between two interruptions. A run is the best of some
+// batches.
 const (
 	batch   = 50 * time.Microsecond
 	batches = 10
 )
 
-// engineContests returns the rows about an engine inside one's own program.
-func engineContests(ctx context.Context) (g group, err error) {
+// setupEngine sets up an engine inside a program.
+func setupEngine(ctx context.Context, s *setup) error {
 	ev := shellEvent(plainCommand)
 	silent := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{}, nil
 	})
 	elsewhere, err := tenFuncs(grapnel.SessionStart, silent)
 	if err != nil {
-		return g, err
+		return err
 	}
 	calls := 0
 	here, err := tenFuncs(grapnel.ToolBefore, func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -35,37 +36,78 @@ func engineContests(ctx context.Context) (g group, err error) {
 		return silent(ctx, ev)
 	})
 	if err != nil {
-		return g, err
+		return err
 	}
 	if here.Fire(ctx, ev); calls != 10 {
-		return g, fmt.Errorf("fired an event at 10 funcs, %d were called", calls)
+		return fmt.Errorf("10 functions were called %d times for one event", calls)
 	}
-
 	noneMatch, err := hundredRules(ctx, watchNothing, 0)
 	if err != nil {
-		return g, err
+		return err
 	}
 	tenMatch, err := hundredRules(ctx, watchThis, 10)
 	if err != nil {
-		return g, err
+		return err
 	}
+	unheard := func() { elsewhere.Fire(ctx, ev) }
+	for i, call := range []func(){
+		0: unheard,
+		2: func() { here.Fire(ctx, ev) },
+		3: func() { noneMatch.Fire(ctx, fresh(ev)) },
+		4: func() { tenMatch.Fire(ctx, fresh(ev)) },
+	} {
+		if call != nil {
+			s.paths[i].subject = timed(call)
+		}
+	}
+	s.paths[1].subject = newSeries("allocations", func() (float64, error) {
+		return testing.AllocsPerRun(100, unheard), nil
+	})
+	for i, call := range engineFloors(ctx, ev, silent) {
+		s.paths[i].floor = timed(call)
+	}
+	s.paths[1].floor = newSeries("no allocation", func() (float64, error) { return 0, nil })
+	return nil
+}
 
-	nobody := func() { elsewhere.Fire(ctx, ev) }
-	g.contests = []*contest{
-		timed("event nobody listens to", 150, nobody),
-		{
-			name: "event nobody listens to, allocations", subject: newSide("allocations", func() (float64, error) {
-				return testing.AllocsPerRun(100, nobody), nil
-			}),
-			reference: constant("allocation", 1), budget: 1, show: func(x float64) string { return fmt.Sprintf("%.0f", x) },
-		},
-		timed("10 Go funcs", 1000, func() { here.Fire(ctx, ev) }),
-		// It was 3000 while rules about paths did not look at shell lines: what a line names
-		// costs two system calls and a microsecond now, since a link may lead elsewhere.
-		timed("100 rules, none matching", 4000, func() { noneMatch.Fire(ctx, fresh(ev)) }),
-		timed("100 rules, 10 matching", 15_000, func() { tenMatch.Fire(ctx, fresh(ev)) }),
+// engineFloors do the unavoidable work of the rows with these numbers: find the hooks of
+// the event, call functions through an interface, and look every word of the command up in
+// an index of rules.
+func engineFloors(ctx context.Context, ev *grapnel.Event, silent grapnel.Hook) map[int]func() {
+	byKind := map[grapnel.Kind][]grapnel.Hook{grapnel.SessionStart: {silent}}
+	var ten []grapnel.Hook
+	for range 10 {
+		ten = append(ten, silent)
 	}
-	return g, nil
+	rules := map[string]int{}
+	for i := range 100 {
+		rules[fmt.Sprintf("word-%d", i)] = i
+	}
+	call := func(hooks []grapnel.Hook) (decision grapnel.Decision) {
+		for _, h := range hooks {
+			if out, err := h.Handle(ctx, ev); err == nil {
+				decision = max(decision, out.Decision)
+			}
+		}
+		return decision
+	}
+	matching := func(hooks []grapnel.Hook) {
+		found := 0
+		for _, line := range fresh(ev).Tool.Commands {
+			for word := range strings.FieldsSeq(line) {
+				if _, ok := rules[word]; ok {
+					found++
+				}
+			}
+		}
+		call(hooks[found:])
+	}
+	return map[int]func(){
+		0: func() { call(byKind[ev.Kind]) },
+		2: func() { call(ten) },
+		3: func() { matching(nil) },
+		4: func() { matching(ten) },
+	}
 }
 
 func tenFuncs(on grapnel.Kind, f grapnel.Func) (*grapnel.Engine, error) {
@@ -76,8 +118,8 @@ func tenFuncs(on grapnel.Kind, f grapnel.Func) (*grapnel.Engine, error) {
 	return grapnel.New(specs, nil)
 }
 
-// hundredRules is an engine with a policy of 100 rules, of which so many match the
-// event of the benchmark, and the last blocks the canary.
+// hundredRules is an engine with a policy of 100 rules. match of them match the event of the
+// benchmark, and the last blocks the canary.
 func hundredRules(ctx context.Context, watched string, match int) (*grapnel.Engine, error) {
 	file, errs := policy.Parse("grapnel.yaml", []byte(policyFile(100, watched)))
 	if len(errs) > 0 {
@@ -100,8 +142,8 @@ func hundredRules(ctx context.Context, watched string, match int) (*grapnel.Engi
 	return engine, nil
 }
 
-// fresh copies an event as far as a dialect makes it anew for each call, so that
-// nothing worked out for the last call serves this one.
+// fresh copies an event the way a dialect makes a new one for each call, so that results
+// cached for the last call do not help this one.
 func fresh(ev *grapnel.Event) *grapnel.Event {
 	tool := *ev.Tool
 	again := *ev
@@ -109,10 +151,10 @@ func fresh(ev *grapnel.Event) *grapnel.Event {
 	return &again
 }
 
-// plainCommand is what most calls of a shell look like.
+// plainCommand is a typical shell command.
 const plainCommand = "go test -count=1 ./..."
 
-// shellEvent is a call of a shell as a dialect would read it.
+// shellEvent is a shell call as a dialect would read it.
 func shellEvent(line string) *grapnel.Event {
 	input, _ := json.Marshal(map[string]string{"command": line}) // strings always encode
 	tool := &grapnel.Tool{
@@ -126,30 +168,34 @@ func shellEvent(line string) *grapnel.Event {
 	}
 }
 
-// timed is a row about one call in this process, in nanoseconds.
-func timed(name string, budget float64, call func()) *contest {
-	n := 1
-	for many(n, call) < batch {
-		n *= 2
-	}
-	return &contest{
-		name: name, budget: budget, reference: constant("ns", 1),
-		subject: newSide(name, func() (float64, error) {
-			best := many(n, call)
-			for range batches - 1 {
-				best = min(best, many(n, call))
-			}
-			return float64(best.Nanoseconds()) / float64(n), nil
-		}),
-		show: func(x float64) string { return fmt.Sprintf("%.0f ns", x) },
-	}
+// timed measures one call in this process, in nanoseconds.
+func timed(call func()) *series {
+	return timedErr(func() error { call(); return nil })
 }
 
-// many times n calls.
-func many(n int, call func()) time.Duration {
-	begin := time.Now()
-	for range n {
-		call()
+// timedErr measures one call in this process, in nanoseconds. An error of any call is an
+// error of the run.
+func timedErr(call func() error) *series {
+	n := 0
+	var failed error
+	many := func() time.Duration {
+		begin := time.Now()
+		for range n {
+			if err := call(); err != nil {
+				failed = err
+				break
+			}
+		}
+		return time.Since(begin)
 	}
-	return time.Since(begin)
+	return newSeries("call", func() (float64, error) {
+		for n == 0 || failed == nil && many() < batch {
+			n = max(1, 2*n)
+		}
+		best := many()
+		for range batches - 1 {
+			best = min(best, many())
+		}
+		return float64(best.Nanoseconds()) / float64(n), failed
+	})
 }

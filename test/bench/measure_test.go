@@ -3,17 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// script is a side that costs what the script says, run by run; the last entry
-// lasts. It notes its name in log, if there is one.
-func script(name string, log *[]string, costs ...float64) *side {
-	return newSide(name, func() (float64, error) {
+// script is a series that costs what the script says, run by run; the last entry repeats.
+// It appends its name to log, if there is one.
+func script(name string, log *[]string, costs ...float64) *series {
+	return newSeries(name, func() (float64, error) {
 		if log != nil {
 			*log = append(*log, name)
 		}
@@ -25,11 +27,17 @@ func script(name string, log *[]string, costs ...float64) *side {
 	})
 }
 
+var errBroken = errors.New("broken")
+
+func broken(name string) *series {
+	return newSeries(name, func() (float64, error) { return 0, errBroken })
+}
+
 func TestInterleave(t *testing.T) {
 	t.Parallel()
 	var log []string
 	a, b := script("a", &log, 3, 1, 2), script("b", &log, 5, 6, 7)
-	if err := interleave(t.Context(), plan{runs: 3}, a, b, a); err != nil {
+	if err := (plan{runs: 3}).interleave(t.Context(), []*series{a, b, a}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"a", "b", "a", "b", "a", "b"}; !slices.Equal(log, want) {
@@ -40,129 +48,183 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-func TestInterleaveStops(t *testing.T) {
+// A series that fails does not stop the others.
+func TestInterleaveBroken(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("broken")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	bad := newSide("bad", func() (float64, error) { return 0, broken })
-	if err := interleave(ctx, plan{runs: 1}, bad); !errors.Is(err, broken) || !strings.Contains(err.Error(), "bad") {
-		t.Errorf("a side that fails: %v, want it named with its error", err)
+	bad, good := broken("bad"), script("good", nil, 1)
+	if err := (plan{runs: 3}).interleave(t.Context(), []*series{bad, good}); err != nil {
+		t.Fatal(err)
 	}
-	cancel(broken)
-	if err := interleave(ctx, plan{runs: 1}, constant("good", 1)); !errors.Is(err, broken) {
+	if !errors.Is(bad.err, errBroken) || !strings.Contains(bad.err.Error(), "bad") || good.runs != 3 {
+		t.Errorf("error %v and %d runs of the other, want the name with the error, and 3", bad.err, good.runs)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errBroken)
+	if err := (plan{runs: 1}).interleave(ctx, []*series{good}); !errors.Is(err, errBroken) {
 		t.Errorf("after the context ended: %v, want its cause", err)
 	}
 }
 
+// A slow path ends when its time is over, with enough runs for a minimum.
+func TestInterleaveSlice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for want, slice := range map[int]time.Duration{5: time.Second, 11: 10 * time.Second} {
+			slow := newSeries("slow", func() (float64, error) { time.Sleep(time.Second); return 1, nil })
+			p := plan{runs: 100, fewest: 5, slice: slice}
+			if err := p.interleave(t.Context(), []*series{slow}); err != nil || slow.runs != want {
+				t.Errorf("%d runs in %v, %v; want %d", slow.runs, slice, err, want)
+			}
+		}
+	})
+}
+
 func TestMeasure(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		subject, reference *side
-		ratio              float64
-		ok                 bool
+	for name, tt := range map[string]struct {
+		subject, reference *series
+		today, ratio       float64
+		failed             bool
 		runs               int // of the subject
 	}{
-		"below budget at once":           {script("s", nil, 3, 4), script("r", nil, 2, 2), 1.5, true, 2},
-		"above budget, within tolerance": {script("s", nil, 4.5), script("r", nil, 2), 2.25, true, 2},
-		"above at first, then below":     {script("s", nil, 9, 9, 3), script("r", nil, 2), 1.5, true, 4},
-		"above for good":                 {script("s", nil, 9), script("r", nil, 2), 4.5, false, 8},
-		// The reference, too, keeps its best: a slow first round must not hide a slow subject.
-		"reference was disturbed": {script("s", nil, 9), script("r", nil, 3, 3, 2), 4.5, false, 8},
+		"below budget at once":          {script("s", nil, 3, 4), script("r", nil, 2, 2), 0, 1.5, false, 2},
+		"above budget, within limit":    {script("s", nil, 4.5), script("r", nil, 2), 0, 2.25, false, 2},
+		"above at first, then below":    {script("s", nil, 9, 9, 3), script("r", nil, 2), 0, 1.5, false, 4},
+		"above for good":                {script("s", nil, 9), script("r", nil, 2), 0, 4.5, true, 8},
+		"not met yet, and as it was":    {script("s", nil, 9), script("r", nil, 2), 4, 4.5, false, 2},
+		"not met yet, and became worse": {script("s", nil, 9), script("r", nil, 2), 3, 4.5, true, 8},
+		// The reference keeps its minimum, too: a slow first round must not hide a slow subject.
+		"reference was disturbed": {script("s", nil, 9), script("r", nil, 3, 3, 2), 0, 4.5, true, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &contest{name: name, subject: test.subject, reference: test.reference, budget: 2, show: milliseconds}
-			rows, err := measure(t.Context(), plan{runs: 2, retries: 3}, group{contests: []*contest{c}})
+			p := &path{target: target{name: name, budget: 2, today: tt.today, unit: milliseconds}, subject: tt.subject, reference: tt.reference}
+			rows, err := plan{runs: 2, retries: 3, limit: 1.15}.measure(t.Context(), []*path{p}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := rows[0]; r.OK != test.ok || test.subject.runs != test.runs || r.Ratio != test.ratio {
-				t.Errorf("row %+v after %d runs, want ratio %g, ok %v, %d runs", r, test.subject.runs, test.ratio, test.ok, test.runs)
+			if r := rows[0]; r.failed != tt.failed || tt.subject.runs != tt.runs || r.Ratio != tt.ratio {
+				t.Errorf("row %+v, failed %v after %d runs; want ratio %g, failed %v, %d runs", r, r.failed, tt.subject.runs, tt.ratio, tt.failed, tt.runs)
 			}
 		})
 	}
 }
 
-// Of many rows each is measured a few times, and the worst as often as planned: the first
-// that looks worst here was disturbed, and is not.
+// Of many candidates each runs a few times, and the worst as often as planned: the first
+// that looks worst here was disturbed.
 func TestMeasureScreening(t *testing.T) {
 	t.Parallel()
 	reference := script("r", nil, 1)
-	row := func(name string, costs ...float64) *contest {
-		return &contest{name: name, subject: script(name, nil, costs...), reference: reference, budget: 10, show: milliseconds}
+	candidate := func(name string, costs ...float64) *path {
+		return &path{target: target{name: "worst", budget: 10, unit: milliseconds}, detail: name, screened: true, subject: script(name, nil, costs...), reference: reference}
 	}
-	g := group{screening: 2, contests: []*contest{row("fast", 1), row("disturbed", 9, 9, 9, 2), row("slow", 5), row("middle", 4)}}
-	rows, err := measure(t.Context(), plan{runs: 6, retries: 3}, g)
+	paths := []*path{candidate("fast", 1), candidate("disturbed", 9, 9, 9, 2), candidate("slow", 5), candidate("middle", 4)}
+	rows, err := plan{runs: 6, retries: 3, limit: 1.15}.measure(t.Context(), paths, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []struct {
-		ratio         float64
-		runs, worstOf int
-		beneath       bool
-	}{{1, 2, 0, true}, {2, 6, 0, true}, {5, 6, 4, false}, {4, 2, 0, true}} {
-		r, runs := rows[i], g.contests[i].subject.runs
-		if r.Ratio != want.ratio || runs != want.runs || r.worstOf != want.worstOf || r.beneath != want.beneath {
-			t.Errorf("row %+v after %d runs, want %+v", r, runs, want)
+		name, detail string
+		ratio        float64
+		runs         int
+		hidden       bool
+	}{{"dialect fast", "", 1, 2, true}, {"dialect disturbed", "", 2, 6, true}, {"worst", "slow", 5, 6, false}, {"dialect middle", "", 4, 2, true}} {
+		if r := rows[i]; r.Name != want.name || r.Detail != want.detail || r.Ratio != want.ratio || r.Runs != want.runs || r.hidden != want.hidden {
+			t.Errorf("row %+v, hidden %v; want %+v", r, r.hidden, want)
 		}
 	}
-	short := worst(rows)
-	if len(short) != 1 || short[0].Name != "slow, the worst of 4" || rows[2].Name != "slow" {
-		t.Errorf("the short table is %+v, want the slow row alone", short)
-	}
 }
 
-func TestMeasureBeside(t *testing.T) {
+func TestRatio(t *testing.T) {
 	t.Parallel()
-	reference := script("r", nil, 2)
-	c := &contest{name: "row", subject: script("s", nil, 3), reference: reference, budget: 2, show: milliseconds}
-	floor := &contest{name: "floor", subject: script("f", nil, 4, 2.5), reference: reference, show: milliseconds}
-	rows, err := measure(t.Context(), plan{runs: 2, retries: 3}, group{contests: []*contest{c}, beside: []*contest{floor}})
-	if err != nil || len(rows) != 1 || rows[0].Name != "row" {
-		t.Fatalf("rows %+v, %v; want the one of the contest", rows, err)
+	ran := func(cost float64) *series {
+		s := script("s", nil, cost)
+		s.min, s.runs = cost, 1
+		return s
 	}
-	if ratio, err := floor.ratio(); err != nil || ratio != 1.25 || reference.runs != 2 {
-		t.Errorf("beside it %g, %v after %d runs of the reference; want 1.25 after 2", ratio, err, reference.runs)
+	if x, err := ratio(ran(3), ran(2)); x != 1.5 || err != nil {
+		t.Errorf("ratio of 3 to 2 = %g, %v", x, err)
 	}
-}
-
-func TestMeasureRefuses(t *testing.T) {
-	t.Parallel()
-	c := &contest{name: "path", subject: constant("s", 1), reference: constant("r", 0), budget: 1, show: milliseconds}
-	if rows, err := measure(t.Context(), plan{runs: 1, retries: 3}, group{contests: []*contest{c}}); err == nil {
-		t.Errorf("a reference that costs nothing gave %+v, want an error", rows)
+	if x, err := ratio(ran(0), nil); x != 0 || err != nil {
+		t.Errorf("cost of 0 without a reference = %g, %v; want no error", x, err)
 	}
-	if rows, err := measure(t.Context(), plan{runs: 0, retries: 3}, group{contests: []*contest{c}}); err == nil {
-		t.Errorf("no runs gave %+v, want an error", rows)
+	bad := broken("bad")
+	bad.err = errBroken
+	never := newSeries("never", nil)
+	if !math.IsInf(never.min, 1) {
+		t.Errorf("minimum before the first run is %g, want +Inf", never.min)
 	}
-	c.reference = newSide("never run", nil)
-	if !math.IsInf(c.reference.min, 1) {
-		t.Errorf("minimum before the first run is %g, want +Inf", c.reference.min)
-	}
-	if r, err := c.row(); err == nil {
-		t.Errorf("a side that never ran gave %+v, want an error", r)
-	}
-}
-
-// A gate on a machine that is very busy ends, with runs enough for a minimum.
-func TestMeasureLate(t *testing.T) {
-	t.Parallel()
-	c := &contest{name: "path", subject: script("s", nil, 9), reference: script("r", nil, 2), budget: 2, show: milliseconds}
-	p := plan{runs: 10 * fewest, retries: 3, until: time.Now().Add(-time.Second)}
-	rows, err := measure(t.Context(), p, group{contests: []*contest{c}})
-	if err != nil || len(rows) != 1 || rows[0].OK {
-		t.Fatalf("%+v, %v, want one row that fails", rows, err)
-	}
-	if c.subject.runs != fewest || c.reference.runs != fewest {
-		t.Errorf("%d and %d runs, want %d of each and no more", c.subject.runs, c.reference.runs, fewest)
-	}
-}
-
-func TestUnrest(t *testing.T) {
-	t.Parallel()
-	for want, all := range map[float64][]float64{1: nil, 1.5: {2, 3, 2, 3, 9}} {
-		if got := (&side{min: 2, all: all}).unrest(); got != want {
-			t.Errorf("unrest of %v = %g, want %g", all, got, want)
+	for name, pair := range map[string][2]*series{
+		"nothing": {nil, ran(1)}, "never ran": {never, ran(1)}, "reference never ran": {ran(1), never},
+		"broken": {bad, ran(1)}, "reference broken": {ran(1), bad}, "reference costs nothing": {ran(1), ran(0)},
+	} {
+		if x, err := ratio(pair[0], pair[1]); err == nil {
+			t.Errorf("%s: ratio %g, want an error", name, x)
 		}
+	}
+}
+
+// testGroup is a group of one path, whose setup logs what happens.
+func testGroup(name string, log *[]string, run func() (float64, error), failure error) group {
+	return group{name: name, targets: []target{{name: name, budget: 2, unit: milliseconds}}, setup: func(ctx context.Context, s *setup) error {
+		*log = append(*log, "set up "+name)
+		s.atEnd(func() error { *log = append(*log, "clean up "+name); return nil })
+		s.paths[0].subject = newSeries(name, run)
+		return errors.Join(failure, context.Cause(ctx))
+	}}
+}
+
+func one() (float64, error) { return 1, nil }
+
+// Each group is set up right before it is measured and cleaned up right after, and a group
+// that fails leaves the others alone.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	var log []string
+	b := &bench{progress: io.Discard}
+	rows, err := b.all(t.Context(), plan{runs: 1, limit: 1}, []group{
+		testGroup("a", &log, one, nil), testGroup("b", &log, one, errBroken),
+		testGroup("c", &log, func() (float64, error) { return 0, errBroken }, nil), testGroup("d", &log, one, nil),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"set up a", "clean up a", "set up b", "clean up b", "set up c", "clean up c", "set up d", "clean up d"}; !slices.Equal(log, want) {
+		t.Errorf("%q, want %q", log, want)
+	}
+	for i, fails := range []bool{false, true, true, false} {
+		if r := rows[i]; r.failed != fails || strings.Contains(r.Error, "broken") != fails {
+			t.Errorf("row %+v, failed %v; want %v", r, r.failed, fails)
+		}
+	}
+}
+
+// The worker row failed when the other groups took more than five minutes, since its time
+// began with their setup.
+func TestGroupsAfterLongGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		slow := func() (float64, error) { time.Sleep(2 * groupLimit); return 1, nil }
+		b := &bench{progress: io.Discard}
+		rows, err := b.all(t.Context(), plan{runs: 2, limit: 1}, []group{testGroup("slow", &log, slow, nil), testGroup("worker", &log, one, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(rows[0].Error, errGroupLimit.Error()) || rows[1].Error != "" {
+			t.Errorf("rows %+v, want an error in the first alone", rows)
+		}
+	})
+}
+
+func TestGroupsEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var log []string
+	stop := func() (float64, error) { cancel(errBroken); return 1, nil }
+	b := &bench{progress: io.Discard}
+	_, err := b.all(ctx, plan{runs: 2, limit: 1}, []group{testGroup("a", &log, stop, nil), testGroup("b", &log, one, nil)})
+	if want := []string{"set up a", "clean up a"}; !errors.Is(err, errBroken) || !slices.Equal(log, want) {
+		t.Errorf("after an interrupt %v and %q, want its cause and %q", err, log, want)
 	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,37 +13,36 @@ import (
 
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/test/records"
+	made "github.com/grapnel-dev/grapnel/test/records"
 	"github.com/grapnel-dev/grapnel/test/served"
 )
 
-// What a replay is held to: 100,000 Records in 10 s, of which a part is measured.
-const (
-	replayRecords = 20_000
-	replayBudget  = 10.0 / 100_000 // seconds for one
-	replayRuns    = 3
-)
+// replayRecords is how many Records each run of a replay reads.
+const replayRecords = 5000
 
-// replayContests are the rows about Records that are played against a policy: from the store,
-// and from a file.
-func replayContests(ctx context.Context, dir, bin string) (group, error) {
-	root := filepath.Join(dir, "replay")
+// setupReplay sets up Records that are replayed against a policy: from a file, and from the
+// store. The floor decodes the same lines.
+func setupReplay(ctx context.Context, s *setup) error {
+	root, err := s.root("replay", "")
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(served.State(root), 0o700); err != nil {
-		return group{}, err
+		return err
 	}
 	file := filepath.Join(root, "grapnel.yaml")
 	text := strings.Replace(policyFile(50, watchNothing), "hooks:", "use: [destructive, secrets]\nhooks:", 1)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return group{}, err
+		return err
 	}
 	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: packs.All, Always: packs.Always})
 	if set.Files[0].State != policy.Valid {
-		return group{}, fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
+		return fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 	}
 	var lines [][]byte
-	for line, err := range records.Lines(ctx, replayRecords, set.Specs, time.Now().Add(-48*time.Hour)) {
+	for line, err := range made.Lines(ctx, replayRecords, set.Specs, time.Now().Add(-48*time.Hour)) {
 		if err != nil {
-			return group{}, err
+			return err
 		}
 		lines = append(lines, line)
 	}
@@ -53,27 +54,39 @@ func replayContests(ctx context.Context, dir, bin string) (group, error) {
 		}
 	}
 	log := filepath.Join(root, "records.jsonl")
-	if err := records.File(log, all); err != nil {
-		return group{}, err
+	if err := made.File(log, all); err != nil {
+		return err
 	}
-	if err := records.Store(ctx, filepath.Join(served.State(root), "store"), all); err != nil {
-		return group{}, err
+	if err := made.Store(ctx, filepath.Join(served.State(root), "store"), all); err != nil {
+		return err
 	}
-	play := func(args ...string) func() (float64, error) {
-		return func() (float64, error) {
+	replay := func(args ...string) *series {
+		return newSeries("grapnel replay", func() (float64, error) {
 			begin := time.Now()
-			out, err := exec.CommandContext(ctx, served.Exe(bin, "grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput()
-			if took := time.Since(begin).Seconds(); err == nil && strings.Contains(string(out), "played 20,000 Records") {
-				return took / replayRecords, nil
+			out, err := exec.CommandContext(ctx, s.exe("grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput()
+			took := inMicroseconds(time.Since(begin))
+			if err == nil && !strings.Contains(string(out), "played 5,000 Records") {
+				err = errors.New("it does not say that it replayed all Records")
 			}
-			return 0, fmt.Errorf("grapnel replay: %w\n%s", err, out)
-		}
+			if err != nil {
+				err = fmt.Errorf("grapnel replay: %w\n%s", err, out)
+			}
+			return took / replayRecords, err
+		})
 	}
-	row := func(from string, run func() (float64, error)) *contest {
-		return &contest{
-			name: "replay, Records from " + from, subject: newSide("replay", run), reference: constant("10 s / 100,000", replayBudget), budget: 1,
-			show: func(seconds float64) string { return fmt.Sprintf("%.0f /s", 1/seconds) },
+	floor := newSeries("decode", func() (float64, error) {
+		begin := time.Now()
+		for _, line := range lines {
+			var rec struct {
+				Event json.RawMessage `json:"event"`
+			}
+			if err := json.Unmarshal(line, &rec); err != nil {
+				return 0, err
+			}
 		}
-	}
-	return group{runs: replayRuns, contests: []*contest{row("the store", play()), row("a file", play(log))}}, nil
+		return inMicroseconds(time.Since(begin)) / replayRecords, nil
+	})
+	s.paths[0].subject, s.paths[0].floor = replay(log), floor
+	s.paths[1].subject, s.paths[1].floor = replay(), floor
+	return nil
 }

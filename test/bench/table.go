@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,98 +11,155 @@ import (
 	"unicode/utf8"
 )
 
-// tolerance is how far above its budget a row may be before it fails, as a share
-// of the budget: what two measurements of one program differ by.
-const tolerance = 0.15
-
 // A row is one line of the table and one element of the JSON file.
 type row struct {
 	Name   string  `json:"name"`
-	Ratio  float64 `json:"ratio"`  // measured over reference; the reference is named in the table
-	Budget float64 `json:"budget"` // what Ratio should stay below
-	Margin float64 `json:"margin"` // share of the budget that is left; negative above it
-	OK     bool    `json:"ok"`     // Margin is above -tolerance, or above 0 where there is none
+	Detail string  `json:"detail,omitempty"` // which of several candidates
+	Ratio  float64 `json:"ratio"`            // cost over the reference's cost, or in the unit if there is no reference
+	Budget float64 `json:"budget"`           // what Ratio must stay below
+	Margin float64 `json:"margin"`           // share of the budget that is left; negative above it
+	OK     bool    `json:"ok"`               // Ratio is within the budget, with the tolerance of the run
 
-	measured string // with its unit
-	unit     string // the reference
-	worstOf  int    // rows of one kind for which it stands in the table; 0 = for itself
-	beneath  bool   // it is one of those
-	slow     bool   // it is let through since the machine is slow
+	Today     float64 `json:"today,omitempty"`     // ceiling of a budget that is not met yet
+	Floor     float64 `json:"floor,omitempty"`     // the ratio of a program that does only the unavoidable work
+	Measured  float64 `json:"measured,omitempty"`  // cost, in Unit
+	Unit      string  `json:"unit,omitempty"`      // of Measured, and of Ratio if there is no reference
+	Reference string  `json:"reference,omitempty"` // what Ratio compares with
+	Runs      int     `json:"runs,omitempty"`
+	NotYet    string  `json:"not_yet,omitempty"` // why the path cannot be measured yet
+	Error     string  `json:"error,omitempty"`   // why the row has no result
+
+	path   *path
+	failed bool // the gate stops it
+	hidden bool // a candidate that was not the worst
+	cut    bool // there was no time for all runs
 }
 
-// usual is what the static Go program of the comparison takes, in multiples of /bin/true,
-// where the budgets were made.
-const usual = 1.5
-
-// pace is how much more time than there the gate lets pass on a machine whose static Go
-// program takes so much, and on which half of the runs of a program took so many times the
-// shortest: while others take its processors, the shortest of one row is none for another.
-// Never below 1, and above 3 nothing is let through for it.
-func pace(static, unrest float64) float64 { return min(max(1, static/usual)*max(1, unrest), 3) }
-
-// allow lets a row through that fails since the machine is slow: one on which a new page
-// of memory costs several times as much is a poor place for budgets of time, and a good one
-// still for finding what became worse.
-func (r *row) allow(pace float64) {
-	timed := r.unit != "MB" && r.unit != "allocation"
-	if timed && !r.OK && r.Ratio <= r.Budget*(1+tolerance)*pace {
-		r.OK, r.slow = true, true
+// judge computes the rows of a group of paths. limit is the share of the budget at which
+// a row fails.
+func judge(paths []*path, limit float64) []row {
+	byName := map[string]float64{}
+	rows := make([]row, 0, len(paths))
+	worst := worstOf(paths)
+	for _, p := range paths {
+		r := newRow(p, byName, limit)
+		byName[r.Name] = r.Ratio
+		if p.screened && r.Error == "" {
+			r.hidden = p != worst
+			if r.hidden {
+				r.Name, r.Detail, r.failed = "dialect "+p.detail, "", false
+			}
+		}
+		rows = append(rows, r)
 	}
+	return rows
 }
 
-// newRow judges a ratio. Figures are rounded to what a measurement can mean, and
-// judged as they are shown.
-func newRow(name string, ratio, budget float64) row {
-	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
-	r := row{Name: name, Ratio: round(ratio), Budget: budget}
-	r.Margin = round(1 - ratio/budget)
-	r.OK = r.Margin >= -tolerance
+// newRow judges one path. Figures are rounded to what a measurement can mean, and judged
+// as they are shown. measured holds the ratios of the rows above it.
+func newRow(p *path, measured map[string]float64, limit float64) row {
+	r := row{Name: p.name, Detail: p.detail, Budget: p.budget, Today: p.today, Unit: p.unit.name, NotYet: p.notYet, path: p}
+	if p.reference != nil {
+		r.Reference = p.reference.name
+	}
+	floorReference := p.floorReference
+	if floorReference == nil {
+		floorReference = p.reference
+	}
+	if p.floor != nil && p.err == nil {
+		if x, err := ratio(p.floor, floorReference); err == nil {
+			r.Floor = round(x)
+		}
+	}
+	if p.notYet != "" && p.err == nil {
+		return r
+	}
+	x, err := ratio(p.subject, p.reference)
+	if p.above != "" {
+		base, ok := measured[p.above]
+		if !ok || base == 0 {
+			err = errors.Join(err, fmt.Errorf("no result for %q, which the budget adds to", p.above))
+		}
+		r.Budget = round(base + p.budget)
+	}
+	if err = errors.Join(p.err, err); p.err != nil {
+		err = p.err
+	}
+	if err != nil {
+		r.Error, r.failed = err.Error(), true
+		return r
+	}
+	if p.exact {
+		limit = 1
+	}
+	r.Ratio, r.Measured, r.Runs = round(x), p.subject.min, p.subject.runs
+	r.Margin = round(1 - r.Ratio/r.Budget)
+	r.OK = r.Ratio <= r.Budget*limit
+	r.failed = r.Ratio > max(r.Budget, r.Today)*limit
 	return r
 }
 
-// failed returns the names of the rows that the gate stops.
-func failed(rows []row) []string {
-	var names []string
-	for _, r := range rows {
-		if !r.OK {
-			names = append(names, r.Name)
-		}
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// state says in a few words how the row stands.
+func (r *row) state() string {
+	switch {
+	case r.Error != "":
+		return "ERROR"
+	case r.NotYet != "":
+		return "not possible yet"
+	case r.failed:
+		return "FAIL"
+	case r.Today > 0 && r.Ratio <= r.Budget:
+		return "ok (met now)"
+	case r.Today > 0:
+		return "not met yet (" + r.figure(r.Today) + ")"
+	case r.Ratio > r.Budget:
+		return "ok, above budget"
 	}
-	return names
+	return "ok"
 }
 
-// worst returns the rows for a short table: of those of one kind the worst.
-func worst(rows []row) []row {
-	var some []row
-	for _, r := range rows {
-		if r.worstOf > 0 {
-			r.Name += fmt.Sprintf(", the worst of %d", r.worstOf)
-		}
-		if !r.beneath {
-			some = append(some, r)
-		}
+// figure prints a ratio, or a cost with its unit if the row has no reference.
+func (r *row) figure(x float64) string {
+	if r.Reference == "" {
+		return r.path.unit.format(x)
 	}
-	return some
+	return fmt.Sprintf("%.2f", x)
 }
 
-// printTable writes the rows as an aligned table: text to the left, figures to
-// the right.
-func printTable(w io.Writer, rows []row) error {
-	lines := [][]string{{"path", "measured", "ratio", "budget", "of", "margin", "ok"}}
-	for _, r := range rows {
-		ok := "ok"
-		switch {
-		case !r.OK:
-			ok = "FAIL"
-		case r.slow:
-			ok = "slow machine"
-		case r.Margin < 0:
-			ok = "ok, above budget"
+// line returns the cells of the row.
+func (r *row) line() []string {
+	name, measured, compared, margin, floor := r.Name, "-", "-", "-", "-"
+	if r.Detail != "" {
+		name += " (" + r.Detail + ")"
+	}
+	if r.Error == "" && r.NotYet == "" {
+		measured, margin = r.path.unit.format(r.Measured), fmt.Sprintf("%+.0f %%", 100*r.Margin)
+		if r.Reference != "" {
+			compared = r.figure(r.Ratio)
 		}
-		lines = append(lines, []string{
-			r.Name, r.measured, figure(r.Ratio), figure(r.Budget), r.unit,
-			fmt.Sprintf("%+.0f %%", 100*r.Margin), ok,
-		})
+	}
+	if r.path.floor != nil && r.Error == "" {
+		floor = r.figure(r.Floor)
+	}
+	return []string{name, measured, compared, r.figure(r.Budget), floor, margin, r.state()}
+}
+
+// printTable writes the rows as an aligned table: text to the left, figures to the right.
+// Reasons that are too long for a cell follow below.
+func printTable(w io.Writer, rows []row, everyone bool) error {
+	lines := [][]string{{"path", "measured", "ratio", "budget", "floor", "margin", "ok"}}
+	var reasons strings.Builder
+	for i := range rows {
+		r := &rows[i]
+		if r.hidden && !everyone {
+			continue
+		}
+		lines = append(lines, r.line())
+		if reason := r.Error + r.NotYet; reason != "" {
+			fmt.Fprintf(&reasons, "\n%s: %s: %s\n", r.Name, r.state(), strings.TrimSpace(reason))
+		}
 	}
 	width := make([]int, len(lines[0]))
 	for _, line := range lines {
@@ -109,38 +167,40 @@ func printTable(w io.Writer, rows []row) error {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	left := map[int]bool{0: true, 4: true, 6: true}
 	var b strings.Builder
 	for _, line := range lines {
 		for i, cell := range line {
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			switch {
-			case i == len(line)-1:
-				b.WriteString(cell + "\n")
-			case left[i]:
+			switch i {
+			case 0:
 				b.WriteString(cell + pad + "  ")
+			case len(line) - 1:
+				b.WriteString(cell + "\n")
 			default:
 				b.WriteString(pad + cell + "  ")
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, b.String()+reasons.String())
 	return err
 }
 
-// figure prints small numbers with two decimals and others without.
-func figure(x float64) string {
-	if x < 100 && x != math.Trunc(x) {
-		return fmt.Sprintf("%.2f", x)
+// names returns the names of the rows for which keep is true.
+func names(rows []row, keep func(*row) bool) []string {
+	var some []string
+	for i := range rows {
+		if keep(&rows[i]) {
+			some = append(some, rows[i].Name)
+		}
 	}
-	return fmt.Sprintf("%.0f", x)
+	return some
 }
 
-// writeJSON keeps the rows in a file, as an array.
+// writeJSON writes all rows to a file, as an array.
 func writeJSON(file string, rows []row) error {
 	data, err := json.MarshalIndent(rows, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
+		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
-	return os.WriteFile(file, append(data, '\n'), 0o644)
+	return os.WriteFile(file, append(data, '\n'), 0o644) //nolint:gosec // figures are no secret
 }

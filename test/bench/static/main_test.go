@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -21,5 +23,28 @@ func TestReply(t *testing.T) {
 	}
 	if out, err := reply([]byte(`{"tool_name":`)); err == nil {
 		t.Errorf("reply to half an event = %s, want an error", out)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "records")
+	for range 2 {
+		if err := write(file, os.O_APPEND, []byte("line\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "line\nline\n" {
+		t.Errorf("after two lines the file has %q, %v", data, err)
+	}
+	if err := write(file, os.O_EXCL, nil); err == nil {
+		t.Error("a file was created twice")
+	}
+}
+
+func TestScan(t *testing.T) {
+	t.Parallel()
+	if scan([]byte("ab")) == scan([]byte("ac")) {
+		t.Error("the last state does not depend on the last byte")
 	}
 }

@@ -7,28 +7,31 @@ import (
 	"github.com/grapnel-dev/grapnel/packs"
 )
 
-// shellLine is what an agent runs: several commands, a pipe, a redirection, quotes
-// and a loop, none of which a rule of the benchmark stops.
+// shellLine is a command of an agent: several commands, a pipe, a redirection, quotes and a
+// loop. No rule of the benchmark stops it.
 const shellLine = `cd web && npm ci --no-audit && (npm test 2>&1 | tee test.log | tail -n 40) && ` +
 	`git add -A && git commit -m "fix: handle empty rows" && for f in dist/*.js; do gzip -9k "$f"; done`
 
-// canaryCommand is what the last rule of a policyFile blocks.
-const canaryCommand = "grapnel-bench-canary"
+// The last rule of a policyFile blocks canaryCommand, with canaryReason.
+const (
+	canaryCommand = "grapnel-bench-canary"
+	canaryReason  = "This is the canary."
+)
 
-// canaryReason is why.
-const canaryReason = "This is the canary."
-
-// policyFile writes a policy of n rules as people write them: mostly commands,
-// paths and lists of tools, some expressions about one tool, a few that look at
-// content. One in ten watches some tools, without a say. The last rule blocks the
-// canary.
+// policyFile writes a policy of n rules as people write them: mostly commands, paths and
+// lists of tools, some expressions about one tool, a few that look at content. One in ten
+// only observes some tools. The last rule blocks the canary.
 func policyFile(n int, watched string) string {
+	return policyRules(0, n-1, watched) + fmt.Sprintf(rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
+}
+
+// policyRules writes a policy of the rules with the numbers from first to before end.
+func policyRules(first, end int, watched string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nhooks:\n")
-	for i := range n - 1 {
+	for i := first; i < end; i++ {
 		b.WriteString(policyRule(i, watched))
 	}
-	fmt.Fprintf(&b, rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 	return b.String()
 }
 
@@ -69,14 +72,14 @@ func policyRule(i int, watched string) string {
 	return fmt.Sprintf(rule, i, match, answer)
 }
 
-// What the watching rules of a policyFile look at.
+// The tools that the observing rules of a policyFile match.
 const (
-	watchThis    = "shell, write" // the tools that the benchmark calls
+	watchThis    = "shell, write" // the benchmark calls them
 	watchNothing = "task, mcp__tracker__*"
 )
 
-// text returns n bytes that look like what a model writes into a file: lines,
-// quotes, letters beyond ASCII.
+// text returns n bytes as a model would write them into a file: lines, quotes, letters
+// beyond ASCII.
 func text(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {

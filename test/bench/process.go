@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A program is a command line with what it reads from stdin. It is started with
-// as little work in this process as possible: no goroutine, no copying, no shell.
+// A program is a command line with its stdin. It is started with as little work in this
+// process as possible: no goroutine, no copying, no shell.
 type program struct {
 	name    string
 	argv    []string
 	dir     string
 	env     []string
 	payload *payload // nil = an empty stdin
-	null    *os.File // where its stdout goes while the clock runs
+	null    *os.File // its stdout while it is measured
 }
 
 // usage is what one or several runs cost.
@@ -62,7 +62,7 @@ func (p *program) runMany(n int) (usage, error) {
 		}
 		procs = append(procs, proc)
 	}
-	for _, proc := range procs { // also after a failure: whoever was started is waited for
+	for _, proc := range procs { // also after a failure: wait for all that were started
 		state, err := proc.Wait()
 		switch {
 		case err != nil:
@@ -77,8 +77,8 @@ func (p *program) runMany(n int) (usage, error) {
 	return u, failure
 }
 
-// output runs the program without a clock and returns its stdout, so that what
-// is measured can be shown to do its work.
+// output runs the program without measuring it and returns its stdout, to show that it does
+// its work.
 func (p *program) output(ctx context.Context) (string, error) {
 	stdin, err := p.payload.open()
 	if err != nil {
@@ -94,37 +94,69 @@ func (p *program) output(ctx context.Context) (string, error) {
 	return out.String(), nil
 }
 
-// wallSide measures a program by the time from fork to exit, in seconds.
-func (p *program) wallSide() *side {
-	return newSide(p.name, func() (float64, error) {
+// wall measures the program by the time from fork to exit, in milliseconds.
+func (p *program) wall() *series {
+	return newSeries(p.name, func() (float64, error) {
 		u, err := p.run()
-		return u.wall.Seconds(), err
+		return inMilliseconds(u.wall), err
 	})
 }
 
-// pipeSize is how much every system takes into a pipe that nobody reads yet.
+// together measures the CPU time of n programs at once, in milliseconds.
+func (p *program) together(n int) *series {
+	return newSeries(fmt.Sprintf("%d at once", n), func() (float64, error) {
+		u, err := p.runMany(n)
+		return inMilliseconds(u.cpu), err
+	})
+}
+
+// inTurn measures the CPU time of n programs one after the other, in milliseconds.
+func (p *program) inTurn(n int) *series {
+	return newSeries(fmt.Sprintf("%d in turn", n), func() (float64, error) {
+		var total time.Duration
+		for range n {
+			u, err := p.run()
+			if err != nil {
+				return 0, err
+			}
+			total += u.cpu
+		}
+		return inMilliseconds(total), nil
+	})
+}
+
+func inMilliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// pipeSize is how much every system takes into a pipe before anyone reads it.
 const pipeSize = 4 << 10
 
-// A payload is an event as an agent would write it. Every run gets an ID of its
-// own, as every call of a tool has one: whoever counts calls by ID counts them all.
+// A payload is an event as an agent would write it. Every run gets IDs of its own, as every
+// call of a tool has one: Grapnel counts each ID once.
 type payload struct {
 	data []byte
-	id   int // where in data the ID's digits begin; -1 = nowhere
+	ids  []int // where in data the digits of the ID begin
 	next int
-	file string // where a payload lies that a pipe cannot hold
+	file string // holds a payload that does not fit into a pipe
 }
 
 const idDigits = 8
 
-// newPayload makes a payload of an event in which mark stands where the ID's
-// digits go; without a mark it has no ID. What a pipe cannot hold is kept in dir.
+// newPayload makes a payload of an event in which mark stands for the ID. Without a mark
+// the payload has no ID. What does not fit into a pipe is written to a file in dir.
 func newPayload(data []byte, mark, dir string) (*payload, error) {
-	p := &payload{data: bytes.Clone(data), id: -1}
+	p := &payload{data: bytes.Clone(data)}
 	if mark != "" {
-		if len(mark) != idDigits || bytes.Count(data, []byte(mark)) != 1 {
-			return nil, fmt.Errorf("payload: want %d digits %q exactly once", idDigits, mark)
+		if len(mark) != idDigits || !bytes.Contains(data, []byte(mark)) {
+			return nil, fmt.Errorf("payload: want %d digits %q", idDigits, mark)
 		}
-		p.id = bytes.Index(data, []byte(mark))
+		for from := 0; ; {
+			at := bytes.Index(data[from:], []byte(mark))
+			if at < 0 {
+				break
+			}
+			p.ids = append(p.ids, from+at)
+			from += at + idDigits
+		}
 	}
 	if len(data) <= pipeSize {
 		return p, nil
@@ -138,8 +170,8 @@ func newPayload(data []byte, mark, dir string) (*payload, error) {
 	return p, errors.Join(err, f.Close())
 }
 
-// open returns the next event, ready to be read: from a pipe that holds it whole
-// and is closed, as from an agent, or from a file.
+// open returns the next event, ready to be read: from a pipe that holds all of it and is
+// closed, as from an agent, or from a file.
 func (p *payload) open() (*os.File, error) {
 	if p == nil {
 		return os.Open(os.DevNull)
@@ -147,8 +179,8 @@ func (p *payload) open() (*os.File, error) {
 	p.next++
 	digits := fmt.Appendf(nil, "%0*d", idDigits, p.next)
 	if p.file == "" {
-		if p.id >= 0 {
-			copy(p.data[p.id:], digits)
+		for _, at := range p.ids {
+			copy(p.data[at:], digits)
 		}
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -164,8 +196,8 @@ func (p *payload) open() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.id >= 0 {
-		if _, err := f.WriteAt(digits, int64(p.id)); err != nil {
+	for _, at := range p.ids {
+		if _, err := f.WriteAt(digits, int64(at)); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}

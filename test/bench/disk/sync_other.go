@@ -1,0 +1,9 @@
+//go:build !linux
+
+// Package disk waits for the disk.
+package disk
+
+import "os"
+
+// Sync waits until the disk has the data of a file, as a database does.
+func Sync(f *os.File) error { return f.Sync() }

@@ -1,0 +1,7 @@
+package main
+
+import "errors"
+
+func ask(string, []byte) ([]byte, error) {
+	return nil, errors.New("unix sockets are not supported here")
+}
