@@ -26,6 +26,8 @@ type world struct {
 	ctx    context.Context // carries the session
 	s      *host.Session
 
+	acts func() // is called by each action; may be nil
+
 	mu     sync.Mutex
 	told   []string
 	asked  []host.Question
@@ -66,6 +68,13 @@ func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// act is what each action does.
+func (w *world) act() {
+	if w.acts != nil {
+		w.acts()
+	}
 }
 
 // add adds hooks, from now on.

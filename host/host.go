@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -158,8 +159,9 @@ func (s *Session) Decides(k grapnel.Kind) bool {
 }
 
 // Fire fires an event of the agent's own, such as a native one, with the session
-// filled in. Whoever calls it has to obey the Verdict; for all that the other methods
-// stand for they do that.
+// filled in. The caller must obey the Verdict; the other methods do that for their own
+// events. If ctx is done, guards that have not started have no opinion, so a caller that
+// is about to act must check ctx.Err() too.
 func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	if !s.Listens(ev.Kind) {
 		return grapnel.Verdict{Event: ev}
@@ -225,15 +227,40 @@ func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	}
 }
 
-// act fires what is about to happen, and returns why it shall not, if so. A question
-// is answered before it returns.
-func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, *Refusal) {
+// act fires an event before its action, and returns the error if the action must not
+// run: a Refusal, or the error of ctx. It asks the approver before it returns.
+func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
+	if err := contextError(ctx); err != nil {
+		return grapnel.Verdict{Event: ev}, err
+	}
 	v := s.Fire(ctx, ev)
 	no := s.refusal(ev, &v)
 	if no == nil && v.Decision == grapnel.Ask {
 		no = s.ask(ctx, cmp.Or(v.Event, ev), v.Reason())
 	}
-	return v, no
+	return v, mayRun(ctx, no)
+}
+
+// contextError returns the error of ctx with its cause, or nil.
+func contextError(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// mayRun returns nil if an action may run after its hooks have answered. A guard that
+// did not start because ctx is done has no opinion, so ctx is checked again here. A
+// decision against the action comes first.
+func mayRun(ctx context.Context, no *Refusal) error {
+	if err := contextError(ctx); err != nil && !no.decided() {
+		return err
+	}
+	if no != nil {
+		return no
+	}
+	return nil
 }
 
 // ask puts a question to the person.

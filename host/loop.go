@@ -204,7 +204,8 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 		return nil
 	}
 	if s.Listens(grapnel.TranscriptBefore) {
-		raw, err := s.Keep(ctx, encode(m))
+		// What was said has happened: guards judge it, also if the turn is canceled.
+		raw, err := s.Keep(context.WithoutCancel(ctx), encode(m))
 		switch {
 		case goesOn(err):
 			return nil // it is not kept, and that is all
@@ -223,8 +224,8 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response, error) {
 	withheld, wentOn := 0, false
 	for range l.calls() {
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
+		if err := contextError(ctx); err != nil {
+			return nil, err
 		}
 		if l.Summarize != nil && l.CompactAt > 0 && len(l.Messages) > l.CompactAt {
 			if err := l.Compact(ctx, "auto", ""); err != nil && !goesOn(err) {

@@ -14,7 +14,8 @@ import (
 //
 // The error is that of next, or a Refusal: of model.before, and the model was not
 // called, or of model.after, and the response is not to be used, shown or kept. The
-// Reason is for the model then, should it be called again.
+// Reason is for the model then, should it be called again. If ctx is done before next is
+// called, next does not run and the error is ctx.Err().
 func Model[Q, R any](ctx context.Context, request Q, next func(ctx context.Context, request Q) (R, error)) (R, error) {
 	return Stream(ctx, request, func(ctx context.Context, request Q, _ func(R) error) (R, error) { return next(ctx, request) }, nil)
 }
@@ -32,6 +33,10 @@ func Stream[Q, R any](
 	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
 	release func(soFar R) error,
 ) (R, error) {
+	if err := contextError(ctx); err != nil {
+		var none R
+		return none, err
+	}
 	s := FromContext(ctx)
 	if release == nil {
 		release = func(R) error { return nil }
@@ -125,20 +130,23 @@ func decode[R any](raw json.RawMessage) (response R, err error) {
 }
 
 // BeforeModel is the first half of [Model], for those who cannot wrap: the request as
-// it shall be, or the answer in the model's place. The error is a Refusal.
+// it shall be, or the answer in the model's place. The error is a Refusal or ctx.Err().
 func (s *Session) BeforeModel(ctx context.Context, request json.RawMessage) (asked, answer json.RawMessage, err error) {
+	if err := contextError(ctx); err != nil {
+		return nil, nil, err
+	}
 	if !s.Listens(grapnel.ModelBefore) {
 		return request, nil, nil
 	}
-	v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.ModelBefore, Model: &grapnel.Model{Request: request}})
-	if no != nil {
-		return nil, nil, no
+	v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.ModelBefore, Model: &grapnel.Model{Request: request}})
+	if err != nil {
+		return nil, nil, err
 	}
 	return changed(&v, grapnel.FieldRequest, request), v.Changes[grapnel.FieldResponse], nil
 }
 
 // AfterModel is the second half of [Model]: the response as it shall be. The error is
-// a Refusal: the response is not to be used, shown or kept.
+// a Refusal or ctx.Err(): the response is not to be used, shown or kept.
 func (s *Session) AfterModel(ctx context.Context, request, response json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.ModelAfter) {
 		return response, nil
@@ -149,8 +157,8 @@ func (s *Session) AfterModel(ctx context.Context, request, response json.RawMess
 		return response, nil
 	}
 	v := s.Fire(ctx, ev)
-	if no := s.refusal(ev, &v); no != nil {
-		return nil, no
+	if err := mayRun(ctx, s.refusal(ev, &v)); err != nil {
+		return nil, err
 	}
 	return changed(&v, grapnel.FieldResponse, response), nil
 }

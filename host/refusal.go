@@ -27,6 +27,10 @@ func Refused(err error) *Refusal {
 	return no
 }
 
+// decided reports whether a hook or the approver decided against the action, rather than
+// failed to answer. A nil Refusal is no decision.
+func (r *Refusal) decided() bool { return r != nil && !r.Failed }
+
 // refusal is why a Verdict does not let something happen, or nil.
 func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Decision != grapnel.Block && v.Halt == "" {
@@ -35,6 +39,14 @@ func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	no := s.refuse(ev, lines(v.Reason(), v.Halt), failed(v))
 	no.Halt = v.Halt != ""
 	return no
+}
+
+// halted is the refusal of a Verdict that ends the turn, or nil.
+func (s *Session) halted(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
+	if v.Halt == "" {
+		return nil
+	}
+	return s.refusal(ev, v)
 }
 
 func (s *Session) refuse(ev *grapnel.Event, reason string, failed bool) *Refusal {

@@ -139,7 +139,8 @@ func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(
 // conversation. Context that a hook adds stands below the task.
 //
 // The error is that of next, or a Refusal where the sub-agent was not let begin or a
-// hook ended it; the last answer is there then too.
+// hook ended it; the last answer is there then too. If ctx is done, next is not called
+// and the error is ctx.Err().
 func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	child, context, err := s.BeginSubagent(ctx, sub, task)
 	if err != nil {
@@ -147,8 +148,12 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 	}
 	ctx = NewContext(ctx, child)
 	prompt := Below(task, context)
+	answer := ""
 	for active := false; ; active = true {
-		answer, err := next(ctx, prompt)
+		if err := contextError(ctx); err != nil {
+			return answer, err
+		}
+		answer, err = next(ctx, prompt)
 		if err != nil {
 			return answer, err
 		}
@@ -163,17 +168,20 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 // BeginSubagent is the first half of [Session.Subagent], for those who cannot wrap. It
 // returns the session for which the sub-agent works, until its [Session.StopSubagent]
 // says that it may stop, and the context that hooks add to its task. The error is a
-// Refusal.
+// Refusal or ctx.Err().
 func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *Session, context []string, err error) {
+	if err := contextError(ctx); err != nil {
+		return nil, nil, err
+	}
 	if s == nil {
 		return nil, nil, nil
 	}
 	info := s.Info()
 	info.Subagent = &sub
 	child = newSession(s.host, s.hooks, info)
-	v, no := child.act(NewContext(ctx, child), &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
-	if no != nil {
-		return nil, nil, no
+	v, err := child.act(NewContext(ctx, child), &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
+	if err != nil {
+		return nil, nil, err
 	}
 	return child, v.Context, nil
 }

@@ -164,7 +164,7 @@ func TestStartHalted(t *testing.T) {
 	}
 }
 
-// Notices come through when the agent is being cancelled, and so does what has happened.
+// Notices come through when the agent is canceled, and so does what has happened.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(slices.Clone(groups["notice"]), grapnel.ToolAfter, grapnel.ToolFailed) {
@@ -176,7 +176,14 @@ func TestCancelled(t *testing.T) {
 		})))
 		var cancel context.CancelFunc
 		w.ctx, cancel = context.WithCancel(w.ctx)
-		cancel()
+		switch kind {
+		case grapnel.ToolAfter, grapnel.ToolFailed, grapnel.MessageSent:
+			w.acts = cancel // before the action nothing would happen at all
+		case grapnel.PermissionDenied:
+			w.add(hook("cancels", grapnel.PermissionBefore, grapnel.Watch(func(context.Context, *grapnel.Event) { cancel() })))
+		default:
+			cancel()
+		}
 		if _, err := moments[kind](w); err != nil || !heard {
 			t.Errorf("%s: %v, heard with a live context: %t", kind, err, heard)
 		}

@@ -14,7 +14,7 @@ import (
 // Commands to the agent itself are no prompts; an answer to a question that is taken
 // for text is one. It returns the prompt as the model shall read it, with the context
 // that hooks add below it. The error is a Refusal, whose Text is the answer to the
-// person; the model is not called then, and nothing is kept of the prompt.
+// person, or ctx.Err(); the model is not called then, and nothing is kept of the prompt.
 func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return text, nil
@@ -36,9 +36,9 @@ func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, err
 	if m.Role != "user" || string(m.Content) != string(quote(m.Text())) {
 		ev.Native = encode(Message{Role: m.Role, Content: m.Content})
 	}
-	v, no := s.act(ctx, ev)
-	if no != nil {
-		return Message{}, nil, no
+	v, err := s.act(ctx, ev)
+	if err != nil {
+		return Message{}, nil, err
 	}
 	m.Content = like(m.Content, changed(&v, grapnel.FieldPrompt, m.Content))
 	var now Message
@@ -58,7 +58,8 @@ type Beginning struct {
 }
 
 // Begin tells that the agent begins to work on a prompt: agent.before. Hooks may
-// change the system prompt and the model, and add context.
+// change the system prompt and the model, and add context. The error is a Refusal or
+// ctx.Err(): the agent does not begin.
 func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	if !s.Listens(grapnel.AgentBefore) {
@@ -66,8 +67,8 @@ func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	}
 	ev := &grapnel.Event{Kind: grapnel.AgentBefore, Prompt: &grapnel.Prompt{Text: b.Prompt, System: b.System}}
 	v := s.Fire(ctx, ev)
-	if v.Halt != "" {
-		return b, s.refusal(ev, &v)
+	if err := mayRun(ctx, s.halted(ev, &v)); err != nil {
+		return b, err
 	}
 	b.System = textOf(changed(&v, grapnel.FieldSystem, quote(b.System)))
 	b.Model = textOf(changed(&v, grapnel.FieldModel, quote(b.Model)))
@@ -115,8 +116,8 @@ func (s *Session) Failed(ctx context.Context, err error) {
 }
 
 // Respond asks about the agent's answer before anybody gets it: response.before. It
-// returns the answer as it shall be. The error is a Refusal; its Text takes the place
-// of the answer, and what was attached to that is dropped.
+// returns the answer as it shall be. The error is a Refusal, whose Text takes the place
+// of the answer while attachments are dropped, or ctx.Err(): there is no answer.
 func (s *Session) Respond(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.ResponseBefore) {
 		return text, nil
@@ -129,9 +130,12 @@ func (s *Session) respond(ctx context.Context, content json.RawMessage) (json.Ra
 	if !s.Listens(grapnel.ResponseBefore) {
 		return content, nil
 	}
-	v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: content}})
-	if no != nil {
+	v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: content}})
+	if no := Refused(err); no != nil {
 		return quote(no.Text), no
+	}
+	if err != nil {
+		return nil, err
 	}
 	return changed(&v, grapnel.FieldResponse, content), nil
 }
@@ -150,16 +154,24 @@ func (s *Session) Received(ctx context.Context, m grapnel.Message) {
 }
 
 // Send lets a message out: message.before, then deliver, then message.sent. deliver is
-// called in every case, also with a message that is Suppressed, so that a channel can
-// tell the other side that the turn is over. The error is that of deliver, or a Refusal.
+// also called with a message that is Suppressed, so that a channel can tell the other
+// side that the turn is over. The error is that of deliver, or a Refusal. If ctx is done
+// before that, deliver is not called and the error is ctx.Err().
 func (s *Session) Send(ctx context.Context, m Outgoing, deliver func(ctx context.Context, m Outgoing) error) error {
+	if err := contextError(ctx); err != nil {
+		return err
+	}
 	if s.Listens(grapnel.MessageBefore) {
-		v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.MessageBefore, Message: m.message()})
-		if no != nil {
+		v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.MessageBefore, Message: m.message()})
+		no := Refused(err)
+		switch {
+		case no != nil:
 			if err := deliver(ctx, Outgoing{Channel: m.Channel, Suppressed: true}); err != nil {
 				return err
 			}
 			return no
+		case err != nil:
+			return err
 		}
 		m.Text = textOf(changed(&v, grapnel.FieldText, quote(m.Text)))
 	}
@@ -175,7 +187,8 @@ func (m *Outgoing) message() *grapnel.Message {
 }
 
 // Keep asks about a message before it goes into the transcript: transcript.before. It
-// returns the message as it shall be stored. The error is a Refusal: it is not stored.
+// returns the message as it shall be stored. The error is a Refusal or ctx.Err(): it is
+// not stored.
 func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.TranscriptBefore) {
 		return message, nil
@@ -189,9 +202,9 @@ func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMe
 		Kind:    grapnel.TranscriptBefore,
 		Message: &grapnel.Message{Role: head.Role, Content: textOf(head.Content), Raw: message},
 	}
-	v, no := s.act(ctx, ev)
-	if no != nil {
-		return nil, no
+	v, err := s.act(ctx, ev)
+	if err != nil {
+		return nil, err
 	}
 	return changed(&v, grapnel.FieldMessage, message), nil
 }
@@ -199,12 +212,16 @@ func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMe
 // Compact shortens the conversation: compact.before, then next, then compact.after.
 // cause is manual or auto. next gets the instructions, with the context that hooks add
 // below them, and returns the summary, to which hooks may add. The error is that of
-// next, or a Refusal: the conversation stays as it is.
+// next, a Refusal, or ctx.Err() if ctx is done: the conversation stays as it is. next is
+// not called if ctx is done by then.
 func (s *Session) Compact(ctx context.Context, cause, instructions string, next func(ctx context.Context, instructions string) (string, error)) (string, error) {
+	if err := contextError(ctx); err != nil {
+		return "", err
+	}
 	if s.Listens(grapnel.CompactBefore) {
-		v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.CompactBefore, Cause: cause, Compact: &grapnel.Compact{Instructions: instructions}})
-		if no != nil {
-			return "", no
+		v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.CompactBefore, Cause: cause, Compact: &grapnel.Compact{Instructions: instructions}})
+		if err != nil {
+			return "", err
 		}
 		instructions = Below(instructions, v.Context)
 	}
@@ -214,25 +231,25 @@ func (s *Session) Compact(ctx context.Context, cause, instructions string, next 
 	}
 	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Cause: cause, Compact: &grapnel.Compact{Instructions: instructions, Summary: summary}}
 	v := s.Fire(ctx, ev)
-	if v.Halt != "" {
-		return "", s.refusal(ev, &v)
+	if err := mayRun(ctx, s.halted(ev, &v)); err != nil {
+		return "", err
 	}
 	return textOf(changed(&v, grapnel.FieldSummary, quote(summary))), nil
 }
 
-// Task asks whether a task may be made: task.before. The error is a Refusal.
+// Task asks whether a task may be made: task.before. The error is a Refusal or ctx.Err().
 func (s *Session) Task(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskBefore, Task: &t})
 }
 
-// TaskDone asks whether a task may be closed: task.after. The error is a Refusal: it
-// stays open.
+// TaskDone asks whether a task may be closed: task.after. The error is a Refusal or
+// ctx.Err(): it stays open.
 func (s *Session) TaskDone(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskAfter, Task: &t})
 }
 
 // Configure asks whether a change of the agent's own configuration counts:
-// config.before. The error is a Refusal.
+// config.before. The error is a Refusal or ctx.Err().
 func (s *Session) Configure(ctx context.Context, c grapnel.Config) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.ConfigBefore, Config: &c})
 }
@@ -244,12 +261,15 @@ func (s *Session) Notify(ctx context.Context, n grapnel.Notification) {
 
 // Elicit puts a tool server's question to the person: elicitation.before, then ask,
 // unless a hook answers in the person's place. Answers are {action, content}. The error
-// is that of ask, or a Refusal.
+// is that of ask, a Refusal, or ctx.Err() if ctx is done before ask is called.
 func (s *Session) Elicit(ctx context.Context, e grapnel.Elicitation, ask func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	if err := contextError(ctx); err != nil {
+		return nil, err
+	}
 	if s.Listens(grapnel.ElicitationBefore) {
-		v, no := s.act(ctx, &grapnel.Event{Kind: grapnel.ElicitationBefore, Elicitation: &e})
-		if no != nil {
-			return nil, no
+		v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.ElicitationBefore, Elicitation: &e})
+		if err != nil {
+			return nil, err
 		}
 		if answer := changed(&v, grapnel.FieldAnswer, nil); answer != nil {
 			return answer, nil
@@ -260,12 +280,10 @@ func (s *Session) Elicit(ctx context.Context, e grapnel.Elicitation, ask func(ct
 
 func (s *Session) allowed(ctx context.Context, ev *grapnel.Event) error {
 	if !s.Listens(ev.Kind) {
-		return nil
+		return contextError(ctx)
 	}
-	if _, no := s.act(ctx, ev); no != nil {
-		return no
-	}
-	return nil
+	_, err := s.act(ctx, ev)
+	return err
 }
 
 // changed is what hooks have made of a field, or the field as it was.

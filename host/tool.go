@@ -81,8 +81,13 @@ func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 //
 // A call that was refused gives a Result for the model too, so that the agent can go
 // on, with other calls of the same answer for one. The error says that it cannot: a
-// Refusal that halts the turn, beside a valid Result. What next returns as an error is
-// in the Result.
+// Refusal that halts the turn, or ctx.Err(), beside a valid Result. What next returns as
+// an error is in the Result.
+//
+// If ctx is done before next is called, next does not run and the error is ctx.Err():
+// nothing is fired if ctx was done at the start, and neither tool.after nor tool.failed
+// is fired if it was done while hooks ran. Once next has run, exactly one of tool.after
+// and tool.failed is fired, also if ctx is done by then.
 func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	r, done, err := s.BeforeTool(ctx, call)
 	if done {
@@ -95,10 +100,13 @@ func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, e
 // BeforeTool is the first half of [Session.Tool], for those who cannot wrap. Is the
 // call not done, it is to be made as the Result's Call says, and [Session.AfterTool] is
 // to follow. A call that is done is answered already: its Result is final and nothing
-// follows.
+// follows. If ctx is done, so is the call, and the error is ctx.Err().
 func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
 	if len(call.Input) == 0 || string(call.Input) == "null" {
 		call.Input = json.RawMessage("{}")
+	}
+	if err := contextError(ctx); err != nil {
+		return canceled(call, err)
 	}
 	r.Call = call
 	info := s.tool(call.Name)
@@ -116,6 +124,9 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 	no := s.take(&r.Call, info, ev, &v)
 	if no == nil && (v.Decision == grapnel.Ask || v.Decision == grapnel.None && info.Ask && !answered(&v)) {
 		v, no = s.permit(ctx, &r.Call, info, v)
+	}
+	if err := contextError(ctx); err != nil && !no.decided() {
+		return canceled(r.Call, err)
 	}
 	if no != nil {
 		return s.notRun(r.Call, no)
@@ -209,6 +220,11 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 	return r, true, nil
 }
 
+// canceled is the result of a call whose context was done before the tool ran.
+func canceled(call Call, err error) (Result, bool, error) {
+	return Result{Call: call, Output: quote("the call was not made: " + err.Error()), Failed: true}, true, err
+}
+
 // AfterTool is the second half of [Session.Tool]: what the tool gave, or how it
 // failed.
 func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
@@ -255,8 +271,8 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 }
 
 // ToolBatch tells that all calls of one answer of the model are done: toolbatch.after.
-// It returns what hooks add to what the model sees. The error is a Refusal: the model
-// is not called again, and the turn ends.
+// It returns what hooks add to what the model sees. The error is a Refusal or ctx.Err():
+// the model is not called again, and the turn ends.
 func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
 	if !s.Listens(grapnel.ToolBatchAfter) {
 		return nil, nil
@@ -268,23 +284,23 @@ func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, er
 		t.Output, t.Failed = r.Output, r.Failed
 		ev.Calls = append(ev.Calls, *t)
 	}
-	v, no := s.act(ctx, ev)
-	if no != nil {
-		return nil, no
+	v, err := s.act(ctx, ev)
+	if err != nil {
+		return nil, err
 	}
 	return v.Context, nil
 }
 
 // Choose asks which tools the model may choose from: toolset.before. mode is auto,
-// any or none.
+// any or none. The error is a Refusal or ctx.Err(): no tool may be offered.
 func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
 	if !s.Listens(grapnel.ToolsetBefore) {
 		return names, mode, nil
 	}
 	ev := &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: names, Mode: mode}}
 	v := s.Fire(ctx, ev)
-	if v.Halt != "" {
-		return nil, "none", s.refusal(ev, &v)
+	if err := mayRun(ctx, s.halted(ev, &v)); err != nil {
+		return nil, "none", err
 	}
 	if raw, ok := v.Changes[grapnel.FieldTools]; ok {
 		names = []string{}

@@ -266,6 +266,9 @@ func (b *bridge) userMessage(ctx agent.InvocationContext, content *genai.Content
 		return nil, nil // a person's answer to a tool is no prompt; a picture is one
 	}
 	prompt, err := r.session.Prompt(ctx, text)
+	if err != nil && host.Refused(err) == nil {
+		return nil, err
+	}
 	if err != nil {
 		r.end(err)
 		return genai.NewContentFromText(Withheld, genai.RoleUser), nil
@@ -308,7 +311,10 @@ func (b *bridge) event(ctx agent.InvocationContext, ev *session.Event) (*session
 		return nil, nil
 	}
 	answer, err := r.session.Respond(ctx, text) // where it was refused this is what stands in its place
-	if no := host.Refused(err); no != nil && no.Halt {
+	switch no := host.Refused(err); {
+	case no == nil && err != nil:
+		return nil, err
+	case no != nil && no.Halt:
 		r.end(err)
 	}
 	content := saying(ev.Content, text, answer)

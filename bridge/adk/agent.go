@@ -78,6 +78,9 @@ func (b *bridge) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 		}
 		return words(no), nil
 	}
+	if err != nil {
+		return nil, err
+	}
 	if !again {
 		r.mu.Lock()
 		r.agents[name] = w

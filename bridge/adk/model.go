@@ -22,6 +22,9 @@ func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*mod
 	if no := r.ended(); no != nil {
 		return &model.LLMResponse{Content: words(no)}, nil
 	}
+	if err := ctx.Err(); err != nil { // also without hooks, as [host.Model] does
+		return nil, err
+	}
 	refused := func(err error) (*model.LLMResponse, error) {
 		no := host.Refused(err)
 		if no == nil {

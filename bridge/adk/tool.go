@@ -29,6 +29,9 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 		return nil, err
 	}
 	result, done, err := w.session.BeforeTool(ctx, call)
+	if err != nil && host.Refused(err) == nil { // the context is done: the tool must not run
+		return nil, err
+	}
 	if err != nil {
 		r.end(err)
 	}

@@ -91,6 +91,8 @@ func (m *chatModel) Generate(ctx context.Context, input []*schema.Message, opts 
 	switch {
 	case err != nil:
 		return nil, err
+	case ctx.Err() != nil: // also without hooks, as [host.Model] does
+		return nil, ctx.Err()
 	case !heard(ctx, s):
 		return m.bound.Generate(ctx, input, opts...)
 	}
@@ -112,6 +114,8 @@ func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ..
 	switch {
 	case err != nil:
 		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case !heard(ctx, s):
 		return m.bound.Stream(ctx, input, opts...)
 	}

@@ -74,6 +74,9 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 		ctx = context.WithValue(ctx, chosenModel{}, begin.Model)
 	}
 	for active := false; ; active = true {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		answer, err := run(ctx, slices.Clone(messages))
 		switch {
 		case err != nil:

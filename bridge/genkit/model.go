@@ -34,6 +34,9 @@ func (t *turn) model(ctx context.Context, params *ai.ModelParams, next ai.ModelN
 
 // ask calls the model once. The error is its own, or a Refusal.
 func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNext) (*ai.ModelResponse, error) {
+	if err := ctx.Err(); err != nil { // also without hooks, as [host.Model] does
+		return nil, err
+	}
 	request, err := t.choose(ctx, params.Request)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext
 		return &ai.MultipartToolResponse{Output: map[string]any{"error": why}}, nil
 	}
 	r, done, err := t.session.BeforeTool(ctx, call)
+	if err != nil && host.Refused(err) == nil { // the context is done: the tool must not run
+		return nil, err
+	}
 	if err != nil {
 		t.end(err)
 	}

@@ -56,6 +56,9 @@ func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // also without hooks, as [host.Session.Elicit] does
+		return nil, err
+	}
 	if !s.Listens(grapnel.ElicitationBefore) {
 		return ask(ctx, r)
 	}
