@@ -1,21 +1,21 @@
-# What continuous integration runs, and what you run before you push. Only Go is
-# needed, except for e2e, which also wants Node and npm.
+# The targets that continuous integration runs, and that you run before you push. They
+# need only Go; e2e also needs Node and npm. AGENTS.md explains the test tiers.
 
 GO            ?= go
 GOLANGCI_LINT := v2.15.0
 GOLANGCI      := .tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
-FUZZTIME      ?= 10m
+FUZZTIME      ?= 1m
 
-# The race detector needs cgo, and cgo needs a C compiler. A machine without one
-# still runs every test, and "make test" says what is missing.
+# The race detector needs cgo, and cgo needs a C compiler. Without one, "make test" runs
+# every test and warns that the race detector is off.
 RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && echo -race)
 
-# Modules of their own, each with a framework that nobody else shall have to load.
+# Each bridge is a module of its own, so that other users do not load its framework.
 BRIDGES := $(patsubst %/go.mod,%,$(wildcard bridge/*/go.mod))
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## show Grapnel at work, without any agent
@@ -105,7 +105,7 @@ soak: ## keep a daemon busy for TIME (10m) and look whether it grows; before tha
 # One after the other on one core, so that a machine stays usable. When its time is
 # over a target may fail without having found anything (golang/go#75804, before Go 1.27).
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME (10m); what they find is kept in testdata/fuzz
+fuzz: ## run each fuzz target for FUZZTIME (1m) and keep failing inputs in testdata/fuzz
 	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; \
 	$(GO) test -list '^Fuzz' ./... \
 	| awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' \
@@ -117,6 +117,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10m); what they find is kept in test
 		fi; \
 		grep 'execs:' "$$log" | tail -n 1; \
 	done
+
+.PHONY: slow
+slow: crash soak laws fuzz ## crash, soak, property and fuzz tests; takes more than an hour
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the code and sort its imports
@@ -141,7 +144,7 @@ lint-tidy:
 lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
 
 lint-vet-%:
-	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e ./...
+	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e,system ./...
 	@set -e; for dir in $(BRIDGES); do GOOS=$* CGO_ENABLED=0 $(GO) -C "$$dir" vet ./...; done
 
 .PHONY: lint-go

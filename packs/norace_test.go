@@ -1,5 +1,0 @@
-//go:build !race
-
-package packs_test
-
-const raced = false
