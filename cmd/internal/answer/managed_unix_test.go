@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 )
 
 // Managed policies come first, in the order of their names, and count only as root's
