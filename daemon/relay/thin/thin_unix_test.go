@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // daemon is somebody who listens and does as a test says, once for each connection.
@@ -95,8 +97,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// However a daemon spreads its words over time, a program waits for the beginning as long
-// as it says, and for all as long as its Budget.
+// A program waits for the beginning of a reply for a fixed time, and for the rest for its
+// Budget, also if a daemon sends a byte at a time. A program that waited too long would wait
+// for an hour, or without end.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 2\r\n\r\nhi"
@@ -111,17 +114,17 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		does func(net.Conn)
-		max  time.Duration
-		err  error
+		does   func(net.Conn)
+		budget time.Duration
+		err    error
 	}{
-		"says nothing":       {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, Beginning, errSlow},
-		"one byte each time": {slowly(answer), Beginning, errSlow},
+		"says nothing":       {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, time.Hour, errSlow},
+		"one byte each time": {slowly(answer), time.Hour, errSlow},
 		"at work for ever": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 102 Processing\r\n\r\n")
 			_, _ = io.Copy(io.Discard, conn)
 		}, time.Second, errSlow},
-		"always at work": {slowly(strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 20)), time.Second + Beginning, errSlow},
+		"always at work": {slowly(strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 20)), time.Second, errSlow},
 		"slowly, once at work": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 102 Processing\r\n\r\n")
 			slowly(answer)(conn)
@@ -130,32 +133,22 @@ func TestTimes(t *testing.T) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 102 Processing\r\n\r\n")
 			time.Sleep(Beginning + 100*time.Millisecond)
 			_, _ = io.WriteString(conn, answer)
-		}, time.Second, nil},
+		}, time.Hour, nil},
 		"in two parts": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, answer[:len(answer)-1])
 			time.Sleep(20 * time.Millisecond)
 			_, _ = io.WriteString(conn, answer[len(answer)-1:])
-		}, Beginning, nil},
+		}, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			socket := daemon(t, tt.does)
-			budget := time.Second
-			if tt.err == nil {
-				budget = time.Minute
-			}
 			var got *Answer
 			var err error
-			for range 5 { // a machine that is busy may be late itself
-				begun := time.Now()
-				got, err = Ask(socket, &Question{Payload: []byte("x"), Budget: budget})
-				if took := time.Since(begun); took > tt.max+slack {
-					t.Errorf("it took %v, want %v at most", took, tt.max)
-				}
-				if tt.err != nil || err == nil {
-					break
-				}
-			}
+			await.Until(t, "the answer of a daemon that is in time", func() bool { // a busy machine may be late
+				got, err = Ask(socket, &Question{Payload: []byte("x"), Budget: tt.budget})
+				return tt.err != nil || err == nil
+			})
 			if !errors.Is(err, tt.err) || err == nil && string(got.Stdout) != "hi" {
 				t.Errorf("Ask = %+v, %v, want %v", got, err, tt.err)
 			}
@@ -163,22 +156,14 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// slack is what a busy machine may take beside, and less than what each case would take if
-// nobody looked at the time.
-const slack = 5 * time.Second
-
 // A daemon that reads nothing is not written to for longer than it may take to begin.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	end := make(chan struct{})
 	socket := daemon(t, func(net.Conn) { <-end })
 	defer close(end)
-	begun := time.Now()
-	if _, err := Ask(socket, &Question{Payload: make([]byte, 32<<20), Budget: time.Minute}); err == nil {
+	if _, err := Ask(socket, &Question{Payload: make([]byte, 32<<20), Budget: time.Hour}); err == nil {
 		t.Error("who has answered?")
-	}
-	if took := time.Since(begun); took > Beginning+slack {
-		t.Errorf("it took %v, want %v at most", took, Beginning)
 	}
 }
 
