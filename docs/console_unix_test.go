@@ -201,7 +201,7 @@ func runPage(t *testing.T, page string, steps []step) {
 		}
 		fmt.Fprintf(&script, "%s\ncode=$?; printf '%s%%s %%s\\n' %d $code; (exit $code)\n", s.command, mark, i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script.String())
 	cmd.Dir = work

@@ -63,7 +63,7 @@ hooks:
 		p.Env = append(p.Env, "SANDBOX=yes") // yours puts p.Args behind a real one
 		return process.System.Run(ctx, p)
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for _, scope := range []grapnel.Scope{grapnel.ScopeUser, grapnel.ScopePlugin} {
 		var workers []*process.Worker

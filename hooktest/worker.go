@@ -212,7 +212,7 @@ func (w *worker) say(line string) {
 }
 
 // workerPatience is how long a line may take: an interpreter on a busy machine is slow.
-const workerPatience = 30 * time.Second
+const workerPatience = 2 * time.Minute
 
 // ask tells it of an event, with further members in the envelope and in the event.
 func (w *worker) ask(id string, ev *grapnel.Event, members string) {

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // Whatever a real Bash runs, Parse has found or called unknown. Lines are put
@@ -87,7 +88,7 @@ func TestAgainstBash(t *testing.T) {
 // bashRuns reports whether a shell runs MARK in a line.
 func bashRuns(t *testing.T, bash, dir, line string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	// A file, since a background job that lives on would hold a pipe open, and one
 	// for each line, since it may still write.

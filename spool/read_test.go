@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 func TestFilter(t *testing.T) {
@@ -157,7 +158,7 @@ func TestFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, dir := open(t, &Options{MaxSize: size, KeepFiles: 1000})
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 			defer cancel()
 			observe(t, s, record("0"))
 			const last = 40

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
 
@@ -101,13 +102,7 @@ func wantGone(t *testing.T, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for running(pid) {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d lives on", pid)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.Until(t, fmt.Sprintf("process %d ends", pid), func() bool { return !running(pid) })
 }
 
 // running reports whether a process is there and not just waiting to be reaped
