@@ -27,6 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // The log has a bound, one older one, and the last words of a process.
@@ -138,19 +139,11 @@ func TestTail(t *testing.T) {
 		want.WriteString(line)
 		fmt.Fprint(l, line)
 		if i%40 == 39 { // a reader sees each file, if it is not gone before it looks
-			for end := time.Now().Add(10 * time.Second); out.String() != want.String(); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("printed %q, want %q", out.String(), want.String())
-				}
-			}
+			await.Until(t, "all lines are printed", func() bool { return out.String() == want.String() })
 		}
 	}
 	fmt.Fprint(l, "\x1b[31mred\xff\n")
-	for end := time.Now().Add(10 * time.Second); !strings.HasSuffix(out.String(), "\uFFFD[31mred\uFFFD\n"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("printed %q", out.String())
-		}
-	}
+	await.Until(t, "the last line is printed without control characters", func() bool { return strings.HasSuffix(out.String(), "\uFFFD[31mred\uFFFD\n") })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -331,7 +324,7 @@ func TestOpenStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the store is open
 	defer cancel()
 	if s, err := openStore(ctx, dir, 2*stopTime, nil); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("openStore = %v, %v, want %v", s, err, store.ErrLocked)

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -193,16 +195,11 @@ func TestDrainCommand(t *testing.T) {
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n  - {name: other, on: tool.before, run: echo there >> "+root+"/other, async: true}\n")
 	for i := range 3 {
 		runHook(t, "claude-code", root, claudeShell)
-		wants(t, root, 0, "Hooks that were put off have run.", "drain", "--wait", "10s")
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // whoever has taken it, this one or that of the hook
+		wants(t, root, 0, "Hooks that were put off have run.", "drain", "--wait", "2m")
+		await.Until(t, fmt.Sprintf("the server and the hook have the event of round %d", i), func() bool { // of this drain, or of the hook's
 			text, _ := os.ReadFile(filepath.Join(root, "heard"))
 			other, _ := os.ReadFile(filepath.Join(root, "other"))
-			if bytes.Count(text, []byte("\n")) == i+1 && bytes.Count(other, []byte("\n")) == i+1 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("round %d: %s%s", i, text, other)
-			}
-		}
+			return bytes.Count(text, []byte("\n")) == i+1 && bytes.Count(other, []byte("\n")) == i+1
+		})
 	}
 }

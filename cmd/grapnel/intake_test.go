@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -28,7 +29,7 @@ func intake() {
 		}
 		in := &store.Intake{Spool: filepath.Join(root, "state", "spool"), Store: s}
 		_, err = in.Once(context.Background())
-		for n := 0; errors.Is(err, spool.ErrBusy) && n < 1000; n++ {
+		for end := time.Now().Add(await.Limit); errors.Is(err, spool.ErrBusy) && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 			_, err = in.Once(context.Background())
 		}

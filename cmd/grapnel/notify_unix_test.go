@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // heard is one request, as a listener saw it.
@@ -107,10 +109,10 @@ func TestNotify(t *testing.T) {
 func deliveries(t *testing.T, place answer.Place, n int) []deliver.Job {
 	t.Helper()
 	var jobs []deliver.Job
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	await.Until(t, fmt.Sprintf("%d deliveries were tried", n), func() bool {
 		r, err := store.OpenReader(place.Store())
 		if err != nil {
-			continue
+			return false
 		}
 		jobs, err = r.Deliveries(t.Context(), store.DeliveryQuery{})
 		if err := errors.Join(err, r.Close()); err != nil {
@@ -122,12 +124,9 @@ func deliveries(t *testing.T, place answer.Place, n int) []deliver.Job {
 				tried++
 			}
 		}
-		if tried == n && len(jobs) == n {
-			return jobs
-		}
-	}
-	t.Fatalf("there are the deliveries %+v, want %d that were tried", jobs, n)
-	return nil
+		return tried == n && len(jobs) == n
+	})
+	return jobs
 }
 
 // The outbox is in use: what is to be told waits in the spool, other hooks do not, and the
@@ -147,16 +146,11 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	runHook(t, "claude-code", root, claudeShell)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	await.Until(t, "the notice waits and the other hook has run", func() bool {
 		_, errLater := os.Stat(filepath.Join(place.Spool(), "later.jsonl"))
 		_, errOther := os.Stat(filepath.Join(root, "other"))
-		if errLater == nil && errOther == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal(errLater, errOther)
-		}
-	}
+		return errLater == nil && errOther == nil
+	})
 	if _, err := os.Stat(filepath.Join(root, "heard")); err == nil {
 		t.Error("it was told past the store")
 	}
@@ -211,11 +205,7 @@ func TestNotifyAgain(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	says("204")
-	for end := time.Now().Add(20 * time.Second); drains().Delivered == 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it is not tried again")
-		}
-	}
+	await.Until(t, "the delivery is tried again", func() bool { return drains().Delivered > 0 })
 	text, err := os.ReadFile(filepath.Join(root, "heard"))
 	if err != nil {
 		t.Fatal(err)

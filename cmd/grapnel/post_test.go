@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // post asks as an agent does whose settings say to ask over http, and keeps the answer in
@@ -44,7 +46,7 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	payload, err := os.ReadFile(ts.MkAbs(args[3]))
 	ts.Check(err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPost, hook.URL, bytes.NewReader(payload))
 		ts.Check(err)
 		for name, value := range hook.Headers {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 	"github.com/grapnel-dev/grapnel/test/programs"
 )
@@ -161,24 +162,35 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(string(text), ts.Getenv)), 0o600))
 }
 
-// until wants a file to hold a text before long: until FILE REGEXP
+// until waits until a file holds a text: until FILE REGEXP
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	re := regexp.MustCompile(args[1])
 	var data []byte
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if data, _ = os.ReadFile(ts.MkAbs(args[0])); re.Match(data) {
-			return
-		}
+	if !within(func() bool {
+		data, _ = os.ReadFile(ts.MkAbs(args[0]))
+		return re.Match(data)
+	}) {
+		ts.Fatalf("%s does not come to hold %s:\n%s", args[0], args[1], data)
 	}
-	ts.Fatalf("%s does not come to hold %s:\n%s", args[0], args[1], data)
 }
 
-// waitfor wants a file to be there before long: waitfor FILE
+// waitfor waits until a file exists: waitfor FILE
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
+	if !within(func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	}) {
+		ts.Fatalf("%s did not appear", args[0])
+	}
+}
+
+// within reports whether ok returns true before await.Limit has passed. It is for commands
+// of scripts, which have no testing.TB.
+func within(ok func() bool) bool {
+	for end := time.Now().Add(await.Limit); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
 		}
 	}
-	ts.Fatalf("%s did not appear", args[0])
+	return true
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -30,14 +29,11 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	proc, err := os.FindProcess(found.PID)
 	ts.Check(err)
 	ts.Check(proc.Signal(sig))
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		_, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
-		switch { // all of its threads
-		case sig == syscall.SIGCONT, sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent), errors.Is(err, relay.ErrAbsent) && ended(proc):
-			return
-		case time.Now().After(end):
-			ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
-		}
+	if !within(func() bool { // all of its threads
+		_, err = relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent) || errors.Is(err, relay.ErrAbsent) && ended(proc)
+	}) {
+		ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // overHTTP installs into a Claude Code of its own, and returns what installs it and where
@@ -40,15 +41,6 @@ func overHTTP(t *testing.T) (install.Request, string) {
 	return req, addresses.Host()
 }
 
-func soon(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not come to be that %s", what)
-		}
-	}
-}
-
 // The door is open as long as somebody may ask, a port that others have is tried again, and
 // when the daemon ends nobody listens.
 func TestDoor(t *testing.T) {
@@ -67,9 +59,9 @@ func TestDoor(t *testing.T) {
 	defer func() { _ = d.warm.Close(context.Background()) }()
 	shut := d.open(t.Context())
 	defer shut()
-	soon(t, "the door says that the port is taken", func() bool { h := d.door.health(); return h != nil && strings.Contains(h.Error, "in use") })
+	await.Until(t, "the door says that the port is taken", func() bool { h := d.door.health(); return h != nil && strings.Contains(h.Error, "in use") })
 	_ = taken.Close()
-	soon(t, "the door is open", func() bool { h := d.door.health(); return h != nil && h.Address == host && h.Error == "" })
+	await.Until(t, "the door is open", func() bool { h := d.door.health(); return h != nil && h.Address == host && h.Error == "" })
 
 	asks := func() bool {
 		conn, err := net.DialTimeout("tcp", host, time.Second)
@@ -95,19 +87,19 @@ func TestDoor(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the door is shut", func() bool { return !asks() })
+	await.Until(t, "the door is shut", func() bool { return !asks() })
 	if h := d.door.health(); h == nil || !strings.Contains(h.Error, "others can read it") {
 		t.Errorf("the door says %+v", h)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the door is open again", asks)
+	await.Until(t, "the door is open again", asks)
 
 	if _, err := install.Uninstall(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "nobody listens any more", func() bool { return !asks() && d.door.health() == nil })
+	await.Until(t, "nobody listens any more", func() bool { return !asks() && d.door.health() == nil })
 	if _, err := install.Install(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +108,7 @@ func TestDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	host = addresses.Host()
-	soon(t, "the door is open for another", asks)
+	await.Until(t, "the door is open for another", asks)
 	shut()
 	if asks() {
 		t.Error("somebody listens after the end")
