@@ -10,11 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -120,13 +120,10 @@ func TestCancelled(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-				if _, err := os.Stat(filepath.Join(w.dir, "work", "up")); err == nil {
-					break
-				} else if time.Now().After(deadline) {
-					t.Fatal(err)
-				}
-			}
+			await.Until(t, "the tool runs", func() bool {
+				_, err := os.Stat(filepath.Join(w.dir, "work", "up"))
+				return err == nil
+			})
 			for _, s := range signals {
 				if err := cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
@@ -143,11 +140,7 @@ func TestCancelled(t *testing.T) {
 				t.Errorf("agent.failed says %s", got)
 			}
 			// The shell's child is ended with it. What is left of it for an instant is a zombie.
-			for deadline := time.Now().Add(10 * time.Second); alive(t, w.read(t, "work/pid")); time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("what the tool started is still there")
-				}
-			}
+			await.Until(t, "the process that the tool started ends", func() bool { return !alive(t, w.read(t, "work/pid")) })
 		})
 	}
 }

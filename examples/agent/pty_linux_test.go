@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/test/pty"
 )
 
@@ -90,7 +91,7 @@ func (s *screen) text() string {
 
 // await waits until a text is shown that was not seen yet.
 func (s *screen) await(text string) error {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		all := s.text()
 		if i := strings.Index(all[s.seen:], text); i >= 0 {
 			s.seen += i + len(text)

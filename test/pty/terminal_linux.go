@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // A Terminal is a program at a terminal of its own, with a person who looks and types.
@@ -23,9 +25,6 @@ type Terminal struct {
 	mu  sync.Mutex
 	raw bytes.Buffer
 }
-
-// patience is how long a person waits for what has to come.
-const patience = 30 * time.Second
 
 // Start starts a program at a terminal. It is ended with t, if it has not ended before.
 func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
@@ -120,7 +119,7 @@ func (t *Terminal) Want(tb testing.TB, texts ...string) string {
 // does not come to that.
 func (t *Terminal) Until(tb testing.TB, is func(screen string) bool, want any) string {
 	tb.Helper()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(await.Limit)
 	defer late.Stop()
 	for over := false; ; {
 		screen := t.String()
@@ -145,7 +144,7 @@ func (t *Terminal) Exit(tb testing.TB) int {
 	tb.Helper()
 	select {
 	case <-t.ended:
-	case <-time.After(patience):
+	case <-time.After(await.Limit):
 		tb.Fatalf("the program does not end; seen is\n%s", t.String())
 	}
 	return t.cmd.ProcessState.ExitCode()

@@ -90,7 +90,7 @@ type Daemon struct {
 }
 
 // ready is how long a daemon may take until it answers.
-const ready = 20 * time.Second
+const ready = 2 * time.Minute
 
 // Start starts a daemon and waits until it answers. more is for its environment.
 func Start(ctx context.Context, bin, root string, more []string) (*Daemon, error) {
