@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // A machine is a system of its own as far as Grapnel looks: with a user database, a home
@@ -92,7 +94,7 @@ func (m machine) run(t *testing.T, args, env []string, stdin io.Reader) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), maxWall)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = []string{insideVar + "=" + m.etc()}

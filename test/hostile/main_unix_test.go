@@ -52,11 +52,11 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// What one answer may cost, on a machine that is busy with other tests. An agent
-// gives a hook 60 seconds; a guard that needs longer is no guard.
+// The most that one answer may cost. An agent gives a hook 60 seconds, so a guard that
+// needs more processor time is no guard. Elapsed time has no limit here: it says more about
+// the machine than about the program.
 const (
-	maxCPU    = 3 * time.Second
-	maxWall   = 40 * time.Second
+	maxCPU    = time.Minute
 	maxMemory = 400 << 20 // more than ten times the largest payload that is read
 )
 
@@ -93,7 +93,7 @@ func (w world) write(t *testing.T, name, text string) {
 type result struct {
 	stdout, stderr string
 	exit           int // -1 = by a signal
-	wall, cpu      time.Duration
+	cpu            time.Duration
 }
 
 func (r result) String() string {
@@ -126,14 +126,13 @@ func run(t *testing.T, cmd *exec.Cmd) result {
 	if cmd.Stderr == nil {
 		cmd.Stderr = &stderr
 	}
-	begun := time.Now()
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	r := result{
 		stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode(),
-		wall: time.Since(begun), cpu: cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime(),
+		cpu: cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime(),
 	}
 	sound(t, r)
 	return r
@@ -196,8 +195,8 @@ func sound(t *testing.T, r result) {
 		}
 	}
 	visible(t, "standard error", r.stderr)
-	if r.wall > maxWall || r.cpu > maxCPU {
-		t.Errorf("it took %v, %v of them at work: %v", r.wall, r.cpu, r)
+	if r.cpu > maxCPU {
+		t.Errorf("it needs %v of processor time: %v", r.cpu, r)
 	}
 }
 
@@ -257,16 +256,4 @@ func heeds(t *testing.T, agent string, r result) effect {
 		return false
 	}
 	return effect{blocked: said("block", "deny"), asked: said("ask"), allowed: said("allow", "approve")}
-}
-
-const patience = 20 * time.Second
-
-// until waits for something that happens soon.
-func until(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("within %v it does not happen: %s", patience, what)
-		}
-	}
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // foreignFiles are guards in the words of other systems, each by the file that `load:`
@@ -323,7 +325,7 @@ func TestOverObserves(t *testing.T) {
 			seen := filepath.Join(w.dir, "seen")
 			w.plant(t, ".openclaw/hooks.json", `{"hooks": [{"event": "after_tool_call", "command": `+quoted("sleep 0.5; echo x >> "+seen)+`}]}`)
 			run(t, w.from(t, built, program, `{"hook_event_name":"PostToolUse","session_id":"s1","tool_name":"Bash","tool_input":{"command":"ls"},"tool_response":"x"}`, claude.args...))
-			until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
+			await.Until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
 			time.Sleep(100 * time.Millisecond)
 			if text, _ := os.ReadFile(seen); string(text) != "x\n" {
 				t.Errorf("it ran %d times", len(text)/2)
@@ -365,14 +367,10 @@ func TestOverTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begun := time.Now()
 			want, said := count(guard, both)
 			got, saidOver := count("version: 1\nload: [ironclaw]\n", both)
 			if want != got || strings.Count(saidOver, "Not this one.") != strings.Count(said, "Not this one.") || strings.Count(said, "Not this one.") != 2 {
 				t.Errorf("there are %d Records, and without foreign files %d: %s, %s", got, want, saidOver, said)
-			}
-			if took := time.Since(begun); took > patience {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
@@ -404,7 +402,7 @@ func TestOverEnds(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the hook begins", func() bool { _, err := os.Stat(pid); return err == nil })
+			await.Until(t, "the hook begins", func() bool { _, err := os.Stat(pid); return err == nil })
 			to := cmd.Process.Pid
 			if tt.group {
 				to = -to
@@ -422,7 +420,7 @@ func TestOverEnds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				until(t, "process "+word+" ends", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || zombie(n) })
+				await.Until(t, "process "+word+" ends", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || zombie(n) })
 			}
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // Hooks are programs of other people. Whatever one of them does, the agent is
@@ -78,7 +80,7 @@ func TestChildrenEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, fmt.Sprintf("child %d ends", pid), func() bool {
+		await.Until(t, fmt.Sprintf("child %d ends", pid), func() bool {
 			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid)
 		})
 	}
@@ -100,10 +102,10 @@ func TestLargePending(t *testing.T) {
 	seen := filepath.Join(w.dir, "seen")
 	w.write(t, "grapnel.yaml", "version: 1\nhooks:\n  - {name: look, on: tool.before, async: true, run: "+quoted("wc -c > "+seen+".new && mv "+seen+".new "+seen)+"}\n")
 	r := run(t, w.hook(t, stdin(`"echo `+strings.Repeat("x", 3<<20)+`"`), claude.args...))
-	if r != (result{wall: r.wall, cpu: r.cpu}) {
+	if r != (result{cpu: r.cpu}) {
 		t.Errorf("the answer is %v, want none", r)
 	}
-	until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
+	await.Until(t, "the observing hook runs", func() bool { _, err := os.Stat(seen); return err == nil })
 	text, err := os.ReadFile(seen)
 	if err != nil {
 		t.Fatal(err)
