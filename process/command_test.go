@@ -22,12 +22,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// patience bounds what has to end soon but may be slow on a busy machine. What
-// would hang, hangs for a minute.
-const patience = 10 * time.Second
+// patience bounds what has to end but may be slow on a busy machine. What would hang, hangs
+// much longer.
+const patience = await.Limit
 
 // event is a call of a shell tool in a directory of its own.
 func event(t *testing.T) *grapnel.Event {
@@ -52,27 +53,24 @@ func here(c *process.Command) *process.Command {
 // handle runs a hook that must not need its deadline.
 func handle(t *testing.T, c *process.Command, ev *grapnel.Event) (grapnel.Outcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return here(c).Handle(ctx, ev)
 }
 
-// late runs a hook whose deadline passes as soon as it has said "here" on its life,
-// and checks that it was over soon after.
+// late runs a hook whose deadline passes as soon as it has said "here" on its life.
 func late(t *testing.T, c *process.Command, ev *grapnel.Event, life life) (grapnel.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	passed := make(chan time.Time, 1)
+	passed := make(chan struct{})
 	go func() {
+		defer close(passed)
 		life.here(t)
-		passed <- time.Now()
 		cancel(fmt.Errorf("%w of 300ms", grapnel.ErrTimeout))
 	}()
 	out, err := here(c).Handle(ctx, ev)
-	if took := time.Since(<-passed); took > patience {
-		t.Errorf("Handle returned %v after its deadline", took)
-	}
+	<-passed
 	return out, err
 }
 
@@ -325,7 +323,7 @@ func alive(t *testing.T, ev *grapnel.Event) life {
 // here waits until a holder says "here".
 func (l life) here(t *testing.T) {
 	t.Helper()
-	if err := l.fifo.SetReadDeadline(time.Now().Add(3 * patience)); err != nil {
+	if err := l.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Error(err)
 	}
 	said := make([]byte, len("here\n"))
@@ -352,16 +350,16 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	const here = `echo here >&9; `
 	tests := map[string]string{
-		"hangs":             here + `sleep 60`,
-		"hangs itself":      here + `exec sleep 60`,
-		"child holds pipes": `sleep 60 & ` + here + `wait`,
-		"ignores SIGTERM":   `trap '' TERM; ` + here + `sleep 60; sleep 60`,
-		"stopped":           here + `kill -STOP $$; sleep 60`,
-		"many children":     `i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; ` + here + `wait`,
-		"keeps forking":     `f() { while :; do (sleep 60) & sleep 0.01; done; }; f & f & trap '' TERM; sleep 0.1; ` + here + `wait; sleep 60`,
+		"hangs":             here + `sleep 1000`,
+		"hangs itself":      here + `exec sleep 1000`,
+		"child holds pipes": `sleep 1000 & ` + here + `wait`,
+		"ignores SIGTERM":   `trap '' TERM; ` + here + `sleep 1000; sleep 1000`,
+		"stopped":           here + `kill -STOP $$; sleep 1000`,
+		"many children":     `i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i+1)); done; ` + here + `wait`,
+		"keeps forking":     `f() { while :; do (sleep 1000) & sleep 0.01; done; }; f & f & trap '' TERM; sleep 0.1; ` + here + `wait; sleep 1000`,
 		"busy talking":      here + `while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done`,
-		"leader ends first": `(trap '' TERM; ` + here + `sleep 60; sleep 60) >/dev/null 2>&1 & wait`,
-		"never reads":       `sleep 60 <&0 & ` + here + `wait`,
+		"leader ends first": `(trap '' TERM; ` + here + `sleep 1000; sleep 1000) >/dev/null 2>&1 & wait`,
+		"never reads":       `sleep 1000 <&0 & ` + here + `wait`,
 	}
 	for name, line := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -398,7 +396,7 @@ func TestTimeoutIsPolite(t *testing.T) {
 		switch polite := out.Decision == grapnel.Block && strings.Contains(err.Error(), "sorry") && statErr == nil; {
 		case polite:
 			return
-		case attempt == 10:
+		case attempt == 100:
 			t.Fatalf("Handle = %+v, %v, %v, want a block, what it said, and its trace", out, err, statErr)
 		}
 	}
@@ -414,7 +412,7 @@ func TestCause(t *testing.T) {
 		not  error
 	}{
 		"bare deadline": {func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(t.Context(), 50*time.Millisecond)
+			return context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the program hangs
 		}, []error{grapnel.ErrTimeout, context.DeadlineExceeded}, nil},
 		"cancelled": {func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -432,7 +430,7 @@ func TestCause(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := tt.ctx()
 			defer cancel()
-			_, err := here(&process.Command{Line: "sleep 60"}).Handle(ctx, event(t))
+			_, err := here(&process.Command{Line: "sleep 1000"}).Handle(ctx, event(t))
 			for _, want := range tt.want {
 				if !errors.Is(err, want) {
 					t.Errorf("error = %v, want it to be %v", err, want)
@@ -481,11 +479,7 @@ func TestGrandchildThatLeft(t *testing.T) {
 		ev := event(t)
 		ev.Tool.Content = strings.Repeat("x", 1<<20) // and nobody reads it
 		alive(t, ev)
-		begun := time.Now()
 		out, err := handle(t, deserter("end"), ev)
-		if took := time.Since(begun); took > patience {
-			t.Errorf("Handle took %v", took)
-		}
 		if want := (grapnel.Outcome{Decision: grapnel.Block, Reason: "said before"}); err != nil || !cmp.Equal(out, want) {
 			t.Errorf("Handle = %+v, %v, want %+v: the exit code was 0", out, err, want)
 		}
@@ -537,7 +531,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 		cancel()
 	}()
 	line := `exec 9>life; echo '{"decision":"block"}'
-		sh -c 'echo $$ >pid; while kill -0 "$1" 2>/dev/null; do :; done; echo here >&9; exec sleep 60' - $$ & exit 0`
+		sh -c 'echo $$ >pid; while kill -0 "$1" 2>/dev/null; do :; done; echo here >&9; exec sleep 1000' - $$ & exit 0`
 	out, err := here(&process.Command{Line: line}).Handle(ctx, ev)
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("Handle = %+v, %v, want its block", out, err)
@@ -715,7 +709,7 @@ func TestEngine(t *testing.T) {
 	ev := event(t)
 	var rec *grapnel.Record
 	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "slow", Hook: here(&process.Command{Line: `sleep 60 & wait`}), Timeout: 300 * time.Millisecond},
+		{Name: "slow", Hook: here(&process.Command{Line: `sleep 1000 & wait`}), Timeout: 300 * time.Millisecond},
 		{Name: "gone", Hook: here(&process.Command{Args: []string{"./gone"}}), Timeout: patience, OnError: grapnel.OnErrorAsk},
 		{Name: "fine", Hook: here(&process.Command{Line: `echo careful >&2; exit 2`}), Timeout: patience},
 	}, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r })}})

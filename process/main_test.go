@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	case "prober":
 		probe(os.Args[1:])
 	case "sleeper":
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Minute)
 	}
 }
 
@@ -49,7 +49,7 @@ func desert() {
 	fmt.Fprintf(os.Stderr, "%d\n", child.Process.Pid)
 	fmt.Fprintln(os.NewFile(9, "life"), "here")
 	if os.Args[1] == "hang" {
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Minute)
 	}
 	fmt.Println(`{"decision":"block","reason":"said before"}`)
 	os.Exit(0)

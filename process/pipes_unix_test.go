@@ -63,11 +63,7 @@ func TestSettleEnds(t *testing.T) {
 	if p.stdin, err = os.Open(os.DevNull); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
 	p.settle(10 * time.Millisecond)
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("settle took %v", took)
-	}
 	<-ended // nobody reads it any more
 	if h.cut == 0 || len(h.kept) != 1<<10 {
 		t.Errorf("settle kept %d bytes and cut %d, want the first 1024 kept", len(h.kept), h.cut)
