@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
@@ -52,7 +53,7 @@ func (g guarded) serve(t *testing.T) (stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.DialTimeout("tcp", g.door(t), time.Second)
 		if err == nil {
 			_ = conn.Close()
@@ -146,7 +147,7 @@ func TestOverHTTPWithoutDaemon(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				ended <- func() error {
-					for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+					for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 						if _, err := os.Stat(g.Path("now")); err == nil {
 							stop()
 							return os.WriteFile(g.Path("ended"), nil, 0o600)

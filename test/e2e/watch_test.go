@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/test/pty"
 	"github.com/grapnel-dev/grapnel/verify/model"
@@ -79,7 +80,7 @@ func (s *tmuxScreen) Press(t testing.TB, text string) {
 // Want captures the screen until all is there.
 func (s *tmuxScreen) Want(t testing.TB, texts ...string) string {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 		screen, err := s.run("capture-pane", "-p")
 		missing := ""
 		for _, text := range texts {

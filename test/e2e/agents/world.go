@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/test/e2e/npm"
 	"github.com/grapnel-dev/grapnel/verify"
 	"github.com/grapnel-dev/grapnel/verify/model"
@@ -126,20 +126,12 @@ func (w *World) ReadFile(t testing.TB, name string) string {
 }
 
 // AwaitFile waits until a file exists, for what is done behind the agent's back.
-// It fails the test when that takes longer than within.
-func (w *World) AwaitFile(t testing.TB, name string, within time.Duration) {
+func (w *World) AwaitFile(t testing.TB, name string) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
+	await.Until(t, "the file "+name+" exists", func() bool {
 		_, err := os.Stat(w.path(name))
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %v", within, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err == nil
+	})
 }
 
 func (w *World) path(name string) string {
