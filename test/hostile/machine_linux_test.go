@@ -381,7 +381,7 @@ func TestManagedMachine(t *testing.T) {
 	}
 	m.denied(t, "a program that is gone", m.run(t, hook, nil, m.bash("mv a b")), "prog")
 	// A pause of the user's is not root's.
-	pause := fmt.Sprintf(`{"since":%q,"until":%q}`, time.Now().Add(-time.Minute).Format(time.RFC3339Nano), time.Now().Add(time.Minute).Format(time.RFC3339Nano))
+	pause := fmt.Sprintf(`{"since":%q,"until":%q}`, time.Now().Add(-time.Minute).Format(time.RFC3339Nano), time.Now().Add(time.Hour).Format(time.RFC3339Nano))
 	m.write(t, filepath.Join(m.home, ".local", "state", "grapnel", "pause.json"), pause)
 	if r := m.run(t, hook, nil, m.bash("ls")); strings.Contains(r.stdout, `"allow"`) {
 		t.Errorf("there is no pause: %v", r)
