@@ -89,7 +89,7 @@ func TestPatchIsContent(t *testing.T) {
 
 // The work for a patch grows with its size. If it grew with the square, these patches would
 // take longer than the timeout of the tests.
-func TestPatchesAreReadInTime(t *testing.T) {
+func TestLargePatches(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
 	for i := range 400_000 {

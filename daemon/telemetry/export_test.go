@@ -114,7 +114,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(a.list) > 1 {
 		a.list = a.list[1:]
 	}
-	a.at = append(a.at, time.Since(a.begun))
+	a.at = append(a.at, time.Since(a.begun)) // fake clock
 	a.sizes = append(a.sizes, bytes.Count(body, []byte(`"spanId"`)))
 	a.mu.Unlock()
 	if now.hang {
