@@ -733,35 +733,24 @@ func (p *fileParser) afters(n *yaml.Node) []After {
 
 func (p *fileParser) after(n *yaml.Node) After {
 	var a After
-	p.mapping(n, "after", "event match except when within times same by until", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "event":
-			a.Event = p.kinds(n)
-		case "match":
-			m := p.match(n)
-			a.Match = &m
-		case "except":
-			a.Except = p.matches(n)
-		case "when":
-			a.When = p.when(n)
-		case "within":
+	p.mapping(n, "after", []key{
+		{"event", func(n *yaml.Node) { a.Event = p.kinds(n) }},
+		{"match", func(n *yaml.Node) { a.Match = new(p.match(n)) }},
+		{"except", func(n *yaml.Node) { a.Except = p.matches(n) }},
+		{"when", func(n *yaml.Node) { a.When = p.when(n) }},
+		{"within", func(n *yaml.Node) {
 			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
 				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", shortly(maxPer))
 			}
-		case "times":
+		}},
+		{"times", func(n *yaml.Node) {
 			if a.Times = *p.integer(n); a.Times < 1 || a.Times > maxTimes {
 				p.fail(n, "", "times is between 1 and %d", maxTimes)
 			}
-		case "same":
-			a.Same = p.oneOf(n, sameWords[:]...)
-		case "by":
-			a.By = p.limitedBy(n)
-		case "until":
-			a.Until = p.until(n)
-		default:
-			return false
-		}
-		return true
+		}},
+		{"same", func(n *yaml.Node) { a.Same = p.oneOf(n, sameWords[:]...) }},
+		{"by", func(n *yaml.Node) { a.By = p.limitedBy(n) }},
+		{"until", func(n *yaml.Node) { a.Until = p.until(n) }},
 	})
 	p.hasEvent(n, "after")
 	return a
@@ -769,21 +758,11 @@ func (p *fileParser) after(n *yaml.Node) After {
 
 func (p *fileParser) until(n *yaml.Node) *Happening {
 	h := &Happening{}
-	p.mapping(n, "until", "event match except when", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "event":
-			h.Event = p.kinds(n)
-		case "match":
-			m := p.match(n)
-			h.Match = &m
-		case "except":
-			h.Except = p.matches(n)
-		case "when":
-			h.When = p.when(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "until", []key{
+		{"event", func(n *yaml.Node) { h.Event = p.kinds(n) }},
+		{"match", func(n *yaml.Node) { h.Match = new(p.match(n)) }},
+		{"except", func(n *yaml.Node) { h.Except = p.matches(n) }},
+		{"when", func(n *yaml.Node) { h.When = p.when(n) }},
 	})
 	p.hasEvent(n, "until")
 	return h

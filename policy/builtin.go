@@ -48,22 +48,12 @@ func (p *fileParser) builtin(n *yaml.Node, h *Hook) {
 	var env []string
 	name := func(n *yaml.Node) { b.Name = p.oneOf(n, auditBuiltin, loggingBuiltin, summaryBuiltin) }
 	if n.Kind == yaml.Map {
-		p.mapping(n, "builtin", "name file run env into", func(key string, n *yaml.Node) bool {
-			switch key {
-			case "name":
-				name(n)
-			case "file":
-				b.File = p.text(n)
-			case "run":
-				run = p.command(n)
-			case "env":
-				env = p.texts(n)
-			case "into":
-				b.Into = p.text(n)
-			default:
-				return false
-			}
-			return true
+		p.mapping(n, "builtin", []key{
+			{"name", name},
+			{"file", func(n *yaml.Node) { b.File = p.text(n) }},
+			{"run", func(n *yaml.Node) { run = p.command(n) }},
+			{"env", func(n *yaml.Node) { env = p.texts(n) }},
+			{"into", func(n *yaml.Node) { b.Into = p.text(n) }},
 		})
 		if n.Get("name") == nil {
 			p.fail(n, "for example {name: audit, file: audit.jsonl}", "the builtin has no name")

@@ -694,9 +694,9 @@ func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
 		if item.Kind != yaml.Map {
 			l.Format = p.format(item)
 		} else {
-			p.keys(item, "load", map[string]func(*yaml.Node){
-				"format": func(n *yaml.Node) { l.Format = p.format(n) },
-				"file":   func(n *yaml.Node) { l.File = p.text(n); p.pathPattern(n) },
+			p.mapping(item, "load", []key{
+				{"format", func(n *yaml.Node) { l.Format = p.format(n) }},
+				{"file", func(n *yaml.Node) { l.File = p.text(n); p.pathPattern(n) }},
 			})
 			if item.Get("format") == nil {
 				p.fail(item, "for example {format: ironclaw, file: hooks/hooks.json}", "the entry names no `format`")

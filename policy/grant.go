@@ -193,19 +193,14 @@ func means(pattern, path string) bool {
 func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
 	p.entries(n, "grants", "for example [{source: ~/src/mine/**, may: [allow, run, http]}]", func(item *yaml.Node) {
 		g := Grant{}
-		p.mapping(item, "grants", "source may", func(key string, n *yaml.Node) bool {
-			switch key {
-			case "source":
-				g.Source = p.sourcePattern(n)
-			case "may":
+		p.mapping(item, "grants", []key{
+			{"source", func(n *yaml.Node) { g.Source = p.sourcePattern(n) }},
+			{"may", func(n *yaml.Node) {
 				for _, item := range itemsOf(n) {
 					p.oneOf(item, mayWords...)
 					g.May = append(g.May, word(item))
 				}
-			default:
-				return false
-			}
-			return true
+			}},
 		})
 		p.wants(item, "source", "may")
 		all = append(all, g)
@@ -217,19 +212,14 @@ func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
 func (p *fileParser) vouches(n *yaml.Node) (all []Vouch) {
 	p.entries(n, "trust", "for example [{source: ~/src/**, digest: sha256:...}]", func(item *yaml.Node) {
 		v := Vouch{}
-		p.mapping(item, "trust", "source digest", func(key string, n *yaml.Node) bool {
-			switch key {
-			case "source":
-				v.Source = p.sourcePattern(n)
-			case "digest":
+		p.mapping(item, "trust", []key{
+			{"source", func(n *yaml.Node) { v.Source = p.sourcePattern(n) }},
+			{"digest", func(n *yaml.Node) {
 				v.Digest = p.word(n)
 				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !isDigest(sum) {
 					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is no digest", v.Digest.Text)
 				}
-			default:
-				return false
-			}
-			return true
+			}},
 		})
 		p.wants(item, "source", "digest")
 		all = append(all, v)

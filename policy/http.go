@@ -235,18 +235,9 @@ func (p *fileParser) http(n *yaml.Node) *HTTP {
 		h.URL = p.url(n)
 		return h
 	}
-	p.mapping(n, "http", "url secret headers body breaker", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "url", "secret", "headers":
-			p.server(h, key, n)
-		case "body":
-			h.Body = p.oneOf(n, "plain", "summary")
-		case "breaker":
-			h.Breaker = p.breaker(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "http", p.serverKeys(h), []key{
+		{"body", func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "summary") }},
+		{"breaker", func(n *yaml.Node) { h.Breaker = p.breaker(n) }},
 	})
 	if n.Get("url") == nil {
 		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http names no `url`")
@@ -261,25 +252,18 @@ func (p *fileParser) notify(n *yaml.Node) *HTTP {
 		h.URL = p.url(n)
 		return h
 	}
-	p.mapping(n, "notify", "url secret headers envelope ordered timeout max_in_flight", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "url", "secret", "headers":
-			p.server(h, key, n)
-		case "envelope":
-			h.Body = p.oneOf(n, "plain", "cloudevents", "summary")
-		case "ordered":
-			h.Ordered = p.boolean(n)
-		case "timeout":
+	p.mapping(n, "notify", p.serverKeys(h), []key{
+		{"envelope", func(n *yaml.Node) { h.Body = p.oneOf(n, "plain", "cloudevents", "summary") }},
+		{"ordered", func(n *yaml.Node) { h.Ordered = p.boolean(n) }},
+		{"timeout", func(n *yaml.Node) {
 			h.Timeout = p.duration(n)
 			p.inTime(n, h.Timeout)
-		case "max_in_flight":
+		}},
+		{"max_in_flight", func(n *yaml.Node) {
 			if h.Most = *p.integer(n); h.Most < 1 || h.Most > maxInFlight {
 				p.fail(n, "", "max_in_flight: want a number from 1 to %d", maxInFlight)
 			}
-		default:
-			return false
-		}
-		return true
+		}},
 	})
 	if n.Get("url") == nil {
 		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify names no `url`")
@@ -300,15 +284,12 @@ func (p *fileParser) notified(h *Hook, n *yaml.Node) {
 	}
 }
 
-// server reads what a `http:` and a `notify:` have in common.
-func (p *fileParser) server(h *HTTP, key string, n *yaml.Node) {
-	switch key {
-	case "url":
-		h.URL = p.url(n)
-	case "secret":
-		h.Secrets = p.secrets(n)
-	case "headers":
-		h.Headers = p.headers(n)
+// serverKeys are the keys that `http:` and `notify:` share.
+func (p *fileParser) serverKeys(h *HTTP) []key {
+	return []key{
+		{"url", func(n *yaml.Node) { h.URL = p.url(n) }},
+		{"secret", func(n *yaml.Node) { h.Secrets = p.secrets(n) }},
+		{"headers", func(n *yaml.Node) { h.Headers = p.headers(n) }},
 	}
 }
 
@@ -395,20 +376,17 @@ func (p *fileParser) headers(n *yaml.Node) map[string]string {
 
 func (p *fileParser) breaker(n *yaml.Node) Breaker {
 	var b Breaker
-	p.mapping(n, "breaker", "failures cooldown", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "failures":
+	p.mapping(n, "breaker", []key{
+		{"failures", func(n *yaml.Node) {
 			if b.Failures = *p.integer(n); b.Failures < 1 || b.Failures > maxFailures {
 				p.fail(n, "", "failures: want a number from 1 to %d", maxFailures)
 			}
-		case "cooldown":
+		}},
+		{"cooldown", func(n *yaml.Node) {
 			if b.Cooldown = p.duration(n); time.Duration(b.Cooldown) > maxCooldown {
 				p.fail(n, "", "cooldown: want at most %s", shortly(maxCooldown))
 			}
-		default:
-			return false
-		}
-		return true
+		}},
 	})
 	return b
 }

@@ -539,26 +539,14 @@ func (m *memory) sweep(now time.Time) {
 func (p *fileParser) limit(n *yaml.Node) *Limit {
 	l := &Limit{}
 	var count, sum, most, per *yaml.Node
-	p.mapping(n, "limit", "count sum max per by then reason", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "count":
-			count, l.Count = n, *p.integer(n)
-		case "sum":
-			sum, l.Sum = n, p.sum(n)
-		case "max":
-			most, l.Max = n, p.number(n)
-		case "per":
-			per, l.Per = n, p.duration(n)
-		case "by":
-			l.By = p.limitedBy(n)
-		case "then":
-			l.Then = p.oneOf(n, "block", "ask")
-		case "reason":
-			l.Reason = strings.TrimSpace(p.text(n))
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "limit", []key{
+		{"count", func(n *yaml.Node) { count, l.Count = n, *p.integer(n) }},
+		{"sum", func(n *yaml.Node) { sum, l.Sum = n, p.sum(n) }},
+		{"max", func(n *yaml.Node) { most, l.Max = n, p.number(n) }},
+		{"per", func(n *yaml.Node) { per, l.Per = n, p.duration(n) }},
+		{"by", func(n *yaml.Node) { l.By = p.limitedBy(n) }},
+		{"then", func(n *yaml.Node) { l.Then = p.oneOf(n, "block", "ask") }},
+		{"reason", func(n *yaml.Node) { l.Reason = strings.TrimSpace(p.text(n)) }},
 	})
 	if n.Kind != yaml.Map {
 		return l

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -53,35 +52,79 @@ func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.errs = append(p.errs, &Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// mapping walks a mapping and has each key read, which tells whether it knows the key. Others
-// are errors; known names, with spaces between, what may have been meant.
-func (p *fileParser) mapping(n *yaml.Node, what, known string, read func(key string, n *yaml.Node) bool) {
+// A key is a key that a mapping may have, with the function that reads its value.
+type key struct {
+	name string
+	read func(*yaml.Node)
+}
+
+// names lists the names of keys, in the order of the table. It copies them: otherwise the
+// compiler would allocate each function of each table for each mapping.
+func names(keys []key) []string {
+	var all []string
+	for _, k := range keys {
+		all = append(all, strings.Clone(k.name))
+	}
+	return all
+}
+
+// keyOf finds a key in a table by its name, or returns nil.
+func keyOf(keys []key, name string) *key {
+	for i := range keys {
+		if keys[i].name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+// keysIn lists the keys of a mapping that are in a table, in the order of the file.
+func keysIn(n *yaml.Node, keys []key) []string {
+	var all []string
+	for _, pair := range n.Pairs {
+		if keyOf(keys, pair.Key.Text) != nil {
+			all = append(all, pair.Key.Text)
+		}
+	}
+	return all
+}
+
+// mapping reads a mapping by one or several tables of keys. A key that is in none of
+// them is an error.
+func (p *fileParser) mapping(n *yaml.Node, what string, tables ...[]key) {
 	if n.Kind != yaml.Map {
 		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
 		return
 	}
 	for _, pair := range n.Pairs {
-		switch key := pair.Key.Text; {
-		case read(key, pair.Value):
-		case slices.Contains(later, key):
-			p.fail(pair.Key, "", "%q is not supported by this version of Grapnel", key)
-		default:
-			words := strings.Fields(known)
-			slices.Sort(words)
-			p.fail(pair.Key, didYouMean(key, words), "unknown key %q in %s", key, what)
+		if !readKey(pair, tables) {
+			p.unknownKey(pair.Key, what, tables)
 		}
 	}
 }
 
-// keys is mapping with a function for each key.
-func (p *fileParser) keys(n *yaml.Node, what string, known map[string]func(*yaml.Node)) {
-	p.mapping(n, what, strings.Join(slices.Collect(maps.Keys(known)), " "), func(key string, n *yaml.Node) bool {
-		handle := known[key]
-		if handle != nil {
-			handle(n)
+// readKey reads the value of a pair, if a table has its key.
+func readKey(pair yaml.Pair, tables [][]key) bool {
+	for _, keys := range tables {
+		if k := keyOf(keys, pair.Key.Text); k != nil {
+			k.read(pair.Value)
+			return true
 		}
-		return handle != nil
-	})
+	}
+	return false
+}
+
+func (p *fileParser) unknownKey(n *yaml.Node, what string, tables [][]key) {
+	if slices.Contains(later, n.Text) {
+		p.fail(n, "", "%q is not supported by this version of Grapnel", n.Text)
+		return
+	}
+	var known []string
+	for _, keys := range tables {
+		known = append(known, names(keys)...)
+	}
+	slices.Sort(known)
+	p.fail(n, didYouMean(n.Text, known), "unknown key %q in %s", n.Text, what)
 }
 
 func (p *fileParser) policy(n *yaml.Node) *Policy {
@@ -92,55 +135,32 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	}
 	var hooks, pack *yaml.Node
 	var sandbox *Sandbox
-	p.mapping(n, "the policy", "version pack use strict defaults hooks load records redact networks grants trust use_only_managed secrets", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "version":
+	p.mapping(n, "the policy", []key{
+		{"version", func(n *yaml.Node) {
 			if n.Text != "1" {
 				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
 			}
 			policy.Version = 1
-		case "pack":
-			pack, policy.Pack = n, p.packInfo(n)
-		case "use":
-			policy.Use = p.uses(n)
-		case "strict":
-			policy.Strict = p.boolean(n)
-		case "defaults":
-			p.mapping(n, "defaults", "timeout on_error sandbox", func(key string, n *yaml.Node) bool {
-				switch key {
-				case "timeout":
-					policy.Defaults.Timeout = p.duration(n)
-				case "on_error":
-					policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask")
-				case "sandbox":
-					sandbox = p.sandbox(n)
-				default:
-					return false
-				}
-				return true
+		}},
+		{"pack", func(n *yaml.Node) { pack, policy.Pack = n, p.packInfo(n) }},
+		{"use", func(n *yaml.Node) { policy.Use = p.uses(n) }},
+		{"strict", func(n *yaml.Node) { policy.Strict = p.boolean(n) }},
+		{"defaults", func(n *yaml.Node) {
+			p.mapping(n, "defaults", []key{
+				{"timeout", func(n *yaml.Node) { policy.Defaults.Timeout = p.duration(n) }},
+				{"on_error", func(n *yaml.Node) { policy.Defaults.OnError = p.oneOf(n, "open", "closed", "ask") }},
+				{"sandbox", func(n *yaml.Node) { sandbox = p.sandbox(n) }},
 			})
-		case "hooks":
-			hooks = n
-		case "load":
-			policy.Load = p.loads(n)
-		case "records":
-			policy.Records = p.records(n)
-		case "redact":
-			policy.Redact = p.redact(n)
-		case "networks":
-			policy.Networks = p.networks(n)
-		case "grants":
-			policy.Grants = p.grants(n)
-		case "trust":
-			policy.Vouches = p.vouches(n)
-		case "use_only_managed":
-			policy.OnlyManaged = p.boolean(n)
-		case "secrets":
-			policy.Secrets = p.secretRules(n)
-		default:
-			return false
-		}
-		return true
+		}},
+		{"hooks", func(n *yaml.Node) { hooks = n }},
+		{"load", func(n *yaml.Node) { policy.Load = p.loads(n) }},
+		{"records", func(n *yaml.Node) { policy.Records = p.records(n) }},
+		{"redact", func(n *yaml.Node) { policy.Redact = p.redact(n) }},
+		{"networks", func(n *yaml.Node) { policy.Networks = p.networks(n) }},
+		{"grants", func(n *yaml.Node) { policy.Grants = p.grants(n) }},
+		{"trust", func(n *yaml.Node) { policy.Vouches = p.vouches(n) }},
+		{"use_only_managed", func(n *yaml.Node) { policy.OnlyManaged = p.boolean(n) }},
+		{"secrets", func(n *yaml.Node) { policy.Secrets = p.secretRules(n) }},
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
@@ -171,84 +191,53 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	return policy
 }
 
-// hookActions are the keys that say what a hook does.
-var hookActions = []string{"block", "ask", "allow", "limit", "context", "replace", "mask", "set", "run", "worker", "http", "notify", "builtin"}
-
 func (p *fileParser) hook(n *yaml.Node) Hook {
 	h := Hook{Line: n.Line}
-	var actions []string
 	var on, after *yaml.Node
 	var async *yaml.Node
 	var speaks string
 	var env []string
-	p.mapping(n, "a hook", "name on match except when after mode on_error priority timeout message advice incident block ask allow context replace mask fields set limit run worker http notify builtin async speaks env sandbox", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "name":
-			h.Name = p.name(n)
-		case "on":
-			on = n
-		case "match":
-			m := p.match(n)
-			h.Match = &m
-		case "except":
-			h.Except = p.matches(n)
-		case "when":
-			h.When = p.when(n)
-		case "after":
-			after, h.After = n, p.afters(n)
-		case "mode":
-			h.Mode = p.oneOf(n, "enforce", "observe")
-		case "on_error":
-			h.OnError = p.oneOf(n, "open", "closed", "ask")
-		case "priority":
-			h.Priority = p.integer(n)
-		case "timeout":
-			h.Timeout = p.duration(n)
-		case "message":
-			h.Message = p.text(n)
-		case "advice":
-			h.Advice = p.each(n, p.advice)
-		case "incident":
-			h.Incident = p.text(n)
-		case "block", "ask", "allow":
-			h.Decide, h.Reason = key, p.reason(n, key)
-		case "context":
-			h.Context = p.context(n)
-		case "replace":
-			h.Replace = p.replacements(n)
-		case "mask":
-			h.Mask = p.secretIDs(n, "mask")
-		case "fields":
-			h.Fields = p.fields(n)
-		case "set":
-			p.set(&h, n)
-		case "limit":
-			h.Limit = p.limit(n)
-		case "run":
-			h.Run = p.command(n)
-		case "worker":
+	decide := func(decision string) func(*yaml.Node) {
+		return func(n *yaml.Node) { h.Decide, h.Reason = decision, p.reason(n, decision) }
+	}
+	// A hook has one action.
+	actions := []key{
+		{"block", decide("block")},
+		{"ask", decide("ask")},
+		{"allow", decide("allow")},
+		{"limit", func(n *yaml.Node) { h.Limit = p.limit(n) }},
+		{"context", func(n *yaml.Node) { h.Context = p.context(n) }},
+		{"replace", func(n *yaml.Node) { h.Replace = p.replacements(n) }},
+		{"mask", func(n *yaml.Node) { h.Mask = p.secretIDs(n, "mask") }},
+		{"set", func(n *yaml.Node) { p.set(&h, n) }},
+		{"run", func(n *yaml.Node) { h.Run = p.command(n) }},
+		{"worker", func(n *yaml.Node) {
 			h.Run = p.command(n)
 			h.Run.Worker = true
-		case "http":
-			h.HTTP = p.http(n)
-		case "notify":
-			h.HTTP = p.notify(n)
-		case "builtin":
-			p.builtin(n, &h)
-		case "async":
-			async = n
-		case "speaks":
-			speaks = p.speaks(n)
-		case "env":
-			env = p.texts(n)
-		case "sandbox": // read with that of the file
-		default:
-			return false
-		}
-		if slices.Contains(hookActions, key) {
-			actions = append(actions, key)
-		}
-		return true
+		}},
+		{"http", func(n *yaml.Node) { h.HTTP = p.http(n) }},
+		{"notify", func(n *yaml.Node) { h.HTTP = p.notify(n) }},
+		{"builtin", func(n *yaml.Node) { p.builtin(n, &h) }},
+	}
+	p.mapping(n, "a hook", actions, []key{
+		{"name", func(n *yaml.Node) { h.Name = p.name(n) }},
+		{"on", func(n *yaml.Node) { on = n }},
+		{"match", func(n *yaml.Node) { h.Match = new(p.match(n)) }},
+		{"except", func(n *yaml.Node) { h.Except = p.matches(n) }},
+		{"when", func(n *yaml.Node) { h.When = p.when(n) }},
+		{"after", func(n *yaml.Node) { after, h.After = n, p.afters(n) }},
+		{"mode", func(n *yaml.Node) { h.Mode = p.oneOf(n, "enforce", "observe") }},
+		{"on_error", func(n *yaml.Node) { h.OnError = p.oneOf(n, "open", "closed", "ask") }},
+		{"priority", func(n *yaml.Node) { h.Priority = p.integer(n) }},
+		{"timeout", func(n *yaml.Node) { h.Timeout = p.duration(n) }},
+		{"message", func(n *yaml.Node) { h.Message = p.text(n) }},
+		{"advice", func(n *yaml.Node) { h.Advice = p.each(n, p.advice) }},
+		{"incident", func(n *yaml.Node) { h.Incident = p.text(n) }},
+		{"fields", func(n *yaml.Node) { h.Fields = p.fields(n) }},
+		{"async", func(n *yaml.Node) { async = n }},
+		{"speaks", func(n *yaml.Node) { speaks = p.speaks(n) }},
+		{"env", func(n *yaml.Node) { env = p.texts(n) }},
+		{"sandbox", func(*yaml.Node) {}}, // sandboxed reads it, together with the file's default
 	})
 	if n.Kind != yaml.Map {
 		return h
@@ -256,12 +245,12 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 	if h.Name == "" && n.Get("name") == nil {
 		p.fail(n, "write `name: ...`", "the hook has no name")
 	}
-	switch len(actions) {
+	switch does := keysIn(n, actions); len(does) {
 	case 1:
 	case 0:
-		p.fail(n, "one of "+strings.Join(hookActions, ", "), "hook %q does nothing", h.Name)
+		p.fail(n, "one of "+strings.Join(names(actions), ", "), "hook %q does nothing", h.Name)
 	default:
-		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(actions, ", "))
+		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(does, ", "))
 	}
 	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
 		p.fail(n, "", "hook %q: `advice` goes with `block` and `ask`", h.Name)
@@ -551,18 +540,10 @@ func (p *fileParser) context(n *yaml.Node) *Context {
 		return &Context{Text: p.text(n)}
 	}
 	c := &Context{}
-	p.mapping(n, "context", "text file run", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "text":
-			c.Text = p.text(n)
-		case "file":
-			c.File = p.text(n)
-		case "run":
-			c.Run = p.command(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "context", []key{
+		{"text", func(n *yaml.Node) { c.Text = p.text(n) }},
+		{"file", func(n *yaml.Node) { c.File = p.text(n) }},
+		{"run", func(n *yaml.Node) { c.Run = p.command(n) }},
 	})
 	if len(n.Pairs) != 1 {
 		p.fail(n, "write one hook for each", "context wants one of text, file and run")
@@ -581,23 +562,20 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 	var out []Replacement
 	for _, item := range n.Items {
 		var r Replacement
-		p.mapping(item, "replace", "pattern with", func(key string, n *yaml.Node) bool {
-			switch key {
-			case "pattern":
+		p.mapping(item, "replace", []key{
+			{"pattern", func(n *yaml.Node) {
 				r.Pattern = p.text(n)
 				re := p.regexp(n, r.Pattern)
 				r.Literal = requiredLiteral(r.Pattern)
 				if re != nil && re.MatchString("") {
 					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
 				}
-			case "with":
+			}},
+			{"with", func(n *yaml.Node) {
 				if r.With = n.Text; n.Kind == yaml.List || n.Kind == yaml.Map {
 					p.fail(n, "", "want text, not %s", n.Kind)
 				}
-			default:
-				return false
-			}
-			return true
+			}},
 		})
 		if r.Pattern == "" || item.Get("with") == nil {
 			p.fail(item, "", "replace wants `pattern` and `with`")
@@ -662,50 +640,25 @@ func (p *fileParser) matches(n *yaml.Node) []Match {
 
 func (p *fileParser) match(n *yaml.Node) Match {
 	var m Match
-	p.mapping(n, "match", "tool command shell path reads writes url host content prompt text secret agent mcp mode subagent failed not", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "tool":
-			m.Tool = p.each(n, p.glob)
-		case "command":
-			m.Command = p.each(n, p.commandPattern)
-		case "shell":
-			m.Shell = []string{p.oneOf(n, "unknown")}
-		case "path":
-			m.Path = p.each(n, p.pathPattern)
-		case "reads":
-			m.Reads = p.each(n, p.pathPattern)
-		case "writes":
-			m.Writes = p.each(n, p.pathPattern)
-		case "url":
-			m.URL = p.each(n, p.glob)
-		case "host":
-			m.Host = p.each(n, p.glob)
-		case "content":
-			m.Content = p.patterns(n)
-		case "prompt":
-			m.Prompt = p.patterns(n)
-		case "text":
-			m.Text = p.patterns(n)
-		case "secret":
-			m.Secret = p.secretIDs(n, "secret")
-		case "agent":
-			m.Agent = p.each(n, p.agent)
-		case "mcp":
-			m.MCP = p.each(n, p.glob)
-		case "mode":
-			m.Mode = p.each(n, p.glob)
-		case "subagent":
-			m.Subagent = p.each(n, p.glob)
-		case "failed":
-			failed := p.boolean(n)
-			m.Failed = &failed
-		case "not":
-			not := p.match(n)
-			m.Not = &not
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "match", []key{
+		{"tool", func(n *yaml.Node) { m.Tool = p.each(n, p.glob) }},
+		{"command", func(n *yaml.Node) { m.Command = p.each(n, p.commandPattern) }},
+		{"shell", func(n *yaml.Node) { m.Shell = []string{p.oneOf(n, "unknown")} }},
+		{"path", func(n *yaml.Node) { m.Path = p.each(n, p.pathPattern) }},
+		{"reads", func(n *yaml.Node) { m.Reads = p.each(n, p.pathPattern) }},
+		{"writes", func(n *yaml.Node) { m.Writes = p.each(n, p.pathPattern) }},
+		{"url", func(n *yaml.Node) { m.URL = p.each(n, p.glob) }},
+		{"host", func(n *yaml.Node) { m.Host = p.each(n, p.glob) }},
+		{"content", func(n *yaml.Node) { m.Content = p.patterns(n) }},
+		{"prompt", func(n *yaml.Node) { m.Prompt = p.patterns(n) }},
+		{"text", func(n *yaml.Node) { m.Text = p.patterns(n) }},
+		{"secret", func(n *yaml.Node) { m.Secret = p.secretIDs(n, "secret") }},
+		{"agent", func(n *yaml.Node) { m.Agent = p.each(n, p.agent) }},
+		{"mcp", func(n *yaml.Node) { m.MCP = p.each(n, p.glob) }},
+		{"mode", func(n *yaml.Node) { m.Mode = p.each(n, p.glob) }},
+		{"subagent", func(n *yaml.Node) { m.Subagent = p.each(n, p.glob) }},
+		{"failed", func(n *yaml.Node) { m.Failed = new(p.boolean(n)) }},
+		{"not", func(n *yaml.Node) { m.Not = new(p.match(n)) }},
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, "", "the match is empty")

@@ -192,18 +192,10 @@ func (p *fileParser) records(n *yaml.Node) *Records {
 		r.Keep = p.oneOf(n, keepWords[:]...)
 		return r
 	}
-	p.mapping(n, "records", "keep drop replace", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "keep":
-			r.Keep = p.oneOf(n, keepWords[:]...)
-		case "drop":
-			r.Drop = p.each(n, p.dropped)
-		case "replace":
-			r.Replace = p.replacements(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "records", []key{
+		{"keep", func(n *yaml.Node) { r.Keep = p.oneOf(n, keepWords[:]...) }},
+		{"drop", func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) }},
+		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
 	})
 	if len(n.Pairs) == 0 {
 		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records says nothing")

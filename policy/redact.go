@@ -614,9 +614,9 @@ func pathKey(path []string) string {
 // redact reads a `redact:`.
 func (p *fileParser) redact(n *yaml.Node) *Redact {
 	r := &Redact{}
-	p.keys(n, "redact", map[string]func(*yaml.Node){
-		"fields":   func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) },
-		"patterns": func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) },
+	p.mapping(n, "redact", []key{
+		{"fields", func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) }},
+		{"patterns", func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) }},
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")

@@ -70,20 +70,11 @@ func (p *fileParser) sandbox(n *yaml.Node) *Sandbox {
 		return s
 	}
 	required := true
-	p.mapping(n, "sandbox", "read write net required", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "read":
-			s.Read = p.sandboxPaths(n)
-		case "write":
-			s.Write = p.sandboxPaths(n)
-		case "net":
-			p.sandboxNet(n, s)
-		case "required":
-			required = p.boolean(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "sandbox", []key{
+		{"read", func(n *yaml.Node) { s.Read = p.sandboxPaths(n) }},
+		{"write", func(n *yaml.Node) { s.Write = p.sandboxPaths(n) }},
+		{"net", func(n *yaml.Node) { p.sandboxNet(n, s) }},
+		{"required", func(n *yaml.Node) { required = p.boolean(n) }},
 	})
 	s.Optional = !required
 	return s

@@ -131,60 +131,110 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	}
 }
 
-// parserKeys reads the calls of fileParser.mapping and fileParser.keys in the source. What
-// a mapping names as known is what it reads.
+// parserKeys lists the keys of each mapping: it finds the calls of fileParser.mapping in
+// the source, with the tables of keys that they name.
 func parserKeys(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := map[string][]string{}
+	var trees []*ast.File
 	for _, file := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
+		trees = append(trees, tree)
+	}
+	named := namedTables(t, trees)
+	keys := map[string][]string{}
+	for _, tree := range trees {
 		ast.Inspect(tree, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) < 3 {
+			if !ok || calledName(call) != "mapping" {
 				return true
 			}
-			fn, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
+			what := literal(t, call.Args[1])
+			for _, table := range call.Args[2:] {
+				var known []string
+				switch table := table.(type) {
+				case *ast.CompositeLit:
+					known = tableKeys(t, table)
+				case *ast.Ident:
+					known = named[table.Name]
+				case *ast.CallExpr:
+					known = named[calledName(table)]
+				}
+				if len(known) == 0 {
+					t.Fatalf("%s: the test cannot find a table of keys", what)
+				}
+				keys[what] = append(keys[what], known...)
 			}
-			switch read := call.Args[len(call.Args)-1].(type) {
-			case *ast.CompositeLit: // of keys
-				if fn.Sel.Name != "keys" {
+			slices.Sort(keys[what])
+			return true
+		})
+	}
+	return keys
+}
+
+// namedTables lists the keys of tables that a variable holds or a function returns, by the
+// name of the variable or function.
+func namedTables(t *testing.T, trees []*ast.File) map[string][]string {
+	t.Helper()
+	named := map[string][]string{}
+	add := func(name string, e ast.Expr) {
+		if table, ok := e.(*ast.CompositeLit); ok && isTable(table) {
+			named[name] = tableKeys(t, table)
+		}
+	}
+	for _, tree := range trees {
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				if name, ok := n.Lhs[0].(*ast.Ident); ok && len(n.Rhs) == 1 {
+					add(name.Name, n.Rhs[0])
+				}
+			case *ast.FuncDecl:
+				if n.Body == nil {
 					return true
 				}
-				what := literal(t, call.Args[1])
-				for _, e := range read.Elts {
-					keys[what] = append(keys[what], literal(t, e.(*ast.KeyValueExpr).Key))
-				}
-				slices.Sort(keys[what])
-			case *ast.FuncLit: // of mapping
-				if _, ok := call.Args[1].(*ast.BasicLit); !ok || fn.Sel.Name != "mapping" {
-					return true // as that of keys
-				}
-				what := literal(t, call.Args[1])
-				for _, c := range read.Body.List[0].(*ast.SwitchStmt).Body.List {
-					for _, key := range c.(*ast.CaseClause).List {
-						keys[what] = append(keys[what], literal(t, key))
+				for _, line := range n.Body.List {
+					if ret, ok := line.(*ast.ReturnStmt); ok && len(ret.Results) == 1 {
+						add(n.Name.Name, ret.Results[0])
 					}
-				}
-				slices.Sort(keys[what])
-				known := strings.Fields(literal(t, call.Args[2]))
-				slices.Sort(known)
-				if diff := cmp.Diff(keys[what], known); diff != "" {
-					t.Errorf("%s: the keys that are known differ (-read +known):\n%s", what, diff)
 				}
 			}
 			return true
 		})
 	}
-	return keys
+	return named
+}
+
+// isTable reports whether a literal is a []key.
+func isTable(lit *ast.CompositeLit) bool {
+	list, ok := lit.Type.(*ast.ArrayType)
+	if !ok {
+		return false
+	}
+	of, ok := list.Elt.(*ast.Ident)
+	return ok && of.Name == "key"
+}
+
+func tableKeys(t *testing.T, table *ast.CompositeLit) (names []string) {
+	t.Helper()
+	for _, e := range table.Elts {
+		names = append(names, literal(t, e.(*ast.CompositeLit).Elts[0]))
+	}
+	return names
+}
+
+// calledName returns the name of the method that a call names.
+func calledName(call *ast.CallExpr) string {
+	if fn, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return fn.Sel.Name
+	}
+	return ""
 }
 
 func literal(t *testing.T, e ast.Expr) string {

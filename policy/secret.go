@@ -199,29 +199,27 @@ func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 // secrets reads `secrets:`.
 func (p *fileParser) secretRules(n *yaml.Node) *Secrets {
 	s := &Secrets{}
-	p.mapping(n, "secrets", "rules disable allow", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "rules":
+	p.mapping(n, "secrets", []key{
+		{"rules", func(n *yaml.Node) {
 			p.texts(n)
 			for _, item := range itemsOf(n) {
 				s.Files = append(s.Files, word(item))
 			}
-		case "disable":
+		}},
+		{"disable", func(n *yaml.Node) {
 			s.Disable = p.each(n, p.glob)
 			for _, item := range itemsOf(n) {
 				p.usedIDs = append(p.usedIDs, word(item))
 			}
-		case "allow":
+		}},
+		{"allow", func(n *yaml.Node) {
 			for _, text := range p.each(n, p.pattern) {
 				if re, ok := regexpOf(text); ok && emptyMatch(re) {
 					p.fail(n, "", "%s matches the empty text: nothing would be a secret", text)
 				}
 				s.Allow = append(s.Allow, text)
 			}
-		default:
-			return false
-		}
-		return true
+		}},
 	})
 	return s
 }

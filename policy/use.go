@@ -175,14 +175,8 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 
 func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
 	info := &PackInfo{}
-	p.mapping(n, "pack", "version", func(key string, n *yaml.Node) bool {
-		switch key {
-		case "version":
-			info.Version = *p.integer(n)
-		default:
-			return false
-		}
-		return true
+	p.mapping(n, "pack", []key{
+		{"version", func(n *yaml.Node) { info.Version = *p.integer(n) }},
 	})
 	if n.Kind == yaml.Map && n.Get("version") == nil {
 		p.fail(n, "write `pack: {version: 1}`", "the pack has no version")
@@ -232,21 +226,15 @@ func (p *fileParser) uses(n *yaml.Node) []Use {
 		if item.Kind != yaml.Map {
 			use.Pack = p.word(item)
 		} else {
-			p.mapping(item, "use", "pack except mode", func(key string, n *yaml.Node) bool {
-				switch key {
-				case "pack":
-					use.Pack = p.word(n)
-				case "except":
+			p.mapping(item, "use", []key{
+				{"pack", func(n *yaml.Node) { use.Pack = p.word(n) }},
+				{"except", func(n *yaml.Node) {
 					p.texts(n)
 					for _, item := range itemsOf(n) {
 						use.Except = append(use.Except, word(item))
 					}
-				case "mode":
-					use.Mode = p.oneOf(n, "enforce", "observe")
-				default:
-					return false
-				}
-				return true
+				}},
+				{"mode", func(n *yaml.Node) { use.Mode = p.oneOf(n, "enforce", "observe") }},
 			})
 			if item.Get("pack") == nil {
 				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry names no `pack`")
