@@ -8,6 +8,9 @@
 //	go test ./test/weight            # compare with grapnel-hook.txt
 //	go test ./test/weight -update    # accept what is linked now
 //
+// With the tag system, tests also guard the start of grapnel, which answers events that
+// grapnel-hook hands over: its modules, and what all initializers allocate and touch.
+//
 // test/bench measures how long a start takes. Binary size has no budget.
 package weight
 
