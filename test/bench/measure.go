@@ -162,16 +162,14 @@ func (p plan) measure(ctx context.Context, paths []*path, screening int, beside 
 	return rows, nil
 }
 
-// reruns is how many candidates for the worst row run as often as planned.
-const reruns = 3
-
 // rerunWorst runs the worst path as often as planned, then the one that is worst now, until
 // the worst has run that often. More runs only make a minimum smaller, so a path that ran
 // less often cannot look better than it is.
 func (p plan) rerunWorst(ctx context.Context, paths []*path) error {
-	for range reruns {
+	begin := time.Now()
+	for range paths {
 		worst := worstOf(paths)
-		if worst == nil || worst.subject.runs >= p.runs {
+		if worst == nil || worst.subject.runs >= p.runs || p.slice > 0 && time.Since(begin) > p.slice {
 			return nil
 		}
 		more := p

@@ -18,7 +18,7 @@ import (
 )
 
 // replayRecords is how many Records each run of a replay reads.
-const replayRecords = 5000
+const replayRecords = 2000
 
 // setupReplay sets up Records that are replayed against a policy: from a file, and from the
 // store. The floor decodes the same lines.
@@ -65,7 +65,7 @@ func setupReplay(ctx context.Context, s *setup) error {
 			begin := time.Now()
 			out, err := exec.CommandContext(ctx, s.exe("grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput()
 			took := inMicroseconds(time.Since(begin))
-			if err == nil && !strings.Contains(string(out), "played 5,000 Records") {
+			if err == nil && !strings.Contains(string(out), "played 2,000 Records") {
 				err = errors.New("it does not say that it replayed all Records")
 			}
 			if err != nil {

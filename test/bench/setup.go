@@ -90,8 +90,9 @@ var errGroupLimit = errors.New("the group took too long")
 // and no others. The error is for the end of ctx alone.
 func (b *bench) all(ctx context.Context, p plan, groups []group) ([]row, error) {
 	var rows []row
+	begin := time.Now()
 	for i, g := range groups {
-		fmt.Fprintf(b.progress, "bench: %d/%d %s\n", i+1, len(groups), g.name)
+		fmt.Fprintf(b.progress, "bench: %3.0f s: %d/%d %s\n", time.Since(begin).Seconds(), i+1, len(groups), g.name)
 		more, err := b.measure(ctx, p, g)
 		if err != nil {
 			return nil, err
