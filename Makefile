@@ -86,11 +86,11 @@ laws: ## hold every law against 10,000 random cases
 	$(GO) test -count=1 . ./dialect ./install ./policy ./shell ./spool -rapid.checks=10000
 
 .PHONY: bench
-bench: ## compare what a hook costs with its budget; BENCH_JSON=FILE keeps all rows, BENCHFLAGS=-gate fails, -dialects shows every agent
+bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -limit 2 for shared machines, -quick, -dialects, -run RE
 	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./test/bench $(BENCHFLAGS)
 
 .PHONY: load
-load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -time 10s measures longer, -profile FILE says where the time goes
+load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -limit 2 for shared machines, -time 10s measures longer, -profile FILE says where the time goes
 	@$(GO) run ./test/load $(LOADFLAGS)
 
 .PHONY: crash
