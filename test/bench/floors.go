@@ -57,7 +57,7 @@ func (s *setup) peer(ctx context.Context, args ...string) error {
 		return nil
 	})
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "ready\n" {
-		return fmt.Errorf("peer: no server, it printed %q: %w", line, err)
+		return errors.Join(fmt.Errorf("peer does not listen, it printed %q", line), err)
 	}
 	return nil
 }

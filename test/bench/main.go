@@ -149,7 +149,6 @@ func (o *options) print(w io.Writer, rows []row, notes []string, took time.Durat
 		keep  func(*row) bool
 	}{
 		{"fewer runs than planned, for lack of time", func(r *row) bool { return r.cut }},
-		{"not met yet, held at the value of today", func(r *row) bool { return !r.failed && r.Today > 0 && r.Ratio > r.Budget }},
 		{fmt.Sprintf("FAILED, above %.2f times the budget or without a result", o.plan.limit), func(r *row) bool { return r.failed }},
 	} {
 		if found := names(rows, list.keep); len(found) > 0 {

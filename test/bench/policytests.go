@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,7 +47,7 @@ func setupPolicyTests(ctx context.Context, s *setup) error {
 		out, err := cmd.CombinedOutput()
 		took := time.Since(begin)
 		if want := fmt.Sprintf("ok %d passed", policyTests); err != nil || !bytes.Contains(out, []byte(want)) {
-			return 0, fmt.Errorf("grapnel test prints %q (%w), want %q", out, err, want)
+			return 0, errors.Join(fmt.Errorf("grapnel test printed %q, want %q", out, want), err)
 		}
 		return inMilliseconds(took), nil
 	})

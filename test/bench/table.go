@@ -82,7 +82,7 @@ func newRow(p *path, measured map[string]float64, limit float64) row {
 		}
 		r.Budget = round(base + p.budget)
 	}
-	if err = errors.Join(p.err, err); p.err != nil {
+	if p.err != nil {
 		err = p.err
 	}
 	if err != nil {
@@ -202,5 +202,5 @@ func writeJSON(file string, rows []row) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
-	return os.WriteFile(file, append(data, '\n'), 0o644) //nolint:gosec // figures are no secret
+	return os.WriteFile(file, append(data, '\n'), 0o644)
 }

@@ -86,7 +86,7 @@ func serve(socket string, args []string) error {
 			k = grouped(f)
 		}
 	}
-	l, err := net.Listen("unix", socket) //nolint:noctx // until the process ends
+	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func scan(data []byte) byte {
 	var next [states][256]byte
 	for s := range next {
 		for c := range next[s] {
-			next[s][c] = byte((s + c) % states) //nolint:gosec // below 16
+			next[s][c] = byte((s + c) % states)
 		}
 	}
 	state := byte(0)
