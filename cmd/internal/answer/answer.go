@@ -67,6 +67,7 @@ type invocation struct {
 
 	firing string             // the ID of the firing, once a daemon was told one; empty = any
 	outbox func(Place) Outbox // see Program
+	watch  *watchdog          // of this event; nil = the caller has a deadline of its own
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -175,25 +176,33 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	if inv.serve {
 		return serve(inv, named, stdin, stdout, stderr)
 	}
+	inv.watch = newWatchdog(&inv, named, true)
+	result := inv.watch.run(context.Background(), func(ctx context.Context) worked { return inv.work(ctx, named, stdin) })
+	defer inv.watch.settle() // after the reply, which must not wait
+	inv.sayOver(&result.reply)
+	return inv.give(result.reply.Stdout, result.reply.Stderr, result.reply.Exit, result.pending, stdout, stderr)
+}
+
+// work reads the event and makes the reply.
+func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
+	place, err := Locate(inv.root, inv.id)
+	inv.watch.found(place)
 	input := readInput(inTime(stdin))
 	input.Event = inv.event
-
-	place, err := Locate(inv.root, inv.id)
+	inv.watch.read(input)
 	if err == nil {
-		if reply := inv.askDaemon(place, input); reply != nil {
-			return inv.give(reply.Stdout, reply.Stderr, reply.Exit, reply.Drain, stdout, stderr)
+		if a := inv.askDaemon(place, input); a != nil {
+			return worked{dialect.Reply{Stdout: a.Stdout, Stderr: a.Stderr, Exit: a.Exit}, a.Drain}
 		}
 	}
 	d := choose(named, input.Payload, place.Agent)
-	ctx := context.Background()
 	if inv.over {
 		var stop context.CancelFunc
 		ctx, stop = WithParent(ctx)
 		defer stop()
 	}
-	reply, pending := answer(ctx, inv, d, input, place, err)
-	inv.sayOver(&reply)
-	return inv.give(reply.Stdout, reply.Stderr, reply.Exit, pending, stdout, stderr)
+	reply, pending := answer(ctx, *inv, d, input, place, err)
+	return worked{reply, pending}
 }
 
 // give gives an answer to the agent, and then starts the drain of observing hooks.
@@ -279,7 +288,8 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	}
 	defer func() { _ = sp.Close() }() // others follow where events are served
 	got := inv.receive(d, input)
-	f := &firing{spool: sp, keep: spooled{sp}}
+	inv.watch.received(got.Event)
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch}
 	run := runner(place)
 	var set policy.Set
 	f.set = &set

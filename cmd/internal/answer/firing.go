@@ -3,9 +3,6 @@ package answer
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -48,14 +45,21 @@ type firing struct {
 	programs bool // of hooks may be started
 	sink     sink
 	record   grapnel.Record
+	watch    *watchdog // of the event; nil = there is none
 }
 
 func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	f.record = *rec
+	if f.watch.expired() {
+		return // the agent got another reply, which has its own Record
+	}
 	f.sink.Observe(ctx, rec)
 }
 
 func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	if f.watch.expired() {
+		return nil
+	}
 	return f.sink.Run(ctx, ev, hooks)
 }
 
@@ -83,12 +87,13 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 	if said := once.verdict(f.set, f); said != nil {
 		engine = said
 	}
-	if f.programs && !inv.serve { // an agent that ends us ends what we started
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
+	if f.programs { // an agent that ends us ends what we started
+		inv.watch.listen()
 	}
 	reply = got.Answer(ctx, engine)
+	if inv.watch.expired() {
+		return reply, false, nil
+	}
 	once.keep(ctx)
 	if lost != nil {
 		warn(&reply, lost)

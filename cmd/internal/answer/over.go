@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,11 +55,7 @@ func over(ctx context.Context, inv invocation, got dialect.Received, input diale
 	timeout := got.Event.Budget + overTime
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
 	defer cancel()
-	if !inv.serve { // an agent that ends us ends what we started
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-	}
+	inv.watch.listen() // an agent that ends us ends what we started
 	// It is in the place of this one: in its directory, with its variables, and in its
 	// group, so that whoever ends that ends both.
 	var stdout, stderr bytes.Buffer

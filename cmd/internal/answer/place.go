@@ -123,6 +123,14 @@ func (p Place) Files(named, dirs []string) []policy.File {
 	return files
 }
 
+// anyPolicy reports whether there is a policy that does not depend on the project.
+func (p Place) anyPolicy(named []string) bool {
+	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
+		_, err := os.Lstat(f.Path)
+		return f.Must || !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
 func absolute(names []string) []string {
 	var all []string
 	for _, name := range names {

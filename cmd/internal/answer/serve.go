@@ -193,8 +193,17 @@ func (s *server) answer(ctx context.Context, id string, in dialect.Input) {
 			s.say(dialect.Message{Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stderr: said, Exit: exitFailure}})
 		}
 	}()
-	place, err := Locate(s.inv.root, s.inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
-	reply, pending := answer(ctx, s.inv, choose(s.named, in.Payload, place.Agent), in, place, err)
+	inv := s.inv
+	inv.watch = newWatchdog(&inv, s.named, false)
+	inv.watch.read(in)
+	result := inv.watch.run(ctx, func(ctx context.Context) worked {
+		place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+		inv.watch.found(place)
+		reply, pending := answer(ctx, inv, choose(s.named, in.Payload, place.Agent), in, place, err)
+		return worked{reply, pending}
+	})
+	defer inv.watch.settle()
+	reply, pending := result.reply, result.pending
 	s.say(dialect.Message{
 		Type: dialect.TypeAnswer, ID: id,
 		Reply: &dialect.WireReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit},
