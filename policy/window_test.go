@@ -81,7 +81,7 @@ func TestLongTexts(t *testing.T) {
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Repeat(text, 8<<10/len(text)+1)
+			text := strings.Repeat(text, 4<<10/len(text)+1)
 			f := &facts{}
 			for i := range patterns {
 				p := patterns[i : i+1]
