@@ -20,7 +20,7 @@ const (
 // interpreter reads a call of an interpreter: code in an option, a script, or
 // what it is given to read.
 func (w *walker) interpreter(row *program, name string, args []Word, at place) {
-	language, read := get(row.list(listDoes), "-"), at.behind(name)
+	language, read := get(row.does, "-"), at.behind(name)
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
 		if s.kind != option {
@@ -36,8 +36,8 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			break
 		}
 		o := row.full(s.name, s.short)
-		switch kind := get(row.list(listDoes), o); {
-		case has(row.list(listNone), o):
+		switch kind := get(row.does, o); {
+		case has(row.none, o):
 			return
 		case kind == "module":
 			words := args[s.next:]

@@ -84,7 +84,7 @@ func (w *walker) operand1(kind, name string, word Word, rest []Word, at place) {
 func (w *walker) instead(row *program, args []Word) bool {
 	s := scanner{rows: []*program{row}, args: args, late: true}
 	for s.scan() {
-		if s.kind == option && (among(get(row.list(listDoes), "unless"), s.name) || get(row.list(listDoes), s.name) != "") {
+		if s.kind == option && (among(get(row.does, "unless"), s.name) || get(row.does, s.name) != "") {
 			return true
 		}
 	}
@@ -276,7 +276,7 @@ func (w *walker) tmux(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
 		if s.kind == option {
-			if has(row.list(listLine), s.name) && s.valued {
+			if has(row.line, s.name) && s.valued {
 				w.does("line", name+" "+dashes(s.name), s.value, at)
 			}
 			continue
@@ -318,7 +318,7 @@ func (w *walker) tmux(row *program, name string, args []Word, at place) {
 func (w *walker) crontab(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
-		if s.kind == option && has(row.list(listNone), s.name) || s.kind == operand && s.word.Text != "-" {
+		if s.kind == option && has(row.none, s.name) || s.kind == operand && s.word.Text != "-" {
 			return
 		}
 	}

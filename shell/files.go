@@ -58,7 +58,7 @@ func (c *Command) Files() []File {
 	f := fileScan{Command: c, files: slices.Clip(c.files)}
 	rows := row.path(c.Args)
 	last := rows[len(rows)-1]
-	if last.list(listFiles) == "" && (row.wraps() || last.wraps()) {
+	if last.files == "" && (row.wraps() || last.wraps()) {
 		return f.files
 	}
 	f.row = last
@@ -102,7 +102,7 @@ func (f *fileScan) scan(rows []*program) {
 	}
 	var operands []place
 	instead, target := false, false
-	list := f.row.list(listFiles)
+	list := f.row.files
 	unless, unlessLast := get(list, "unless"), get(list, "unless$")
 	skip := len(rows) - 1
 	for s.scan() {
@@ -117,7 +117,7 @@ func (f *fileScan) scan(rows []*program) {
 			}
 			use := get(list, o)
 			if use == "" {
-				use = get(rows[0].list(listFiles), o)
+				use = get(rows[0].files, o)
 			}
 			switch {
 			case !s.valued:

@@ -59,7 +59,7 @@ func (p *Pattern) spellings() string {
 	}
 	add(name)
 	for _, row := range p.rows {
-		if row.list(listImplied) != "" || row.style&dashed != 0 {
+		if row.implied != "" || row.style&dashed != 0 {
 			return ""
 		}
 		for list := row.flags; list != ""; {

@@ -610,11 +610,11 @@ func (p *Pattern) leads(j int, w Word) Answer {
 // +main" is --force.
 func (s *scanner) implies(name string) Answer {
 	r := s.row()
-	if r.list(listImplied) == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.list(listImplied), name) {
+	if r.implied == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.implied, name) {
 		return No
 	}
 	switch text := s.certain(); {
-	case text != "" && get(r.list(listImplied), text[:1]) == name:
+	case text != "" && get(r.implied, text[:1]) == name:
 		return Yes
 	case text == "" && !s.word.Literal || s.word.many():
 		return Unknown

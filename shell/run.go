@@ -19,7 +19,7 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 		switch {
 		case row.branches():
 			w.branch(row, name, args, at)
-		case row.list(listLine) != "" || row.list(listOpen) != "" || row.list(listDoes) != "":
+		case row.line != "" || row.open != "" || row.does != "":
 			w.wrapper(row, name, args, at)
 		}
 	case runsCommand, runsLine, runsEnv, runsXargs, runsParallel:
@@ -81,7 +81,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 	for s.scan() {
 		if s.kind == option {
 			o := row.full(s.name, s.short)
-			if kind := get(row.list(listDoes), o); kind != "" && s.valued {
+			if kind := get(row.does, o); kind != "" && s.valued {
 				w.does(kind, name+" "+dashes(o), s.value, at)
 			}
 			continue
@@ -94,7 +94,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 		if sub == nil && s.loose {
 			continue // perhaps the argument of an option we do not know
 		}
-		if sub != nil && (sub.runs != runsNothing || sub.list(listLine) != "" || sub.list(listDoes) != "" || sub.branches()) {
+		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.does != "" || sub.branches()) {
 			w.run(sub, name+" "+s.word.Text, args[s.next:], at)
 		}
 		return
@@ -105,19 +105,19 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
 	skip, replace, operands := int(row.skip), "", 0
-	does, reads := row.list(listDoes), row.list(listOpen)
+	does, reads := row.does, row.open
 	opened, ran, wrapped := reads == "*", false, false
 	var program *Word // that an option puts before the words that follow
 	for s.scan() {
 		if s.kind == option {
 			o := row.full(s.name, s.short)
 			switch {
-			case has(row.list(listNone), o):
+			case has(row.none, o):
 				return
 			case row.runs == runsEnv && (o == "S" || o == "split-string"):
 				w.split(name, s.value, args[s.next:], at)
 				return
-			case has(row.list(listLine), o):
+			case has(row.line, o):
 				if s.valued {
 					ran = true
 					verb := name + " " + dashes(o)
@@ -338,7 +338,7 @@ options:
 			break options
 		case strings.HasPrefix(t, "--"):
 			long, value, ok := strings.Cut(t[2:], "=")
-			if has(row.list(listNone), long) {
+			if has(row.none, long) {
 				return
 			}
 			i++
@@ -540,7 +540,7 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 				w.command(words, at.behind(name+" -delete"))
 			}
 			continue
-		case strings.HasPrefix(text, "-") && has(row.list(listLine), strings.TrimLeft(text, "-")):
+		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
 		case text == ";" || text == "{}":
 			// Without an -exec before it: find $x rm {} +
 			w.unknown("computed command of " + name)

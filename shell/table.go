@@ -21,21 +21,14 @@ type program struct {
 	flags    string // names for the same option: "f=force D=delete+force"
 	longs    string // further options without an argument
 
-	// lists are the lists that few rows have, and few words are looked up in, as one text:
-	// "none: h help; files: *=r". A field for each made the table twice as large.
-	lists string
+	alias   string // names for the same subcommand: "i=install"
+	implied string // operands that mean an option: "+=force", by first character
+	line    string // options whose argument is a shell line; for runsFind, a command
+	none    string // options with which it runs no command
+	open    string // options with which it reads commands if none is given; "*": always, "fed": if it is given any
+	does    string // what words run beside its command: "option=kind", "1=kind" the first operand, "*=kind" all; see walker.does
+	files   string // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see Command.Files
 }
-
-// The lists of program.lists.
-const (
-	listAlias   = "alias: "   // names for the same subcommand: "i=install"
-	listImplied = "implied: " // operands that mean an option: "+=force", by first character
-	listLine    = "line: "    // options whose argument is a shell line; for runsFind, a command
-	listNone    = "none: "    // options with which it runs no command
-	listOpen    = "open: "    // options with which it reads commands if none is given; "*": always, "fed": if it is given any
-	listDoes    = "does: "    // what words run beside its command: "option=kind", "1=kind" the first operand, "*=kind" all; see walker.does
-	listFiles   = "files: "   // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see Command.Files
-)
 
 type style uint16
 
@@ -121,21 +114,6 @@ func rowOf(name string) *program {
 	return row
 }
 
-// list returns one of the lists in p.lists; empty = it has none of that name.
-func (p *program) list(name string) string {
-	for rest := p.lists; len(rest) > len(name); {
-		end := strings.IndexByte(rest, ';')
-		if end < 0 {
-			end = len(rest)
-		}
-		if rest[:len(name)] == name {
-			return rest[len(name):end]
-		}
-		rest = rest[min(end+len("; "), len(rest)):]
-	}
-	return ""
-}
-
 // branches reports whether a program has rows for subcommands. They follow its
 // own, since a blank sorts before whatever else a name can go on with.
 func (p *program) branches() bool {
@@ -168,7 +146,7 @@ func (p *program) canonical(word string) string {
 	if p.style&typed != 0 {
 		word, _, _ = strings.Cut(word, "/")
 	}
-	return cmp.Or(get(p.list(listAlias), word), word)
+	return cmp.Or(get(p.alias, word), word)
 }
 
 // takes reports whether an option takes an argument, and whether that is known.
@@ -189,7 +167,7 @@ func (p *program) full(name string, short bool) string {
 	if short || p.style&shortens == 0 || p.complete(name) {
 		return name
 	}
-	for _, list := range [...]string{p.args, p.attached, p.list(listOpen), p.list(listNone)} {
+	for _, list := range [...]string{p.args, p.attached, p.open, p.none} {
 		if long := lengthen(list, name); long != "" {
 			return long
 		}
