@@ -28,6 +28,7 @@ func metrics(t *testing.T) map[string]*dto.MetricFamily {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{
 		Version: "1.2.3",
 		Store:   func(context.Context) (telemetry.StoreStats, error) { return telemetry.StoreStats{}, nil },
+		Losses:  func() telemetry.Losses { return telemetry.Losses{} },
 		Deliver: func(context.Context) (telemetry.DeliveryStats, error) {
 			return telemetry.DeliveryStats{Targets: []telemetry.TargetStats{{Target: "user::team"}}}, nil
 		},

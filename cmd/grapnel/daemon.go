@@ -441,9 +441,12 @@ func daemonStatus(ctx context.Context, place answer.Place) *daemonReport {
 	r.PID, r.Health, r.Version = found.PID, found.Health, found.Text("version")
 	r.Since, _ = time.Parse(time.RFC3339, found.Text("since"))
 	r.Memory, r.CPU = cost(r.PID)
+	store := found.Store()
 	switch {
-	case r.Running && !found.Well:
+	case r.Running && found.Health["failed"] != nil, r.Running && !found.Well && store.Well():
 		r.Problem = "it says that a part of it does not work"
+	case r.Running && store.Problem() != "":
+		r.Problem = store.Problem() + " (\"grapnel log verify\" tells what is missing; a restart of the daemon resets this)"
 	case r.Running && r.Version != r.Program:
 		r.Problem = fmt.Sprintf("it is of version %s and this program of %s: hooks of this version answer by themselves until \"grapnel daemon restart\"", r.Version, r.Program)
 	}

@@ -97,6 +97,7 @@ type daemon struct {
 	deliver *deliver.Deliverer // nil = not yet
 
 	answered, declined atomic.Int64
+	unrecorded         atomic.Int64  // answers without a Record
 	takenIn            atomic.Uint64 // Records that came by the spool
 }
 
@@ -130,7 +131,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	forgetTrust()
 	d.servers = &servers{clients: map[string]*outbound.Client{}}
 	defer func() { err = errors.Join(err, d.servers.close(context.WithoutCancel(ctx))) }()
-	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: answer.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats})
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: answer.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
 	told, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
@@ -139,7 +140,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if d.export, err = telemetry.NewExport(told); err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
 	}
-	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: d.servers.ask, Loaded: d.policyLoaded, Observe: d.observe})
+	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: d.servers.ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
 	routes := relay.Options{
 		Version: answer.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
@@ -499,12 +500,40 @@ func (d *daemon) health() (said any, well bool) {
 	if http := d.door.health(); http != nil {
 		health["http"] = http
 	}
+	store := d.storeHealth()
+	if store != (relay.StoreHealth{}) {
+		health["store"] = store
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.failed) > 0 {
 		health["failed"] = maps.Clone(d.failed)
 	}
-	return health, len(d.failed) == 0
+	return health, len(d.failed) == 0 && store.Well()
+}
+
+// storeHealth says whether Records are lost or in danger.
+func (d *daemon) storeHealth() relay.StoreHealth {
+	c := d.store.Condition()
+	h := relay.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: d.unrecorded.Load()}
+	if c.Err != nil {
+		h.Error = c.Err.Error()
+	}
+	return h
+}
+
+// losses counts for the metrics what storeHealth says.
+func (d *daemon) losses() telemetry.Losses {
+	h := d.storeHealth()
+	return telemetry.Losses{Failing: h.Error != "", Restored: h.Restored, Rows: h.Lost, Answers: h.Unrecorded}
+}
+
+// noRecord counts an answer of which no Record could be kept. The first is logged: more
+// follow while a disk is full.
+func (d *daemon) noRecord(err error) {
+	if d.unrecorded.Add(1) == 1 {
+		d.log.Error("a record was lost", "error", err)
+	}
 }
 
 func (d *daemon) noteFile() string { return daemonFile(d.place, noteName) }

@@ -274,7 +274,7 @@ func Health(ctx context.Context, socket string, into any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // which has a body, too
 		return errors.New("the daemon says " + resp.Status)
 	}
 	return json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(into)

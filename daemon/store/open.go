@@ -86,6 +86,13 @@ type Store struct {
 	wrote  time.Time  // when the last Record was
 	leased time.Time  // when jobs were leased last
 
+	looked time.Time // when the files were compared last; see look
+	retry  time.Time // not before
+	astray error     // why the files are not restored yet
+
+	conditions sync.Mutex // of condition
+	condition  Condition
+
 	head     atomic.Pointer[Head] // of the last commit
 	moved    chan struct{}        // head has
 	anchor   sync.WaitGroup
@@ -209,6 +216,7 @@ type base struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	head  Head
+	files openFiles
 	lost  int64 // rows that were missing at the end when it was opened
 }
 
@@ -268,6 +276,12 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	}
 	if b.head, err = loadHead(b.ctx, b.conn); err != nil {
 		return nil, err
+	}
+	if b.files, err = filesAt(dir); err != nil {
+		return nil, err
+	}
+	if !os.SameFile(b.files.db, info) {
+		return nil, fmt.Errorf("%w: %s was replaced while it was opened", errFiles, baseFile)
 	}
 	return b, b.compare(dir, opts.Note)
 }
@@ -393,17 +407,11 @@ func (s *Store) anew(why error) (*base, error) {
 	if err := s.Reader.Close(); err != nil { // where an open file cannot be renamed
 		return nil, err
 	}
-	name := filepath.Join(s.dir, baseFile)
-	aside := name + ".broken-" + time.Now().UTC().Format("20060102T150405.000000000Z")
-	if err := os.Rename(name, aside); err != nil {
-		return nil, fmt.Errorf("%w; and it cannot be put aside: %w", why, err)
-	}
 	// What is not in the database yet goes with it; it can still be put together by hand.
-	if err := os.Rename(name+"-wal", aside+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err := os.Remove(name + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	name := filepath.Join(s.dir, baseFile)
+	aside, err := putAside(name, "broken")
+	if err != nil {
+		return nil, fmt.Errorf("%w; and it cannot be put aside: %w", why, err)
 	}
 	s.opts.Note(fmt.Errorf("%s is damaged (%w): it is now %s, and a new one is begun", name, why, aside))
 	return attach(s.dir, &s.opts)

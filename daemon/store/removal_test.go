@@ -195,7 +195,7 @@ func TestForgedRetention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := openTest(t, dir, nil)
+			s := openTest(t, dir, &Options{unsafe: true})
 			for i := range 10 {
 				aged(t, s, fmt.Sprint("old", i), 100*day)
 			}

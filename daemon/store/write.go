@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -111,6 +112,8 @@ const quiet = 100 * time.Millisecond
 func (s *Store) run() {
 	idle, waits := time.NewTimer(quiet), true
 	defer idle.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case o := <-s.work:
@@ -132,6 +135,8 @@ func (s *Store) run() {
 			if waits = again > 0; waits {
 				idle.Reset(again)
 			}
+		case <-look.C:
+			s.watch()
 		case <-s.quit:
 			s.turn.Lock()
 			defer s.turn.Unlock()
@@ -236,6 +241,9 @@ func (s *Store) mendWords(ctx context.Context, why error) error {
 // replace puts a database aside that turned out to be broken. If it cannot, there is none
 // until the next commit.
 func (s *Store) replace(why error) error {
+	if err := s.writeAnchor(s.base.head); err != nil { // it says which rows are missing from now on
+		return err
+	}
 	_ = s.base.close()
 	s.base = nil
 	base, err := s.anew(why)
@@ -254,11 +262,21 @@ func (s *Store) use(b *base) {
 	}
 	head := b.head // which others read while b has its next rows
 	s.head.Store(&head)
+	if b.lost > 0 {
+		s.setCondition(func(c *Condition) { c.Lost += b.lost })
+	}
 }
 
 // try writes all of it or nothing.
-func (s *Store) try(ops []*op) error {
+func (s *Store) try(ops []*op) (err error) {
+	defer func() { s.ended(err) }()
+	if err := s.look(); err != nil {
+		return err
+	}
 	if s.base == nil {
+		if err := errors.Join(s.directory(), s.writeAnchor(*s.head.Load())); err != nil {
+			return err
+		}
 		base, err := attach(s.dir, &s.opts)
 		if err != nil {
 			return err
@@ -266,7 +284,7 @@ func (s *Store) try(ops []*op) error {
 		s.use(base)
 	}
 	c := &change{base: s.base, head: s.base.head}
-	err := s.base.transaction(func() error {
+	err = s.base.transaction(func() error {
 		for _, o := range ops {
 			if err := o.do(c); err != nil {
 				return err

@@ -18,6 +18,14 @@ type StoreStats struct {
 	TakenIn    uint64        // Records that came from the spool, since the daemon was started
 }
 
+// Losses count what happened to Records since the daemon was started.
+type Losses struct {
+	Failing  bool  // Records cannot be stored now
+	Restored int64 // times that the database was restored after somebody removed it
+	Rows     int64 // of the log that could not be restored
+	Answers  int64 // without a Record
+}
+
 // DeliveryStats say how the deliveries are.
 type DeliveryStats struct {
 	Targets []TargetStats
@@ -39,6 +47,7 @@ var (
 
 type gaugeDescs struct {
 	records, bytes, lag, spoolBytes, taken *prometheus.Desc
+	failing, restored, rows, answers       *prometheus.Desc
 	jobs, oldest, off, depth               *prometheus.Desc
 }
 
@@ -52,6 +61,10 @@ func newGaugeDescs() gaugeDescs {
 		lag:        desc("grapnel_spool_intake_lag_seconds", "How long the oldest line of the spool has waited to be taken in."),
 		spoolBytes: desc("grapnel_spool_pending_bytes", "Bytes of the spool that are yet to be taken in."),
 		taken:      desc("grapnel_spool_taken_records_total", "Records that were taken in from the spool."),
+		failing:    desc("grapnel_store_failing", "Whether Records cannot be stored now."),
+		restored:   desc("grapnel_store_restores_total", "Times that the database was restored after it was removed, replaced or truncated."),
+		rows:       desc("grapnel_store_lost_rows_total", "Rows of the log that could not be restored, or were missing at the start."),
+		answers:    desc("grapnel_unrecorded_answers_total", "Answers of which neither the store nor the spool could keep a Record."),
 		jobs:       desc("grapnel_deliveries", "Deliveries in the outbox.", "target", "state"),
 		oldest:     desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest delivery that waits.", "target"),
 		off:        desc("grapnel_delivery_target_off", "Whether a target was switched off because it wants no more.", "target"),
@@ -65,7 +78,7 @@ type gauges struct{ *Metrics }
 // Describe says what may come, so that nothing else is given one of these names.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	d := &g.descs
-	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.jobs, d.oldest, d.off, d.depth} {
+	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.failing, d.restored, d.rows, d.answers, d.jobs, d.oldest, d.off, d.depth} {
 		ch <- desc
 	}
 }
@@ -77,6 +90,17 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	set := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if g.opts.Losses != nil {
+		l := g.opts.Losses()
+		failing := 0.0
+		if l.Failing {
+			failing = 1
+		}
+		set(g.descs.failing, failing)
+		for desc, n := range map[*prometheus.Desc]int64{g.descs.restored: l.Restored, g.descs.rows: l.Rows, g.descs.answers: l.Answers} {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+		}
 	}
 	if s, ok := ask(ctx, g.Metrics, "store", g.opts.Store); ok {
 		set(g.descs.records, float64(s.Records))

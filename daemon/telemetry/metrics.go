@@ -31,6 +31,7 @@ type MetricsOptions struct {
 
 	Store   func(context.Context) (StoreStats, error)    // asked at each scrape; nil = there is no store
 	Deliver func(context.Context) (DeliveryStats, error) // asked at each scrape; nil = nothing is delivered
+	Losses  func() Losses                                // asked at each scrape; nil = there is no store
 }
 
 // The signals that a collector gets.

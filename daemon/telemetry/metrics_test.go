@@ -75,6 +75,7 @@ func some(all map[string]float64) map[string]float64 {
 func busy() *Metrics {
 	m := NewMetrics(MetricsOptions{
 		Version: "1.2.3", Scope: userScope,
+		Losses: func() Losses { return Losses{Failing: true, Restored: 2, Rows: 300, Answers: 4} },
 		Store: func(context.Context) (StoreStats, error) {
 			return StoreStats{Records: 7, Bytes: 4096, Lag: 1500 * time.Millisecond, SpoolBytes: 99, TakenIn: 5}, nil
 		},
@@ -126,6 +127,10 @@ func TestScrape(t *testing.T) {
 		"grapnel_spool_intake_lag_seconds":                     {"": 1.5},
 		"grapnel_spool_pending_bytes":                          {"": 99},
 		"grapnel_spool_taken_records_total":                    {"": 5},
+		"grapnel_store_failing":                                {"": 1},
+		"grapnel_store_restores_total":                         {"": 2},
+		"grapnel_store_lost_rows_total":                        {"": 300},
+		"grapnel_unrecorded_answers_total":                     {"": 4},
 		"grapnel_deliveries":                                   {`state="waiting",target="user::team"`: 3, `state="dead",target="user::team"`: 1, `state="delivered",target="file::team"`: 2},
 		"grapnel_delivery_oldest_waiting_seconds":              {`target="user::team"`: 60},
 		"grapnel_delivery_target_off":                          {`target="file::team"`: 1},

@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 )
 
@@ -89,7 +90,8 @@ type Daemon struct {
 	err  error         // how; once done is closed
 }
 
-// ready is how long a daemon may take until it answers.
+// ready is how long a daemon may take until it answers. It is long, because on a busy
+// machine a daemon that is well may take long.
 const ready = 2 * time.Minute
 
 // Start starts a daemon and waits until it answers. more is for its environment.
@@ -186,11 +188,17 @@ type Health struct {
 	Version  string `json:"version"`
 	PID      int    `json:"pid"`
 	Answered int64  `json:"answered"` // events
+	Well     bool   `json:"-"`        // all parts work, and no Record is lost
+
+	Store relay.StoreHealth `json:"store"`
 }
 
-// Health asks the daemon how it is.
+// Health asks the daemon how it is. One that is not well says so, too.
 func (d *Daemon) Health(ctx context.Context) (h Health, err error) {
-	text, err := d.Get(ctx, "/v1/health")
+	status, text, err := d.get(ctx, "/v1/health")
+	if h.Well = status == http.StatusOK; err == nil && !h.Well && status != http.StatusServiceUnavailable {
+		err = fmt.Errorf("GET /v1/health: %d", status)
+	}
 	if err != nil {
 		return h, err
 	}
@@ -199,6 +207,14 @@ func (d *Daemon) Health(ctx context.Context) (h Health, err error) {
 
 // Get returns what the daemon has at a path.
 func (d *Daemon) Get(ctx context.Context, path string) ([]byte, error) {
+	status, text, err := d.get(ctx, path)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("GET %s: %d", path, status)
+	}
+	return text, err
+}
+
+func (d *Daemon) get(ctx context.Context, path string) (status int, text []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ready)
 	defer cancel()
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -206,18 +222,15 @@ func (d *Daemon) Get(ctx context.Context, path string) ([]byte, error) {
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://grapnel"+path, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	resp, err := (&http.Client{Transport: tr}).Do(req)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s", path, resp.Status)
-	}
-	return text, err
+	text, err = io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	return resp.StatusCode, text, err
 }
 
 // Event is what Claude Code tells before it runs a command, by the ID of the call.

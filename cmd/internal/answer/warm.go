@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
-// WarmOptions are what a [Warm] works with. All but Loaded and Observe are needed.
+// WarmOptions are what a [Warm] works with. All but Loaded, Observe and Unrecorded are needed.
 type WarmOptions struct {
 	State string // directory of the state; other places are none of this daemon's
 
@@ -36,6 +36,9 @@ type WarmOptions struct {
 
 	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
 	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record, unless it went to the spool
+
+	// Unrecorded is called for each answer of which neither Keep nor the spool took all.
+	Unrecorded func(error)
 }
 
 // A Notice is what a server is to be told, for the hook of a `notify:`.
@@ -462,6 +465,9 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 		pending, err := j.aside(ctx)
 		if err != nil { // otherwise it is taken in from there
 			j.tell(ctx)
+			if unrecorded := j.warm.opts.Unrecorded; unrecorded != nil {
+				unrecorded(err)
+			}
 		}
 		return pending, err
 	}

@@ -25,12 +25,36 @@ func judgeDaemon(f *facts) []Finding {
 	case d.err != nil:
 		return finding("daemon.refused", Bad, "whoever listens for events is not believed: "+cut(d.err.Error(), 200), without, "grapnel daemon status")
 	}
+	return append(judgeStore(f), judgeRunning(f, finding)...)
+}
+
+// judgeStore is about Records that are lost or in danger.
+func judgeStore(f *facts) []Finding {
+	store := f.daemon.found.Store()
+	if store.Problem() == "" {
+		return nil
+	}
+	finding := Finding{ID: "daemon.store", Level: Bad, Subject: f.daemon.socket, What: cut(store.Problem(), 300), Hint: "grapnel log verify; grapnel daemon restart resets the counts"}
+	switch {
+	case store.Error != "":
+		finding.Why = "grapnel-hook keeps records in files meanwhile; a strict policy blocks where that fails, too"
+	case store.Well():
+		finding.Level, finding.Why = Warn, "no program of Grapnel removes its database"
+	default:
+		finding.Why = "the log has a gap"
+	}
+	return []Finding{finding}
+}
+
+// judgeRunning is about a daemon that says how it is.
+func judgeRunning(f *facts, finding func(id string, level Level, what, why, hint string) []Finding) []Finding {
+	d := &f.daemon
 	version := d.found.Text("version")
 	what := fmt.Sprintf("the daemon runs: process %d, version %s", d.found.PID, version)
 	switch {
 	case version != f.version:
 		return finding("daemon.version", Warn, what+"; this is "+f.version, "programs of another version do not ask it", "grapnel daemon restart")
-	case !d.found.Well:
+	case d.found.Health["failed"] != nil, !d.found.Well && d.found.Store().Well():
 		return finding("daemon.ill", Warn, what+", and says that a part of it does not work", "", "grapnel daemon status")
 	default:
 		return finding("daemon.running", OK, what, "", "")
