@@ -19,7 +19,7 @@ import (
 )
 
 // settles is how long a daemon may take, once it is left alone, until all is in the store.
-const settles = 30 * time.Second
+const settles = limit
 
 // check starts a daemon, leaves it alone for a while, and looks whether anything was lost.
 func (t *trial) check(ctx context.Context) error {

@@ -2,12 +2,13 @@
 // lost:
 //
 //	go run ./test/crash               # 1,000 kills
-//	go run ./test/crash -kills 50 -v
+//	go run ./test/crash -kills 30 -v  # each point once, and some more; less than a minute
 //	go test ./test/crash              # a short form, and what else can befall a daemon
 //
 // It builds grapnel with the tag "faults", in which a process dies at named points: before
 // and after a commit, between an answer that is kept and its reply, while the spool is taken
-// in. Half of the kills are at such a point, the others at any time. Real grapnel-hook
+// in. First one daemon dies at each point, so that none depends on chance. Then half of the
+// kills are at a point by chance, the others at any time. Real grapnel-hook
 // processes go on meanwhile, and answer by themselves while there is no daemon; callers in
 // this process ask the daemon alone.
 //
@@ -43,7 +44,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	kills := flags.Int("kills", 1000, "how `often` the daemon is killed")
+	kills := flags.Int("kills", 1000, "how `often` the daemon is killed; at least once at each point")
 	seed := flags.Uint64("seed", rand.Uint64(), "what chance begins with")
 	verbose := flags.Bool("v", false, "print each kill")
 	keep := flags.Bool("keep", false, "leave the directory behind")
@@ -63,6 +64,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// remove removes a directory. A drain that grapnel-hook has started may still write there.
+func remove(dir string) error {
+	err := os.RemoveAll(dir)
+	for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
 func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdout io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "grapnel-crash-")
 	if err != nil {
@@ -76,7 +86,7 @@ func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdo
 			fmt.Fprintln(stdout, "left in", dir)
 			return
 		}
-		err = errors.Join(err, os.RemoveAll(dir))
+		err = errors.Join(err, remove(dir))
 	}()
 	bin := filepath.Join(dir, "bin")
 	if err := served.Compile(ctx, bin, "faults", "grapnel", "grapnel-hook"); err != nil {
@@ -86,14 +96,10 @@ func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdo
 	t.say = func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
 	t.verbose = verbose
 	begun := time.Now()
+	kills = max(kills, len(points))
 	if err := t.run(ctx, kills); err != nil {
 		return err
 	}
 	t.say("%d kills in %v (seed %d)\n%v", kills, time.Since(begun).Round(time.Second), seed, t.report())
-	for _, p := range points {
-		if t.hits[p.name] == 0 && kills >= 500 {
-			return fmt.Errorf("no process has died at %q: what is said of it was not tried", p.name)
-		}
-	}
 	return nil
 }

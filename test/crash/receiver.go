@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // A receiver is a server that is told of events, and notes under which IDs.
@@ -29,7 +28,7 @@ func listen() (*receiver, error) {
 		return nil, err
 	}
 	r := &receiver{url: "http://" + l.Addr().String() + "/", calls: map[string]map[string]bool{}}
-	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: limit}
 	go func() { _ = r.server.Serve(l) }()
 	return r, nil
 }

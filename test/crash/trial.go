@@ -72,8 +72,9 @@ type trial struct {
 	verbose   bool
 	loose     bool // there may be Records of calls that were not answered
 
-	hits  map[string]int // kills by point
-	heard *receiver      // nil = nobody is told of anything
+	hits   map[string]int // kills by point
+	visits int            // of points
+	heard  *receiver      // nil = nobody is told of anything
 	ledger
 }
 
@@ -108,7 +109,8 @@ func (t *trial) prepare(policy string) error {
 	return os.WriteFile(filepath.Join(t.root, "grapnel.yaml"), []byte(policy), 0o600)
 }
 
-// run kills daemons while agents ask, and then looks whether anything was lost.
+// run kills daemons while agents ask, and then looks whether anything was lost. The first
+// daemons die at one point each, so that each point is tried, and the others by chance.
 func (t *trial) run(ctx context.Context, kills int) error {
 	var err error
 	if t.heard, err = listen(); err != nil {
@@ -118,6 +120,13 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	if err := t.prepare(policy + fmt.Sprintf(tell, t.heard.url)); err != nil {
 		return err
 	}
+	for _, p := range points {
+		if p.first { // before agents ask: what they leave is written to a store
+			if err := t.visit(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
 	asking, stop := context.WithCancel(ctx)
 	var wait sync.WaitGroup
 	for i := range hooks {
@@ -126,13 +135,83 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	for i := range callers {
 		wait.Go(func() { t.call(asking, i) })
 	}
-	err = t.kill(ctx, kills)
+	for _, p := range points {
+		if err == nil && !p.first {
+			err = t.visit(ctx, p)
+		}
+	}
+	if err == nil {
+		err = t.kill(ctx, kills-len(points))
+	}
 	stop()
 	wait.Wait()
 	if err != nil {
 		return err
 	}
 	return t.check(ctx)
+}
+
+// limit is the longest wait for something that is certain to happen.
+const limit = 2 * time.Minute
+
+// alone is how many calls of a visit are answered without a daemon: their lines are more than
+// a file of the spool may hold in a build with faults.
+const alone = 8
+
+// visit has a daemon die at a point. It leaves lines of the spool and deliveries for the
+// daemon to find, and while the daemon runs, grapnel-hook has events that the daemon
+// declines: their lines and notices come by the spool, too.
+func (t *trial) visit(ctx context.Context, p point) error {
+	t.visits++
+	id := func(n int) string { return fmt.Sprintf("toolu_visit_%d_%d", t.visits, n) }
+	n := 0
+	for ; n < alone && !p.first; n++ {
+		if err := t.ownHook(ctx, id(n)); err != nil {
+			return err
+		}
+	}
+	d, err := served.Launch(ctx, t.bin, t.root, []string{"GRAPNEL_FAULT_KILL=" + p.name})
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(limit); ; n++ {
+		select {
+		case <-d.Done():
+			if !d.Killed() {
+				return fmt.Errorf("grapnel serve has ended by itself before %q: %s", p.name, d.Said())
+			}
+			t.hits[p.name]++
+			if t.verbose {
+				t.say("%s: visited", p.name)
+			}
+			return t.quiet(d)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if err := cmp.Or(context.Cause(ctx), t.broken()); err != nil {
+			return errors.Join(err, d.Kill())
+		}
+		if time.Now().After(end) {
+			return errors.Join(fmt.Errorf("grapnel serve does not come to %q within %v: %s", p.name, limit, d.Said()), d.Kill())
+		}
+		if p.first {
+			continue
+		}
+		if err := t.ownHook(ctx, id(n)); err != nil {
+			return errors.Join(err, d.Kill())
+		}
+	}
+}
+
+// ownHook has grapnel-hook block a call by itself, also where a daemon runs: a daemon
+// declines an event that does not say where the agent works.
+func (t *trial) ownHook(ctx context.Context, id string) error {
+	given := t.ask(id, "", true)
+	event := bytes.Replace(served.Event(t.root, "crash", id, canary), []byte(`"cwd":`), []byte(`"not_cwd":`), 1)
+	if err := t.runHook(ctx, event, true); err != nil {
+		return fmt.Errorf("grapnel-hook, call %s: %w", id, err)
+	}
+	given()
+	return nil
 }
 
 // lives is how long a daemon is waited for that is to die at a point, and longer at one that
@@ -154,7 +233,7 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 				return fmt.Errorf("after %d kills: %w", n, err)
 			}
 		}
-		if err := t.one(ctx, n); err != nil {
+		if err := t.one(ctx); err != nil {
 			return fmt.Errorf("kill %d: %w", n+1, err)
 		}
 		if time.Since(told) > 5*time.Second {
@@ -167,14 +246,11 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 }
 
 // one starts a daemon and has it die.
-func (t *trial) one(ctx context.Context, n int) error {
+func (t *trial) one(ctx context.Context) error {
 	var at point
-	if t.chance.IntN(4) > 0 || n == 0 {
+	if t.chance.IntN(4) > 0 {
 		for at = points[t.chance.IntN(len(points))]; at.first || at.rare && t.chance.IntN(3) > 0; {
 			at = points[t.chance.IntN(len(points))]
-		}
-		if n == 0 {
-			at = points[slices.IndexFunc(points, func(p point) bool { return p.first })]
 		}
 	}
 	var env []string
@@ -297,10 +373,13 @@ func right(stdout, stderr string, exit int, blocked bool) error {
 	return fmt.Errorf("the answer is %q, %q, %d, and the command is blocked: %v", stdout, stderr, exit, blocked)
 }
 
+// canary is the command that the policy blocks.
+const canary = "grapnel-crash-canary"
+
 // command is what the n-th call runs.
 func command(n int) (line string, blocked bool) {
 	if n%8 == 7 {
-		return "grapnel-crash-canary", true
+		return canary, true
 	}
 	return "go test ./...", false
 }
@@ -311,7 +390,7 @@ func (t *trial) hook(ctx context.Context, agent int) {
 		id := fmt.Sprintf("toolu_hook_%d_%d", agent, n)
 		line, blocked := command(n)
 		given := t.ask(id, "", blocked)
-		if err := t.runHook(ctx, id, line, blocked); err != nil {
+		if err := t.runHook(ctx, served.Event(t.root, "crash", id, line), blocked); err != nil {
 			t.fail(fmt.Errorf("grapnel-hook, call %s: %w", id, err))
 			return
 		}
@@ -320,9 +399,9 @@ func (t *trial) hook(ctx context.Context, agent int) {
 }
 
 // runHook answers one event in a process of its own.
-func (t *trial) runHook(ctx context.Context, id, line string, blocked bool) error {
+func (t *trial) runHook(ctx context.Context, event []byte, blocked bool) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), served.Exe(t.bin, "grapnel-hook"), "claude-code", "--root", t.root)
-	cmd.Dir, cmd.Env, cmd.Stdin = served.Project(t.root), served.Env(t.root), bytes.NewReader(served.Event(t.root, "crash", id, line))
+	cmd.Dir, cmd.Env, cmd.Stdin = served.Project(t.root), served.Env(t.root), bytes.NewReader(event)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
