@@ -212,7 +212,7 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 		case h.webhook != nil && it&mayHTTP == 0:
 			return spec, errors.New(notGranted(reachServers))
 		}
-		defer func() { spec.MayAllow = it&mayAllow != 0 }()
+		defer func() { spec.MayAllow = it&mayAllow != 0 && !req.noAllow }()
 	}
 	switch {
 	case h.hook != nil:

@@ -24,6 +24,8 @@ type File struct {
 	Must  bool // somebody named it: that it does not exist is an error
 	Trust bool // it comes with a project: only what a person trusted of it is loaded
 	Root  bool // it counts only if nobody but root can write it, and what is kept of it, where the user can write, does not
+
+	NoAllow bool // its `allow` has no effect, whatever a grant says: it is not the policy of the project that the session works in
 }
 
 // Request says what to load.
@@ -47,10 +49,11 @@ type Request struct {
 	Home    string                              // empty = the home directory of the user database
 	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
-	ruling *ruling         // of root and the user over the others; nil = they say nothing
-	facts  *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
-	beyond *bool           // set where another program has to load them
-	seen   map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
+	ruling  *ruling         // of root and the user over the others; nil = they say nothing
+	facts   *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
+	beyond  *bool           // set where another program has to load them
+	seen    map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
+	noAllow bool            // of the file that is loaded now; see File
 }
 
 // State is what became of a file.
@@ -169,6 +172,7 @@ func Load(req Request) Set {
 			if got.trust != nil {
 				file.Must = false
 			}
+			req.noAllow = file.NoAllow
 			specs, rows := req.foreign(file, got.policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
@@ -318,6 +322,9 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 	if ofProject(file.Scope) {
 		if may = req.ruling.of(file.Path); may&mayRun == 0 {
 			req.Command = nil
+		}
+		if file.NoAllow {
+			may &^= mayAllow
 		}
 		if may&mayHTTP == 0 {
 			req.HTTP, req.Notify = nil, nil

@@ -337,6 +337,9 @@ func (s Trusts) name(file string) string {
 	return filepath.Join(string(s), digestOf([]byte(file))[:32]+".json")
 }
 
+// Has reports whether anything was trusted of a policy file, without reading it.
+func (s Trusts) Has(file string) bool { return s != "" && isThere(s.name(file)) }
+
 // Of returns what was trusted of a policy file, or nil. An error means that
 // something was, and what is not known any more.
 func (s Trusts) Of(file string) (*Trust, error) {

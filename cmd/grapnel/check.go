@@ -155,7 +155,7 @@ func ownFiles(place answer.Place) ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for _, file := range place.Files(nil, answer.DirsOf(dir)) {
+	for _, file := range place.Files(nil, place.DirsOf(dir)) {
 		if _, err := os.Lstat(file.Path); err == nil {
 			files = append(files, file.Path)
 		}
@@ -320,7 +320,7 @@ func mistrusted(file string, place answer.Place) []finding {
 	if file == place.Policy {
 		return nil
 	}
-	set := policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), nil))
+	set := policy.Load(place.Request(place.Files(nil, []answer.Dir{{Path: filepath.Dir(file)}}), nil))
 	var found []finding
 	warn := func(about, msg string) {
 		found = append(found, notTrusted.finding(&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -77,7 +76,7 @@ func (c *console) hookNames() []string {
 		return nil
 	}
 	var names []string
-	for _, file := range place.Files(nil, answer.DirsOf(dir)) {
+	for _, file := range place.Files(nil, place.DirsOf(dir)) {
 		p, errs := policy.Read(file.Path)
 		if len(errs) > 0 {
 			continue

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
@@ -43,7 +42,7 @@ func newDoctor(c *console) *cobra.Command {
 			}
 			// Without its program, what is installed is compared with itself.
 			program, _ := hookProgram()
-			looking := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
+			looking := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
 			var programs []policy.Command
 			looking.Command = func(c policy.Command) grapnel.Hook {
 				programs = append(programs, c)

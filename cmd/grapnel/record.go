@@ -192,7 +192,7 @@ func (r *recorder) open() error {
 
 // scope is whose policy a file is.
 func (r *recorder) scope(policy string) grapnel.Scope {
-	for _, f := range r.place.Files(nil, []string{filepath.Dir(policy)}) {
+	for _, f := range r.place.Files(nil, []answer.Dir{{Path: filepath.Dir(policy)}}) {
 		if f.Path == policy {
 			return f.Scope
 		}

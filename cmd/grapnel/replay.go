@@ -284,7 +284,7 @@ func (r *recordsFrom) play(ctx context.Context, opts replay.Options) (*replay.Re
 }
 
 // open loads the policies for who works in some directories.
-func (s *staged) open(dirs []string, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
+func (s *staged) open(dirs []answer.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
 	run := answer.Runner(s.place)
 	var set policy.Set
 	opts := &answer.Options{
@@ -348,15 +348,15 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	key := ev.Agent.Name + "\x00" + ev.Session.ID + "\x00" + cwd
 	at, known := p.places[key]
 	if !known {
-		var dirs []string
+		var dirs []answer.Dir
 		was := ev.Session.Root
 		if filepath.IsAbs(cwd) { // else nobody knows any more where it worked
 			dirs = p.place.Dirs(ev, false)
 			at.root = ev.Session.Root
 		}
 		ev.Session.Root = was
-		dirs = slices.DeleteFunc(dirs, func(dir string) bool {
-			name := filepath.Join(dir, answer.ProjectPolicy)
+		dirs = slices.DeleteFunc(dirs, func(dir answer.Dir) bool {
+			name := filepath.Join(dir.Path, answer.ProjectPolicy)
 			if _, err := os.Lstat(name); err == nil {
 				return false
 			}
@@ -378,8 +378,11 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	return at.engine, nil
 }
 
-func (p *projects) engine(dirs []string) (*grapnel.Engine, error) {
-	key := strings.Join(dirs, "\x00")
+func (p *projects) engine(dirs []answer.Dir) (*grapnel.Engine, error) {
+	key := ""
+	for _, dir := range dirs {
+		key += fmt.Sprintf("%q %t ", dir.Path, dir.GuardsOnly)
+	}
 	if e := p.engines[key]; e != nil {
 		return e, nil
 	}

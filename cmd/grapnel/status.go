@@ -29,7 +29,8 @@ type statusReport struct {
 	Installs []installState  `json:"installs"`
 	Day      spool.Stats     `json:"last_24h"`
 	Sandbox  []sandboxState  `json:"sandboxes,omitempty"`
-	Paused   time.Time       `json:"paused_until,omitzero"` // see "grapnel pause"
+	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
+	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days whose session has no stored root
 	Daemon   *daemonReport   `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 
@@ -77,7 +78,7 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := lookingRequest(place, place.Files(nil, answer.DirsOf(dir)))
+	req := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
 	held := sandboxes(&req)
 	look := req.HTTP
 	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) {
@@ -121,6 +122,10 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause))
+	}
+	var last time.Time
+	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s without a stored session root, last %s: a project's policy ends where the agent leaves its directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04")))
 	}
 	s.Daemon = daemonStatus(ctx, place)
 	if s.Daemon.State == "dead" {

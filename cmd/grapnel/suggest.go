@@ -100,7 +100,7 @@ func inForce(place answer.Place, opts *replay.SuggestOptions) error {
 	if err != nil {
 		return err
 	}
-	engine, set, err := (&staged{place: place}).open(answer.DirsOf(dir), &replay.Stage{})
+	engine, set, err := (&staged{place: place}).open(place.DirsOf(dir), &replay.Stage{})
 	if err != nil {
 		return err
 	}

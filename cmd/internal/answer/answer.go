@@ -305,18 +305,23 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		Unread: got.Err != nil,
 	}
 	var beyond error
-	if set = load(place, place.Files(inv.policies, place.Dirs(got.Event, true)), opts); set.Beyond {
+	dirs, rootless := place.dirs(got.Event, true)
+	f.rootless = rootless
+	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
 		if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
 			return reply, false
 		}
 		set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
+	}
+	if rootless != nil {
+		set.Specs = append(set.Specs, rootNotice(rootless))
 	}
 	engine, err := open(&set, opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
 	keepRecords(sp, &set)
-	reply, pending, err = inv.fire(ctx, engine, f, got, beyond)
+	reply, pending, err = inv.fire(ctx, engine, f, got, errors.Join(beyond, rootless))
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}

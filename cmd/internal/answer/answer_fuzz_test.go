@@ -43,19 +43,19 @@ func FuzzSessionRoot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kept []byte, cwd string) {
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"}, Session: grapnel.Session{ID: "s", CWD: "/"}}
 		place.Dirs(ev, true) // makes the file
-		files, err := os.ReadDir(place.sessions())
+		files, err := filepath.Glob(filepath.Join(place.sessions(), "*", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("one session has the files %v, %v", files, err)
 		}
-		file := filepath.Join(place.sessions(), files[0].Name())
+		file := files[0]
 		if err := os.WriteFile(file, kept, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = os.Remove(file) }()
 		ev.Session = grapnel.Session{ID: "s", CWD: cwd}
 		for i, dir := range place.Dirs(ev, true) {
-			if !filepath.IsAbs(dir) {
-				t.Errorf("with %q kept, directory %d of %q is %q", kept, i, cwd, dir)
+			if !filepath.IsAbs(dir.Path) {
+				t.Errorf("with %q kept, directory %d of %q is %q", kept, i, cwd, dir.Path)
 			}
 		}
 	})

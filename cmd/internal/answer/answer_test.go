@@ -154,7 +154,7 @@ func TestFilesOfAProject(t *testing.T) {
 		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []policy.File{own, of(root), namedSub}},
 		"the user's is the project": {of(root).Path, nil, []policy.File{{Path: of(root).Path}, of(sub)}},
 	} {
-		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []string{root, sub})); diff != "" {
+		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []Dir{{Path: root}, {Path: sub}})); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
@@ -371,7 +371,7 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := place.Trusts().Keep(x); err != nil {
 			t.Fatal(err)
 		}
-		policy.Load(place.Request(place.Files(nil, []string{filepath.Dir(file)}), runner(place)))
+		policy.Load(place.Request(place.Files(nil, []Dir{{Path: filepath.Dir(file)}}), runner(place)))
 		return x.SHA256
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -46,9 +47,19 @@ type firing struct {
 	sink     sink
 	record   grapnel.Record
 	watch    *watchdog // of the event; nil = there is none
+	rootless error     // why the root of the session could not be stored; nil = it was
 }
 
+// rootNotice tells the user at session start and with each prompt that the root of the
+// session could not be stored.
+func rootNotice(why error) grapnel.Spec { return policy.Notice("grapnel: " + why.Error()) }
+
 func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
+	if f.rootless != nil {
+		own := *rec
+		own.Error = strings.TrimPrefix(own.Error+"; "+f.rootless.Error(), "; ")
+		rec = &own
+	}
 	f.record = *rec
 	if f.watch.expired() {
 		return // the agent got another reply, which has its own Record

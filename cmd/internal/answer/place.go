@@ -31,7 +31,7 @@ type Place struct {
 	Managed  string
 	Standing bool
 
-	roots *roots // of sessions, that are kept in memory; nil = each event reads its own
+	roots *roots // caches the roots of sessions; nil = each event reads the file
 }
 
 // Spool is the directory of Records and pending observers.
@@ -102,11 +102,11 @@ func (p Place) managed() []policy.File {
 // Files lists the policy files: the managed ones, the user's, those that a project may
 // have, from its root down, and those that the command line names, each once. What is
 // named needs no trust.
-func (p Place) Files(named, dirs []string) []policy.File {
+func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	files := append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
-		if name := filepath.Join(dir, ProjectPolicy); name != p.Policy {
-			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true})
+		if name := filepath.Join(dir.Path, ProjectPolicy); name != p.Policy {
+			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true, NoAllow: dir.GuardsOnly})
 		}
 	}
 	for _, name := range absolute(named) {
@@ -115,7 +115,7 @@ func (p Place) Files(named, dirs []string) []policy.File {
 			i++
 		}
 		if i < len(files) {
-			files[i].Must, files[i].Trust = true, false
+			files[i].Must, files[i].Trust, files[i].NoAllow = true, false, false
 			continue
 		}
 		files = append(files, policy.File{Path: name, Scope: grapnel.ScopeSession, Must: true})

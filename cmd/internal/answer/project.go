@@ -1,13 +1,10 @@
 package answer
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -16,26 +13,66 @@ import (
 // ProjectPolicy is what a project calls its policies.
 const ProjectPolicy = "grapnel.yaml"
 
-// Dirs lists the directories of a project whose policies count for an event: their
-// real names, from the root down to where the agent works. The root is fixed by the
-// first event of a session, so that no change of the working directory moves a guard
-// out of the way: one outside of the root leaves only the root's own policy. keep
-// writes the root down for the events to come. An event that names no root is given
-// this one.
-func (p Place) Dirs(ev *grapnel.Event, keep bool) []string {
+// A Dir is a directory whose project policy applies to an event.
+type Dir struct {
+	Path       string // real, without links
+	GuardsOnly bool   // it is not in the project of the session, so an `allow` of its policy has no effect
+}
+
+// Dirs lists the directories whose policies apply to an event: those of the project,
+// from the root of the session down to the working directory, then every other directory
+// above the working directory that has a trusted policy. The latter can only add guards.
+//
+// The first event of a session fixes its root, so that a guard stays in force when the
+// agent changes its directory. If keep is set, Dirs stores the root for later events. An
+// event without a root gets this one. If the root cannot be stored, Dirs goes by the
+// working directory alone; see [Place.RootsRefused].
+func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
+	dirs, _ := p.dirs(ev, keep)
+	return dirs
+}
+
+// dirs is Dirs, with the reason why the root of the session was not stored.
+func (p Place) dirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	cwd := ev.Session.CWD
 	if !filepath.IsAbs(cwd) || len(cwd) > maxPath {
 		cwd, _ = os.Getwd() // agents run their hooks where they work
 	}
-	root := p.sessionRoot(ev, cwd, keep)
+	root, err := p.sessionRoot(ev, cwd, keep)
 	if ev.Session.Root == "" {
 		ev.Session.Root = root.called
 	}
-	return root.downTo(cwd)
+	return p.policyDirs(root, cwd), err
 }
 
-// DirsOf lists the directories for who works in dir.
-func DirsOf(dir string) []string { return rootOf(dir).downTo(dir) }
+// DirsOf lists the directories whose policies apply to an agent that starts in dir.
+func (p Place) DirsOf(dir string) []Dir { return p.policyDirs(rootOf(dir), dir) }
+
+// ProjectRoot returns the real root of the project that dir is in, or "" if dir is empty.
+func ProjectRoot(dir string) string { return rootOf(dir).real }
+
+// policyDirs adds the trusted directories above cwd to those of a project.
+func (p Place) policyDirs(r root, cwd string) []Dir {
+	real := r.real // most agents work in the root, and no link has to be followed
+	if cwd != r.called && cwd != r.real {
+		real = policy.RealPath(cwd)
+	}
+	var dirs []Dir
+	for _, path := range r.downTo(real) {
+		dirs = append(dirs, Dir{Path: path})
+	}
+	trusts := p.Trusts()
+	if _, err := os.Lstat(string(trusts)); err != nil || real == "" {
+		return dirs // no policy was ever trusted
+	}
+	for last := ""; real != last; last, real = real, filepath.Dir(real) {
+		inProject := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Path == real })
+		if !inProject && trusts.Has(filepath.Join(real, ProjectPolicy)) {
+			dirs = append(dirs, Dir{Path: real, GuardsOnly: true})
+		}
+	}
+	return dirs
+}
 
 // A root is that of a project, by two names.
 type root struct {
@@ -77,16 +114,14 @@ func vcsRoot(dir string) string {
 // maxPath is the length of the longest path that a system opens.
 const maxPath = 4096
 
-// downTo lists the real directories from the root down to dir.
+// downTo lists the directories from the root down to a real directory, or the root alone
+// if the directory is not below it.
 func (r root) downTo(dir string) []string {
 	if r.real == "" {
-		return nil // nobody knows where the agent works
+		return nil // the working directory is unknown
 	}
 	dirs := []string{r.real}
-	if dir == r.called || dir == r.real { // most of the time, and no link has to be followed
-		return dirs
-	}
-	rel, err := filepath.Rel(r.real, policy.RealPath(dir))
+	rel, err := filepath.Rel(r.real, dir)
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
 		return dirs
 	}
@@ -96,95 +131,4 @@ func (r root) downTo(dir string) []string {
 		dirs = append(dirs, at)
 	}
 	return dirs
-}
-
-const (
-	keepSessions = 1000                // how many roots are kept
-	sessionsAge  = 30 * 24 * time.Hour // and how long
-)
-
-// sessionRoot is the root of the event's session. Where it cannot be kept, each event
-// finds its own.
-func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) root {
-	if ev.Session.ID == "" {
-		return rootOf(cwd)
-	}
-	name := filepath.Join(p.sessions(), nameOf(ev.Agent.Name, ev.Session.ID))
-	if p.roots != nil {
-		if kept, ok := p.roots.load(name); ok {
-			return kept
-		}
-	}
-	kept, ok := readRoot(name)
-	switch {
-	case ok:
-	case !keep || cwd == "":
-		return rootOf(cwd)
-	default:
-		kept = p.keepRoot(name, rootOf(cwd))
-	}
-	if p.roots != nil {
-		p.roots.store(name, kept)
-	}
-	return kept
-}
-
-func readRoot(name string) (root, bool) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody may ever write to it
-	if err != nil {
-		return root{}, false
-	}
-	defer f.Close()
-	data := make([]byte, 2*maxPath+2)
-	n, _ := f.Read(data) // it was written whole
-	called, real, _ := strings.Cut(string(data[:n]), "\x00")
-	return root{called, real}, filepath.IsAbs(called) && filepath.IsAbs(real)
-}
-
-// keepRoot writes a root down, and returns it, or the one that another event of the
-// session wrote at the same time.
-func (p Place) keepRoot(name string, found root) root {
-	if os.MkdirAll(p.sessions(), 0o700) != nil {
-		return found
-	}
-	f, err := os.CreateTemp(p.sessions(), ".new-*") // mode 0600
-	if err != nil {
-		return found
-	}
-	defer p.sweepSessions()
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(found.called + "\x00" + found.real)
-	if errors.Join(err, f.Close()) != nil {
-		return found
-	}
-	err = os.Link(f.Name(), name) // unlike a rename it replaces nothing
-	if first, ok := readRoot(name); err != nil && ok {
-		return first
-	}
-	if err != nil { // no links on this file system, or what is there is no root
-		_ = os.Rename(f.Name(), name)
-	}
-	return found
-}
-
-// sweepSessions removes the roots of sessions that are long over, and the oldest of
-// too many.
-func (p Place) sweepSessions() {
-	entries, _ := os.ReadDir(p.sessions())
-	type session struct {
-		name string
-		at   time.Time
-	}
-	var files []session
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil {
-			files = append(files, session{entry.Name(), info.ModTime()})
-		}
-	}
-	slices.SortStableFunc(files, func(a, b session) int { return b.at.Compare(a.at) })
-	for i, file := range files {
-		if i >= keepSessions || time.Since(file.at) > sessionsAge {
-			_ = os.Remove(filepath.Join(p.sessions(), file.name))
-		}
-	}
 }

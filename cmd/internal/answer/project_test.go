@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,11 +31,11 @@ func in(session, cwd string) *grapnel.Event {
 }
 
 // below gives directories their names below another.
-func below(t *testing.T, dir string, dirs []string) []string {
+func below(t *testing.T, dir string, dirs []Dir) []string {
 	t.Helper()
 	var names []string
-	for _, name := range dirs {
-		rel, err := filepath.Rel(dir, name)
+	for _, d := range dirs {
+		rel, err := filepath.Rel(dir, d.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +63,7 @@ func TestDirsOf(t *testing.T) {
 		"p/gone":  {"p", "p/gone"},
 		"link":    {"p", "p/a"}, // nothing above its name is a project, and above what it means is
 	} {
-		if diff := cmp.Diff(want, below(t, dir, DirsOf(filepath.Join(dir, cwd)))); diff != "" {
+		if diff := cmp.Diff(want, below(t, dir, Place{}.DirsOf(filepath.Join(dir, cwd)))); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", cwd, diff)
 		}
 	}
@@ -164,7 +163,7 @@ func TestRootAtOnce(t *testing.T) {
 	roots := make([]string, 16)
 	for i := range roots {
 		cwd := filepath.Join(dir, fmt.Sprint(i))
-		all.Go(func() { roots[i] = p.Dirs(in("s", cwd), true)[0] })
+		all.Go(func() { roots[i] = p.Dirs(in("s", cwd), true)[0].Path })
 	}
 	all.Wait()
 	for _, root := range roots {
@@ -172,42 +171,9 @@ func TestRootAtOnce(t *testing.T) {
 			t.Fatalf("%q, want one root", roots)
 		}
 	}
-	left, err := os.ReadDir(p.sessions())
+	left, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
 	if err != nil || len(left) != 1 {
 		t.Errorf("%v, %v, want one file", left, err)
-	}
-}
-
-func TestSessionsAreBounded(t *testing.T) {
-	t.Parallel()
-	dir := tree(t, "state/sessions", "p")
-	p := Place{State: filepath.Join(dir, "state")}
-	old := time.Now().Add(-sessionsAge - time.Hour)
-	for i := range keepSessions + 50 {
-		name := filepath.Join(p.sessions(), fmt.Sprint(i))
-		if err := os.WriteFile(name, []byte("/x\x00/x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		at := time.Now().Add(-time.Duration(i) * time.Second)
-		if i < 10 {
-			at = old
-		}
-		if err := os.Chtimes(name, at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.Dirs(in("s", filepath.Join(dir, "p")), true)
-	left, err := os.ReadDir(p.sessions())
-	if err != nil || len(left) != keepSessions {
-		t.Errorf("%d files, %v, want %d", len(left), err, keepSessions)
-	}
-	for _, name := range []string{"0", "9", fmt.Sprint(keepSessions + 49)} {
-		if _, err := os.Stat(filepath.Join(p.sessions(), name)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there (%v)", name, err)
-		}
-	}
-	if got := p.Dirs(in("s", dir), true)[0]; got != filepath.Join(dir, "p") {
-		t.Errorf("root %s: the newest was swept away", got)
 	}
 }
 
@@ -217,7 +183,7 @@ func TestDamagedRoot(t *testing.T) {
 	dir := tree(t, "p")
 	p := Place{State: filepath.Join(dir, "state")}
 	p.Dirs(in("s", filepath.Join(dir, "p")), true)
-	files, err := filepath.Glob(filepath.Join(p.sessions(), "*"))
+	files, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
@@ -225,7 +191,7 @@ func TestDamagedRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cwd := range []string{"p", "."} {
-		if got := p.Dirs(in("s", filepath.Join(dir, cwd)), true)[0]; got != filepath.Join(dir, "p") {
+		if got := p.Dirs(in("s", filepath.Join(dir, cwd)), true)[0].Path; got != filepath.Join(dir, "p") {
 			t.Errorf("in %s: root %s", cwd, got)
 		}
 	}

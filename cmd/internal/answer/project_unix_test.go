@@ -16,7 +16,7 @@ func TestRootThatIsAPipe(t *testing.T) {
 	p := Place{State: filepath.Join(dir, "state")}
 	cwd := filepath.Join(dir, "p")
 	p.Dirs(in("s", cwd), true)
-	files, err := filepath.Glob(filepath.Join(p.sessions(), "*"))
+	files, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
@@ -27,8 +27,8 @@ func TestRootThatIsAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []string{cwd, dir} {
-		if got := p.Dirs(in("s", at), true); got[0] != cwd {
-			t.Errorf("in %s: root %s, want %s", at, got[0], cwd)
+		if got := p.Dirs(in("s", at), true); got[0].Path != cwd {
+			t.Errorf("in %s: root %s, want %s", at, got[0].Path, cwd)
 		}
 	}
 }

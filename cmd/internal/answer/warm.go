@@ -71,30 +71,41 @@ func NewWarm(opts WarmOptions) *Warm {
 	return &Warm{opts: opts, entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
 }
 
-// roots are those of sessions, by the names of their files. The root of a session never
-// changes, so that nothing has to be looked at again.
+// roots caches the roots of sessions, by the names of their files. The root of a session
+// never changes. A nil cache is empty.
 type roots struct {
 	mu    sync.RWMutex
-	known map[string]root
+	known map[string]usedRoot
+}
+
+type usedRoot struct {
+	root
+	used time.Time // as the file says
 }
 
 // maxRoots is how many are known; beyond, it begins anew.
 const maxRoots = 4096
 
-func (r *roots) load(name string) (root, bool) {
+func (r *roots) load(name string) (kept root, used time.Time, ok bool) {
+	if r == nil {
+		return root{}, used, false
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	known, ok := r.known[name]
-	return known, ok
+	return known.root, known.used, ok
 }
 
-func (r *roots) store(name string, kept root) {
+func (r *roots) store(name string, kept root, used time.Time) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil || len(r.known) >= maxRoots {
-		r.known = map[string]root{}
+		r.known = map[string]usedRoot{}
 	}
-	r.known[name] = kept
+	r.known[name] = usedRoot{kept, used}
 }
 
 // Close ends the workers, and waits for them as long as ctx lasts.
@@ -147,7 +158,8 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question, alone bool) (re
 	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > maxPath {
 		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", thin.ErrSelf)
 	}
-	entry, err := w.entry(place, place.Files(inv.policies, place.Dirs(got.Event, true)), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
+	dirs, rootless := place.dirs(got.Event, true)
+	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
 	}
@@ -155,14 +167,20 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question, alone bool) (re
 		return reply, false, fmt.Errorf("%w: hook %q runs where the agent does", thin.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry, alone: alone}
-	f := &firing{set: &entry.set, spool: entry.spool, keep: j}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless}
+	engine := entry.engine
+	if rootless != nil {
+		if engine, err = engine.With(rootNotice(rootless)); err != nil {
+			return reply, false, fmt.Errorf("%w: %w", thin.ErrSelf, err)
+		}
+	}
 	ctx = context.WithValue(ctx, firingKey{}, f)
 	defer func() {
 		if r := recover(); r != nil {
 			reply, pending, err = dialect.Reply{}, false, fmt.Errorf("%w: internal error: %v", thin.ErrSelf, r)
 		}
 	}()
-	reply, pending, err = inv.fire(ctx, entry.engine, f, got, nil)
+	reply, pending, err = inv.fire(ctx, engine, f, got, rootless)
 	if j.left {
 		return dialect.Reply{}, false, fmt.Errorf("%w: a hook runs where the agent does", thin.ErrSelf)
 	}
@@ -240,7 +258,7 @@ func keyOf(place Place, files []policy.File, unread bool) string {
 	for _, f := range files {
 		b = strconv.AppendQuote(b, f.Path)
 		b = strconv.AppendInt(b, int64(f.Scope), 10)
-		for _, flag := range [...]bool{f.Must, f.Trust, f.Root} {
+		for _, flag := range [...]bool{f.Must, f.Trust, f.Root, f.NoAllow} {
 			b = strconv.AppendBool(b, flag)
 		}
 	}

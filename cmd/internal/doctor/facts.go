@@ -26,8 +26,12 @@ type facts struct {
 	specs    []grapnel.Spec
 	paused   time.Time
 	since    time.Time // of what was read of the log
-	logError string    // why it cannot be read
-	torn     int       // lines of it that hold no whole Record
+
+	rootless     int       // events of the last seven days whose session has no stored root
+	lastRootless time.Time // the last of them
+
+	logError string // why it cannot be read
+	torn     int    // lines of it that hold no whole Record
 	lastTorn string
 	failing  []failing
 	boxes    []box // hooks that have a sandbox

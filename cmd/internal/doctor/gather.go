@@ -56,6 +56,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 			f.broken = append(f.broken, strings.Split(err.Error(), "\n")...)
 		}
 	}
+	f.rootless, f.lastRootless = req.Place.RootsRefused(req.Now)
 	if f.before, err = readMemory(memoryFile(req.Place.State)); err != nil {
 		f.beforeTo = err.Error()
 	}
@@ -69,9 +70,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 			return nil, err
 		}
 	}
-	if dirs := answer.DirsOf(req.Dir); len(dirs) > 0 {
-		g.project = dirs[0]
-	}
+	g.project = cmp.Or(answer.ProjectRoot(req.Dir), g.project)
 	for _, a := range wanted {
 		f.agents = append(f.agents, g.find(a, len(req.Agents) > 0))
 	}

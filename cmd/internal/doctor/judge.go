@@ -75,6 +75,12 @@ func judgePolicy(f *facts) []Finding {
 			Why: "only managed hooks decide", Hint: "grapnel pause --off",
 		})
 	}
+	if f.rootless > 0 {
+		found = append(found, Finding{
+			ID: "sessions.rootless", Level: Warn, What: fmt.Sprintf("%s had a session whose root could not be stored, last %s", printable.Count(f.rootless, "event"), minute(f.lastRootless)),
+			Why: "a project's policy ends where the agent leaves its directory", Hint: "grapnel log shows these sessions; a new one gets a root when old ones have been idle for seven days",
+		})
+	}
 	for _, why := range f.broken {
 		found = append(found, Finding{
 			ID: "install.unreadable", Level: Bad, What: "the record of an installation cannot be read: " + why,

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Sessions whose root was refused are in the status, as a number and in words.
+func TestStatusOfRefusedRoots(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "state", "sessions")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "refused"), []byte("xxx"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	run([]string{"status", "--root", root}, strings.NewReader(""), &out, &errs)
+	if !strings.Contains(out.String(), "3 events without a stored session root") {
+		t.Errorf("status says\n%s%s", out.String(), errs.String())
+	}
+	out.Reset()
+	run([]string{"status", "--json", "--root", root}, strings.NewReader(""), &out, &errs)
+	if !strings.Contains(out.String(), `"roots_refused": 3`) {
+		t.Errorf("status says\n%s%s", out.String(), errs.String())
+	}
+}
