@@ -156,7 +156,7 @@ func (w *watchdog) settle() {
 // listen catches the signals by which agents end their hooks.
 func (w *watchdog) listen() {
 	if w != nil && w.signals != nil {
-		signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
+		signal.Notify(w.signals, syscall.SIGTERM, os.Interrupt)
 	}
 }
 
@@ -242,6 +242,9 @@ func (w *watchdog) keep() {
 	w.mu.Lock()
 	place := w.place
 	w.mu.Unlock()
+	if w.inv.over { // the program that handed the event over replies, and has its own Record
+		return
+	}
 	if place.State == "" || w.record == nil || w.record.Event == "" {
 		return
 	}
