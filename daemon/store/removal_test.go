@@ -340,6 +340,9 @@ func TestRetentionInterrupted(t *testing.T) {
 		aged(t, s, fmt.Sprint(i), 100*day)
 	}
 	now := time.Now()
+	if err := s.writeAnchor(*s.head.Load()); err != nil { // as Prune does first
+		t.Fatal(err)
+	}
 	err := s.write(t.Context(), 0, func(c *change) error { // the first commit of Prune
 		_, err := c.prune(func(*chainRow) class { return remove }, Removal{Time: now.UTC(), Reason: byAge, MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords})
 		return err
