@@ -289,7 +289,12 @@ func TestOtherDaemon(t *testing.T) {
 // A part that has ended before it should is no secret: whoever asks how the daemon is hears it.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), door: &door{}}
+	kept, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), door: &door{}, store: kept}
 	server := httptest.NewServer(relay.Handler(relay.Options{Health: d.health}))
 	defer server.Close()
 	ask := func() (status int, failed map[string]string) {

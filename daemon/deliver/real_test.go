@@ -14,12 +14,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
 	"github.com/grapnel-dev/grapnel/daemon/deliver/delivertest"
@@ -167,121 +165,6 @@ func TestReceivers(t *testing.T) {
 	if n := parts.Load(); n > 64 {
 		t.Errorf("%d MB of an answer were taken", n)
 	}
-}
-
-// Many jobs over real connections: each is heard once, over few connections, and nothing
-// is left running.
-func TestManyOverTLS(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var conns sync.Map
-	seen := map[string]int{}
-	_, q, opts := real(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		conns.Store(r.RemoteAddr, true)
-		mu.Lock()
-		defer mu.Unlock()
-		seen[r.Header.Get("Webhook-Id")]++
-	})
-	jobs, ids := many("a", 300)
-	_ = q.Add(t.Context(), jobs...)
-	if sum := once(t, q, opts); sum.Delivered != 300 {
-		t.Error(sum)
-	}
-	for _, id := range ids {
-		if seen[id] != 1 {
-			t.Errorf("%s was heard %d times", id, seen[id])
-		}
-	}
-	n := 0
-	conns.Range(func(any, any) bool { n++; return true })
-	if n > 2*deliver.DefaultMaxInFlight {
-		t.Errorf("%d connections", n)
-	}
-}
-
-// Whatever receivers do, however often everything stops and starts again, and while the
-// queue fails: no job is lost, none is tried twice at the same time, ordered ones keep
-// their order, and what was delivered was heard.
-func TestChaos(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
-			var mu sync.Mutex
-			chance := func(of int) bool { mu.Lock(); defer mu.Unlock(); return rng.IntN(of) == 0 }
-			w := newWorld(t)
-			w.opts.MaxInFlight = 1 + rng.IntN(8)
-			var calm atomic.Bool
-			busy, line := map[string]bool{}, map[string]string{}
-			w.opts.Resolve = func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if busy[j.ID] {
-					t.Errorf("%s is tried twice at once", j.ID)
-				}
-				busy[j.ID] = true
-				if key := j.Target + "/" + j.Session; j.Ordered {
-					if line[key] != "" && line[key] > j.ID {
-						t.Errorf("%s after %s", j.ID, line[key])
-					}
-					line[key] = j.ID
-				}
-				return deliver.Target{URL: "http://" + j.Target + ".example.com/", MaxInFlight: 1 + len(j.Target)}, nil
-			}
-			w.opts.Observe = func(j deliver.Job, _ deliver.Result, _ time.Duration) { mu.Lock(); delete(busy, j.ID); mu.Unlock() }
-			w.queue.Fail = func(string) error {
-				if !calm.Load() && chance(20) {
-					return context.DeadlineExceeded
-				}
-				return nil
-			}
-			w.answer = func(string, string, int) answer {
-				switch {
-				case calm.Load() || !chance(3):
-					return answer{status: 200}
-				case chance(4):
-					return answer{status: 429, header: "Retry-After: 30\r\n"}
-				case chance(3):
-					return answer{status: 200, after: time.Duration(1+rngInt(&mu, rng, 20)) * time.Second}
-				}
-				return answer{status: 500}
-			}
-			var ids []string
-			for i := range 40 {
-				j := job([]string{"a", "bb", "ccc"}[rng.IntN(3)], fmt.Sprintf("m%03d", i))
-				j.Session, j.Ordered = fmt.Sprint("s", rng.IntN(2)), rng.IntN(2) == 0
-				if j.Ordered {
-					j.Session += "-ordered"
-				}
-				ids = append(ids, j.ID)
-				w.add(j)
-			}
-			for range 3 {
-				_, stop := w.run()
-				time.Sleep(time.Duration(1+rngInt(&mu, rng, 100)) * time.Second)
-				calmly := calm.Swap(true) // the last word is heard
-				stop()
-				calm.Store(calmly)
-				mu.Lock()
-				clear(busy)
-				mu.Unlock()
-			}
-			calm.Store(true)
-			_, stop := w.run()
-			time.Sleep(40 * time.Hour)
-			stop()
-			for _, id := range ids {
-				if j := w.job(id); j.State != deliver.Delivered || len(w.times(id)) == 0 {
-					t.Errorf("%+v, heard %d times", j, len(w.times(id)))
-				}
-			}
-		})
-		if t.Failed() {
-			rt.Fatal("see above")
-		}
-	})
 }
 
 func rngInt(mu *sync.Mutex, rng *rand.Rand, n int) int {

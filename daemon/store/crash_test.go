@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal("it did not begin")
 		}
-		kill := time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() }) // must fire: it ends the writer
 		for lines.Scan() {
 			told[lines.Text()] = true
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -403,82 +404,6 @@ func TestIntakeTornEnd(t *testing.T) {
 // stop ends an Intake between two steps.
 type stop struct{}
 
-// Wherever an Intake is stopped, each line is in the store once when the next has ended;
-// also while others write.
-func TestIntakeStops(t *testing.T) {
-	t.Parallel()
-	for at := 1; ; at++ {
-		spoolDir, storeDir := places(t.TempDir())
-		s := openTest(t, storeDir, &Options{unsafe: true}) // the disk is not what stops
-		w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
-		n := 0
-		var want []string
-		add := func() {
-			e := entry(fmt.Sprintf("r%02d", n))
-			e.Time = time.Now().Add(-2 * time.Hour) // old enough to be put aside
-			w.Observe(context.Background(), &e.Record)
-			want = append(want, e.ID)
-			n++
-		}
-		add()
-		appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "{torn\n")
-		add()
-		steps, stopped := 0, ""
-		pass := func() {
-			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
-			defer in.release()
-			in.step = func(name string) {
-				add() // the file grows while it is read
-				if steps++; steps == at {
-					stopped = name
-					panic(stop{})
-				}
-			}
-			defer func() {
-				if r := recover(); r != nil && r != (stop{}) {
-					panic(r)
-				}
-			}()
-			for range 4 {
-				if _, err := patient(in.once); err != nil {
-					t.Errorf("step %d: %v", at, err)
-				}
-			}
-		}
-		pass()
-		reached := steps >= at
-		at := at
-		steps = -1 << 30
-		pass()
-		_ = w.Close()
-		last := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
-		for range 6 {
-			once(t, last)
-		}
-		got := ids(t, s.Reader)
-		torn := 0
-		got = slices.DeleteFunc(got, func(id string) bool {
-			if id == "torn" {
-				torn++
-			}
-			return id == "torn"
-		})
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" || torn != 1 {
-			t.Errorf("stopped at step %d (%s), %d torn lines (-want +got):\n%s", at, stopped, torn, diff)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if !reached {
-			if at < 10 {
-				t.Errorf("there are only %d steps", at)
-			}
-			return
-		}
-	}
-}
-
 // What is written is in the store soon, and Run ends when it is told to.
 func TestIntakeRun(t *testing.T) {
 	t.Parallel()
@@ -490,34 +415,20 @@ func TestIntakeRun(t *testing.T) {
 	go func() { done <- in.Run(ctx) }()
 	rows := s.Subscribe(ctx)
 	w := writer(t, spoolDir, nil)
-	var slowest time.Duration
 	for i := range 20 {
 		id := fmt.Sprint("r", i)
 		time.Sleep(time.Duration(i) * time.Millisecond)
-		begun := time.Now()
 		write(t, w, id)
-		select {
-		case row := <-rows:
-			if row.ID != id {
-				t.Fatalf("came %s, want %s", row.ID, id)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%s is not in the store", id)
+		if row := await.Receive(t, id+" in the store", rows); row.ID != id {
+			t.Fatalf("received %s, want %s", row.ID, id)
 		}
-		slowest = max(slowest, time.Since(begun))
 	}
-	t.Logf("slowest %v", slowest)
-	if err := os.RemoveAll(spoolDir); err != nil { // and the directory comes anew
+	if err := os.RemoveAll(spoolDir); err != nil { // the writer makes the directory again
 		t.Fatal(err)
 	}
 	write(t, w, "later")
-	select {
-	case row := <-rows:
-		if row.ID != "later" {
-			t.Errorf("came %s, want later", row.ID)
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("what is written into a new directory is not taken in")
+	if row := await.Receive(t, "a Record from the new directory", rows); row.ID != "later" {
+		t.Errorf("received %s, want later", row.ID)
 	}
 	cancel()
 	if err := <-done; err != nil {

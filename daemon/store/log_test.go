@@ -102,40 +102,6 @@ func TestLogRead(t *testing.T) {
 	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // and without anybody at work
 }
 
-// However the lines are spread over store and spool, what is shown and counted is the same.
-func TestLogAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	l := Log{}
-	l.Spool, l.Store = places(t.TempDir())
-	s := openTest(t, l.Store, nil)
-	w := writer(t, l.Spool, &spool.Options{MaxAge: 1 << 62})
-	var want []string
-	check := func(when string) {
-		got := shown(t, l, Query{})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", when, diff)
-		}
-	}
-	add := func() {
-		e := entry(fmt.Sprintf("r%03d", len(want)))
-		e.Time = time.Now().Add(-2 * time.Hour).UTC()
-		w.Observe(context.Background(), &e.Record)
-		want = append(want, e.ID)
-	}
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
-	in.step = func(name string) {
-		check("at " + name)
-		add()
-		check("at " + name + ", and another")
-	}
-	for range 6 {
-		add()
-		check("before a pass")
-		once(t, in)
-		check("after a pass")
-	}
-}
-
 // Reading while lines are taken in shows each of them.
 func TestLogBesideIntake(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -111,51 +110,6 @@ func FuzzMatch(f *testing.F) {
 			t.Errorf("%q becomes %q: %v", text, match, err)
 		}
 	})
-}
-
-func TestBehind(t *testing.T) {
-	t.Parallel()
-	s := openTest(t, t.TempDir(), &Options{unsafe: true})
-	var items []Item
-	for i := range maxBehind + 2*indexBatch {
-		items = append(items, item(t, fmt.Sprint(i)))
-	}
-	if err := s.Put(t.Context(), items...); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, s, 1) // there already: the writer was busy with the index before
-	var indexed int64
-	err := s.read(t.Context(), func(v *view) error {
-		_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
-		return err
-	})
-	if err != nil || indexed < indexBatch {
-		t.Errorf("%d rows are indexed (%v), want at least %d although somebody writes all the time", indexed, err, indexBatch)
-	}
-}
-
-// An index that has been looked into and then grew is no damage.
-func TestVerifyGrown(t *testing.T) {
-	t.Parallel()
-	s := openTest(t, t.TempDir(), &Options{unsafe: true})
-	for i := range 10 {
-		var items []Item
-		for j := range 300 {
-			items = append(items, item(t, fmt.Sprint(i, "-", j)))
-		}
-		if err := s.Put(t.Context(), items...); err != nil {
-			t.Fatal(err)
-		}
-		for row, err := range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
-			if want := int64(i+1) * 300; row.Seq != want || err != nil {
-				t.Fatalf("the newest row is %d, %v, want %d", row.Seq, err, want)
-			}
-		}
-		indexedTest(t, s, int64(i+1)*300)
-		if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
-			t.Fatalf("Verify = %+v, %v", report, err)
-		}
-	}
 }
 
 // The index of words can be made again from the lines, and the rest is not given up for it.

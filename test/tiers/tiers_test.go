@@ -21,8 +21,7 @@ const shortest = time.Minute
 
 // exempt are the directories whose tests may measure time.
 var exempt = []string{
-	"test/bench",                 // measures how long things take
-	"daemon/store", "test/crash", // do not wait with package await yet
+	"test/bench", // measures how long things take
 }
 
 // remedy is what the author of a test can do instead.

@@ -1,0 +1,174 @@
+//go:build system
+
+// These tests start no program. They write so many rows that they take minutes under the
+// race detector, which the system tier does not use.
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/spool"
+)
+
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), &Options{unsafe: true})
+	var items []Item
+	for i := range maxBehind + 2*indexBatch {
+		items = append(items, item(t, fmt.Sprint(i)))
+	}
+	if err := s.Put(t.Context(), items...); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 1) // there already: the writer was busy with the index before
+	var indexed int64
+	err := s.read(t.Context(), func(v *view) error {
+		_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
+		return err
+	})
+	if err != nil || indexed < indexBatch {
+		t.Errorf("%d rows are indexed (%v), want at least %d although somebody writes all the time", indexed, err, indexBatch)
+	}
+}
+
+// An index that has been looked into and then grew is no damage.
+func TestVerifyGrown(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), &Options{unsafe: true})
+	for i := range 10 {
+		var items []Item
+		for j := range 300 {
+			items = append(items, item(t, fmt.Sprint(i, "-", j)))
+		}
+		if err := s.Put(t.Context(), items...); err != nil {
+			t.Fatal(err)
+		}
+		for row, err := range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
+			if want := int64(i+1) * 300; row.Seq != want || err != nil {
+				t.Fatalf("the newest row is %d, %v, want %d", row.Seq, err, want)
+			}
+		}
+		indexedTest(t, s, int64(i+1)*300)
+		if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+			t.Fatalf("Verify = %+v, %v", report, err)
+		}
+	}
+}
+
+// Wherever an Intake is stopped, each line is in the store once when the next has ended;
+// also while others write.
+func TestIntakeStops(t *testing.T) {
+	t.Parallel()
+	for at := 1; ; at++ {
+		spoolDir, storeDir := places(t.TempDir())
+		s := openTest(t, storeDir, &Options{unsafe: true}) // the disk is not what stops
+		w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
+		n := 0
+		var want []string
+		add := func() {
+			e := entry(fmt.Sprintf("r%02d", n))
+			e.Time = time.Now().Add(-2 * time.Hour) // old enough to be put aside
+			w.Observe(context.Background(), &e.Record)
+			want = append(want, e.ID)
+			n++
+		}
+		add()
+		appendTo(t, filepath.Join(spoolDir, "records.jsonl"), "{torn\n")
+		add()
+		steps, stopped := 0, ""
+		pass := func() {
+			in := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+			defer in.release()
+			in.step = func(name string) {
+				add() // the file grows while it is read
+				if steps++; steps == at {
+					stopped = name
+					panic(stop{})
+				}
+			}
+			defer func() {
+				if r := recover(); r != nil && r != (stop{}) {
+					panic(r)
+				}
+			}()
+			for range 4 {
+				if _, err := patient(in.once); err != nil {
+					t.Errorf("step %d: %v", at, err)
+				}
+			}
+		}
+		pass()
+		reached := steps >= at
+		at := at
+		steps = -1 << 30
+		pass()
+		_ = w.Close()
+		last := &Intake{Spool: spoolDir, Store: s, Grace: time.Nanosecond}
+		for range 6 {
+			once(t, last)
+		}
+		got := ids(t, s.Reader)
+		torn := 0
+		got = slices.DeleteFunc(got, func(id string) bool {
+			if id == "torn" {
+				torn++
+			}
+			return id == "torn"
+		})
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" || torn != 1 {
+			t.Errorf("stopped at step %d (%s), %d torn lines (-want +got):\n%s", at, stopped, torn, diff)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !reached {
+			if at < 10 {
+				t.Errorf("there are only %d steps", at)
+			}
+			return
+		}
+	}
+}
+
+// However the lines are spread over store and spool, what is shown and counted is the same.
+func TestLogAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	s := openTest(t, l.Store, nil)
+	w := writer(t, l.Spool, &spool.Options{MaxAge: 1 << 62})
+	var want []string
+	check := func(when string) {
+		got := shown(t, l, Query{})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	add := func() {
+		e := entry(fmt.Sprintf("r%03d", len(want)))
+		e.Time = time.Now().Add(-2 * time.Hour).UTC()
+		w.Observe(context.Background(), &e.Record)
+		want = append(want, e.ID)
+	}
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
+	in.step = func(name string) {
+		check("at " + name)
+		add()
+		check("at " + name + ", and another")
+	}
+	for range 6 {
+		add()
+		check("before a pass")
+		once(t, in)
+		check("after a pass")
+	}
+}
