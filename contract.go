@@ -62,8 +62,9 @@ type Contract struct {
 // Claude Code lifts the ninth block by itself; other agents would go on for ever.
 const MaxStops = 8
 
-// Contracts has one row per event, in the order of an agent's life.
-var Contracts = []Contract{
+// contracts has one row per event, in the order of an agent's life. No other package
+// reaches it: who could change a row would switch guards off for the whole process.
+var contracts = []Contract{
 	{Kind: GatewayStart, FailOpen: true},
 	{Kind: GatewayStop, FailOpen: true},
 	{Kind: SessionStart, Context: true, FailOpen: true, Stdout: StdoutContext},
@@ -97,15 +98,40 @@ var Contracts = []Contract{
 	{Kind: ElicitationBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldAnswer}}},
 }
 
-// ContractOf returns the row of an event, or nil for a native event and for a
-// kind that does not exist.
-func ContractOf(k Kind) *Contract {
-	for i := range Contracts {
-		if Contracts[i].Kind == k {
-			return &Contracts[i]
+// Contracts returns the Contract of each event, in the order of an agent's life. The
+// result is the caller's.
+func Contracts() []Contract {
+	all := make([]Contract, len(contracts))
+	for i := range contracts {
+		all[i] = contracts[i].clone()
+	}
+	return all
+}
+
+// ContractOf returns the Contract of an event. A native event, and a kind that does not
+// exist, have none. The result is the caller's.
+func ContractOf(k Kind) (Contract, bool) {
+	c := contractOf(k)
+	if c == nil {
+		return Contract{}, false
+	}
+	return c.clone(), true
+}
+
+// contractOf returns the row of an event, or nil.
+func contractOf(k Kind) *Contract {
+	for i := range contracts {
+		if contracts[i].Kind == k {
+			return &contracts[i]
 		}
 	}
 	return nil
+}
+
+func (c *Contract) clone() Contract {
+	own := *c
+	own.Changes = slices.Clone(c.Changes)
+	return own
 }
 
 // observed is the Contract of an event that has none: nothing can be decided or
@@ -120,7 +146,7 @@ func (ev *Event) contract() *Contract {
 		}
 		return &observed
 	}
-	if c := ContractOf(ev.Kind); c != nil {
+	if c := contractOf(ev.Kind); c != nil {
 		return c
 	}
 	return &observed

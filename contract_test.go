@@ -54,12 +54,12 @@ var contractRows = []struct {
 
 func TestContractsSayWhatIsPermitted(t *testing.T) {
 	t.Parallel()
-	if got, want := len(grapnel.Contracts), len(contractRows); got != want {
+	if got, want := len(grapnel.Contracts()), len(contractRows); got != want {
 		t.Errorf("%d Contracts, want %d", got, want)
 	}
 	for _, row := range contractRows {
-		c := grapnel.ContractOf(row.kind)
-		if c == nil {
+		c, ok := grapnel.ContractOf(row.kind)
+		if !ok {
 			t.Errorf("%s has no Contract", row.kind)
 			continue
 		}
@@ -123,7 +123,7 @@ func TestContractsHold(t *testing.T) {
 	for _, row := range contractRows {
 		t.Run(string(row.kind), func(t *testing.T) {
 			t.Parallel()
-			c := grapnel.ContractOf(row.kind)
+			c, _ := grapnel.ContractOf(row.kind)
 
 			v, rec := fire(t, event(row.kind), step("h", decides(grapnel.Block, "no")))
 			if got, want := v.Decision == grapnel.Block, row.blocks != ""; got != want {
@@ -194,8 +194,8 @@ func TestContractsHold(t *testing.T) {
 // An event of one agent has the Contract that its dialect brings, else it is observed.
 func TestNativeContract(t *testing.T) {
 	t.Parallel()
-	if c := grapnel.ContractOf("native.agent.Thing"); c != nil {
-		t.Errorf("ContractOf a native kind = %+v, want nil", c)
+	if c, ok := grapnel.ContractOf("native.agent.Thing"); ok {
+		t.Errorf("ContractOf a native kind = %+v, want none", c)
 	}
 	ev := event("native.agent.Thing")
 	v, rec := fire(t, ev, step("h", decides(grapnel.Block, "no")))

@@ -60,7 +60,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 	var out grapnel.Outcome
 	engine := newEngine(t, nil, step("h", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })))
 	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.AgentAfter, grapnel.SessionStart} {
-		c := grapnel.ContractOf(kind)
+		c, _ := grapnel.ContractOf(kind)
 		ranks := strictness[c.Blocks]
 		for bits := range 1 << 9 {
 			bit := func(i int) bool { return bits>>i&1 == 1 }

@@ -55,6 +55,9 @@ const NativePrefix = "native."
 // Native reports whether k is an event that only one agent has.
 func (k Kind) Native() bool { return strings.HasPrefix(string(k), NativePrefix) }
 
+// Known reports whether k is an event that has a Contract; see [ContractOf].
+func (k Kind) Known() bool { return contractOf(k) != nil }
+
 // An Event is what is happening, in words that are the same for every agent.
 // Which of the optional parts are there depends on the Kind. Hooks must not
 // change an Event; they answer with an [Outcome].
@@ -127,8 +130,10 @@ const (
 	ClassOther  Class = "other"
 )
 
-// Classes lists every Class.
-var Classes = []Class{ClassShell, ClassRead, ClassWrite, ClassEdit, ClassSearch, ClassFetch, ClassTask, ClassMCP, ClassOther}
+// Classes returns every Class.
+func Classes() []Class { return slices.Clone(classes) }
+
+var classes = []Class{ClassShell, ClassRead, ClassWrite, ClassEdit, ClassSearch, ClassFetch, ClassTask, ClassMCP, ClassOther}
 
 // Tool is one call of a tool. Input and Output are raw JSON as the agent sent it:
 // key order and the spelling of numbers stay. Commands, Paths, URLs and Content

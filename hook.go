@@ -290,7 +290,7 @@ func (s *Spec) check() error {
 		}
 	}
 	for _, k := range s.On {
-		if ContractOf(k) == nil && !k.Native() {
+		if !k.Known() && !k.Native() {
 			return fmt.Errorf("hook %q: unknown event %q", s.Name, k)
 		}
 	}

@@ -150,12 +150,12 @@ func TestSessionNeverWeakens(t *testing.T) {
 		"of a session": scoped("s", grapnel.ScopeSession, 1000, decides(grapnel.Allow, "fine")),
 		"late":         phase(grapnel.PhaseObserve, "s", decides(grapnel.Allow, "fine")),
 	}
-	for _, preset := range grapnel.Presets {
+	for _, preset := range grapnel.Presets() {
 		for guarded, spec := range guards {
 			for name, own := range sessions {
 				spec.Key, own.Key = "same", "same"
 				engine := newEngine(t, &grapnel.Options{Preset: preset}, spec)
-				for _, other := range grapnel.Presets {
+				for _, other := range grapnel.Presets() {
 					session := newEngine(t, &grapnel.Options{Preset: other}, own)
 					in := engine.In(grapnel.NewContext(t.Context(), session))
 					if v := in.Fire(t.Context(), toolEvent("rm -rf /")); v.Decision != grapnel.Block {

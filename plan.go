@@ -49,7 +49,7 @@ type table struct {
 	observers []Observer
 	ranked    []*Spec // the hooks that are switched on
 	byKind    map[Kind]*seat
-	other     seat // kinds that neither Contracts nor any Spec names
+	other     seat // kinds that neither contracts nor any Spec names
 	unknown   seat // an event of which not even the kind could be read
 }
 
@@ -62,7 +62,7 @@ type seat struct {
 
 // newTable orders the hooks of all layers as if they were one.
 func newTable(states []*state, preset *Preset) *table {
-	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(Contracts))}
+	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(contracts))}
 	t.unknown.lineup.contract = &Contract{Blocks: BlockAction}
 	for _, st := range states {
 		t.observers = append(t.observers, st.observers...)
@@ -73,10 +73,10 @@ func newTable(states []*state, preset *Preset) *table {
 		}
 	}
 	slices.SortStableFunc(t.ranked, preset.compare)
-	seats := make([]seat, len(Contracts))
-	for i := range Contracts {
-		seats[i].lineup.contract = &Contracts[i]
-		t.byKind[Contracts[i].Kind] = &seats[i]
+	seats := make([]seat, len(contracts))
+	for i := range contracts {
+		seats[i].lineup.contract = &contracts[i]
+		t.byKind[contracts[i].Kind] = &seats[i]
 	}
 	for _, s := range t.ranked {
 		for _, k := range s.On {
@@ -138,7 +138,7 @@ func cloneSpecs(specs []Spec) []Spec {
 
 // stoppable reports whether a Block stops what an event of this kind announces.
 func stoppable(k Kind) bool {
-	c := ContractOf(k)
+	c := contractOf(k)
 	return c != nil && c.Blocks == BlockAction
 }
 

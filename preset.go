@@ -3,6 +3,8 @@ package grapnel
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -84,8 +86,8 @@ const (
 	OnceLast              // the last of a step
 )
 
-// Presets has one row per system, Grapnel first.
-var Presets = []Preset{
+// presets has one row per system, Grapnel first.
+var presets = []Preset{
 	{Name: "grapnel"},
 	{
 		Name: "claude", Order: ByRegistration, RunAll: true, Changes: ChangesLastWins, Names: NamesRepeat, Once: OnceFirst,
@@ -112,11 +114,22 @@ var Presets = []Preset{
 	},
 }
 
-// FindPreset returns the row with this name.
+// Presets returns one Preset per system, Grapnel's first. The result is the caller's.
+func Presets() []Preset {
+	all := slices.Clone(presets)
+	for i := range all {
+		all[i].Merges = maps.Clone(all[i].Merges)
+	}
+	return all
+}
+
+// FindPreset returns the Preset with this name. The result is the caller's.
 func FindPreset(name string) (Preset, bool) {
-	for i := range Presets {
-		if Presets[i].Name == name {
-			return Presets[i], true
+	for i := range presets {
+		if presets[i].Name == name {
+			p := presets[i]
+			p.Merges = maps.Clone(p.Merges)
+			return p, true
 		}
 	}
 	return Preset{}, false

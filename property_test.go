@@ -152,7 +152,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 		specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true, timeout: true})
 		blocker := drawSpec(t, "blocker", &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.Block}, change: true, fail: true, timeout: true})
 		specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), blocker)
-		engine := mustNew(t, &grapnel.Options{Preset: rapid.SampledFrom(grapnel.Presets).Draw(t, "preset")}, specs)
+		engine := mustNew(t, &grapnel.Options{Preset: rapid.SampledFrom(grapnel.Presets()).Draw(t, "preset")}, specs)
 		v := engine.Fire(t.Context(), toolEvent("x"))
 		if v.Decision != grapnel.Block || v.Reason() == "" || v.Changes != nil {
 			t.Fatalf("Verdict %+v after %+v, want a block with a reason and without changes", v, c.list)
@@ -166,7 +166,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 // Nor under the row of any system, also of those in which a later hook could.
 func TestBlockSurvivesEveryPreset(t *testing.T) {
 	t.Parallel()
-	for _, preset := range grapnel.Presets {
+	for _, preset := range grapnel.Presets() {
 		t.Run(preset.Name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {

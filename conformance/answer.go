@@ -52,7 +52,7 @@ func (f *firing) started(ctx context.Context) bool {
 // decide says what the hooks decided. The event's Contract may know no such answer:
 // then only effective, which is what the host does, is without it.
 func (f *firing) decide(v view) {
-	contract := grapnel.ContractOf(f.event.Kind)
+	contract, _ := grapnel.ContractOf(f.event.Kind)
 	decided := f.blocks()
 	switch {
 	case decided != nil:

@@ -43,7 +43,7 @@ func (d *eventDef) resolve(f *family) (err error) {
 	if d.Event == "" && d.Native != "" {
 		d.Event, err = f.kindOf(d.Native)
 	}
-	if err == nil && grapnel.ContractOf(d.Event) == nil {
+	if err == nil && !d.Event.Known() {
 		err = fmt.Errorf("unknown event %q", d.Event)
 	}
 	return err

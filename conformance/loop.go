@@ -68,7 +68,7 @@ func (r *engineResult) changes() (map[grapnel.Field]json.RawMessage, error) {
 			field = grapnel.FieldOutput
 		}
 		known := func(c grapnel.Contract) bool { return c.Permits(field) }
-		if field != sessionField && !slices.ContainsFunc(grapnel.Contracts, known) {
+		if field != sessionField && !slices.ContainsFunc(grapnel.Contracts(), known) {
 			return nil, fmt.Errorf("engine_result: no event has a %q to change", word)
 		}
 		changes[field] = value

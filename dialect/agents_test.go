@@ -373,10 +373,8 @@ func contractOf(ev *grapnel.Event) grapnel.Contract {
 	if ev.Contract != nil {
 		return *ev.Contract
 	}
-	if c := grapnel.ContractOf(ev.Kind); c != nil {
-		return *c
-	}
-	return grapnel.Contract{}
+	c, _ := grapnel.ContractOf(ev.Kind)
+	return c
 }
 
 // forEachEvent runs a test for every event of both agents.

@@ -267,7 +267,7 @@ func Detect(payload []byte) *Dialect {
 // the first of the list means by it; what is native there is meant in each that has a
 // native event of this name. It is nil for a name nobody knows.
 func Kinds(name string) []grapnel.Kind {
-	if grapnel.ContractOf(grapnel.Kind(name)) != nil || grapnel.Kind(name).Native() {
+	if grapnel.Kind(name).Known() || grapnel.Kind(name).Native() {
 		return []grapnel.Kind{grapnel.Kind(name)}
 	}
 	var kinds []grapnel.Kind
@@ -536,7 +536,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	}
 	contract := row.Contract
 	if contract == nil {
-		contract = grapnel.ContractOf(row.Kind)
+		contract = contractOf(row.Kind)
 	}
 	if v.Halt != "" && contract != nil {
 		switch contract.Blocks {

@@ -60,7 +60,7 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 	case ev.Kind == "":
 		ev.Kind = grapnel.Kind(in.Event)
 	}
-	if grapnel.ContractOf(ev.Kind) == nil && !ev.Kind.Native() {
+	if !ev.Kind.Known() && !ev.Kind.Native() {
 		return nil, fmt.Errorf("unknown event %q", ev.Kind)
 	}
 	if ev.Tool != nil && ev.Tool.Facts != nil {
@@ -111,7 +111,7 @@ func exactly(raw json.RawMessage, v reflect.Value) error {
 // that only the hooks of that kind count as failed, and its session.
 func salvagePlain(top map[string]json.RawMessage, in Input) *grapnel.Event {
 	ev := &grapnel.Event{Agent: grapnel.Agent{Name: text(split(top["agent"])["name"])}}
-	if kind := grapnel.Kind(cmp.Or(text(top["kind"]), in.Event)); grapnel.ContractOf(kind) != nil {
+	if kind := grapnel.Kind(cmp.Or(text(top["kind"]), in.Event)); kind.Known() {
 		ev.Kind = kind
 	}
 	session := split(top["session"])
@@ -171,7 +171,7 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
 	c := ev.Contract // a native event brings its own
 	if !ev.Kind.Native() {
-		c = grapnel.ContractOf(ev.Kind)
+		c = contractOf(ev.Kind)
 	}
 	switch {
 	case c == nil:

@@ -321,11 +321,11 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	compare("verdict", reflect.TypeFor[grapnel.Verdict](), s.def("verdict"), "grapnel")
 	compare("message", reflect.TypeFor[dialect.Message](), s.def("message"))
 
-	for i := range grapnel.Contracts {
-		s.check(t, "kind", encodeText(t, grapnel.Contracts[i].Kind))
-		s.check(t, "contract", encodeText(t, grapnel.Contracts[i]))
+	for _, c := range grapnel.Contracts() {
+		s.check(t, "kind", encodeText(t, c.Kind))
+		s.check(t, "contract", encodeText(t, c))
 	}
-	for _, c := range grapnel.Classes {
+	for _, c := range grapnel.Classes() {
 		s.check(t, "tool", fmt.Appendf(nil, `{"name":"x","class":%q}`, c))
 	}
 	for d := grapnel.None; d <= grapnel.Block; d++ {

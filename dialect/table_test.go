@@ -25,13 +25,13 @@ func TestTablesAreWellFormed(t *testing.T) {
 			}
 			contract := row.Contract
 			if contract == nil {
-				contract = grapnel.ContractOf(row.Kind)
+				contract = contractOf(row.Kind)
 			}
 			for _, err := range checkOut(row.Out, contract, d.Finish != nil) {
 				t.Errorf("%s: %s: Out: %s", d.Name, row.Native, err)
 			}
 		}
-		for _, err := range checkOut(d.Blind, grapnel.ContractOf(grapnel.ToolBefore), d.Finish != nil) {
+		for _, err := range checkOut(d.Blind, contractOf(grapnel.ToolBefore), d.Finish != nil) {
 			t.Errorf("%s: Blind: %s", d.Name, err)
 		}
 		for _, p := range each(d.Exits) {
@@ -45,7 +45,7 @@ func TestTablesAreWellFormed(t *testing.T) {
 // A table that is wrong is found.
 func TestTablesAreChecked(t *testing.T) {
 	t.Parallel()
-	contract := grapnel.ContractOf(grapnel.ToolBefore)
+	contract := contractOf(grapnel.ToolBefore)
 	for _, table := range []string{"a=session.di", "a", "=session.id", "a=session.id:x", "<a=session.id", "a..b=session.id", "a=session.id a=session.id"} {
 		if checkIn(table) == nil {
 			t.Errorf("In %q is found to be right", table)

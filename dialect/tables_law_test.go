@@ -60,11 +60,7 @@ func TestTablesTellNothingWeaker(t *testing.T) {
 				if heard.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !ev.Can.Allow) {
 					t.Fatalf("allowed: %s", about)
 				}
-				contract := ev.Contract
-				if contract == nil {
-					contract = grapnel.ContractOf(ev.Kind)
-				}
-				if contract == nil || !contract.Permit {
+				if !contractOf(ev).Permit {
 					return
 				}
 				if v.Decision == grapnel.Block && ev.Can.Block && heard.Decision != grapnel.Block {
@@ -88,7 +84,7 @@ func drawOutcome(t *rapid.T, d *dialect.Dialect, ev *grapnel.Event) grapnel.Outc
 		Decision: rapid.SampledFrom([]grapnel.Decision{grapnel.None, grapnel.None, grapnel.Allow, grapnel.Ask, grapnel.Block}).Draw(t, "decision"),
 		Reason:   texts.Draw(t, "reason"), Message: texts.Draw(t, "message"), Halt: rapid.SampledFrom([]string{"", "", "enough"}).Draw(t, "halt"),
 	}
-	if contract := grapnel.ContractOf(ev.Kind); contract != nil && contract.Context && rapid.Bool().Draw(t, "adds") {
+	if contract, ok := grapnel.ContractOf(ev.Kind); ok && contract.Context && rapid.Bool().Draw(t, "adds") {
 		out.Context = []string{texts.Draw(t, "context")}
 	}
 	if rapid.Bool().Draw(t, "native") {

@@ -131,7 +131,15 @@ func contractFor(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Kind.Native() {
 		return ev.Contract
 	}
-	return grapnel.ContractOf(ev.Kind)
+	return contractOf(ev.Kind)
+}
+
+// contractOf returns the Contract of a kind of events, or nil.
+func contractOf(kind grapnel.Kind) *grapnel.Contract {
+	if c, ok := grapnel.ContractOf(kind); ok {
+		return &c
+	}
+	return nil
 }
 
 // toolsOf returns an agent's table of tools.

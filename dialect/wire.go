@@ -105,7 +105,7 @@ func ReadMessage(line []byte) (*Message, error) {
 	}
 	for _, kind := range m.Kinds {
 		// Of a name that is misspelt it would never be asked, and nobody would see it.
-		if err == nil && grapnel.ContractOf(kind) == nil && !kind.Native() {
+		if err == nil && !kind.Known() && !kind.Native() {
 			err = fmt.Errorf("its kinds name the event %q, which there is not", kind)
 		}
 	}

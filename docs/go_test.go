@@ -159,9 +159,9 @@ func TestBuildPageHasTheEvents(t *testing.T) {
 	t.Parallel()
 	_, table, _ := strings.Cut(readPage(t, "build-an-agent.md"), "\n## Every event\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	for i := range grapnel.Contracts {
-		if n := strings.Count(table, "`"+string(grapnel.Contracts[i].Kind)+"`"); n != 1 {
-			t.Errorf("build-an-agent.md has %s in %d rows of its table, want one", grapnel.Contracts[i].Kind, n)
+	for _, c := range grapnel.Contracts() {
+		if n := strings.Count(table, "`"+string(c.Kind)+"`"); n != 1 {
+			t.Errorf("build-an-agent.md has %s in %d rows of its table, want one", c.Kind, n)
 		}
 	}
 }

@@ -133,9 +133,8 @@ func formatTable() string {
 
 func eventTable() string {
 	var rows [][]string
-	for i := range grapnel.Contracts {
-		c := &grapnel.Contracts[i]
-		row := []string{code(c.Kind), moments[c.Kind], blockMeans(c), permits(c), "`on_error`", "", senders(c.Kind)}
+	for _, c := range grapnel.Contracts() {
+		row := []string{code(c.Kind), moments[c.Kind], blockMeans(&c), permits(&c), "`on_error`", "", senders(c.Kind)}
 		if c.FailOpen {
 			row[4] = "open"
 		}
@@ -184,13 +183,13 @@ var moments = map[grapnel.Kind]string{
 
 func TestMoments(t *testing.T) {
 	t.Parallel()
-	for i := range grapnel.Contracts {
-		if kind := grapnel.Contracts[i].Kind; moments[kind] == "" {
+	for _, c := range grapnel.Contracts() {
+		if kind := c.Kind; moments[kind] == "" {
 			t.Errorf("nobody says when %s happens", kind)
 		}
 	}
-	if len(moments) != len(grapnel.Contracts) {
-		t.Errorf("%d moments, %d events", len(moments), len(grapnel.Contracts))
+	if len(moments) != len(grapnel.Contracts()) {
+		t.Errorf("%d moments, %d events", len(moments), len(grapnel.Contracts()))
 	}
 }
 
@@ -357,8 +356,8 @@ func contractOf(row *dialect.EventRow) *grapnel.Contract {
 	if row.Contract != nil {
 		return row.Contract
 	}
-	if c := grapnel.ContractOf(row.Kind); c != nil {
-		return c
+	if c, ok := grapnel.ContractOf(row.Kind); ok {
+		return &c
 	}
 	return &grapnel.Contract{Kind: row.Kind}
 }

@@ -17,7 +17,7 @@ import (
 func TestPlainHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		line, err := dialect.Plain.WriteEvent(Event(c.Kind))
 		if err != nil {
 			t.Fatal(err)

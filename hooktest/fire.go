@@ -117,12 +117,11 @@ func expect(t testing.TB, f Firing, holds bool, want string) bool {
 
 // contractOf is what governs an event.
 func contractOf(ev *grapnel.Event) grapnel.Contract {
-	c := grapnel.ContractOf(ev.Kind)
-	if ev.Kind.Native() {
-		c = ev.Contract
+	if ev.Kind.Native() && ev.Contract != nil {
+		return *ev.Contract
 	}
-	if c == nil {
-		return grapnel.Contract{FailOpen: true}
+	if c, ok := grapnel.ContractOf(ev.Kind); ok {
+		return c
 	}
-	return *c
+	return grapnel.Contract{FailOpen: true}
 }

@@ -118,7 +118,7 @@ func TestFireAtOnce(t *testing.T) {
 // The events are what agents send: every kind has one, and it says what it is.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		if ev := Event(c.Kind); ev.Kind != c.Kind || ev.Session.ID == "" || ev.Session.CWD == "" || ev.Can != nil {
 			t.Errorf("Event(%s) = %s", c.Kind, sample.Shown(ev))
 		}

@@ -199,7 +199,7 @@ func (s *hookSuite) permitted(t testing.TB, ev *grapnel.Event, a answer) {
 // eventsOf makes an event of each kind; no kinds are all kinds.
 func eventsOf(kinds []grapnel.Kind) []*grapnel.Event {
 	if len(kinds) == 0 {
-		for _, c := range grapnel.Contracts {
+		for _, c := range grapnel.Contracts() {
 			kinds = append(kinds, c.Kind)
 		}
 		kinds = append(kinds, "native.hooktest.Unheard")

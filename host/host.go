@@ -73,7 +73,7 @@ func New(hooks Hooks, opts *Options) *Host {
 		h.opts.Tools = slices.Clone(opts.Tools)
 	}
 	if h.opts.Manners == nil {
-		h.opts.Manners = &AllManners[0]
+		h.opts.Manners = &manners[0]
 	}
 	if h.opts.Tell == nil {
 		h.opts.Tell = func(ctx context.Context, message string) { slog.WarnContext(ctx, message) }

@@ -319,8 +319,8 @@ func TestVerdicts(t *testing.T) {
 			}
 		}
 	}
-	if tested != len(grapnel.Contracts) {
-		t.Errorf("%d events tested, want the %d there are", tested, len(grapnel.Contracts))
+	if tested != len(grapnel.Contracts()) {
+		t.Errorf("%d events tested, want the %d there are", tested, len(grapnel.Contracts()))
 	}
 }
 
@@ -392,8 +392,7 @@ func TestChanges(t *testing.T) {
 		grapnel.CompactAfter:      {grapnel.FieldSummary: {`"and more"`, "summary by be brief\nand more"}},
 		grapnel.ElicitationBefore: {grapnel.FieldAnswer: {`{"action":"decline"}`, `{"action":"decline"}`}},
 	}
-	for i := range grapnel.Contracts {
-		c := &grapnel.Contracts[i]
+	for _, c := range grapnel.Contracts() {
 		for _, change := range c.Changes {
 			tt, ok := tests[c.Kind][change.Field]
 			if !ok {
@@ -439,8 +438,7 @@ func TestContext(t *testing.T) {
 		grapnel.SubagentStart:  `found after ["look\n\nmind the gap"]`,
 		grapnel.SubagentAfter:  `found after ["look"]`, // its work is done
 	}
-	for i := range grapnel.Contracts {
-		c := &grapnel.Contracts[i]
+	for _, c := range grapnel.Contracts() {
 		want, ok := tests[c.Kind]
 		if ok != c.Context {
 			t.Errorf("%s: context %t, and a test for it %t", c.Kind, c.Context, ok)

@@ -31,8 +31,23 @@ type Words struct {
 	Failed  string // a guard could not answer, and that counts as no
 }
 
-// AllManners lists those of the systems whose presets grapnel has, its own first.
-var AllManners = []Manners{
+// AllManners returns the Manners of the systems whose presets grapnel has, its own first.
+// The result is the caller's.
+func AllManners() []Manners {
+	all := make([]Manners, len(manners))
+	for i := range manners {
+		all[i] = manners[i].clone()
+	}
+	return all
+}
+
+func (m *Manners) clone() Manners {
+	own := *m
+	own.Unwaited, own.Ignored = slices.Clone(m.Unwaited), slices.Clone(m.Ignored)
+	return own
+}
+
+var manners = []Manners{
 	{
 		Name:     "grapnel",
 		Prompt:   Words{"Not done: %s", "Not done, since a guard could not answer: %s"},
@@ -69,13 +84,14 @@ var AllManners = []Manners{
 	},
 }
 
-// FindManners returns the Manners with this name.
+// FindManners returns the Manners with this name. They are the caller's.
 func FindManners(name string) (*Manners, bool) {
-	i := slices.IndexFunc(AllManners, func(m Manners) bool { return m.Name == name })
+	i := slices.IndexFunc(manners, func(m Manners) bool { return m.Name == name })
 	if i < 0 {
 		return nil, false
 	}
-	return &AllManners[i], true
+	own := manners[i].clone()
+	return &own, true
 }
 
 func (m *Manners) unwaited(k grapnel.Kind) bool { return slices.Contains(m.Unwaited, k) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -435,9 +436,8 @@ func TestToolEvents(t *testing.T) {
 // too. IC-28, MC-13.
 func TestManners(t *testing.T) {
 	t.Parallel()
-	for i := range host.AllManners {
-		m := &host.AllManners[i]
-		if found, ok := host.FindManners(m.Name); !ok || found != m {
+	for _, m := range host.AllManners() {
+		if found, ok := host.FindManners(m.Name); !ok || !reflect.DeepEqual(*found, m) {
 			t.Errorf("FindManners(%q) = %v, %t", m.Name, found, ok)
 		}
 		for _, tt := range []struct {
@@ -451,7 +451,7 @@ func TestManners(t *testing.T) {
 			want := func(w host.Words) string { return strings.ReplaceAll(tt.say(w), "%s", tt.why) }
 			spec := tt.spec(grapnel.ToolBefore)
 			spec.On = append(spec.On, grapnel.PromptBefore, grapnel.ModelBefore)
-			w := newWorld(t, &host.Options{Manners: m}, spec)
+			w := newWorld(t, &host.Options{Manners: &m}, spec)
 			for job, words := range map[bool]host.Words{false: m.Tool, true: m.Job} {
 				r, err := w.s.Tool(w.ctx, host.Call{Name: "x", Job: job}, echo)
 				if err != nil || r.Text() != want(words) || r.Refusal.Text != r.Text() {

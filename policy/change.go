@@ -19,7 +19,7 @@ var views = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.Fie
 // allFields lists what hooks can change, over all events.
 func allFields() []grapnel.Field {
 	var fields []grapnel.Field
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		for _, ch := range c.Changes {
 			if !slices.Contains(fields, ch.Field) {
 				fields = append(fields, ch.Field)
@@ -45,8 +45,8 @@ func (h *Hook) changes() []grapnel.Field {
 // whereInstead says which events permit a change of fields.
 func whereInstead(fields []grapnel.Field) string {
 	var kinds []string
-	for i := range grapnel.Contracts {
-		if c := &grapnel.Contracts[i]; slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) }) {
+	for _, c := range grapnel.Contracts() {
+		if slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(&c, f) }) {
 			kinds = append(kinds, string(c.Kind))
 		}
 	}

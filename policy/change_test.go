@@ -50,7 +50,7 @@ var changeable = map[grapnel.Field]struct {
 // Every field that any event permits to change can be set, and text in it replaced.
 func TestEveryFieldChanges(t *testing.T) {
 	t.Parallel()
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		for _, ch := range c.Changes {
 			if _, ok := changeable[ch.Field]; !ok {
 				t.Errorf("no test changes %s", ch.Field)

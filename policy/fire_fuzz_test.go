@@ -81,8 +81,8 @@ func FuzzFire(f *testing.F) {
 			return
 		}
 		fired(t, specs, ev)
-		contract := grapnel.ContractOf(ev.Kind)
-		if contract == nil || contract.Blocks == grapnel.BlockNothing {
+		contract, ok := grapnel.ContractOf(ev.Kind)
+		if !ok || contract.Blocks == grapnel.BlockNothing {
 			return
 		}
 		if ev.Can != nil && !ev.Can.Block {

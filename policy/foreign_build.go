@@ -198,7 +198,7 @@ func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir str
 // foreignSpec makes one hook. It has no Hook where nobody makes hooks of its kind.
 func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *foreignHook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
-		if grapnel.ContractOf(kind) == nil && !kind.Native() {
+		if !kind.Known() && !kind.Native() {
 			return spec, fmt.Errorf("there is no event %q", kind)
 		}
 	}

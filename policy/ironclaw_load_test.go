@@ -523,9 +523,9 @@ func FuzzIronClawBundle(f *testing.F) {
 		if !json.Valid(input) {
 			input, _ = json.Marshal(text)
 		}
-		for i := range grapnel.Contracts {
+		for _, c := range grapnel.Contracts() {
 			ev := &grapnel.Event{
-				Kind: grapnel.Contracts[i].Kind, Prompt: &grapnel.Prompt{Text: text}, Message: &grapnel.Message{Content: text},
+				Kind: c.Kind, Prompt: &grapnel.Prompt{Text: text}, Message: &grapnel.Message{Content: text},
 				Tool: &grapnel.Tool{Name: "shell", Input: input}, Model: &grapnel.Model{Response: input}, Session: grapnel.Session{ID: text},
 			}
 			for _, empty := range []bool{false, true} {

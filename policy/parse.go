@@ -371,7 +371,7 @@ func Kinds(name string) []grapnel.Kind {
 
 func eventNames() []string {
 	var names []string
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		names = append(names, string(c.Kind))
 	}
 	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
@@ -420,8 +420,8 @@ func (h *Hook) forbidden(kind grapnel.Kind) string {
 }
 
 func contractOf(kind grapnel.Kind) *grapnel.Contract {
-	if c := grapnel.ContractOf(kind); c != nil {
-		return c
+	if c, ok := grapnel.ContractOf(kind); ok {
+		return &c
 	}
 	for _, d := range dialect.Dialects {
 		for _, row := range d.Events {

@@ -30,7 +30,7 @@ func WithNames(schema string) string {
 			}
 		}
 	}
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		add("kind", string(c.Kind))
 		for _, change := range c.Changes {
 			add("field", string(change.Field))

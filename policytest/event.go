@@ -119,7 +119,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 	default:
 		return "", nil, &wrong{"it is not said which tool is called", "for example `tool: write`"}
 	}
-	if slices.Contains(grapnel.Classes, grapnel.Class(name)) {
+	if slices.Contains(grapnel.Classes(), grapnel.Class(name)) {
 		tool, ok := classTools[grapnel.Class(name)]
 		if !ok {
 			return "", nil, &wrong{fmt.Sprintf("there are many tools of the class %s", name), "write the name of one, of a server's tool mcp__server__tool"}

@@ -241,12 +241,9 @@ func (f *Firing) now() *grapnel.Event {
 // changed lists the fields that the hooks have changed.
 func (f *Firing) changed() []string {
 	ev := f.Record.Input
-	c := grapnel.ContractOf(ev.Kind)
-	if ev.Kind.Native() {
-		c = ev.Contract
-	}
-	if c == nil {
-		return nil
+	c, _ := grapnel.ContractOf(ev.Kind)
+	if ev.Kind.Native() && ev.Contract != nil {
+		c = *ev.Contract
 	}
 	var fields []string
 	for _, change := range c.Changes {

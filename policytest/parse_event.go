@@ -123,7 +123,7 @@ func (p *parser) plain(n *yaml.Node) json.RawMessage {
 	kinds := dialect.Kinds(kind.Text)
 	if len(kinds) == 0 {
 		var known []string
-		for _, c := range grapnel.Contracts {
+		for _, c := range grapnel.Contracts() {
 			known = append(known, string(c.Kind))
 		}
 		p.unknown(kind, theKind, known)

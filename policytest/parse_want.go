@@ -144,7 +144,7 @@ func (p *parser) field(n *yaml.Node) grapnel.Field {
 // fields lists what of an event can change.
 func fields() []string {
 	names := []string{string(grapnel.FieldCommand), string(grapnel.FieldPath), string(grapnel.FieldURL), string(grapnel.FieldContent)}
-	for _, c := range grapnel.Contracts {
+	for _, c := range grapnel.Contracts() {
 		for _, change := range c.Changes {
 			if !slices.Contains(names, string(change.Field)) {
 				names = append(names, string(change.Field))

@@ -184,8 +184,8 @@ func (a *adviser) slow(t *tally) *Suggestion {
 // stops reports whether a hook at these events may keep something from happening.
 func stops(on []grapnel.Kind) bool {
 	return len(on) == 0 || slices.ContainsFunc(on, func(kind grapnel.Kind) bool {
-		c := grapnel.ContractOf(kind)
-		return c == nil || c.Blocks == grapnel.BlockAction
+		c, ok := grapnel.ContractOf(kind)
+		return !ok || c.Blocks == grapnel.BlockAction
 	})
 }
 

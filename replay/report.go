@@ -264,7 +264,7 @@ func compare(s *scene, then, now *played, values bool) *Difference {
 // strictness is what comes of an event for the agent: to end its turn keeps from happening
 // what can be kept from it.
 func strictness(r *grapnel.Record) grapnel.Decision {
-	if c := grapnel.ContractOf(r.Event); r.Halt != "" && c != nil && c.Blocks == grapnel.BlockAction {
+	if c, ok := grapnel.ContractOf(r.Event); r.Halt != "" && ok && c.Blocks == grapnel.BlockAction {
 		return grapnel.Block
 	}
 	return r.Decision

@@ -50,10 +50,11 @@ func changed(kind grapnel.Kind, word string) grapnel.Field {
 func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	contract := row.Contract
 	if contract == nil {
-		contract = grapnel.ContractOf(row.Kind)
-	}
-	if contract == nil {
-		return ""
+		c, ok := grapnel.ContractOf(row.Kind)
+		if !ok {
+			return ""
+		}
+		contract = &c
 	}
 	field := changed(row.Kind, word)
 	var out grapnel.Outcome

@@ -385,7 +385,7 @@ func suspicious(file string, p *policy.Policy) []finding {
 // misspelt returns the class or tool whose name a word is in another letter case.
 func misspelt(word string) string {
 	near := ""
-	for _, class := range grapnel.Classes {
+	for _, class := range grapnel.Classes() {
 		if word == string(class) {
 			return ""
 		}

@@ -59,7 +59,7 @@ func (c *console) complete(root *cobra.Command) {
 
 func eventNames() []string {
 	var names []string
-	for _, contract := range grapnel.Contracts {
+	for _, contract := range grapnel.Contracts() {
 		names = append(names, string(contract.Kind))
 	}
 	return names

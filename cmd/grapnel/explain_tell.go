@@ -82,11 +82,11 @@ func (t *telling) counts(run *grapnel.HookRun) grapnel.Decision {
 }
 
 func blocksAction(ev *grapnel.Event) bool {
-	c := ev.Contract
-	if !ev.Kind.Native() {
-		c = grapnel.ContractOf(ev.Kind)
+	c, _ := grapnel.ContractOf(ev.Kind)
+	if ev.Kind.Native() && ev.Contract != nil {
+		c = *ev.Contract
 	}
-	return c != nil && c.Blocks == grapnel.BlockAction
+	return c.Blocks == grapnel.BlockAction
 }
 
 // whyNotAsked says why a hook of the plan was not asked.

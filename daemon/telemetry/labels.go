@@ -27,7 +27,7 @@ func agentLabel(name string) string {
 // eventLabel is an event that is in a table: that of Contracts, or a dialect's own.
 func eventLabel(kind grapnel.Kind) string {
 	if !kind.Native() {
-		if grapnel.ContractOf(kind) != nil {
+		if kind.Known() {
 			return string(kind)
 		}
 		return other

@@ -91,7 +91,7 @@ func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
 			return New(d, d.Events[i].Native, dir, members[d.Events[i].Native])
 		}
 	}
-	if grapnel.ContractOf(kind) == nil {
+	if !kind.Known() {
 		return nil, fmt.Errorf("no event %q", kind)
 	}
 	ev := &grapnel.Event{ // of agents that are written in Go

@@ -231,8 +231,8 @@ func told(command string) string { return cut(spool.Mask(command), 300) }
 
 // decides reports whether a hook can hold an action back there, or change something.
 func decides(kind grapnel.Kind) bool {
-	c := grapnel.ContractOf(kind)
-	return c != nil && c.Blocks != grapnel.BlockStop && (c.Blocks == grapnel.BlockAction || len(c.Changes) > 0)
+	c, ok := grapnel.ContractOf(kind)
+	return ok && c.Blocks != grapnel.BlockStop && (c.Blocks == grapnel.BlockAction || len(c.Changes) > 0)
 }
 
 // scriptOf is the file that a hook runs, as an absolute path; empty = there is none

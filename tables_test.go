@@ -1,0 +1,37 @@
+package grapnel_test
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/scramble"
+)
+
+// The defect: ContractOf(ToolBefore).Blocks = "" switched every block of the process off.
+// Whatever a caller does to a returned table, the next caller and the engine see their own.
+func TestTablesCannotBeChanged(t *testing.T) {
+	for name, table := range map[string]func() any{
+		"Contracts": func() any { return grapnel.Contracts() },
+		"Presets":   func() any { return grapnel.Presets() },
+		"Classes":   func() any { return grapnel.Classes() },
+		"ContractOf": func() any {
+			c, _ := grapnel.ContractOf(grapnel.ToolBefore)
+			return &c
+		},
+		"FindPreset": func() any {
+			p, _ := grapnel.FindPreset("gemini")
+			return &p
+		},
+	} {
+		before := scramble.Print(table())
+		scramble.Value(table())
+		if after := scramble.Print(table()); after != before {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, after, before)
+		}
+	}
+	for _, row := range contractRows { // also of an engine that was made after that
+		if v, _ := fire(t, event(row.kind), step("h", decides(grapnel.Block, "no"))); (v.Decision == grapnel.Block) != (row.blocks != "") {
+			t.Errorf("%s: decided %v, want a block: %t", row.kind, v.Decision, row.blocks != "")
+		}
+	}
+}
