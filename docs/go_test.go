@@ -31,7 +31,7 @@ var goPages = map[string]struct {
 }{
 	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "*_test.go"}, 8},
 	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
-	"testing-hooks.md":  {[]string{"../hooktest/example_test.go"}, 8},
+	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 8},
 	"agent-hooks.md":    {[]string{"../host/agenthooks/example_test.go"}, 1},
 }
 
@@ -57,7 +57,7 @@ func examples(t *testing.T, patterns []string) []string {
 			}
 			for _, decl := range parsed.Decls {
 				f, ok := decl.(*ast.FuncDecl)
-				if ok && (strings.HasPrefix(f.Name.Name, "Example") || strings.HasPrefix(f.Name.Name, "Test") && pattern == "../hooktest/example_test.go") {
+				if ok && (strings.HasPrefix(f.Name.Name, "Example") || strings.HasPrefix(f.Name.Name, "Test") && strings.HasPrefix(pattern, "../hooktest/")) {
 					list = append(list, unindented(string(text[set.Position(f.Pos()).Offset:set.Position(f.End()).Offset])))
 				}
 			}

@@ -40,7 +40,7 @@ func real(t *testing.T, h http.HandlerFunc) (*httptest.Server, *delivertest.Memo
 		server.Close()
 	})
 	return server, &delivertest.Memory{}, deliver.Options{Client: client, Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
-		return deliver.Target{URL: server.URL + "/" + j.Target, Timeout: time.Hour}, nil
+		return deliver.Target{URL: server.URL + "/" + j.Target, Timeout: 30 * time.Second}, nil
 	}}
 }
 

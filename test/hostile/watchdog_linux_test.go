@@ -110,7 +110,7 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 			if tt.load {
 				w.write(t, "grapnel.yaml", "version: 1\nload: [flyto]\n")
 				w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted(hangs(pid))+`}]`)
-				cmd = w.from(t, programs, "grapnel-hook", string(payload), tt.agent)
+				cmd = w.from(t, built, "grapnel-hook", string(payload), tt.agent)
 			} else {
 				w.write(t, "grapnel.yaml", "version: 1\nhooks:\n  - {name: hang, on: [tool.before, permission.before, prompt.before, agent.after], timeout: 1h, run: "+quoted(hangs(pid))+"}\n")
 			}
