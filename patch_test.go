@@ -2,7 +2,6 @@ package grapnel_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,23 +83,6 @@ func TestPatchIsContent(t *testing.T) {
 	}
 	if _, ok := patchCall("nothing").Get(grapnel.FieldPath); ok {
 		t.Error("a text that names no file has a path")
-	}
-}
-
-// The work for a patch grows with its size. If it grew with the square, these patches would
-// take longer than the timeout of the tests.
-func TestLargePatches(t *testing.T) {
-	t.Parallel()
-	var many strings.Builder
-	for i := range 200_000 {
-		fmt.Fprintf(&many, "*** Add File: f%d\n+x\n", i)
-	}
-	for name, patch := range map[string]string{
-		"many files": many.String(), "one line": "diff --git " + strings.Repeat(" b/", 1<<21), "many lines": strings.Repeat("--- a\n+++ b\n", 1<<19), "stars": strings.Repeat("*", 1<<23),
-	} {
-		if got := patched(patch); len(got) > len(patch) {
-			t.Errorf("%s: %d bytes name %d files", name, len(patch), len(got))
-		}
 	}
 }
 

@@ -533,23 +533,3 @@ func TestHookEnv(t *testing.T) {
 		}
 	}
 }
-
-// A model that writes a million members does not keep its guards waiting.
-func TestWriteEventManyMembers(t *testing.T) {
-	t.Parallel()
-	var input strings.Builder
-	input.WriteString(`{"command":"ls"`)
-	for i := range 100_000 {
-		fmt.Fprintf(&input, `,"m%d":%d`, i, i)
-	}
-	input.WriteString("}")
-	ev := toolEvent(t, dialect.GeminiCLI, "run_shell_command "+input.String())
-	line, err := dialect.ClaudeCode.WriteEvent(ev)
-	if err != nil || len(line) < input.Len() {
-		t.Fatalf("WriteEvent: %d bytes, %v", len(line), err)
-	}
-	out, err := dialect.ClaudeCode.ReadOutcome(ev, answerWith(dialect.ClaudeCode, strings.Replace(input.String(), `"ls"`, `"true"`, 1)))
-	if want := map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"true"`)}; err != nil || !cmp.Equal(out.Set, want) || out.Patch != nil {
-		t.Errorf("ReadOutcome: %v, %v; want %v", out.Set, err, want)
-	}
-}

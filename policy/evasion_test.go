@@ -2,7 +2,6 @@ package policy_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,17 +161,5 @@ func TestBatchOfCalls(t *testing.T) {
 	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: toolbatch.after, when: 'tool.path == \"deploy/a\"', block: no}\n")
 	if v := e.Fire(context.Background(), batch); v.Decision != grapnel.Block {
 		t.Errorf("when: %v, want block", v.Decision)
-	}
-}
-
-// What an event says reaches a rule in full, however large.
-func TestLargeEvent(t *testing.T) {
-	t.Parallel()
-	content, _ := json.Marshal(strings.Repeat("x", 8<<20) + " sk-live")
-	ev := write("a")
-	ev.Tool.Input = json.RawMessage(`{"file_path":"a","content":` + string(content) + `}`)
-	ev.Tool.Derive()
-	if v := engine(t, "/etc/p.yaml", rule("match: {text: '/sk-[a-z]+/'}\nblock: x")).Fire(context.Background(), ev); v.Decision != grapnel.Block {
-		t.Errorf("%v, want block", v.Decision)
 	}
 }

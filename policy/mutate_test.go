@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -168,83 +167,6 @@ func TestMutantsLaw(t *testing.T) {
 						}
 						t.Fatalf("%s: hook %d: %s: %s: more %v; but %v becomes %v", file, i, m.At, m.What, m.More, was, is)
 					}
-				}
-			}
-		}
-	})
-}
-
-// What no event is said to tell apart, no shell line does: words of commands, paths and texts
-// that lie near one another, in each place where a list of them can stand.
-func TestMutantsThatAreTheSame(t *testing.T) {
-	t.Parallel()
-	programs := []string{"rm", "git clean", "openssl x509"}
-	words := []string{"-r", "-f", "-rf", "-n", "--force", "--dry-run", "--dry-run=none", "-X", "DELETE", "a", "b", "a.pem", "dist", "./dist"}
-	some := func(t *rapid.T, from []string, most int, what string) string {
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(from), 0, most).Draw(t, what), " ")
-	}
-	// Most patterns of a list are one of them with more words.
-	list := func(t *rapid.T, key string) string {
-		base := rapid.SampledFrom(programs).Draw(t, "base")
-		var all []string
-		for range rapid.IntRange(2, 4).Draw(t, "words") {
-			word := rapid.SampledFrom([]string{"*", "*.pem", "**/*.pem", "a*", "a", "dist", "dist/**", "/p/**", "**/dist"}).Draw(t, "path")
-			switch key {
-			case "command":
-				word = strings.TrimSpace(base + " " + some(t, append(words, "*", "a*", "*.pem"), 2, "words"))
-				if rapid.Bool().Draw(t, "next") {
-					base = word
-				}
-			case "text":
-				word = rapid.SampledFrom([]string{"rm", "rm -rf", "/rm\\s/", "/^rm/", "/dist|rm/", "a", "/a/"}).Draw(t, "text")
-			}
-			all = append(all, fmt.Sprintf("%q", word))
-		}
-		return fmt.Sprintf("{%s: [%s]}", key, strings.Join(all, ", "))
-	}
-	match := func(t *rapid.T) string {
-		return list(t, rapid.SampledFrom([]string{"command", "command", "command", "path", "text"}).Draw(t, "key"))
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		file := fmt.Sprintf("version: 1\nhooks:\n  - name: h\n    on: tool.before\n    %s\n", rapid.SampledFrom([]string{"block: no", "allow: true"}).Draw(t, "action"))
-		file += "    match: " + match(t) + "\n"
-		if rapid.Bool().Draw(t, "not") {
-			file = strings.TrimSuffix(file, "}\n") + ", not: " + match(t) + "}\n"
-		}
-		if rapid.Bool().Draw(t, "except") {
-			file += "    except: [" + match(t) + "]\n"
-		}
-		p := parsed(t, file)
-		specs, err := p.Build(source("/p/p.yaml"), noCommand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range policy.Mutants(&p.Hooks[0]) {
-			if m.Same == "" {
-				continue
-			}
-			changed, err := policy.Swapped(specs, func(*grapnel.Spec) (*policy.Hook, bool) { return m.Hook, true }, nil)
-			if err != nil {
-				t.Fatalf("%s: %s: %v", file, m.At, err)
-			}
-			for range 30 {
-				var commands []string
-				for range rapid.IntRange(1, 2).Draw(t, "commands") {
-					commands = append(commands, rapid.SampledFrom(programs).Draw(t, "program")+" "+some(t, append(words, "$X", `"$X"`, "--no-dry-run", "--"), 4, "words"))
-				}
-				line := strings.Join(commands, " && ")
-				ev, err := dialect.Plain.Read(dialect.Input{Payload: fmt.Appendf(nil, `{"kind":"tool.before","session":{"id":"s","cwd":"/p","root":"/p"},`+
-					`"tool":{"name":"Bash","class":"shell","input":{"command":%q},"facts":[{"field":"tool.command","at":"/command"}]}}`, line)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				was, err := specs[0].Match.Match(ev, nil)
-				is, wrong := changed[0].Match.Match(ev, nil)
-				if err != nil || wrong != nil {
-					t.Fatalf("%s: %s: %s: %v, %v", file, m.At, line, err, wrong)
-				}
-				if was != is {
-					t.Fatalf("%s: %s: %s: %s; but of %q %v becomes %v", file, m.At, m.What, m.Same, line, was, is)
 				}
 			}
 		}

@@ -32,29 +32,6 @@ func checkSchema(t testing.TB, text string) error {
 	return check(text)
 }
 
-// What Parse accepts, the schema accepts: every policy in the documentation, in
-// scripts, and those that are shipped.
-func TestSchemaAcceptsPolicies(t *testing.T) {
-	t.Parallel()
-	found := map[string]int{} // by the end of the name
-	all, err := documents.All("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range all {
-		if _, errs := policy.Parse(d.Name, []byte(d.Text)); len(errs) > 0 {
-			continue // see TestSchemaRefuses
-		}
-		found[filepath.Ext(d.Name)]++
-		if err := checkSchema(t, d.Text); err != nil {
-			t.Errorf("%s: Parse accepts a policy and the schema does not: %v\n%s", d.Name, err, d.Text)
-		}
-	}
-	if found[".md"] < 8 || found[".txtar"] < 10 || found[".yaml"] < 3 {
-		t.Errorf("only these policies are found: %v", found)
-	}
-}
-
 // beyondSchema lists the mistakes of parseErrors that a schema cannot find: it
 // knows no patterns, no expressions, and not what an event permits.
 var beyondSchema = []string{

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -19,51 +17,6 @@ func manyOthers() string {
 		fmt.Fprintf(&b, "  - name: other-%d\n    on: [tool.before]\n    match: {command: other%d}\n    block: no\n", i, i)
 	}
 	return b.String()
-}
-
-// A hook answers as it would if it were alone, however many others there are.
-func TestSieveLaw(t *testing.T) {
-	t.Parallel()
-	others := manyOthers()
-	listens := func(s *grapnel.Spec, ev *grapnel.Event) string {
-		if s.Match == nil {
-			return "always"
-		}
-		ok, err := s.Match.Match(ev, nil)
-		return fmt.Sprint(ok, err)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		file := anyPolicyToAsk(t)
-		build := func(text string) []grapnel.Spec {
-			p, errs := policy.Parse("p.yaml", []byte(text))
-			if len(errs) > 0 {
-				t.Fatalf("%s: %v", text, errs)
-			}
-			specs, err := p.Build(source("/p/p.yaml"), noCommand)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return specs
-		}
-		few, many := build(file), build(file+others)
-		for range 3 {
-			ev := anyEvent(t)
-			if ev.Tool != nil && rapid.IntRange(0, 20).Draw(t, "huge") == 0 {
-				ev.Tool.Commands = []string{strings.Repeat("x", 2<<20)}
-			}
-			for i := range few {
-				if few[i].Name != many[i].Name && !strings.HasPrefix(many[i].Name, "other") {
-					t.Fatalf("hook %d is %q and %q", i, few[i].Name, many[i].Name)
-				}
-				if few[i].Name != many[i].Name { // what keeps what has happened stands behind all
-					continue
-				}
-				if alone, among := listens(&few[i], ev), listens(&many[i], ev); alone != among {
-					t.Errorf("%s: %s, and %s among others\n%s", few[i].Name, alone, among, file)
-				}
-			}
-		}
-	})
 }
 
 // Of many rules those that an event concerns are found, one by its tool, one by its program,

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,33 +186,6 @@ func TestWhyLaw(t *testing.T) {
 			t.Log(file)
 		}
 	})
-}
-
-// Hooks of packs are made when an event needs them.
-func TestWhyPacks(t *testing.T) {
-	t.Parallel()
-	shelf, errs := policy.ReadShelf(os.DirFS("../packs"))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	file := filepath.Join(t.TempDir(), "grapnel.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(shelf.Names(), ", ")+"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: shelf})
-	matched := 0
-	for _, line := range append(slices.Clip(whyCommands), "rm -rf ~", "git push --force origin main", "terraform destroy") {
-		ev := sh(line)
-		agrees(t, set.Specs, ev)
-		for i := range set.Specs {
-			if policy.Why(&set.Specs[i], ev).Matched {
-				matched++
-			}
-		}
-	}
-	if matched < 5 {
-		t.Errorf("%d hooks listen", matched)
-	}
 }
 
 func TestWhy(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -154,32 +152,5 @@ func TestMutateWants(t *testing.T) {
 	cancel(errors.New("enough"))
 	if _, err := policytest.Mutate(ctx, tested(t, mutatePolicy, "version: 1\ntests: [{command: ls, want: none}]\n"), nil, nil); err == nil || !strings.Contains(err.Error(), "enough") {
 		t.Errorf("%v", err)
-	}
-}
-
-// A pack that a policy uses is taken away as a whole; that of its hooks one is missing is
-// for the tests of the pack to notice.
-func TestMutatePacks(t *testing.T) {
-	t.Parallel()
-	tests := tested(t, "version: 1\nuse: [destructive, secrets]\n", "version: 1\ntests: [{command: git push --force, want: {rule: no-force-push}}]\n")
-	m, err := policytest.Mutate(t.Context(), tests, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `2:20 : the pack "secrets" is not used <- an event that a hook of the pack is about`
-	if got := survivors(m); got != want || m.Killed != 1 {
-		t.Errorf("%s, want %s; %d killed", got, want, m.Killed)
-	}
-	dir := t.TempDir()
-	name := filepath.Join(dir, "pack_test.yaml")
-	if err := os.WriteFile(name, []byte("version: 1\npack: prompt-injection\ntests: [{command: ls, want: none}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, errs := policytest.Read(name)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if m, err = policytest.Mutate(t.Context(), file.Tests, nil, nil); err != nil || m.Policies[0].Policy != "pack prompt-injection" || m.Survived < 100 {
-		t.Errorf("%+v %v", m, err)
 	}
 }

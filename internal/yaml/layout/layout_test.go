@@ -142,17 +142,6 @@ func repository(t testing.TB) []string {
 	return list
 }
 
-func TestRepository(t *testing.T) {
-	t.Parallel()
-	list := repository(t)
-	if len(list) < 100 {
-		t.Errorf("only %d files found", len(list))
-	}
-	for _, in := range list {
-		laidOut(t, in)
-	}
-}
-
 func FuzzFormat(f *testing.F) {
 	for _, in := range repository(f) {
 		if len(in) < 4000 {
