@@ -19,7 +19,7 @@ import (
 // question for permission, stand beside the decision.
 var flyto = family{
 	name:     "flyto",
-	events:   eventsOf(dialect.Flyto.Events),
+	events:   eventsOf(dialect.Flyto().Events),
 	unwaited: grapnel.ModelAfter, // a slow hook must not delay each answer of the model
 	answer: func(f *firing, v view) {
 		v["should_stop"], v["permission"] = f.verdict.Halt != "", nil
@@ -95,11 +95,11 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 		ev.Session.CWD = ev.Session.Root
 	}
 	w := &watched{bench: b, def: &hookDef{Name: "env", Kind: "command"}}
-	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto.HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
+	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto().HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
 	if d.Args["plugin_dir"] != nil { // a stranger's program, which must not see keys
 		cmd.Inherit = process.InheritMinimal
 	}
-	w.runs(cmd, dialect.Flyto)
+	w.runs(cmd, dialect.Flyto())
 	if err := b.engine.Add(b.preset.Defaults(grapnel.Spec{Name: "env", On: []grapnel.Kind{ev.Kind}, Hook: w})); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ var gemini = family{name: "gemini", events: geminiEvents(), maxOutput: 64 << 20}
 
 func geminiEvents() []eventName {
 	var names []eventName
-	for _, row := range dialect.GeminiCLI.Events {
+	for _, row := range dialect.GeminiCLI().Events {
 		names = append(names, eventName{row.Kind, row.Native})
 	}
 	return names
@@ -91,7 +91,7 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 		}
 	}
 	payload["hook_event_name"] = e.native
-	ev, err := dialect.GeminiCLI.Read(dialect.Input{Payload: encode(payload)})
+	ev, err := dialect.GeminiCLI().Read(dialect.Input{Payload: encode(payload)})
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +375,7 @@ func (g *geminiView) request(v view, ends bool) {
 	if ends {
 		answer := now.Response
 		if answer == nil { // a hook answered, and another one denied
-			answer = g.verdict.Native[dialect.GeminiCLI.Name+".llm_response"]
+			answer = g.verdict.Native[dialect.GeminiCLI().Name+".llm_response"]
 		}
 		if answer != nil && v["decision"] == "deny" {
 			v["synthetic_response"] = providerResponse(object(answer))
@@ -518,7 +518,7 @@ func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings 
 	if err != nil {
 		return grapnel.Plan{}, nil, nil, err
 	}
-	ev := &grapnel.Event{Kind: e.kind, Agent: grapnel.Agent{Name: dialect.GeminiCLI.Name}}
+	ev := &grapnel.Event{Kind: e.kind, Agent: grapnel.Agent{Name: dialect.GeminiCLI().Name}}
 	if subject != nil {
 		ev.Tool, ev.Cause = &grapnel.Tool{Name: *subject}, *subject
 	}

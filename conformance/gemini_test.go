@@ -134,7 +134,7 @@ func TestGeminiSettingsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := dialect.Answer(t.Context(), engine, dialect.GeminiCLI, dialect.Input{Payload: payload})
+	reply := dialect.Answer(t.Context(), engine, dialect.GeminiCLI(), dialect.Input{Payload: payload})
 	if want := regexp.MustCompile(`"decision":"deny","reason":"no: s-1"`); !want.Match(reply.Stdout) || reply.Exit != 0 {
 		t.Errorf("reply %s, exit %d, want %s", reply.Stdout, reply.Exit, want)
 	}

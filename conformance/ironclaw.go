@@ -18,7 +18,7 @@ import (
 // ironclaw runs its hooks in its own process, and has no command hooks.
 var ironclaw = family{
 	name:   "ironclaw",
-	events: eventsOf(dialect.IronClawEvents),
+	events: eventsOf(dialect.IronClawEvents()),
 }
 
 // ironClawFileFilter asks whether a file of the workspace holds hooks.

@@ -212,7 +212,7 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	switch s.result.Cause {
 	case grapnel.CauseError:
 		if s.bench.family == &flyto { // whose hooks have an exit code for that
-			return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(reason)})
+			return dialect.Flyto().ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(reason)})
 		}
 		return grapnel.Outcome{}, errors.New(cmp.Or(reason, "it is broken"))
 	case grapnel.CauseTimeout:
@@ -224,7 +224,7 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	case s.result.Decision != "block":
 		return grapnel.Outcome{Set: maps.Clone(s.changes)}, nil
 	case s.bench.family == &flyto:
-		return dialect.Flyto.ReadOutcome(ev, dialect.Output{Exit: 2, Stderr: []byte(reason)})
+		return dialect.Flyto().ReadOutcome(ev, dialect.Output{Exit: 2, Stderr: []byte(reason)})
 	default:
 		return grapnel.Outcome{Decision: grapnel.Block, Reason: reason}, nil
 	}

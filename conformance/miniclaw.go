@@ -11,10 +11,10 @@ import (
 // it answers to no purpose is ignored. Shell hooks run for calls of tools only.
 var miniclaw = family{
 	name:   "miniclaw",
-	events: eventsOf(dialect.Miniclaw.Events),
+	events: eventsOf(dialect.Miniclaw().Events),
 	tune: func(def *hookDef, s *grapnel.Spec) {
 		if def.Kind == "command" {
-			s.OnError = cmp.Or(s.OnError, dialect.Miniclaw.OnError)
+			s.OnError = cmp.Or(s.OnError, dialect.Miniclaw().OnError)
 			s.Match = calls{s.Match}
 		} else {
 			s.OnError = cmp.Or(s.OnError, grapnel.OnErrorOpen)

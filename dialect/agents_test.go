@@ -312,7 +312,7 @@ func geminiParts(response any) []any {
 
 // heeds is the agent of a dialect.
 func heeds(d *dialect.Dialect, native string, r dialect.Reply) effect {
-	if d == dialect.ClaudeCode {
+	if d.Name == dialect.ClaudeCode().Name {
 		return claudeHeeds(native, r)
 	}
 	return geminiHeeds(native, r)
@@ -328,7 +328,7 @@ func sample(d *dialect.Dialect, native string) []byte {
 		"tool_calls": []any{object{"tool_name": "Read", "tool_input": object{"file_path": "a"}}}, "trigger": "auto",
 		"mcp_server_name": "lab", "message": "name?",
 	}
-	if d == dialect.GeminiCLI {
+	if d.Name == dialect.GeminiCLI().Name {
 		members["timestamp"] = "2026-11-20T20:10:06.168Z"
 		members["tool_name"], members["tool_input"] = "run_shell_command", object{"command": "rm -rf build"}
 		members["tool_response"] = object{"llmContent": "out"}
@@ -380,7 +380,7 @@ func contractOf(ev *grapnel.Event) grapnel.Contract {
 // forEachEvent runs a test for every event of both agents.
 func forEachEvent(t *testing.T, f func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow)) {
 	t.Helper()
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for i := range d.Events {
 			row := &d.Events[i]
 			t.Run(d.Name+"/"+row.Native, func(t *testing.T) {
@@ -522,7 +522,7 @@ func TestChangesArrive(t *testing.T) {
 func TestChangeWhilePermissionIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []grapnel.Decision{grapnel.None, grapnel.Ask} {
-		_, v, reply, e := answered(t, dialect.ClaudeCode, "PermissionRequest", grapnel.Outcome{
+		_, v, reply, e := answered(t, dialect.ClaudeCode(), "PermissionRequest", grapnel.Outcome{
 			Decision: decision, Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"trash build"`)},
 		})
 		if !e.Blocked || e.Allowed || !strings.Contains(e.Reason, "trash build") {
@@ -542,17 +542,17 @@ func TestOddChanges(t *testing.T) {
 		value  string
 		want   string // somewhere in the reply
 	}{
-		{dialect.ClaudeCode, "MessageDisplay", grapnel.FieldResponse, `{"a":"b"}`, `"displayContent":"{\"a\":\"b\"}"`},
-		{dialect.ClaudeCode, "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: Claude Code accepts no output of another shape from Bash`},
-		{dialect.ClaudeCode, "PostToolUse", grapnel.FieldOutput, `{"stdout":"","more":[null,true]}`, `"updatedToolOutput":{"stdout":"","more":[null,true]}`},
-		{dialect.ClaudeCode, "Elicitation", grapnel.FieldAnswer, `{"action":"decline","content":"why"}`, `"action":"decline"}`},
-		{dialect.ClaudeCode, "Elicitation", grapnel.FieldAnswer, long, `… was not given`},
-		{dialect.GeminiCLI, "AfterModel", grapnel.FieldResponse, `{"text":"u","candidates":[]}`, `"parts":["u"]`},
-		{dialect.GeminiCLI, "AfterModel", grapnel.FieldResponse, `[1]`, `"parts":[""]`},
-		{dialect.GeminiCLI, "BeforeToolSelection", grapnel.FieldMode, `"none"`, `"toolConfig":{"mode":"NONE"}`},
-		{dialect.GeminiCLI, "BeforeToolSelection", grapnel.FieldMode, `"maybe"`, `"toolConfig":{"mode":"AUTO"}`},
-		{dialect.GeminiCLI, "AfterTool", grapnel.FieldNext, `{"name":"glob"}`, `"tailToolCallRequest":{"name":"glob","args":{}}`},
-		{dialect.GeminiCLI, "AfterTool", grapnel.FieldNext, `{"name":"glob","input":[]}`, `was not asked for`},
+		{dialect.ClaudeCode(), "MessageDisplay", grapnel.FieldResponse, `{"a":"b"}`, `"displayContent":"{\"a\":\"b\"}"`},
+		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: Claude Code accepts no output of another shape from Bash`},
+		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":"","more":[null,true]}`, `"updatedToolOutput":{"stdout":"","more":[null,true]}`},
+		{dialect.ClaudeCode(), "Elicitation", grapnel.FieldAnswer, `{"action":"decline","content":"why"}`, `"action":"decline"}`},
+		{dialect.ClaudeCode(), "Elicitation", grapnel.FieldAnswer, long, `… was not given`},
+		{dialect.GeminiCLI(), "AfterModel", grapnel.FieldResponse, `{"text":"u","candidates":[]}`, `"parts":["u"]`},
+		{dialect.GeminiCLI(), "AfterModel", grapnel.FieldResponse, `[1]`, `"parts":[""]`},
+		{dialect.GeminiCLI(), "BeforeToolSelection", grapnel.FieldMode, `"none"`, `"toolConfig":{"mode":"NONE"}`},
+		{dialect.GeminiCLI(), "BeforeToolSelection", grapnel.FieldMode, `"maybe"`, `"toolConfig":{"mode":"AUTO"}`},
+		{dialect.GeminiCLI(), "AfterTool", grapnel.FieldNext, `{"name":"glob"}`, `"tailToolCallRequest":{"name":"glob","args":{}}`},
+		{dialect.GeminiCLI(), "AfterTool", grapnel.FieldNext, `{"name":"glob","input":[]}`, `was not asked for`},
 	} {
 		_, v, reply, _ := answered(t, tt.d, tt.native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{tt.field: json.RawMessage(tt.value)}})
 		if !emptyOrObject(reply) || !strings.Contains(string(reply.Stdout), tt.want) || len(reply.Stdout) > 4500 {
@@ -574,7 +574,7 @@ func TestRepliesSayWhatTheVerdictSays(t *testing.T) {
 	texts := rapid.SampledFrom([]string{"", "a", "quote \" and \\", "<b>&\u2028", "多\n行"})
 	values := rapid.SampledFrom([]string{`true`, `"x"`, `7`, `["a"]`, `{"a":1}`, `null`, `"allow"`, `[1]`})
 	rapid.Check(t, func(rt *rapid.T) {
-		d := rapid.SampledFrom([]*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI}).Draw(rt, "agent")
+		d := rapid.SampledFrom([]*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()}).Draw(rt, "agent")
 		row := rapid.SampledFrom(d.Events).Draw(rt, "event")
 		out := grapnel.Outcome{
 			Decision: grapnel.Decision(rapid.IntRange(0, 3).Draw(rt, "decision")),

@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 			}
 			begun := time.Now()
 			payload := `{"session_id":"s","cwd":"/","hook_event_name":"` + native + `","reason":"other","tool_name":"Bash","tool_input":{"command":"ls"}}`
-			reply := dialect.Answer(t.Context(), engine, dialect.ClaudeCode, dialect.Input{Payload: []byte(payload)})
+			reply := dialect.Answer(t.Context(), engine, dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)})
 			if took := time.Since(begun); took < budget || took > budget+time.Second {
 				t.Errorf("%s: answered after %v, want %v", native, took, budget)
 			}

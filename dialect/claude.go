@@ -15,14 +15,14 @@ const (
 	claudePrefix = grapnel.NativePrefix + claudeName + "."
 )
 
-// ClaudeCode is the language of Claude Code: one JSON object on stdin, one on
+// claudeCode is the language of Claude Code: one JSON object on stdin, one on
 // stdout or nothing. "Seen live" below means version 2.1.329.
 //
 // The exit code is 0, because on any other one Claude Code shows an error of the
 // hook; the two events that take a block from the exit code alone are exceptions.
 // stdout holds nothing but the object: a single stray line turns all of it into
 // plain text, and a deny with it into nothing (seen live).
-var ClaudeCode = &Dialect{
+var claudeCode = &Dialect{
 	Name:         claudeName,
 	Title:        "Claude Code",
 	Aliases:      []string{"claude"},

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Cline is the language of the Cline CLI, whose hooks are files with the names of events,
+// cline is the language of the Cline CLI, whose hooks are files with the names of events,
 // while payloads name them otherwise. "Seen live" below means version 3.0.65. The Cline
 // extension of VS Code speaks another one.
 //
@@ -21,7 +21,7 @@ import (
 // an input with which its tool does nothing, see clineInert, and the reason beside it. The
 // reason is never a part of that input that means anything. A tool of an MCP server and
 // spawn_agent run with whatever they get: such a call can only be stopped with the run.
-var Cline = &Dialect{
+var cline = &Dialect{
 	Name:    clineName,
 	Title:   "Cline CLI",
 	NamedAt: "hookName",

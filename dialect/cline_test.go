@@ -18,7 +18,7 @@ import (
 func clineCall(t testing.TB, tool, input string) *grapnel.Event {
 	t.Helper()
 	payload := fmt.Sprintf(`{"clineVersion":"","hookName":"tool_call","tool_call":{"id":"1","name":%q,"input":%s}}`, tool, input)
-	ev, err := dialect.Cline.Read(dialect.Input{Payload: []byte(payload)})
+	ev, err := dialect.Cline().Read(dialect.Input{Payload: []byte(payload)})
 	if err != nil {
 		t.Fatalf("Read(%s): %v", payload, err)
 	}
@@ -35,7 +35,7 @@ func TestClineBlocksAreInert(t *testing.T) {
 		"editor": `{"new_text":"","path":"/\u0000"}`, "apply_patch": `{"input":"*** Begin Patch"}`, "skills": `{}`, "ask_question": `{}`, "submit_and_exit": `{}`,
 		"spawn_agent": "", "demo__run_commands": "", "team_task": "", "Bash": "", "": "", // these run with anything: the run is over
 	}
-	for _, tool := range dialect.Cline.Tools {
+	for _, tool := range dialect.Cline().Tools {
 		if _, ok := inert[tool.Native]; !ok {
 			t.Errorf("nobody knows with which input %s does nothing", tool.Native)
 		}
@@ -53,7 +53,7 @@ func TestClineBlocksAreInert(t *testing.T) {
 			ev = clineCall(t, tool, `{}`)
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
-		reply := dialect.Cline.Write(ev, &v, "PreToolUse")
+		reply := dialect.Cline().Write(ev, &v, "PreToolUse")
 		var said struct {
 			Cancel        bool
 			OverrideInput map[string]any
@@ -109,7 +109,7 @@ func TestClineInputs(t *testing.T) {
 		{"fetch_web_content", `{"requests":[{"url":"https://a.example","prompt":"x"}]}`, "https://a.example"},
 	} {
 		payload := fmt.Sprintf(`{"clineVersion":"","hookName":"tool_call","tool_call":{"id":"1","name":%q,"input":%s}}`, tt.tool, tt.input)
-		ev, err := dialect.Cline.Read(dialect.Input{Payload: []byte(payload)})
+		ev, err := dialect.Cline().Read(dialect.Input{Payload: []byte(payload)})
 		got := "error"
 		if err == nil {
 			seen := slices.Concat(ev.Tool.Commands, ev.Tool.URLs)
@@ -150,7 +150,7 @@ func TestClineOutcomes(t *testing.T) {
 		{"after a call", after, dialect.Output{Stdout: []byte(`{"cancel":true,"errorMessage":"no"}`)}, `{"halt":"no"}`},
 		{"context after a call", after, dialect.Output{Stdout: []byte(`{"contextModification":"c"}`)}, `{"context":["c"]}`},
 	} {
-		o, err := dialect.Cline.ReadOutcome(tt.ev, tt.out)
+		o, err := dialect.Cline().ReadOutcome(tt.ev, tt.out)
 		got, encodeErr := json.Marshal(o)
 		if encodeErr != nil {
 			t.Fatal(encodeErr)
@@ -170,17 +170,17 @@ func TestClineOutcomes(t *testing.T) {
 // second time as texts.
 func TestClineTellsTwice(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls","timeout":5}}`)})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls","timeout":5}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := dialect.Cline.WriteEvent(ev)
+	line, err := dialect.Cline().WriteEvent(ev)
 	const want = `{"hookName":"tool_call","sessionContext":{"rootSessionId":"s"},"workspaceRoots":["/p"],` +
 		`"tool_call":{"name":"run_commands","input":{"commands":["ls"]}},"preToolUse":{"toolName":"run_commands","parameters":{"commands":"[\"ls\"]"}}}` + "\n"
 	if err != nil || string(line) != want {
 		t.Errorf("WriteEvent: %s, %v\nwant %s", line, err, want)
 	}
-	out, err := dialect.Cline.ReadOutcome(ev, dialect.Output{Stdout: []byte(`{"overrideInput":{"commands":["pwd"]}}`)})
+	out, err := dialect.Cline().ReadOutcome(ev, dialect.Output{Stdout: []byte(`{"overrideInput":{"commands":["pwd"]}}`)})
 	if err != nil || string(out.Set[grapnel.FieldCommand]) != `"pwd"` || len(out.Patch) > 0 {
 		t.Errorf("another command is read as %+v, %v", out, err)
 	}

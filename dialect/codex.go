@@ -7,13 +7,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Codex is the language of the Codex CLI: one JSON object on stdin, one on stdout or
+// codex is the language of the Codex CLI: one JSON object on stdin, one on stdout or
 // nothing. "Seen live" below means version 0.169.0.
 //
 // Every failure opens: a hook that crashes, is late, or answers with one member that
 // Codex does not know has not spoken (seen live). So nothing is written but what the
 // tables name, and a deny always has its reason, without which it would be void.
-var Codex = &Dialect{
+var codex = &Dialect{
 	Name:    "codex",
 	Title:   "Codex CLI",
 	Aliases: []string{"codex-cli"},

@@ -31,12 +31,12 @@ var codexKeys = map[string][]string{
 // Whatever hooks say, Codex gets nothing or an answer that is valid for the event.
 func TestCodexAnswersAreValid(t *testing.T) {
 	t.Parallel()
-	payloads := samples(t, dialect.Codex)
+	payloads := samples(t, dialect.Codex())
 	texts := rapid.SampledFrom([]string{"", " ", "\n\t", "no", "a\x00b\u2028<&>", `{"decision":"allow"}`})
 	fields := []grapnel.Field{grapnel.FieldInput, grapnel.FieldCommand, grapnel.FieldContent, grapnel.FieldOutput, grapnel.FieldPrompt, grapnel.FieldSummary}
 	values := rapid.SampledFrom([]string{`null`, `{}`, `{"command":"x"}`, `{"command":5}`, `{"cmd":"x"}`, `"x"`, `[]`, `{"command":"x","foo":1}`})
 	rapid.Check(t, func(rt *rapid.T) {
-		row := &dialect.Codex.Events[rapid.IntRange(0, len(dialect.Codex.Events)-1).Draw(rt, "event")]
+		row := &dialect.Codex().Events[rapid.IntRange(0, len(dialect.Codex().Events)-1).Draw(rt, "event")]
 		out := grapnel.Outcome{
 			Decision: grapnel.Decision(rapid.IntRange(0, 3).Draw(rt, "decision")), Reason: texts.Draw(rt, "reason"), Message: texts.Draw(rt, "message"),
 			Context: []string{texts.Draw(rt, "context")}, Halt: texts.Draw(rt, "halt"),
@@ -45,7 +45,7 @@ func TestCodexAnswersAreValid(t *testing.T) {
 		if rapid.Bool().Draw(rt, "changes") {
 			out.Set = map[grapnel.Field]json.RawMessage{rapid.SampledFrom(fields).Draw(rt, "field"): json.RawMessage(values.Draw(rt, "value"))}
 		}
-		ev, err := dialect.Codex.Read(payloads[row.Native])
+		ev, err := dialect.Codex().Read(payloads[row.Native])
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestCodexAnswersAreValid(t *testing.T) {
 			Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"x"}`), grapnel.FieldOutput: json.RawMessage(`"x"`)},
 		}}
 		for _, v := range verdicts {
-			if reply := dialect.Codex.Write(ev, &v, row.Native); reply.Exit != 0 || len(reply.Stderr) > 0 || !codexValid(row.Native, reply.Stdout) {
+			if reply := dialect.Codex().Write(ev, &v, row.Native); reply.Exit != 0 || len(reply.Stderr) > 0 || !codexValid(row.Native, reply.Stdout) {
 				rt.Fatalf("%s: %+v is answered with %q %q exit %d", row.Native, out, reply.Stdout, reply.Stderr, reply.Exit)
 			}
 		}
@@ -126,7 +126,7 @@ func codexValid(native string, stdout []byte) bool {
 // counts as well.
 func TestCodexHooks(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.Codex.Read(samples(t, dialect.Codex)["PreToolUse"])
+	ev, err := dialect.Codex().Read(samples(t, dialect.Codex())["PreToolUse"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestCodexHooks(t *testing.T) {
 		{dialect.Output{Exit: 1, Stdout: []byte(`{"decision":"block","reason":"r"}`)}, grapnel.Block, "r", true},
 		{dialect.Output{Stdout: []byte(`{"decision":`)}, grapnel.None, "", true},
 	} {
-		got, err := dialect.Codex.ReadOutcome(ev, tt.out)
+		got, err := dialect.Codex().ReadOutcome(ev, tt.out)
 		if got.Decision != tt.decision || got.Reason != tt.reason || (err != nil) != tt.failed {
 			t.Errorf("ReadOutcome(exit %d, %q, %q) = %+v, %v, want %v %q", tt.out.Exit, tt.out.Stdout, tt.out.Stderr, got, err, tt.decision, tt.reason)
 		}
@@ -162,7 +162,7 @@ func TestCodexTakesTheCommand(t *testing.T) {
 		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"apply_patch","tool_input":{"command":"x"}}`: "change of tool.input: told as block",
 		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"mcp__a__b","tool_input":{"command":"ls"}}`:  "",
 	} {
-		ev, err := dialect.Codex.Read(dialect.Input{Payload: []byte(payload)})
+		ev, err := dialect.Codex().Read(dialect.Input{Payload: []byte(payload)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestCodexTakesTheCommand(t *testing.T) {
 // can be set: ours holds for both.
 func TestStopsEnd(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*dialect.Dialect{dialect.Codex, dialect.QwenCode, dialect.FactoryDroid} {
+	for _, d := range []*dialect.Dialect{dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid()} {
 		engine := engineOf(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "go on"})
 		in := samples(t, d)["Stop"]
 		in.Payload = []byte(strings.Replace(string(in.Payload), `"stop_hook_active": false`, `"stop_hook_active": true`, 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Copilot is the language of GitHub Copilot CLI: one JSON object on stdin, one on stdout
+// copilot is the language of GitHub Copilot CLI: one JSON object on stdin, one on stdout
 // or nothing. "Seen live" below means version 1.0.102.
 //
 // There are two ways in which it tells of an event, by how the key in the file is
@@ -23,7 +23,7 @@ import (
 // preToolUse takes every exit code but 0 for a deny, and does not show why. So the exit
 // code is always 0. A hook that is late is not waited for and the call runs: Grapnel's
 // own deadline lies before the agent's (seen live).
-var Copilot = &Dialect{
+var copilot = &Dialect{
 	Name:    "copilot-cli",
 	Title:   "GitHub Copilot CLI",
 	Aliases: []string{"copilot"},

@@ -15,14 +15,14 @@ import (
 // is told by the payload which event of Copilot CLI it is: nothing else names it.
 func TestCopilotEventByPayload(t *testing.T) {
 	t.Parallel()
-	for _, r := range recordings(t, dialect.Copilot) {
-		got := dialect.Receive(dialect.Copilot, dialect.Input{Payload: r.in.Payload})
+	for _, r := range recordings(t, dialect.Copilot()) {
+		got := dialect.Receive(dialect.Copilot(), dialect.Input{Payload: r.in.Payload})
 		if got.Err != nil || got.Row() == nil || got.Row().Native != r.row.Native {
 			t.Errorf("%s is taken for %v, %v", r.name, got.Row(), got.Err)
 		}
 	}
 	quiet := []byte(`{"sessionId":"s","timestamp":1,"cwd":"/p","agentName":"task","agentId":"a","stopReason":"end_turn"}`)
-	if row := dialect.Receive(dialect.Copilot, dialect.Input{Payload: quiet}).Row(); row == nil || row.Native != "subagentStop" {
+	if row := dialect.Receive(dialect.Copilot(), dialect.Input{Payload: quiet}).Row(); row == nil || row.Native != "subagentStop" {
 		t.Errorf("a sub-agent that said nothing is %v", row)
 	}
 }
@@ -41,7 +41,7 @@ func TestCopilotTellsTwice(t *testing.T) {
 	} {
 		var seen []string
 		for _, payload := range []string{native, pascal} {
-			ev, err := dialect.Copilot.Read(dialect.Input{Payload: []byte(payload)})
+			ev, err := dialect.Copilot().Read(dialect.Input{Payload: []byte(payload)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +49,7 @@ func TestCopilotTellsTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reply := dialect.Answer(t.Context(), engineOf(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), dialect.Copilot, dialect.Input{Payload: []byte(payload)})
+			reply := dialect.Answer(t.Context(), engineOf(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), dialect.Copilot(), dialect.Input{Payload: []byte(payload)})
 			seen = append(seen, string(data)+string(reply.Stdout))
 		}
 		if seen[0] != seen[1] {
@@ -68,14 +68,14 @@ func TestCopilotExitsZero(t *testing.T) {
 		{Payload: []byte(`{"sessionId":"s"`)},
 		{Err: errors.New("broken pipe"), Event: "agentStop"},
 	} {
-		reply := dialect.Answer(t.Context(), engineWithout(t), dialect.Copilot, in)
+		reply := dialect.Answer(t.Context(), engineWithout(t), dialect.Copilot(), in)
 		if reply.Exit != 0 || len(reply.Stdout) > 0 {
 			t.Errorf("%s: %q is answered with %+v", in.Event, in.Payload, reply)
 		}
 		if in.Event != "preToolUse" {
 			continue
 		}
-		reply = dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Copilot, in)
+		reply = dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Copilot(), in)
 		if reply.Exit != 0 || !bytes.Contains(reply.Stdout, []byte(`"permissionDecision":"deny","permissionDecisionReason":"`)) {
 			t.Errorf("a guard that cannot read %q says %q, exit %d", in.Payload, reply.Stdout, reply.Exit)
 		}
@@ -88,11 +88,11 @@ func TestCopilotHookFails(t *testing.T) {
 	t.Parallel()
 	for native, want := range map[string]grapnel.Decision{"preToolUse": grapnel.Block, "postToolUse": grapnel.None} {
 		payload := `{"sessionId":"s","timestamp":1,"cwd":"/p","toolName":"bash","toolArgs":{"command":"ls"}}`
-		ev, err := dialect.Copilot.Read(dialect.Input{Payload: []byte(payload), Event: native})
+		ev, err := dialect.Copilot().Read(dialect.Input{Payload: []byte(payload), Event: native})
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := dialect.Copilot.ReadOutcome(ev, dialect.Output{Exit: 127, Stderr: []byte("sh: not found\n")})
+		out, err := dialect.Copilot().ReadOutcome(ev, dialect.Output{Exit: 127, Stderr: []byte("sh: not found\n")})
 		if out.Decision != want || err == nil || !strings.Contains(err.Error(), "127") {
 			t.Errorf("%s: exit code 127 is %+v, %v, want %v and an error", native, out, err, want)
 		}
@@ -102,11 +102,11 @@ func TestCopilotHookFails(t *testing.T) {
 // A hook of Copilot CLI answers flat or nested, and to an event of another agent.
 func TestCopilotHookAnswers(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Write","tool_input":{"file_path":"a","content":"b"}}`)})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Write","tool_input":{"file_path":"a","content":"b"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := dialect.Copilot.WriteEvent(ev)
+	line, err := dialect.Copilot().WriteEvent(ev)
 	if err != nil || !bytes.Contains(line, []byte(`"toolName":"create"`)) || !bytes.Contains(line, []byte(`"toolArgs":{"path":"a","file_text":"b"}`)) {
 		t.Errorf("it is told %s, %v", line, err)
 	}
@@ -118,7 +118,7 @@ func TestCopilotHookAnswers(t *testing.T) {
 		`{"permissionDecision":"allow","modifiedArgs":{"path":"c","file_text":"b"}}`:                                       grapnel.Allow,
 		`{"additionalContext":"more"}`:                                                                                     grapnel.None,
 	} {
-		out, err := dialect.Copilot.ReadOutcome(ev, dialect.Output{Stdout: []byte(answer)})
+		out, err := dialect.Copilot().ReadOutcome(ev, dialect.Output{Stdout: []byte(answer)})
 		if err != nil || out.Decision != want {
 			t.Errorf("%s is %+v, %v, want %v", answer, out, err, want)
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Crush is the language of Crush, which has one event, and answers of its own shape or of
+// crush is the language of Crush, which has one event, and answers of its own shape or of
 // Claude Code's. "Seen live" below means version 0.86.0.
 //
 // What it does not understand allows: so do ask, a decision of block and continue:false
 // (seen live), so none of them is written. Every failure of a hook opens, but for exit
 // codes 2 and 49. The calls of sub-agents fire no event, only the call that starts one
 // does (seen in the source), and no call has an id.
-var Crush = &Dialect{
+var crush = &Dialect{
 	Name:    "crush",
 	Title:   "Crush",
 	NamedAt: "event",

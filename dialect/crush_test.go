@@ -14,7 +14,7 @@ import (
 
 func crushCall(t testing.TB, tool, input string) *grapnel.Event {
 	t.Helper()
-	ev, err := dialect.Crush.Read(dialect.Input{Payload: []byte(`{"event":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"` + tool + `","tool_input":` + input + `}`)})
+	ev, err := dialect.Crush().Read(dialect.Input{Payload: []byte(`{"event":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"` + tool + `","tool_input":` + input + `}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestCrushAnswersAreUnderstood(t *testing.T) {
 			out.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(inputs.Draw(rt, "input"))}
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
-		reply := dialect.Crush.Write(ev, &v, "")
+		reply := dialect.Crush().Write(ev, &v, "")
 		var said map[string]any
 		if len(reply.Stdout) > 0 && json.Unmarshal(reply.Stdout, &said) != nil || reply.Exit != 0 || len(reply.Stderr) > 0 {
 			rt.Fatalf("%+v is answered with %q %q exit %d", out, reply.Stdout, reply.Stderr, reply.Exit)
@@ -84,7 +84,7 @@ func TestCrushOutcomes(t *testing.T) {
 		{"beside it nothing counts", dialect.Output{Stdout: []byte(`{"decision":"deny","halt":true,"hookSpecificOutput":{"permissionDecision":"allow"}}`)}, `{"decision":"allow"}`},
 		{"Claude Code's input", dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"command":"pwd"}}}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
 	} {
-		o, err := dialect.Crush.ReadOutcome(ev, tt.out)
+		o, err := dialect.Crush().ReadOutcome(ev, tt.out)
 		got, encodeErr := json.Marshal(o)
 		if encodeErr != nil {
 			t.Fatal(encodeErr)
@@ -103,17 +103,17 @@ func TestCrushOutcomes(t *testing.T) {
 // A hook for Crush finds the variables that Crush sets.
 func TestCrushHookEnv(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls"}}`)})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"CRUSH=1", "AGENT=crush", "AI_AGENT=crush", "CRUSH_EVENT=PreToolUse", "CRUSH_TOOL_NAME=bash", "CRUSH_SESSION_ID=s", "CRUSH_CWD=/p", "CRUSH_PROJECT_DIR=/p", "CRUSH_TOOL_INPUT_COMMAND=ls"}
-	if got := dialect.Crush.HookEnv(ev); !slices.Equal(got, want) {
+	if got := dialect.Crush().HookEnv(ev); !slices.Equal(got, want) {
 		t.Errorf("HookEnv = %q, want %q", got, want)
 	}
 	// One variable of 128 KiB keeps a program from starting.
 	huge := crushCall(t, "bash", `{"command":"`+strings.Repeat("x", 200<<10)+`"}`)
-	for _, v := range dialect.Crush.HookEnv(huge) {
+	for _, v := range dialect.Crush().HookEnv(huge) {
 		if len(v) > 100<<10 {
 			t.Errorf("HookEnv has %d bytes in %s", len(v), v[:40])
 		}

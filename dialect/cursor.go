@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Cursor is the language of Cursor: one JSON object on stdin, and always exactly one on
+// cursor is the language of Cursor: one JSON object on stdin, and always exactly one on
 // stdout, with exit code 0. "Seen" below means that the hook engine of @cursor/sdk 1.0.32
 // did so on its own; nobody saw it in the editor.
 //
@@ -23,7 +23,7 @@ import (
 // beforeShellExecution can ask, and only beforeMCPExecution names the server. preToolUse,
 // the first, does not leave a question to the second: nothing tells it that that one will
 // fire, or will ask, and a command that nobody stops runs.
-var Cursor = &Dialect{
+var cursor = &Dialect{
 	Name:   "cursor",
 	Title:  "Cursor",
 	Events: cursorEvents,

@@ -21,7 +21,7 @@ import (
 func TestCursorAlwaysAnObject(t *testing.T) {
 	t.Parallel()
 	var inputs []dialect.Input
-	for _, r := range recordings(t, dialect.Cursor) {
+	for _, r := range recordings(t, dialect.Cursor()) {
 		inputs = append(inputs, r.in)
 	}
 	inputs = append(inputs,
@@ -44,7 +44,7 @@ func TestCursorAlwaysAnObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply := dialect.Answer(t.Context(), engine, dialect.Cursor, in)
+		reply := dialect.Answer(t.Context(), engine, dialect.Cursor(), in)
 		var said map[string]any
 		if err := json.Unmarshal(reply.Stdout, &said); err != nil || said == nil || reply.Exit != 0 || bytes.Count(reply.Stdout, []byte("\n")) != 1 {
 			t.Fatalf("%q is answered with %q, exit %d", in.Payload, reply.Stdout, reply.Exit)
@@ -60,7 +60,7 @@ func TestCursorAlwaysAnObject(t *testing.T) {
 			t.Fatalf("permission is %v", p)
 		}
 		native := ""
-		if got := dialect.Receive(dialect.Cursor, in); got.Row() != nil {
+		if got := dialect.Receive(dialect.Cursor(), in); got.Row() != nil {
 			native = got.Row().Native
 		}
 		if said["permission"] == "ask" && native != "beforeShellExecution" {
@@ -73,7 +73,7 @@ func TestCursorAlwaysAnObject(t *testing.T) {
 // says so.
 func TestCursorContextIsCut(t *testing.T) {
 	t.Parallel()
-	for _, r := range recordings(t, dialect.Cursor) {
+	for _, r := range recordings(t, dialect.Cursor()) {
 		if !r.row.Permits().Context {
 			continue
 		}
@@ -82,7 +82,7 @@ func TestCursorContextIsCut(t *testing.T) {
 		if r.row.Kind == grapnel.ToolBefore { // only hooks of Cursor add something there
 			out = grapnel.Outcome{Native: map[string]json.RawMessage{"cursor.additional_context": json.RawMessage(`"` + long + `"`)}}
 		}
-		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor, r.in)
+		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor(), r.in)
 		var said struct {
 			More string `json:"additional_context"`
 		}
@@ -107,7 +107,7 @@ func TestCursorTakes(t *testing.T) {
 		for _, member := range []string{"command", "cwd", "timeout", "file_path", "pattern", "url", "content"} {
 			payload := `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"` + tool + `","tool_input":{"` + member + `":"old"}}`
 			out := grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"` + member + `":"new"}`)}}
-			reply := string(dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor, dialect.Input{Payload: []byte(payload)}).Stdout)
+			reply := string(dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor(), dialect.Input{Payload: []byte(payload)}).Stdout)
 			if slices.Contains(takes, member) != strings.Contains(reply, `"updated_input":{"`+member+`":"new"}`) || slices.Contains(takes, member) == strings.Contains(reply, `"deny"`) {
 				t.Errorf("a new %s of %s is told as %s", member, tool, reply)
 			}
@@ -119,11 +119,11 @@ func TestCursorTakes(t *testing.T) {
 // file the command stands, it is Cursor that is asking, and it is told in its own words.
 func TestCursorInClaudesFile(t *testing.T) {
 	t.Parallel()
-	for _, r := range recordings(t, dialect.Cursor) {
-		if got := dialect.Detect(r.in.Payload); got != dialect.Cursor {
+	for _, r := range recordings(t, dialect.Cursor()) {
+		if got := dialect.Detect(r.in.Payload); named(got) != "cursor" {
 			t.Errorf("%s is taken for one of %v", r.name, got)
 		}
-		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.Cursor, r.in)
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.Cursor(), r.in)
 		if bytes.Contains(reply.Stdout, []byte("hookSpecificOutput")) {
 			t.Errorf("%s is told %s", r.name, reply.Stdout)
 		}
@@ -134,18 +134,18 @@ func TestCursorInClaudesFile(t *testing.T) {
 // event and the version stand behind a tool's input.
 func TestCursorCutOff(t *testing.T) {
 	t.Parallel()
-	for _, r := range recordings(t, dialect.Cursor) {
+	for _, r := range recordings(t, dialect.Cursor()) {
 		ids := bytes.Index(r.in.Payload, []byte(`"model"`))
 		if ids < 0 || !bytes.Contains(r.in.Payload[:ids], []byte("generation_id")) {
 			continue // an event that is no part of a turn
 		}
 		for end := ids; end < len(r.in.Payload); end++ {
 			in := dialect.Input{Payload: r.in.Payload[:end]}
-			if got := dialect.Detect(in.Payload); got != dialect.Cursor {
+			if got := dialect.Detect(in.Payload); named(got) != "cursor" {
 				t.Fatalf("%s is taken for one of %v", in.Payload, got)
 			}
 		}
-		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Cursor, dialect.Input{Payload: r.in.Payload[:ids]})
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Cursor(), dialect.Input{Payload: r.in.Payload[:ids]})
 		if !bytes.Contains(reply.Stdout, []byte(`"permission":"deny","continue":false,`)) {
 			t.Errorf("%s, cut off, is told %s", r.name, reply.Stdout)
 		}
@@ -156,7 +156,7 @@ func TestCursorCutOff(t *testing.T) {
 func TestCursorLoops(t *testing.T) {
 	t.Parallel()
 	for count, active := range map[string]bool{"0": false, "1": true, "null": false, `"x"`: false} {
-		ev, err := dialect.Cursor.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"stop","cursor_version":"3","status":"completed","loop_count":` + count + `}`)})
+		ev, err := dialect.Cursor().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"stop","cursor_version":"3","status":"completed","loop_count":` + count + `}`)})
 		if err != nil || ev.Stop == nil || ev.Stop.Active != active {
 			t.Errorf("loop_count %s is %+v, %v", count, ev.Stop, err)
 		}

@@ -107,6 +107,8 @@ type Dialect struct {
 	// the event; nil = none.
 	HookEnv func(ev *grapnel.Event) []string
 
+	once bool // see IsOnce
+
 	// OnError is what a failure of such a program counts as when its policy does not
 	// say; the zero value is what any program's counts as.
 	OnError grapnel.OnError
@@ -193,68 +195,103 @@ type Output struct {
 	Stderr []byte
 }
 
-// Dialects lists every language of an agent, in the order in which they are tried on
-// a payload of an unknown agent.
-var Dialects []*Dialect
+// dialects lists every language of an agent; see [All].
+var dialects []*Dialect
 
 func init() { // the functions of a dialect look others up here
-	Dialects = []*Dialect{
-		ClaudeCode,
-		GeminiCLI,
-		Codex,
-		QwenCode,
-		FactoryDroid,
-		OpenClaw,
-		OpenCode,
-		Copilot,
-		Cursor,
-		Crush,
-		Cline,
-		Windsurf,
-		KiroCLI, Kiro,
-		Plain,
+	dialects = []*Dialect{
+		claudeCode,
+		geminiCLI,
+		codex,
+		qwenCode,
+		factoryDroid,
+		openClaw,
+		openCode,
+		copilot,
+		cursor,
+		crush,
+		cline,
+		windsurf,
+		kiroCLI, kiro,
+		plain,
 	}
-	for _, d := range Dialects {
+	for _, d := range dialects {
 		d.tabled()
 	}
 }
 
-// HookOnly lists the languages that only hook programs speak: no agent that fires
-// events in them is known.
-var HookOnly = []*Dialect{Flyto, Miniclaw}
+// hookOnly lists the languages that only hook programs speak.
+var hookOnly = []*Dialect{flyto, miniclaw}
 
 // Find returns the dialect with this name or alias, of those that only hooks speak
-// too.
+// too. It is the caller's.
 func Find(name string) (*Dialect, bool) {
-	return find(slices.Concat(Dialects, HookOnly), name)
+	return find(slices.Concat(dialects, hookOnly), name)
 }
 
 // FindAgent is Find among the languages of agents.
-func FindAgent(name string) (*Dialect, bool) { return find(Dialects, name) }
+func FindAgent(name string) (*Dialect, bool) { return find(dialects, name) }
 
 func find(dialects []*Dialect, name string) (*Dialect, bool) {
+	d := lookup(dialects, name)
+	if d == nil {
+		return nil, false
+	}
+	return d.clone(), true
+}
+
+func lookup(dialects []*Dialect, name string) *Dialect {
 	for _, d := range dialects {
 		if d.Name == name || slices.Contains(d.Aliases, name) {
-			return d, true
+			return d
 		}
 	}
-	return nil, false
+	return nil
+}
+
+// FullName returns the name of the dialect with this name or alias, as [Find] finds it,
+// without a copy of its tables.
+func FullName(name string) (string, bool) {
+	d := lookup(dialects, name)
+	if d == nil {
+		d = lookup(hookOnly, name)
+	}
+	if d == nil {
+		return "", false
+	}
+	return d.Name, true
 }
 
 // Names lists the names of all agents' dialects.
 func Names() []string {
-	names := make([]string, len(Dialects))
-	for i, d := range Dialects {
+	names := make([]string, len(dialects))
+	for i, d := range dialects {
 		names[i] = d.Name
 	}
 	return names
 }
 
-// Detect returns the dialect that a payload is certainly written in, or nil. A
+// Detect returns the dialect that a payload is certainly written in, or nil. It is the
+// caller's. A
 // payload that is cut off or otherwise broken is judged by what can be read of it.
 func Detect(payload []byte) *Dialect {
+	if d := detect(payload); d != nil {
+		return d.clone()
+	}
+	return nil
+}
+
+// DetectName returns the name of the dialect that [Detect] returns, or "".
+func DetectName(payload []byte) string {
+	if d := detect(payload); d != nil {
+		return d.Name
+	}
+	return ""
+}
+
+func detect(payload []byte) *Dialect {
 	top := split(payload)
-	for _, d := range Dialects {
+	for _, d := range dialects {
 		if d.Speaks != nil && d.Speaks(top) {
 			return d
 		}
@@ -271,7 +308,7 @@ func Kinds(name string) []grapnel.Kind {
 		return []grapnel.Kind{grapnel.Kind(name)}
 	}
 	var kinds []grapnel.Kind
-	for _, d := range slices.Concat(Dialects, HookOnly) {
+	for _, d := range slices.Concat(dialects, hookOnly) {
 		row := d.Row(name)
 		if row == nil || kinds != nil && !(kinds[0].Native() && row.Kind.Native()) {
 			continue
@@ -356,16 +393,16 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 			ev.Kind = row.Kind
 		}
 		if ev.Can == nil {
-			ev.Can = row.can()
+			ev.Can = cloneCan(row.can())
 		}
 		if t := ev.Tool; t != nil && t.MCP == nil {
 			if tool := toolNamed(d.Tools, t.Name); tool != nil && tool.Takes != nil {
 				can := *ev.Can
-				can.Members = tool.Takes
+				can.Members = slices.Clone(tool.Takes)
 				ev.Can = &can
 			}
 		}
-		ev.Contract = row.Contract
+		ev.Contract = cloneContract(row.Contract)
 		ev.Budget = row.Budget
 	case d.Events != nil && native != "":
 		// An event of a newer agent is observed. Nobody knows what it makes of an

@@ -51,36 +51,44 @@ func ExampleAnswer() {
 	// {"decision":"deny","reason":"Push a new branch instead."}
 }
 
+// named is the name of a dialect, or "" for nil.
+func named(d *dialect.Dialect) string {
+	if d == nil {
+		return ""
+	}
+	return d.Name
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]*dialect.Dialect{
-		"claude-code": dialect.ClaudeCode, "claude": dialect.ClaudeCode, "gemini-cli": dialect.GeminiCLI, "gemini": dialect.GeminiCLI,
-		"codex": dialect.Codex, "qwen-code": dialect.QwenCode, "qwen": dialect.QwenCode, "factory-droid": dialect.FactoryDroid, "droid": dialect.FactoryDroid,
-		"copilot-cli": dialect.Copilot, "copilot": dialect.Copilot, "cursor": dialect.Cursor,
-		"crush": dialect.Crush, "cline": dialect.Cline, "windsurf": dialect.Windsurf, "cascade": dialect.Windsurf,
-		"plain": dialect.Plain, "": nil, "Claude": nil, "Codex": nil,
+		"claude-code": dialect.ClaudeCode(), "claude": dialect.ClaudeCode(), "gemini-cli": dialect.GeminiCLI(), "gemini": dialect.GeminiCLI(),
+		"codex": dialect.Codex(), "qwen-code": dialect.QwenCode(), "qwen": dialect.QwenCode(), "factory-droid": dialect.FactoryDroid(), "droid": dialect.FactoryDroid(),
+		"copilot-cli": dialect.Copilot(), "copilot": dialect.Copilot(), "cursor": dialect.Cursor(),
+		"crush": dialect.Crush(), "cline": dialect.Cline(), "windsurf": dialect.Windsurf(), "cascade": dialect.Windsurf(),
+		"plain": dialect.Plain(), "": nil, "Claude": nil, "Codex": nil,
 	} {
-		if got, ok := dialect.Find(name); got != want || ok != (want != nil) {
+		if got, ok := dialect.Find(name); named(got) != named(want) || ok != (want != nil) {
 			t.Errorf("Find(%q) = %v, %v", name, got, ok)
 		}
-		if got, ok := dialect.FindAgent(name); got != want || ok != (want != nil) {
+		if got, ok := dialect.FindAgent(name); named(got) != named(want) || ok != (want != nil) {
 			t.Errorf("FindAgent(%q) = %v, %v", name, got, ok)
 		}
 	}
 	taken := map[string]bool{}
-	for i, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
-		if i < len(dialect.Dialects) && (dialect.Names()[i] != d.Name || d.Title == "" && d != dialect.Plain) {
+	for i, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
+		if i < len(dialect.All()) && (dialect.Names()[i] != d.Name || d.Title == "" && d.Name != dialect.Plain().Name) {
 			t.Errorf("%s is %q in Names, and has the title %q", d.Name, dialect.Names()[i], d.Title)
 		}
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
-			if got, ok := dialect.Find(name); got != d || !ok || taken[name] {
+			if got, ok := dialect.Find(name); named(got) != d.Name || !ok || taken[name] {
 				t.Errorf("Find(%q) = %v, %v, want %s alone", name, got, ok, d.Name)
 			}
 			taken[name] = true
 		}
 	}
-	for _, d := range dialect.HookOnly { // these are no agents
-		if got, ok := dialect.Find(d.Name); got != d || !ok {
+	for _, d := range dialect.HookOnly() { // these are no agents
+		if got, ok := dialect.Find(d.Name); named(got) != d.Name || !ok {
 			t.Errorf("Find(%q) = %v, %v", d.Name, got, ok)
 		}
 		if got, ok := dialect.FindAgent(d.Name); ok || slices.Contains(dialect.Names(), d.Name) {
@@ -123,7 +131,7 @@ func TestNamesAreShared(t *testing.T) {
 	known := map[string]bool{
 		"qwen-code MessageDisplay": true, // a notice, while text appears; in Claude Code the text can be changed
 	}
-	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 		for _, row := range d.Events {
 			name := d.Name + " " + row.Native
 			if means := slices.Contains(dialect.Kinds(row.Native), row.Kind); means == known[name] {
@@ -141,7 +149,7 @@ func TestNamesAreShared(t *testing.T) {
 // with themselves is held by TestDialects.
 func TestTables(t *testing.T) {
 	t.Parallel()
-	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode: 33, dialect.GeminiCLI: 11, dialect.Codex: 14, dialect.QwenCode: 22, dialect.FactoryDroid: 9, dialect.Copilot: 15, dialect.Cursor: 21, dialect.Crush: 1, dialect.Cline: 10, dialect.Windsurf: 12} {
+	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode(): 33, dialect.GeminiCLI(): 11, dialect.Codex(): 14, dialect.QwenCode(): 22, dialect.FactoryDroid(): 9, dialect.Copilot(): 15, dialect.Cursor(): 21, dialect.Crush(): 1, dialect.Cline(): 10, dialect.Windsurf(): 12} {
 		if len(d.Events) != events {
 			t.Errorf("%s has %d events, want %d", d.Name, len(d.Events), events)
 		}
@@ -151,7 +159,7 @@ func TestTables(t *testing.T) {
 // A payload belongs to an agent for sure, or to none.
 func TestDetect(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		files, err := filepath.Glob(filepath.Join("testdata", d.Name, "recorded-*.txtar"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no recordings: %v", err)
@@ -166,7 +174,7 @@ func TestDetect(t *testing.T) {
 			windows := bytes.ReplaceAll(payload, []byte("/"), []byte(`\\`))
 			cutOff := append(bytes.TrimSuffix(bytes.Clone(payload), []byte("}\n")), `,"more":"and th`...)
 			for _, p := range [][]byte{payload, moved, windows, cutOff} {
-				if got := dialect.Detect(p); got != d {
+				if got := dialect.Detect(p); named(got) != d.Name {
 					t.Errorf("%s: Detect(%s) = %v, want %s", file, p, got, d.Name)
 				}
 			}
@@ -174,12 +182,12 @@ func TestDetect(t *testing.T) {
 	}
 
 	// Those that copied names and payloads of others leave marks of their own.
-	for _, d := range []*dialect.Dialect{dialect.Codex, dialect.QwenCode, dialect.FactoryDroid, dialect.Copilot, dialect.Cursor, dialect.Crush, dialect.Cline} {
+	for _, d := range []*dialect.Dialect{dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid(), dialect.Copilot(), dialect.Cursor(), dialect.Crush(), dialect.Cline()} {
 		for _, r := range recordings(t, d) {
 			moved := bytes.ReplaceAll(r.in.Payload, []byte("/."+d.Setup().Moves[min(1, len(d.Setup().Moves)):]+"/"), []byte("/moved/"))
 			windows := bytes.ReplaceAll(r.in.Payload, []byte("/"), []byte(`\\`))
 			for _, p := range [][]byte{r.in.Payload, moved, windows} {
-				if got := dialect.Detect(p); got != d {
+				if got := dialect.Detect(p); named(got) != d.Name {
 					t.Errorf("%s: Detect(%s) = %v, want %s", r.name, p, got, d.Name)
 				}
 			}
@@ -200,7 +208,7 @@ func TestDetect(t *testing.T) {
 			agent := strings.TrimSuffix(filepath.Base(file), ".jsonl")
 			own, _ := dialect.FindAgent(agent)
 			for _, p := range [][]byte{line, bytes.ReplaceAll(line, []byte("/."+agent+"/"), []byte("/moved/"))} {
-				if got := dialect.Detect(p); got != nil && got != own {
+				if got := dialect.Detect(p); got != nil && named(got) != named(own) {
 					t.Errorf("%s: Detect(%s) = %s, want none", file, p, got.Name)
 				}
 			}
@@ -208,27 +216,27 @@ func TestDetect(t *testing.T) {
 	}
 
 	for payload, want := range map[string]*dialect.Dialect{
-		`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`:                                                                      dialect.ClaudeCode,
-		`{"hook_event_name":"BeforeTool","tool_name":"x"}`:                                                                                         dialect.GeminiCLI,
+		`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`:                                                                      dialect.ClaudeCode(),
+		`{"hook_event_name":"BeforeTool","tool_name":"x"}`:                                                                                         dialect.GeminiCLI(),
 		`{"hook_event_name":"SessionStart","source":"startup"}`:                                                                                    nil,
-		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"/x/a.jsonl"}`:                                                       dialect.ClaudeCode,
+		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"/x/a.jsonl"}`:                                                       dialect.ClaudeCode(),
 		`{"hook_event_name":"SessionStart","session_id":"","transcript_path":"/x/.jsonl"}`:                                                         nil,
-		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"","timestamp":"2026-11-20T19:43:28Z"}`:                              dialect.GeminiCLI,
-		`{"hook_event_name":"Notification","session_id":"a","transcript_path":"/home/dev/.gemini/tmp/x.jsonl","timestamp":"2026-11-20T19:43:28Z"}`: dialect.GeminiCLI,
-		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                  dialect.ClaudeCode,
-		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.gemini/tmp/p/s.jsonl"}`:                                                       dialect.GeminiCLI,
+		`{"hook_event_name":"SessionStart","session_id":"a","transcript_path":"","timestamp":"2026-11-20T19:43:28Z"}`:                              dialect.GeminiCLI(),
+		`{"hook_event_name":"Notification","session_id":"a","transcript_path":"/home/dev/.gemini/tmp/x.jsonl","timestamp":"2026-11-20T19:43:28Z"}`: dialect.GeminiCLI(),
+		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                  dialect.ClaudeCode(),
+		`{"hook_event_name":"NewEvent","transcript_path":"/home/dev/.gemini/tmp/p/s.jsonl"}`:                                                       dialect.GeminiCLI(),
 		`{"hook_event_name":"NewEvent"}`: nil,
-		`{"session_id":"s","transcript_path":"/home/dev/.factory/sessions/s.jsonl","cwd":"/p","permission_mode":"auto-low","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{}}`: dialect.FactoryDroid,
-		`{"sessionId":"s","permissionMode":"off","hookEventName":"PreToolUse","toolName":"Execute","toolInput":{}}`:                                                                               dialect.FactoryDroid,
-		`{"session_id":"s","permission_mode":"default","hook_event_name":"PreToolUse","turn_id":"t","tool_name":"Bash","tool_input":{}}`:                                                          dialect.Codex,
-		`{"session_id":"s","permission_mode":"yolo","hook_event_name":"PreToolUse","timestamp":"2026-11-20T20:08:34.711Z","tool_name":"edit","tool_input":{}}`:                                    dialect.QwenCode,
-		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     dialect.Cursor,
-		`{"agent_action_name":"pre_read_code","trajectory_id":"t","tool_info":{"file_path":"a"}}`:                                                                                                 dialect.Windsurf,
+		`{"session_id":"s","transcript_path":"/home/dev/.factory/sessions/s.jsonl","cwd":"/p","permission_mode":"auto-low","hook_event_name":"PreToolUse","tool_name":"Execute","tool_input":{}}`: dialect.FactoryDroid(),
+		`{"sessionId":"s","permissionMode":"off","hookEventName":"PreToolUse","toolName":"Execute","toolInput":{}}`:                                                                               dialect.FactoryDroid(),
+		`{"session_id":"s","permission_mode":"default","hook_event_name":"PreToolUse","turn_id":"t","tool_name":"Bash","tool_input":{}}`:                                                          dialect.Codex(),
+		`{"session_id":"s","permission_mode":"yolo","hook_event_name":"PreToolUse","timestamp":"2026-11-20T20:08:34.711Z","tool_name":"edit","tool_input":{}}`:                                    dialect.QwenCode(),
+		`{"hook_event_name":"PreToolUse","cursor_version":"3.9.16","transcript_path":"/home/dev/.claude/projects/p/s.jsonl"}`:                                                                     dialect.Cursor(),
+		`{"agent_action_name":"pre_read_code","trajectory_id":"t","tool_info":{"file_path":"a"}}`:                                                                                                 dialect.Windsurf(),
 		`{"agent_action_name":"pre_think","trajectory_id":"t"}`:                                                                                                                                   nil,
-		`{"event":"PreToolUse","hook_event_name":"PreToolUse","session_id":"s","tool_name":"x"}`:                                                                                                  dialect.ClaudeCode,
+		`{"event":"PreToolUse","hook_event_name":"PreToolUse","session_id":"s","tool_name":"x"}`:                                                                                                  dialect.ClaudeCode(),
 		`{"hookName":"tool_call"}`:                      nil, // of the Cline extension, or of nobody
-		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain,
-		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode,
+		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain(),
+		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode(),
 		``:         nil,
 		`null`:     nil,
 		`["kind"]`: nil,
@@ -236,7 +244,7 @@ func TestDetect(t *testing.T) {
 		`{"kind"`:      nil,
 		`{"a":[1,2},}`: nil,
 	} {
-		if got := dialect.Detect([]byte(payload)); got != want {
+		if got := dialect.Detect([]byte(payload)); named(got) != named(want) {
 			t.Errorf("Detect(%s) = %v, want %v", payload, got, want)
 		}
 	}
@@ -246,12 +254,12 @@ func TestDetect(t *testing.T) {
 func TestEventOnCommandLine(t *testing.T) {
 	t.Parallel()
 	in := dialect.Input{Payload: []byte(`{"tool_name":"Bash","tool_input":{"command":"ls"}}`), Event: "PreToolUse"}
-	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.ClaudeCode, in)
+	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorOpen), dialect.ClaudeCode(), in)
 	if e := claudeHeeds("PreToolUse", reply); !e.Blocked {
 		t.Errorf("Answer(%s, PreToolUse) = %s, want a block", in.Payload, reply.Stdout)
 	}
 	in.Event = "BeforeDawn"
-	ev, err := dialect.GeminiCLI.Read(in)
+	ev, err := dialect.GeminiCLI().Read(in)
 	if err != nil || ev.Kind != "native.gemini-cli.BeforeDawn" {
 		t.Errorf("Read(%s, BeforeDawn) = %+v, %v; want an observed event", in.Payload, ev, err)
 	}
@@ -267,11 +275,11 @@ func TestWriteWithoutName(t *testing.T) {
 		ev   grapnel.Event
 		want string
 	}{
-		{dialect.ClaudeCode, grapnel.Event{Kind: grapnel.ToolBefore}, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
-		{dialect.ClaudeCode, grapnel.Event{Kind: "native.claude-code.PreModelSwitch"}, `{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
-		{dialect.ClaudeCode, grapnel.Event{Kind: grapnel.ModelBefore}, ``}, // it has no such event
-		{dialect.GeminiCLI, grapnel.Event{Kind: grapnel.ToolFailed}, `{"decision":"deny","reason":"no"}`},
-		{dialect.GeminiCLI, grapnel.Event{Kind: grapnel.ToolBefore, Native: []byte(`{"hook_event_name":"BeforeTool"}`)}, `{"decision":"deny","reason":"no"}`},
+		{dialect.ClaudeCode(), grapnel.Event{Kind: grapnel.ToolBefore}, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
+		{dialect.ClaudeCode(), grapnel.Event{Kind: "native.claude-code.PreModelSwitch"}, `{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
+		{dialect.ClaudeCode(), grapnel.Event{Kind: grapnel.ModelBefore}, ``}, // it has no such event
+		{dialect.GeminiCLI(), grapnel.Event{Kind: grapnel.ToolFailed}, `{"decision":"deny","reason":"no"}`},
+		{dialect.GeminiCLI(), grapnel.Event{Kind: grapnel.ToolBefore, Native: []byte(`{"hook_event_name":"BeforeTool"}`)}, `{"decision":"deny","reason":"no"}`},
 	} {
 		if got := strings.TrimSpace(string(tt.d.Write(&tt.ev, &v, "").Stdout)); got != tt.want {
 			t.Errorf("%s: Write(%s) = %s, want %s", tt.d.Name, tt.ev.Kind, got, tt.want)
@@ -329,7 +337,7 @@ func benchmarkAnswer(b *testing.B, engine *grapnel.Engine, d *dialect.Dialect, p
 
 // A small event, answered with a block: budget 20 µs.
 func BenchmarkAnswerSmall(b *testing.B) {
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		session, err := os.ReadFile(filepath.Join("testdata", d.Name, "session.jsonl"))
 		if err != nil {
 			b.Fatal(err)
@@ -344,7 +352,7 @@ func BenchmarkAnswerSmall(b *testing.B) {
 }
 
 func BenchmarkAnswerNobodyListens(b *testing.B) {
-	benchmarkAnswer(b, engineWithout(b), dialect.ClaudeCode, sample(dialect.ClaudeCode, "PreToolUse"), "")
+	benchmarkAnswer(b, engineWithout(b), dialect.ClaudeCode(), sample(dialect.ClaudeCode(), "PreToolUse"), "")
 }
 
 // A file of 1 MB is written.
@@ -354,14 +362,14 @@ func BenchmarkAnswerLarge(b *testing.B) {
 		b.Fatal(err)
 	}
 	payload := fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"/p/a.go","content":%s}}`, content)
-	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.ClaudeCode, payload, "deny")
+	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.ClaudeCode(), payload, "deny")
 }
 
 // The reply to a 1 MB event is as small as to any other.
 func TestLargeEventSmallReply(t *testing.T) {
 	t.Parallel()
 	in := fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"a","content":%q}}`, strings.Repeat("x", 1<<20))
-	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.ClaudeCode, dialect.Input{Payload: in})
+	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.ClaudeCode(), dialect.Input{Payload: in})
 	want := dialect.Reply{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"guarded"}}` + "\n")}
 	if diff := cmp.Diff(want, reply); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -9,12 +9,12 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// FactoryDroid is the language of Factory's Droid: that of Claude Code with other names
+// factoryDroid is the language of Factory's Droid: that of Claude Code with other names
 // of tools. All of it is from the program text of version 0.225.2 or from its
 // documentation; nothing was seen live.
 //
 // Every failure opens, a late hook included. A new input is laid over the old one.
-var FactoryDroid = &Dialect{
+var factoryDroid = &Dialect{
 	Name:    "factory-droid",
 	Title:   "Factory Droid",
 	Aliases: []string{"droid"},

@@ -16,7 +16,7 @@ import (
 
 const flytoName = "flyto"
 
-// Flyto is the language of hook programs that were written for a Flyto agent. Only
+// flyto is the language of hook programs that were written for a Flyto agent. Only
 // hooks speak it.
 //
 // Such a program finds the event in its environment; see [FlytoEnv]. Whoever runs it
@@ -26,7 +26,7 @@ const flytoName = "flyto"
 // plain dialect.
 //
 // Tools have the names that Claude Code gives them.
-var Flyto = &Dialect{
+var flyto = &Dialect{
 	Name:        flytoName,
 	Events:      flytoEvents,
 	WriteEvent:  writeFlytoEvent,

@@ -18,7 +18,7 @@ import (
 // flytoEvent is an event of each kind that Flyto tells its hooks of.
 func flytoEvent(t testing.TB, native string) *grapnel.Event {
 	t.Helper()
-	row := dialect.Flyto.Row(native)
+	row := dialect.Flyto().Row(native)
 	if row == nil {
 		t.Fatalf("Flyto has no event %s", native)
 	}
@@ -81,7 +81,7 @@ func TestFlytoOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}
-			checkRead(t, dialect.Flyto, flytoEvent(t, tt.event), out, tt.want, tt.err)
+			checkRead(t, dialect.Flyto(), flytoEvent(t, tt.event), out, tt.want, tt.err)
 		})
 	}
 }
@@ -172,12 +172,12 @@ func TestFlytoAgentsOwnArguments(t *testing.T) {
 	ev := flytoEvent(t, "pre_sampling")
 	ev.Session.Model, ev.Session.Turn = "m-2", "4"
 	ev.Native = json.RawMessage(`{"model":"m-1","turn":1,"message_count":12}`)
-	got := dialect.Flyto.HookEnv(ev)
+	got := dialect.Flyto().HookEnv(ev)
 	if want := []string{"MODEL=m-2", "TURN=4", "MESSAGE_COUNT=12"}; !slices.Equal(got[len(got)-3:], want) {
 		t.Errorf("HookEnv(%s) = %q, want %q at the end", ev.Native, got, want)
 	}
 	ev.Agent.Name, ev.Session.Turn = "claude-code", "8b47" // another agent's payload, and an identifier
-	got = dialect.Flyto.HookEnv(ev)
+	got = dialect.Flyto().HookEnv(ev)
 	if want := []string{"MODEL=m-2", "TURN=", "MESSAGE_COUNT="}; !slices.Equal(got[len(got)-3:], want) {
 		t.Errorf("HookEnv = %q, want %q at the end", got, want)
 	}
@@ -189,24 +189,24 @@ func TestFlytoWriteEvent(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
 		ev := &grapnel.Event{Kind: c.Kind, Agent: grapnel.Agent{Name: "flyto"}, Tool: &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{}`)}}
-		known := slices.ContainsFunc(dialect.Flyto.Events, func(r dialect.EventRow) bool { return r.Kind == c.Kind })
-		line, err := dialect.Flyto.WriteEvent(ev)
+		known := slices.ContainsFunc(dialect.Flyto().Events, func(r dialect.EventRow) bool { return r.Kind == c.Kind })
+		line, err := dialect.Flyto().WriteEvent(ev)
 		if known != (err == nil) || err != nil && !errors.Is(err, dialect.ErrNoSuchEvent) {
 			t.Errorf("WriteEvent(%s) = %s, %v; in the table: %v", c.Kind, line, err, known)
 		}
 		if !known {
-			if env := dialect.Flyto.HookEnv(ev); env != nil {
+			if env := dialect.Flyto().HookEnv(ev); env != nil {
 				t.Errorf("HookEnv(%s) = %q, want none", c.Kind, env)
 			}
 			continue
 		}
-		again, err := dialect.Plain.Read(dialect.Input{Payload: line})
+		again, err := dialect.Plain().Read(dialect.Input{Payload: line})
 		if err != nil || again.Kind != c.Kind || again.Tool.Name != "Bash" {
 			t.Errorf("WriteEvent(%s) = %s, which is read as %+v, %v", c.Kind, line, again, err)
 		}
 	}
-	ev := toolEvent(t, dialect.ClaudeCode, `MultiEdit {"file_path":"a","edits":[]}`)
-	if env := strings.Join(dialect.Flyto.HookEnv(ev), "\n"); !strings.Contains(env, "TOOL_NAME=MultiEdit\n"+`TOOL_INPUT={"file_path":"a","edits":[]}`) {
+	ev := toolEvent(t, dialect.ClaudeCode(), `MultiEdit {"file_path":"a","edits":[]}`)
+	if env := strings.Join(dialect.Flyto().HookEnv(ev), "\n"); !strings.Contains(env, "TOOL_NAME=MultiEdit\n"+`TOOL_INPUT={"file_path":"a","edits":[]}`) {
 		t.Errorf("HookEnv = %s", env)
 	}
 }
@@ -214,7 +214,7 @@ func TestFlytoWriteEvent(t *testing.T) {
 // Both languages are hooks' only, and their tables name each event once.
 func TestHookOnly(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.HookOnly {
+	for _, d := range dialect.HookOnly() {
 		if d.ReadEvent != nil || d.WriteVerdict != nil || d.Speaks != nil || d.WriteEvent == nil || d.ReadOutcome == nil {
 			t.Errorf("%s is no language of hooks only: %+v", d.Name, d)
 		}
@@ -285,7 +285,7 @@ func TestMiniclawOutcome(t *testing.T) {
 		{127, "", "sh: x: not found", `{"decision":"block","reason":"hook failed: sh: x: not found"}`},
 		{-1, "", "\xff", `{"decision":"block","reason":"hook failed: ` + "\ufffd" + `"}`},
 	} {
-		checkRead(t, dialect.Miniclaw, ev, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, "")
+		checkRead(t, dialect.Miniclaw(), ev, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, "")
 	}
 }
 
@@ -293,7 +293,7 @@ func TestMiniclawOutcome(t *testing.T) {
 func TestMiniclawWriteEvent(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
-		line, err := dialect.Miniclaw.WriteEvent(&grapnel.Event{Kind: c.Kind})
+		line, err := dialect.Miniclaw().WriteEvent(&grapnel.Event{Kind: c.Kind})
 		runs := c.Kind == grapnel.ToolBefore || c.Kind == grapnel.ToolAfter || c.Kind == grapnel.ToolFailed
 		if runs != (err == nil) || len(line) > 0 || err != nil && !errors.Is(err, dialect.ErrNoSuchEvent) {
 			t.Errorf("WriteEvent(%s) = %q, %v; want it to run: %v", c.Kind, line, err, runs)
@@ -304,17 +304,17 @@ func TestMiniclawWriteEvent(t *testing.T) {
 // Whatever a program writes is an answer or an error: exit code 2 blocks what can be
 // blocked (after stop it ends the turn), and an Allow is a word that was said.
 func FuzzHookOnlyOutcome(f *testing.F) {
-	for i := range dialect.Flyto.Events {
+	for i := range dialect.Flyto().Events {
 		for _, out := range []string{``, `text`, "hi\n{}", `{"decision":"block","reason":"r"}`, `{"decision":"allow"}`, `{"decision":1,"reason":[]}`, `[{}]`, `{`} {
 			f.Add(uint8(i), 0, []byte(out), []byte("err"))
 			f.Add(uint8(i), 2, []byte(out), []byte(nil))
 		}
 	}
 	f.Fuzz(func(t *testing.T, event uint8, exit int, stdout, stderr []byte) {
-		row := &dialect.Flyto.Events[int(event)%len(dialect.Flyto.Events)]
+		row := &dialect.Flyto().Events[int(event)%len(dialect.Flyto().Events)]
 		ev := flytoEvent(t, row.Native)
 		output := dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr}
-		for _, d := range dialect.HookOnly {
+		for _, d := range dialect.HookOnly() {
 			out, err := d.ReadOutcome(ev, output)
 			told := row.Native != "post_sampling" && row.Native != "post_compact"
 			if exit == 2 && told && out.Decision != grapnel.Block && out.Halt == "" {
@@ -324,7 +324,7 @@ func FuzzHookOnlyOutcome(f *testing.F) {
 				t.Errorf("%s: exit code %d after %s is nothing at all", d.Name, exit, row.Native)
 			}
 			said := strings.Contains(string(stdout), `"`)
-			if out.Decision == grapnel.Allow && (!said || exit != 0 || d != dialect.Flyto || row.Native != "permission_request") {
+			if out.Decision == grapnel.Allow && (!said || exit != 0 || d.Name != dialect.Flyto().Name || row.Native != "permission_request") {
 				t.Errorf("%s: %q exit %d after %s is an allow", d.Name, stdout, exit, row.Native)
 			}
 			if !utf8.ValidString(out.Reason + out.Halt) {

@@ -11,13 +11,13 @@ import (
 
 const geminiName = "gemini-cli"
 
-// GeminiCLI is the language of Gemini CLI: one JSON object on stdin, one on stdout
+// geminiCLI is the language of Gemini CLI: one JSON object on stdin, one on stdout
 // or nothing. "Seen live" below means version 0.61.0.
 //
 // The exit code is 0 and decides nothing: Gemini CLI looks at it only when what it
 // read is not JSON, and a silent exit 2 is an allow (seen live). stderr stays empty
 // when stdout is, for then it is read as the answer.
-var GeminiCLI = &Dialect{
+var geminiCLI = &Dialect{
 	Name:         geminiName,
 	Title:        "Gemini CLI",
 	MCP:          "mcp_{server}_{tool}",

@@ -13,7 +13,7 @@ import (
 // model's place, and what hooks make of a request are members laid over each other.
 func TestGeminiModelOfTwoHooks(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.GeminiCLI.Read(dialect.Input{Payload: []byte(
+	ev, err := dialect.GeminiCLI().Read(dialect.Input{Payload: []byte(
 		`{"session_id":"s","hook_event_name":"BeforeModel","llm_request":{"model":"m","messages":[],"config":{"topK":64,"topP":1}}}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestGeminiModelOfTwoHooks(t *testing.T) {
 				specs = append(specs, grapnel.Spec{
 					Name: string(rune('a' + i)),
 					Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-						return dialect.GeminiCLI.ReadOutcome(ev, dialect.Output{Stdout: []byte(answer)})
+						return dialect.GeminiCLI().ReadOutcome(ev, dialect.Output{Stdout: []byte(answer)})
 					}),
 				})
 			}
@@ -59,7 +59,7 @@ func TestGeminiModelOfTwoHooks(t *testing.T) {
 			}
 			v := engine.Fire(t.Context(), ev)
 			v.Messages = nil // that one of them failed
-			reply := dialect.GeminiCLI.Write(ev, &v, "")
+			reply := dialect.GeminiCLI().Write(ev, &v, "")
 			if got := strings.TrimSpace(string(reply.Stdout)); got != tt.want {
 				t.Errorf("reply %s, want %s", got, tt.want)
 			}
@@ -81,7 +81,7 @@ func TestGeminiSubject(t *testing.T) {
 		`{"hook_event_name":"UserPromptSubmit","prompt":"hi"}`:                              "",
 		`{"hook_event_name":"ConfigChange","source":"user"}`:                                "", // Gemini CLI has no such event
 	} {
-		ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(payload)})
+		ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(payload)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestGeminiSubject(t *testing.T) {
 			t.Errorf("%s: subject %q, want %q", payload, got, want)
 		}
 	}
-	own, err := dialect.GeminiCLI.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"SessionEnd","reason":"exit"}`)})
+	own, err := dialect.GeminiCLI().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"SessionEnd","reason":"exit"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

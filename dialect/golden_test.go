@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite event.json, verdict.json and th
 // testdata/<agent>; hooktest says what stands in them.
 func TestDialects(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.Dialects {
-		if d == dialect.Plain {
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
 			continue // see plain_test.go
 		}
 		t.Run(d.Name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestDialects(t *testing.T) {
 			hooktest.TestDialect(t, d, filepath.Join("testdata", d.Name))
 		})
 	}
-	for _, d := range dialect.HookOnly {
+	for _, d := range dialect.HookOnly() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			hooktest.TestDialect(t, d, "")
@@ -92,7 +92,7 @@ func readable(t *testing.T, v any) []byte {
 // It shows GC-01 and GC-03.
 func TestEveryEventHasConversations(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for _, row := range d.Events {
 			recorded, err := filepath.Glob(filepath.Join("testdata", d.Name, "recorded-"+row.Native+"*.txtar"))
 			if err != nil {
@@ -120,13 +120,13 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		session, err := os.ReadFile(filepath.Join("testdata", d.Name, "session.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(session) {
-			if got := dialect.Detect(line); got != d {
+			if got := dialect.Detect(line); named(got) != d.Name {
 				t.Errorf("Detect(%s) = %v, want %s", line, got, d.Name)
 			}
 			ev, err := d.Read(dialect.Input{Payload: line})

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-var agents = []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI}
+var agents = []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()}
 
 // TestHookConversations plays testdata/hooks/<language>/*.txtar. One has
 //
@@ -36,7 +36,7 @@ var agents = []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI}
 // -update writes hook.json, environ, outcome.json, error and reply.
 func TestHookConversations(t *testing.T) {
 	t.Parallel()
-	for _, d := range slices.Concat(agents, dialect.HookOnly) {
+	for _, d := range slices.Concat(agents, dialect.HookOnly()) {
 		files, err := filepath.Glob(filepath.Join("testdata", "hooks", d.Name, "*.txtar"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no conversations with hooks of %s: %v", d.Name, err)
@@ -227,7 +227,7 @@ func TestWriteEventForOthers(t *testing.T) {
 					t.Errorf("%s: Read(%s) = %+v, %v; want %+v", name, line, again, err, ev)
 					continue
 				}
-				if !cmp.Equal(again.Prompt, ev.Prompt) && to == dialect.GeminiCLI && ev.Kind == grapnel.PromptBefore {
+				if !cmp.Equal(again.Prompt, ev.Prompt) && to.Name == dialect.GeminiCLI().Name && ev.Kind == grapnel.PromptBefore {
 					t.Errorf("%s: prompt %+v, want %+v", name, again.Prompt, ev.Prompt)
 				}
 				if ev.Tool != nil {
@@ -255,15 +255,15 @@ func TestWriteCallForTables(t *testing.T) {
 		to      *dialect.Dialect
 		want    string // in what a hook is given
 	}{
-		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Codex, `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
-		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.QwenCode, `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
-		{dialect.Cursor, fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Cursor, `"tool_input":"{\"who\":\"bob\"}"`},
-		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Edit","tool_input":{"file_path":"a","old_string":"x","new_string":"y"}`), dialect.Cursor, `"tool_name":"Write","tool_input":{"file_path":"a","old_string":"x","content":"y"}`},
-		{dialect.ClaudeCode, fmt.Sprintf(claude, `"MultiEdit","tool_input":{"file_path":"a","edits":[{"old_string":"x","new_string":"y"}]}`), dialect.Cursor, `"tool_name":"Write"`},
-		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Write","tool_input":{"file_path":"a","content":"y"}`), dialect.Copilot, `"toolName":"create","toolArgs":{"path":"a","file_text":"y"}`},
-		{dialect.ClaudeCode, fmt.Sprintf(claude, `"Bash","tool_input":{"command":"ls"}`), dialect.FactoryDroid, `"tool_name":"Execute","tool_input":{"command":"ls"}`},
-		{dialect.Copilot, `{"sessionId":"s","toolName":"bash","toolArgs":{"command":"ls"},"toolResult":{"resultType":"success","textResultForLlm":"a.go"}}`, dialect.ClaudeCode, `"tool_response":{"stdout":"a.go",`},
-		{dialect.Cursor, `{"hook_event_name":"postToolUse","cursor_version":"1","tool_name":"Shell","tool_input":{"command":"ls"},"tool_output":"{\"output\":\"a.go\",\"exitCode\":0}"}`, dialect.ClaudeCode, `"tool_response":{"stdout":"a.go",`},
+		{dialect.Cursor(), fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Codex(), `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
+		{dialect.Cursor(), fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.QwenCode(), `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
+		{dialect.Cursor(), fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Cursor(), `"tool_input":"{\"who\":\"bob\"}"`},
+		{dialect.ClaudeCode(), fmt.Sprintf(claude, `"Edit","tool_input":{"file_path":"a","old_string":"x","new_string":"y"}`), dialect.Cursor(), `"tool_name":"Write","tool_input":{"file_path":"a","old_string":"x","content":"y"}`},
+		{dialect.ClaudeCode(), fmt.Sprintf(claude, `"MultiEdit","tool_input":{"file_path":"a","edits":[{"old_string":"x","new_string":"y"}]}`), dialect.Cursor(), `"tool_name":"Write"`},
+		{dialect.ClaudeCode(), fmt.Sprintf(claude, `"Write","tool_input":{"file_path":"a","content":"y"}`), dialect.Copilot(), `"toolName":"create","toolArgs":{"path":"a","file_text":"y"}`},
+		{dialect.ClaudeCode(), fmt.Sprintf(claude, `"Bash","tool_input":{"command":"ls"}`), dialect.FactoryDroid(), `"tool_name":"Execute","tool_input":{"command":"ls"}`},
+		{dialect.Copilot(), `{"sessionId":"s","toolName":"bash","toolArgs":{"command":"ls"},"toolResult":{"resultType":"success","textResultForLlm":"a.go"}}`, dialect.ClaudeCode(), `"tool_response":{"stdout":"a.go",`},
+		{dialect.Cursor(), `{"hook_event_name":"postToolUse","cursor_version":"1","tool_name":"Shell","tool_input":{"command":"ls"},"tool_output":"{\"output\":\"a.go\",\"exitCode\":0}"}`, dialect.ClaudeCode(), `"tool_response":{"stdout":"a.go",`},
 	} {
 		ev, err := tt.from.Read(dialect.Input{Payload: []byte(tt.payload)})
 		if err != nil {
@@ -318,7 +318,7 @@ func toolEvent(t testing.TB, d *dialect.Dialect, call string) *grapnel.Event {
 	t.Helper()
 	name, input, _ := strings.Cut(call, " ")
 	event, mcp := "PreToolUse", ""
-	if d == dialect.GeminiCLI {
+	if d.Name == dialect.GeminiCLI().Name {
 		event = "BeforeTool"
 		if tool, ok := strings.CutPrefix(name, "mcp_lab_"); ok {
 			mcp = fmt.Sprintf(`,"mcp_context":{"server_name":"lab","tool_name":%q}`, tool)
@@ -367,7 +367,7 @@ func TestToolsOfBoth(t *testing.T) {
 
 // answerWith is how a hook of this language changes the input of a tool.
 func answerWith(d *dialect.Dialect, input string) dialect.Output {
-	if d == dialect.ClaudeCode {
+	if d.Name == dialect.ClaudeCode().Name {
 		return dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":` + input + `}}`)}
 	}
 	return dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"tool_input":` + input + `}}`)}
@@ -381,21 +381,21 @@ func TestChangesComeBack(t *testing.T) {
 		want            string // the input as it shall be; "" = the same
 		err             string
 	}{
-		"command":         {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"rm x","dir_path":"/p"}`, input: `{"command":"true"}`, want: `{"command":"true","dir_path":"/p"}`},
-		"own name":        {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"ls","is_background":true}`, input: `{"command":"ls","run_in_background":false}`, want: `{"command":"ls","is_background":false}`},
-		"added":           {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"ls"}`, input: `{"command":"ls","run_in_background":true}`, want: `{"command":"ls","is_background":true}`},
-		"path and text":   {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `write_file {"file_path":"a","content":"x"}`, input: `{"content":"y","file_path":"b"}`, want: `{"file_path":"b","content":"y"}`},
-		"removed":         {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `glob {"pattern":"*","dir_path":"a"}`, input: `{"pattern":"*"}`, want: `{"pattern":"*"}`},
-		"added path":      {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `glob {"pattern":"*"}`, input: `{"pattern":"*","path":"a"}`, want: `{"pattern":"*","dir_path":"a"}`},
-		"older name":      {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `read_file {"absolute_path":"/a"}`, input: `{"file_path":"/b"}`, want: `{"absolute_path":"/b"}`},
-		"single path":     {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `read_many_files {"include":["a"]}`, input: `{"include":["a"],"file_path":"a"}`},
-		"to gemini":       {agent: dialect.ClaudeCode, language: dialect.GeminiCLI, call: `Edit {"file_path":"a","old_string":"x","new_string":"y"}`, input: `{"file_path":"a","old_string":"x","new_string":"z","allow_multiple":true}`, want: `{"file_path":"a","old_string":"x","new_string":"z","replace_all":true}`},
-		"same agent":      {agent: dialect.ClaudeCode, language: dialect.ClaudeCode, call: `Bash {"command":"ls","timeout":5}`, input: `{"command":"true"}`, want: `{"command":"true"}`},
-		"mcp":             {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `mcp_lab_echo {"text":"a","n":1}`, input: `{"text":"b"}`, want: `{"text":"b"}`},
-		"null of nothing": {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"ls"}`, input: `{"command":"ls","timeout":null}`},
-		"no such member":  {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"ls"}`, input: `{"command":"true","timeout":5}`, err: "it sets timeout of Bash"},
-		"view of deeper":  {agent: dialect.ClaudeCode, language: dialect.GeminiCLI, call: `MultiEdit {"file_path":"a","edits":[{"old_string":"x","new_string":"y"},{"old_string":"v","new_string":"w"}]}`, input: `{"file_path":"a","new_string":"z"}`, err: "it sets new_string of replace"},
-		"object":          {agent: dialect.GeminiCLI, language: dialect.ClaudeCode, call: `run_shell_command {"command":"ls"}`, input: `{"command":{"a":1}}`, err: "to an object"},
+		"command":         {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"rm x","dir_path":"/p"}`, input: `{"command":"true"}`, want: `{"command":"true","dir_path":"/p"}`},
+		"own name":        {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"ls","is_background":true}`, input: `{"command":"ls","run_in_background":false}`, want: `{"command":"ls","is_background":false}`},
+		"added":           {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"ls"}`, input: `{"command":"ls","run_in_background":true}`, want: `{"command":"ls","is_background":true}`},
+		"path and text":   {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `write_file {"file_path":"a","content":"x"}`, input: `{"content":"y","file_path":"b"}`, want: `{"file_path":"b","content":"y"}`},
+		"removed":         {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `glob {"pattern":"*","dir_path":"a"}`, input: `{"pattern":"*"}`, want: `{"pattern":"*"}`},
+		"added path":      {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `glob {"pattern":"*"}`, input: `{"pattern":"*","path":"a"}`, want: `{"pattern":"*","dir_path":"a"}`},
+		"older name":      {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `read_file {"absolute_path":"/a"}`, input: `{"file_path":"/b"}`, want: `{"absolute_path":"/b"}`},
+		"single path":     {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `read_many_files {"include":["a"]}`, input: `{"include":["a"],"file_path":"a"}`},
+		"to gemini":       {agent: dialect.ClaudeCode(), language: dialect.GeminiCLI(), call: `Edit {"file_path":"a","old_string":"x","new_string":"y"}`, input: `{"file_path":"a","old_string":"x","new_string":"z","allow_multiple":true}`, want: `{"file_path":"a","old_string":"x","new_string":"z","replace_all":true}`},
+		"same agent":      {agent: dialect.ClaudeCode(), language: dialect.ClaudeCode(), call: `Bash {"command":"ls","timeout":5}`, input: `{"command":"true"}`, want: `{"command":"true"}`},
+		"mcp":             {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `mcp_lab_echo {"text":"a","n":1}`, input: `{"text":"b"}`, want: `{"text":"b"}`},
+		"null of nothing": {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"ls"}`, input: `{"command":"ls","timeout":null}`},
+		"no such member":  {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"ls"}`, input: `{"command":"true","timeout":5}`, err: "it sets timeout of Bash"},
+		"view of deeper":  {agent: dialect.ClaudeCode(), language: dialect.GeminiCLI(), call: `MultiEdit {"file_path":"a","edits":[{"old_string":"x","new_string":"y"},{"old_string":"v","new_string":"w"}]}`, input: `{"file_path":"a","new_string":"z"}`, err: "it sets new_string of replace"},
+		"object":          {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"ls"}`, input: `{"command":{"a":1}}`, err: "to an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -431,7 +431,7 @@ func TestWriteEventRefuses(t *testing.T) {
 		`glob {"dir_path":"a","path":"/etc"}`:               "more than one member",
 		`read_many_files {"include":["a"],"file_path":"b"}`: "more than one member",
 	} {
-		if line, err := dialect.ClaudeCode.WriteEvent(toolEvent(t, dialect.GeminiCLI, call)); err == nil || !strings.Contains(err.Error(), want) {
+		if line, err := dialect.ClaudeCode().WriteEvent(toolEvent(t, dialect.GeminiCLI(), call)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("WriteEvent(%s) = %s, %v; want an error with %q", call, line, err, want)
 		}
 	}
@@ -522,8 +522,8 @@ func TestHookEnv(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{Session: grapnel.Session{ID: "s", CWD: "/p/sub", Root: "/p"}}
 	for d, want := range map[*dialect.Dialect][]string{
-		dialect.ClaudeCode: {"CLAUDE_PROJECT_DIR=/p", "CLAUDE_CODE_SESSION_ID=s"},
-		dialect.GeminiCLI:  {"GEMINI_PROJECT_DIR=/p", "GEMINI_CWD=/p/sub", "GEMINI_SESSION_ID=s", "CLAUDE_PROJECT_DIR=/p"},
+		dialect.ClaudeCode(): {"CLAUDE_PROJECT_DIR=/p", "CLAUDE_CODE_SESSION_ID=s"},
+		dialect.GeminiCLI():  {"GEMINI_PROJECT_DIR=/p", "GEMINI_CWD=/p/sub", "GEMINI_SESSION_ID=s", "CLAUDE_PROJECT_DIR=/p"},
 	} {
 		if got := d.HookEnv(ev); !slices.Equal(got, want) {
 			t.Errorf("%s: HookEnv = %q, want %q", d.Name, got, want)

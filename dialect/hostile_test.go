@@ -73,7 +73,7 @@ func TestUnreadable(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for d, native := range map[*dialect.Dialect]string{dialect.ClaudeCode: "PreToolUse", dialect.GeminiCLI: "BeforeTool"} {
+			for d, native := range map[*dialect.Dialect]string{dialect.ClaudeCode(): "PreToolUse", dialect.GeminiCLI(): "BeforeTool"} {
 				in := dialect.Input{Payload: []byte(strings.ReplaceAll(tt.payload, "%E", native)), Err: tt.err}
 				about := func() string { return d.Name + ": " + cut(string(in.Payload)) }
 
@@ -213,7 +213,7 @@ func TestOddButReadable(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(tt.payload)})
+			ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(tt.payload)})
 			if err != nil {
 				t.Fatalf("Read(%s): %v", tt.payload, err)
 			}
@@ -238,18 +238,18 @@ func TestBlindFields(t *testing.T) {
 		payload string
 		says    string
 	}{
-		{dialect.ClaudeCode, `{"hook_event_name":"UserPromptSubmit","prompt":["a"]}`, "prompt is an array"},
-		{dialect.ClaudeCode, `{"hook_event_name":"MessageDisplay","delta":{}}`, "delta is an object"},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":{}}`, "tool_calls is an object"},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read"},7]}`, "tool_calls[1]: it is not an object"},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":3}]}`, "tool_calls[0]: tool_input is a number"},
-		{dialect.GeminiCLI, `{"hook_event_name":"BeforeAgent","prompt":false}`, "prompt is a boolean"},
-		{dialect.GeminiCLI, `{"hook_event_name":"AfterTool","tool_name":{}}`, "tool_name is not a string"},
-		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":["rm","-rf","x"]}}`, "command in the input of Bash is an array"},
-		{dialect.ClaudeCode, `{"hook_event_name":"PermissionRequest","tool_name":"Write","tool_input":{"file_path":7}}`, "file_path in the input of Write is a number"},
-		{dialect.GeminiCLI, `{"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":{"c":"ls"}}}`, "command in the input of run_shell_command is an object"},
-		{dialect.Codex, `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":["*** Begin Patch"]}}`, "command in the input of apply_patch is an array"},
-		{dialect.Copilot, `{"sessionId":"s","toolName":"create","toolArgs":{"path":true}}`, "path in the input of create is a boolean"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"UserPromptSubmit","prompt":["a"]}`, "prompt is an array"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"MessageDisplay","delta":{}}`, "delta is an object"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":{}}`, "tool_calls is an object"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read"},7]}`, "tool_calls[1]: it is not an object"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":3}]}`, "tool_calls[0]: tool_input is a number"},
+		{dialect.GeminiCLI(), `{"hook_event_name":"BeforeAgent","prompt":false}`, "prompt is a boolean"},
+		{dialect.GeminiCLI(), `{"hook_event_name":"AfterTool","tool_name":{}}`, "tool_name is not a string"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":["rm","-rf","x"]}}`, "command in the input of Bash is an array"},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PermissionRequest","tool_name":"Write","tool_input":{"file_path":7}}`, "file_path in the input of Write is a number"},
+		{dialect.GeminiCLI(), `{"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":{"c":"ls"}}}`, "command in the input of run_shell_command is an object"},
+		{dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":["*** Begin Patch"]}}`, "command in the input of apply_patch is an array"},
+		{dialect.Copilot(), `{"sessionId":"s","toolName":"create","toolArgs":{"path":true}}`, "path in the input of create is a boolean"},
 	} {
 		if _, err := tt.d.Read(dialect.Input{Payload: []byte(tt.payload)}); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("Read(%s): error %v, want one that says %q", tt.payload, err, tt.says)
@@ -259,15 +259,15 @@ func TestBlindFields(t *testing.T) {
 		d       *dialect.Dialect
 		payload string
 	}{
-		{dialect.ClaudeCode, `{"hook_event_name":"UserPromptSubmit","prompt":null}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":null}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":null}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":null}}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Other","tool_input":{"command":["ls"]}}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":["ls"]}}`},
-		{dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash","tool_input":{"command":["ls"]}}]}`},
-		{dialect.GeminiCLI, `{"hook_event_name":"BeforeModel"}`},
-		{dialect.GeminiCLI, `{"hook_event_name":"AfterModel","llm_request":7,"timestamp":"yesterday"}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"UserPromptSubmit","prompt":null}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":null}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":null}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":null}}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PreToolUse","tool_name":"Other","tool_input":{"command":["ls"]}}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":["ls"]}}`},
+		{dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash","tool_input":{"command":["ls"]}}]}`},
+		{dialect.GeminiCLI(), `{"hook_event_name":"BeforeModel"}`},
+		{dialect.GeminiCLI(), `{"hook_event_name":"AfterModel","llm_request":7,"timestamp":"yesterday"}`},
 	} {
 		if _, err := tt.d.Read(dialect.Input{Payload: []byte(tt.payload)}); err != nil {
 			t.Errorf("Read(%s): %v, want absent members to be no error", tt.payload, err)
@@ -277,7 +277,7 @@ func TestBlindFields(t *testing.T) {
 
 // FuzzRead: no payload makes a dialect panic, allow, or lose a block.
 func FuzzRead(f *testing.F) {
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for _, row := range d.Events {
 			f.Add(sample(d, row.Native))
 		}
@@ -290,7 +290,7 @@ func FuzzRead(f *testing.F) {
 	closed, none := guard(f, grapnel.OnErrorClosed), engineWithout(f)
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		dialect.Detect(payload)
-		for _, d := range dialect.Dialects {
+		for _, d := range dialect.All() {
 			in := dialect.Input{Payload: payload}
 			ev, err := d.Read(in)
 			if ev == nil {
@@ -299,13 +299,13 @@ func FuzzRead(f *testing.F) {
 			if _, err := json.Marshal(ev); err != nil {
 				t.Fatalf("%s: Read(%q) gives an event that cannot be written down: %v", d.Name, payload, err)
 			}
-			if d == dialect.Plain {
+			if d.Name == dialect.Plain().Name {
 				if reply := dialect.Answer(t.Context(), closed, d, in); !emptyOrObject(reply) {
 					t.Fatalf("plain: Answer(%q) = %s", payload, reply.Stdout)
 				}
 				continue
 			}
-			if !slices.Contains(agents, d) {
+			if !slices.ContainsFunc(agents, func(a *dialect.Dialect) bool { return a.Name == d.Name }) {
 				fuzzAnswers(t, d, in, closed, none)
 				continue
 			}

@@ -2,10 +2,10 @@ package dialect
 
 import "github.com/grapnel-dev/grapnel"
 
-// IronClawEvents are the events of IronClaw, by the names that its bundles and its
+// ironClawEvents are the events of IronClaw, by the names that its bundles and its
 // webhooks have for them. Its hooks run in its own process: there is no language that
 // a program would speak with them, and so no Dialect.
-var IronClawEvents = []EventRow{
+var ironClawEvents = []EventRow{
 	{Native: "beforeInbound", Kind: grapnel.PromptBefore},
 	{Native: "beforeToolCall", Kind: grapnel.ToolBefore},
 	{Native: "beforeOutbound", Kind: grapnel.MessageBefore},

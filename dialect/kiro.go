@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// KiroCLI is the language of the Kiro CLI up to version 2, whose hooks stand in the file of
+// kiroCLI is the language of the Kiro CLI up to version 2, whose hooks stand in the file of
 // an agent. The Kiro IDE since 1.0 and the CLI since 3 read .kiro/hooks and speak Kiro.
 // Nobody saw any of them run here: all that follows is documented.
 //
@@ -15,7 +15,7 @@ import (
 // stderr is the reason for the model; all others open. An older version ended the session
 // where a hook failed (reported), so that no other code than 0 and 2 is ever given. What
 // asks or rewrites becomes a block.
-var KiroCLI = &Dialect{
+var kiroCLI = &Dialect{
 	Name:       "kiro-cli",
 	Title:      "Kiro CLI",
 	Events:     kiroCLIEvents,
@@ -44,8 +44,8 @@ var kiroCLISetup = Setup{
 	},
 }
 
-// Kiro is the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see KiroCLI.
-var Kiro = &Dialect{
+// kiro is the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see KiroCLI.
+var kiro = &Dialect{
 	Name:       "kiro",
 	Title:      "Kiro",
 	Events:     kiroEvents,

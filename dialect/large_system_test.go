@@ -26,12 +26,12 @@ func TestWriteEventManyMembers(t *testing.T) {
 		fmt.Fprintf(&input, `,"m%d":%d`, i, i)
 	}
 	input.WriteString("}")
-	ev := toolEvent(t, dialect.GeminiCLI, "run_shell_command "+input.String())
-	line, err := dialect.ClaudeCode.WriteEvent(ev)
+	ev := toolEvent(t, dialect.GeminiCLI(), "run_shell_command "+input.String())
+	line, err := dialect.ClaudeCode().WriteEvent(ev)
 	if err != nil || len(line) < input.Len() {
 		t.Fatalf("WriteEvent: %d bytes, %v", len(line), err)
 	}
-	out, err := dialect.ClaudeCode.ReadOutcome(ev, answerWith(dialect.ClaudeCode, strings.Replace(input.String(), `"ls"`, `"true"`, 1)))
+	out, err := dialect.ClaudeCode().ReadOutcome(ev, answerWith(dialect.ClaudeCode(), strings.Replace(input.String(), `"ls"`, `"true"`, 1)))
 	if want := map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"true"`)}; err != nil || !cmp.Equal(out.Set, want) || out.Patch != nil {
 		t.Errorf("ReadOutcome: %v, %v; want %v", out.Set, err, want)
 	}
@@ -42,13 +42,13 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	head := `{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"a","content":"`
 	payload := []byte(head + strings.Repeat("x", 33<<20) + `"}}`)
-	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.ClaudeCode, dialect.Input{Payload: payload})
+	reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.ClaudeCode(), dialect.Input{Payload: payload})
 	if e := claudeHeeds("PreToolUse", reply); !e.Blocked || !strings.Contains(e.Reason, "more than 33554432") {
 		t.Errorf("33 MiB: reply %s, want a block that says why; the agent does %+v", reply.Stdout, e)
 	}
 
 	fits := append(payload[:dialect.MaxPayload-3:dialect.MaxPayload-3], `"}}`...)
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: fits})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: fits})
 	if err != nil || len(ev.Tool.Content) != dialect.MaxPayload-3-len(head) {
 		t.Errorf("exactly MaxPayload: %v", err)
 	}

@@ -9,13 +9,13 @@ import (
 
 const miniclawName = "miniclaw"
 
-// Miniclaw is the language of shell hooks that were written for mini-claw. Only
+// miniclaw is the language of shell hooks that were written for mini-claw. Only
 // hooks speak it: it has no input but two variables, and its answer is an exit code.
 // Such a program cannot fail, since whatever is not 0 blocks.
 //
 // The variables, HOOK_EVENT and HOOK_TOOL_NAME, are those of a variant of mini-claw;
 // where they were never set nobody minds them.
-var Miniclaw = &Dialect{
+var miniclaw = &Dialect{
 	Name:        miniclawName,
 	Events:      miniclawEvents,
 	Tools:       miniclawTools,

@@ -7,13 +7,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// OpenClaw is the language of OpenClaw, whose hooks are functions (event, ctx) of a
+// openClaw is the language of OpenClaw, whose hooks are functions (event, ctx) of a
 // plugin in its own process. Ours, in install/shim, forwards what they are given as
 // {hook, event, ctx} and hands the answer back. "Seen live" below means version 2026.9.6.
 //
 // What a hook has nothing to say about is answered with nothing, which the plugin gives
 // back as undefined: before_agent_run takes {} for a block (seen in the source).
-var OpenClaw = &Dialect{
+var openClaw = &Dialect{
 	Name:    "openclaw",
 	Title:   "OpenClaw",
 	Events:  openclawEvents,

@@ -12,7 +12,7 @@ import (
 // blocks: what cannot even be named blocks where a guard fails closed.
 func TestPluginsBlind(t *testing.T) {
 	t.Parallel()
-	for _, d := range []*dialect.Dialect{dialect.OpenClaw, dialect.OpenCode} {
+	for _, d := range []*dialect.Dialect{dialect.OpenClaw(), dialect.OpenCode()} {
 		for _, payload := range []string{"", "{}", `{"hook":7}`, `{"hook":"`} {
 			reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), d, dialect.Input{Payload: []byte(payload)})
 			if reply.Exit != 2 || len(reply.Stderr) == 0 || len(reply.Stdout) > 0 {
@@ -26,20 +26,20 @@ func TestPluginsBlind(t *testing.T) {
 // shows, and a budget ends before the agent's patience does.
 func TestOpenClawTable(t *testing.T) {
 	t.Parallel()
-	if n := len(dialect.OpenClaw.Events); n != 42 {
+	if n := len(dialect.OpenClaw().Events); n != 42 {
 		t.Errorf("%d events, want 42", n)
 	}
-	for _, row := range dialect.OpenClaw.Events {
+	for _, row := range dialect.OpenClaw().Events {
 		if row.Wait > 0 && (row.Budget == 0 || row.Budget >= row.Wait) {
 			t.Errorf("%s: OpenClaw waits %v, and the hooks have %v", row.Native, row.Wait, row.Budget)
 		}
 	}
-	ev, err := dialect.OpenClaw.Read(dialect.Input{Payload: []byte(`{"hook":"before_tool_call","event":{"toolName":"exec","params":{"command":"ls"}},"ctx":{}}`)})
+	ev, err := dialect.OpenClaw().Read(dialect.Input{Payload: []byte(`{"hook":"before_tool_call","event":{"toolName":"exec","params":{"command":"ls"}},"ctx":{}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := grapnel.Verdict{Decision: grapnel.Ask, Reasons: []grapnel.Reason{{Text: strings.Repeat("\u00e4", 1000)}}}
-	if reply := string(dialect.OpenClaw.Write(ev, &v, "").Stdout); len(reply) > 600 || !strings.Contains(reply, "\u2026") || strings.Contains(reply, "\ufffd") {
+	if reply := string(dialect.OpenClaw().Write(ev, &v, "").Stdout); len(reply) > 600 || !strings.Contains(reply, "\u2026") || strings.Contains(reply, "\ufffd") {
 		t.Errorf("a long question is written as %s", reply)
 	}
 }
@@ -47,5 +47,5 @@ func TestOpenClawTable(t *testing.T) {
 // A large call is taken apart once, however many of its members are looked at.
 func BenchmarkAnswerNested(b *testing.B) {
 	payload := `{"hook":"before_tool_call","event":{"toolName":"write","params":{"path":"a","content":"` + strings.Repeat("x", 1<<20) + `"}},"ctx":{"sessionId":"s"}}`
-	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.OpenClaw, []byte(payload), "block")
+	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.OpenClaw(), []byte(payload), "block")
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// OpenCode is the language of OpenCode, whose hooks are functions (input, output) of a
+// openCode is the language of OpenCode, whose hooks are functions (input, output) of a
 // plugin in its own process. Ours, in install/shim, forwards what they are given as
 // {hook, directory, input, output}, in which hook is the type of what comes over the
 // bus, and does to output what the answer says. "Seen live" below means version 1.18.33.
 //
 // Its hook permission.ask is never called (seen live). It asks for permission while a
 // tool runs, so that what shall be asked is blocked in tool.execute.before.
-var OpenCode = &Dialect{
+var openCode = &Dialect{
 	Name:    "opencode",
 	Title:   "OpenCode",
 	Events:  opencodeEvents,

@@ -72,7 +72,7 @@ func TestClaudeOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkOutcome(t, dialect.ClaudeCode, tt.event, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, tt.err)
+			checkOutcome(t, dialect.ClaudeCode(), tt.event, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, tt.err)
 		})
 	}
 }
@@ -139,7 +139,7 @@ func TestGeminiOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkOutcome(t, dialect.GeminiCLI, tt.event, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, tt.err)
+			checkOutcome(t, dialect.GeminiCLI(), tt.event, dialect.Output{Exit: tt.exit, Stdout: []byte(tt.stdout), Stderr: []byte(tt.stderr)}, tt.want, tt.err)
 		})
 	}
 }
@@ -188,7 +188,7 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 	f.Fuzz(func(t *testing.T, event uint8, foreign bool, exit int, stdout, stderr []byte) {
 		agent := d
 		if foreign {
-			agent = agents[1-slices.Index(agents, d)]
+			agent = agents[1-slices.IndexFunc(agents, func(a *dialect.Dialect) bool { return a.Name == d.Name })]
 		}
 		row := &agent.Events[int(event)%len(agent.Events)]
 		ev, err := agent.Read(dialect.Input{Payload: sample(agent, row.Native)})
@@ -203,7 +203,7 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 			t.Errorf("exit code 2 is %v, %v", out.Decision, err)
 		}
 		text := string(stdout) + string(stderr)
-		if out.Decision == grapnel.Allow && (d == dialect.GeminiCLI || !strings.Contains(text, `"`)) {
+		if out.Decision == grapnel.Allow && (d.Name == dialect.GeminiCLI().Name || !strings.Contains(text, `"`)) {
 			t.Errorf("%q is an allow", text)
 		}
 		for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
@@ -213,7 +213,7 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 				}
 			}
 		}
-		if d == dialect.ClaudeCode && exit != 0 && exit != 2 && err == nil && row.Native != "WorktreeCreate" {
+		if d.Name == dialect.ClaudeCode().Name && exit != 0 && exit != 2 && err == nil && row.Native != "WorktreeCreate" {
 			t.Errorf("exit code %d is no error", exit)
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
@@ -221,5 +221,5 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 	})
 }
 
-func FuzzClaudeOutcome(f *testing.F) { fuzzOutcome(f, dialect.ClaudeCode) }
-func FuzzGeminiOutcome(f *testing.F) { fuzzOutcome(f, dialect.GeminiCLI) }
+func FuzzClaudeOutcome(f *testing.F) { fuzzOutcome(f, dialect.ClaudeCode()) }
+func FuzzGeminiOutcome(f *testing.F) { fuzzOutcome(f, dialect.GeminiCLI()) }

@@ -21,24 +21,24 @@ func TestPatchesForHooks(t *testing.T) {
 		says    string
 	}{
 		"one file": {
-			dialect.Codex, `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a b\n+x\n"}}`,
-			dialect.ClaudeCode, `"tool_name":"Edit","tool_input":{"new_string":"*** Add File: a b\n+x\n","file_path":"a b"}`, "",
+			dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a b\n+x\n"}}`,
+			dialect.ClaudeCode(), `"tool_name":"Edit","tool_input":{"new_string":"*** Add File: a b\n+x\n","file_path":"a b"}`, "",
 		},
 		"two files": {
-			dialect.Codex, `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n+x\n*** Add File: deploy/prod/x\n+x\n"}}`,
-			dialect.ClaudeCode, "", "2 values for tool.path",
+			dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n+x\n*** Add File: deploy/prod/x\n+x\n"}}`,
+			dialect.ClaudeCode(), "", "2 values for tool.path",
 		},
 		"to a hook that reads patches": {
-			dialect.Codex, `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n*** Add File: b\n"}}`,
-			dialect.FactoryDroid, `"tool_name":"ApplyPatch","tool_input":{"input":"*** Add File: a\n*** Add File: b\n"}`, "",
+			dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n*** Add File: b\n"}}`,
+			dialect.FactoryDroid(), `"tool_name":"ApplyPatch","tool_input":{"input":"*** Add File: a\n*** Add File: b\n"}`, "",
 		},
 		"an edit for a hook that reads patches": {
-			dialect.ClaudeCode, `{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"deploy/prod/x","old_string":"a","new_string":"b"}}`,
-			dialect.Codex, "", "there a patch names the files",
+			dialect.ClaudeCode(), `{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"deploy/prod/x","old_string":"a","new_string":"b"}}`,
+			dialect.Codex(), "", "there a patch names the files",
 		},
 		"a batch": {
-			dialect.ClaudeCode, `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":{}}]}`,
-			dialect.QwenCode, "", "the calls cannot be told",
+			dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":{}}]}`,
+			dialect.QwenCode(), "", "the calls cannot be told",
 		},
 	} {
 		ev, err := tt.from.Read(dialect.Input{Payload: []byte(tt.payload)})
@@ -52,13 +52,13 @@ func TestPatchesForHooks(t *testing.T) {
 	}
 
 	// A hook may edit the patch, and not what was only made up for it.
-	ev, err := dialect.Codex.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n+x\n"}}`)})
+	ev, err := dialect.Codex().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n+x\n"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer := func(input string) (grapnel.Outcome, error) {
 		said, _ := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": json.RawMessage(input)}})
-		return dialect.ClaudeCode.ReadOutcome(ev, dialect.Output{Stdout: said})
+		return dialect.ClaudeCode().ReadOutcome(ev, dialect.Output{Stdout: said})
 	}
 	if out, err := answer(`{"new_string":"*** Add File: a\n+y\n","file_path":"a"}`); err != nil || string(out.Set[grapnel.FieldContent]) != `"*** Add File: a\n+y\n"` {
 		t.Errorf("a new text is %+v, %v", out, err)

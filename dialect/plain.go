@@ -15,10 +15,10 @@ import (
 // version; readers ignore what they do not know.
 const PlainVersion = 1
 
-// Plain is Grapnel's own language: the Event, Outcome and Verdict as JSON, one
+// plain is Grapnel's own language: the Event, Outcome and Verdict as JSON, one
 // object on one line each. Command hooks are written in it, and agents that have no
 // language of their own. Its schema is plain.schema.json, beside this file.
-var Plain = &Dialect{
+var plain = &Dialect{
 	Name: "plain",
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return top["kind"] != nil && top["hook_event_name"] == nil

@@ -24,7 +24,7 @@ import (
 func goldenEvents(t *testing.T) map[string]*grapnel.Event {
 	t.Helper()
 	events := map[string]*grapnel.Event{}
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		files, err := filepath.Glob(filepath.Join("testdata", d.Name, "*.txtar"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no conversations: %v", err)
@@ -49,7 +49,7 @@ func TestPlainCarriesEveryEvent(t *testing.T) {
 	t.Parallel()
 	schema := loadSchema(t)
 	for file, ev := range goldenEvents(t) {
-		line, err := dialect.Plain.WriteEvent(ev)
+		line, err := dialect.Plain().WriteEvent(ev)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -57,7 +57,7 @@ func TestPlainCarriesEveryEvent(t *testing.T) {
 			t.Errorf("%s: an event takes %d lines, want one", file, n)
 		}
 		schema.check(t, "event", line)
-		got, err := dialect.Plain.Read(dialect.Input{Payload: line})
+		got, err := dialect.Plain().Read(dialect.Input{Payload: line})
 		if err != nil {
 			t.Fatalf("%s: Read(%s): %v", file, line, err)
 		}
@@ -80,7 +80,7 @@ func TestPlainVerdict(t *testing.T) {
 			Native:  map[string]json.RawMessage{"claude-code.retry": json.RawMessage("true")},
 		},
 	} {
-		reply := dialect.Plain.Write(&grapnel.Event{Kind: grapnel.ToolBefore}, &v, "")
+		reply := dialect.Plain().Write(&grapnel.Event{Kind: grapnel.ToolBefore}, &v, "")
 		if !emptyOrObject(reply) || len(reply.Stdout) == 0 || reply.Exit != 0 {
 			t.Errorf("%s: reply %+v, want one JSON object", name, reply)
 		}
@@ -97,7 +97,7 @@ func TestPlainVerdict(t *testing.T) {
 	// A Go hook can put anything into Native. A verdict that cannot be written is no
 	// allow: the exit code blocks.
 	bad := grapnel.Verdict{Native: map[string]json.RawMessage{"x.y": json.RawMessage("{")}}
-	if reply := dialect.Plain.Write(&grapnel.Event{}, &bad, ""); reply.Exit != 2 || len(reply.Stderr) == 0 || len(reply.Stdout) != 0 {
+	if reply := dialect.Plain().Write(&grapnel.Event{}, &bad, ""); reply.Exit != 2 || len(reply.Stderr) == 0 || len(reply.Stdout) != 0 {
 		t.Errorf("an unwritable verdict is written as %+v, want exit code 2 and a reason", reply)
 	}
 }
@@ -112,11 +112,11 @@ func TestPlainEventErrors(t *testing.T) {
 		`{"kind":"tool.before","tool":{"name":`:  "not valid JSON",
 		`{"kind":"tool.before","tool":["bash"]}`: "tool",
 	} {
-		if _, err := dialect.Plain.Read(dialect.Input{Payload: []byte(payload)}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := dialect.Plain().Read(dialect.Input{Payload: []byte(payload)}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("Read(%s): error %v, want one that says %q", payload, err, says)
 		}
 	}
-	ev, err := dialect.Plain.Read(dialect.Input{
+	ev, err := dialect.Plain().Read(dialect.Input{
 		Payload: []byte("\xef\xbb\xbf" + `{"tool":{"name":"x","input":{"c":"ls"},"facts":[{"field":"tool.command","at":"/c"}],"unheard":1},"of":2}`), Event: "tool.before",
 	})
 	if err != nil || ev.Kind != grapnel.ToolBefore || !slices.Equal(ev.Tool.Commands, []string{"ls"}) {
@@ -134,14 +134,14 @@ func TestPlainUnreadable(t *testing.T) {
 		``:                                  grapnel.Block,
 	} {
 		in := dialect.Input{Payload: []byte(payload)}
-		ev, err := dialect.Plain.Read(in)
+		ev, err := dialect.Plain().Read(in)
 		if err == nil {
 			t.Fatalf("Read(%s) succeeds", payload)
 		}
 		if strings.Contains(payload, "crush") && (ev.Kind != grapnel.ToolBefore || ev.Agent.Name != "crush" || ev.Session.ID != "s" || ev.Session.CWD != "/p") {
 			t.Errorf("Read(%s) = %+v, want what can be made out", payload, ev)
 		}
-		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Plain, in)
+		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), dialect.Plain(), in)
 		var v grapnel.Verdict
 		if err := json.Unmarshal(reply.Stdout, &v); err != nil || v.Decision != want || !strings.Contains(string(reply.Stderr), "grapnel: error: cannot read the event of plain") {
 			t.Errorf("Answer(%s) = %s %s, want %v and the error", payload, reply.Stdout, reply.Stderr, want)
@@ -154,7 +154,7 @@ func TestPlainOutcome(t *testing.T) {
 	t.Parallel()
 	start := &grapnel.Event{Kind: grapnel.SessionStart}
 	before := &grapnel.Event{Kind: grapnel.ToolBefore}
-	setup := dialect.ClaudeCode.Row("Setup")
+	setup := dialect.ClaudeCode().Row("Setup")
 	tests := map[string]struct {
 		ev   *grapnel.Event
 		out  dialect.Output
@@ -187,7 +187,7 @@ func TestPlainOutcome(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := dialect.Plain.ReadOutcome(tt.ev, tt.out)
+			got, err := dialect.Plain().ReadOutcome(tt.ev, tt.out)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("ReadOutcome(%+v) (-want +got):\n%s", tt.out, diff)
 			}
@@ -331,7 +331,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 	for d := grapnel.None; d <= grapnel.Block; d++ {
 		s.check(t, "decision", encodeText(t, d))
 	}
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for _, row := range d.Events {
 			s.check(t, "can", encodeText(t, row.Can))
 			if row.Contract != nil {

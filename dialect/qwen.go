@@ -8,14 +8,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// QwenCode is the language of Qwen Code, a fork of Gemini CLI whose hooks have the
+// qwenCode is the language of Qwen Code, a fork of Gemini CLI whose hooks have the
 // names and the payloads of Claude Code. "Seen live" below means version 0.24.4.
 //
 // Of two answers to one call the last permissionDecision counts, so an allow of a later
 // hook undoes a deny (seen live). That is why nothing but a decision is ever written: a
 // hook with no opinion that says allow would undo the deny of another. Exit code 2
 // without a text on stderr allows (seen live), so blocks are told by JSON.
-var QwenCode = &Dialect{
+var qwenCode = &Dialect{
 	Name:    qwenName,
 	Title:   "Qwen Code",
 	Aliases: []string{"qwen"},

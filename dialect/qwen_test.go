@@ -15,17 +15,17 @@ import (
 // hook. Nor does one stop a turn by a word that sends it on.
 func TestQwenNeverUndoes(t *testing.T) {
 	t.Parallel()
-	for native, in := range samples(t, dialect.QwenCode) {
+	for native, in := range samples(t, dialect.QwenCode()) {
 		if native != "PreToolUse" && native != "Stop" && native != "SubagentStop" {
 			continue
 		}
-		for _, out := range whatHooksSay(dialect.QwenCode.Row(native), nil) {
-			ev, err := dialect.QwenCode.Read(in)
+		for _, out := range whatHooksSay(dialect.QwenCode().Row(native), nil) {
+			ev, err := dialect.QwenCode().Read(in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := engineOf(t, out).Fire(t.Context(), ev)
-			said := string(dialect.QwenCode.Write(ev, &v, native).Stdout)
+			said := string(dialect.QwenCode().Write(ev, &v, native).Stdout)
 			if strings.Contains(said, `"allow"`) || strings.Contains(said, `"continue"`) {
 				t.Errorf("%s: %+v is written as %s", native, out, said)
 			}
@@ -37,7 +37,7 @@ func TestQwenNeverUndoes(t *testing.T) {
 // them, and nothing that anybody says of them is told.
 func TestQwenToolResults(t *testing.T) {
 	t.Parallel()
-	in := samples(t, dialect.QwenCode)["UserPromptSubmit"]
+	in := samples(t, dialect.QwenCode())["UserPromptSubmit"]
 	asked := false
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "prompts", On: []grapnel.Kind{grapnel.PromptBefore}, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -51,7 +51,7 @@ func TestQwenToolResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply := dialect.Answer(t.Context(), engine, dialect.QwenCode, in); asked || len(reply.Stdout)+len(reply.Stderr)+reply.Exit > 0 {
+	if reply := dialect.Answer(t.Context(), engine, dialect.QwenCode(), in); asked || len(reply.Stdout)+len(reply.Stderr)+reply.Exit > 0 {
 		t.Errorf("a guard of prompts was asked (%v) about %s, and the answer is %+v", asked, in.Payload, reply)
 	}
 }
@@ -79,11 +79,11 @@ func TestQwenHooks(t *testing.T) {
 		{native: "UserPromptExpansion", out: dialect.Output{Stdout: []byte(`{"continue":false,"stopReason":"r"}`)}, halt: true},
 		{native: "PermissionRequest", out: dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"decision":{"behavior":"allow"}}}`)}, decision: grapnel.Allow},
 	} {
-		ev, err := dialect.QwenCode.Read(samples(t, dialect.QwenCode)[tt.native])
+		ev, err := dialect.QwenCode().Read(samples(t, dialect.QwenCode())[tt.native])
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := dialect.QwenCode.ReadOutcome(ev, tt.out)
+		got, err := dialect.QwenCode().ReadOutcome(ev, tt.out)
 		if got.Decision != tt.decision || (got.Halt != "") != tt.halt || (err != nil) != tt.failed {
 			t.Errorf("%s: ReadOutcome(exit %d, %q, %q) = %+v, %v, want %v, halt %v", tt.native, tt.out.Exit, tt.out.Stdout, tt.out.Stderr, got, err, tt.decision, tt.halt)
 		}
@@ -93,7 +93,7 @@ func TestQwenHooks(t *testing.T) {
 // Timeouts of 1000 and more are milliseconds in every version, of less in none.
 func TestQwenTimeouts(t *testing.T) {
 	t.Parallel()
-	if unit := dialect.QwenCode.Setup().Unit; unit != time.Millisecond {
+	if unit := dialect.QwenCode().Setup().Unit; unit != time.Millisecond {
 		t.Errorf("timeouts are written in units of %v", unit)
 	}
 }
@@ -104,11 +104,11 @@ func TestDroidVariables(t *testing.T) {
 	t.Parallel()
 	payload := `{"session_id":"s","transcript_path":"/home/dev/.factory/s.jsonl","cwd":"/p","hook_event_name":"UserPromptSubmit","prompt":"` + strings.Repeat("x", 5000) +
 		`","has_images":false,"CLAUDE_ENV_FILE":"/e","PATH":"/evil","LD_PRELOAD":"/evil","a=b":"c","o":{},"l":[],"n":null,"z":"a\u0000b"}`
-	ev, err := dialect.FactoryDroid.Read(dialect.Input{Payload: []byte(payload)})
+	ev, err := dialect.FactoryDroid().Read(dialect.Input{Payload: []byte(payload)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := dialect.FactoryDroid.HookEnv(ev)
+	got := dialect.FactoryDroid().HookEnv(ev)
 	want := []string{
 		"FACTORY_PROJECT_DIR=/p", "DROID_PROJECT_DIR=/p", "CLAUDE_PROJECT_DIR=/p", "session_id=s", "transcript_path=/home/dev/.factory/s.jsonl",
 		"cwd=/p", "hook_event_name=UserPromptSubmit", "has_images=false", "CLAUDE_ENV_FILE=/e",
@@ -121,11 +121,11 @@ func TestDroidVariables(t *testing.T) {
 // Exit code 3 of a hook for Droid ends the agent's turn.
 func TestDroidAborts(t *testing.T) {
 	t.Parallel()
-	ev, err := dialect.FactoryDroid.Read(samples(t, dialect.FactoryDroid)["PreToolUse"])
+	ev, err := dialect.FactoryDroid().Read(samples(t, dialect.FactoryDroid())["PreToolUse"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := dialect.FactoryDroid.ReadOutcome(ev, dialect.Output{Exit: 3, Stderr: []byte("enough")})
+	out, err := dialect.FactoryDroid().ReadOutcome(ev, dialect.Output{Exit: 3, Stderr: []byte("enough")})
 	if err != nil || out.Halt != "enough" {
 		t.Errorf("ReadOutcome(exit 3) = %+v, %v", out, err)
 	}

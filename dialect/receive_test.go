@@ -19,10 +19,10 @@ func TestReceiveAs(t *testing.T) {
 		payload string
 		reply   string
 	}{
-		"named":      {dialect.ClaudeCode, grapnel.ToolBefore, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
-		"not named":  {dialect.Copilot, grapnel.ToolBefore, `{"sessionId":"s","cwd":"/","toolName":"bash","toolArgs":"{\"command\":\"ls\"}"}`, `{"permissionDecision":"deny","permissionDecisionReason":"no"}`},
-		"another":    {dialect.Copilot, grapnel.PromptBefore, `{"sessionId":"s","cwd":"/","prompt":"hello"}`, ""},
-		"as it says": {dialect.Plain, grapnel.ToolBefore, `{"kind":"tool.before","tool":{"name":"x"}}`, `{"grapnel":1,"decision":"block","reasons":[{"hook":"no","text":"no","cause":"decision"}]}`},
+		"named":      {dialect.ClaudeCode(), grapnel.ToolBefore, `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`},
+		"not named":  {dialect.Copilot(), grapnel.ToolBefore, `{"sessionId":"s","cwd":"/","toolName":"bash","toolArgs":"{\"command\":\"ls\"}"}`, `{"permissionDecision":"deny","permissionDecisionReason":"no"}`},
+		"another":    {dialect.Copilot(), grapnel.PromptBefore, `{"sessionId":"s","cwd":"/","prompt":"hello"}`, ""},
+		"as it says": {dialect.Plain(), grapnel.ToolBefore, `{"kind":"tool.before","tool":{"name":"x"}}`, `{"grapnel":1,"decision":"block","reasons":[{"hook":"no","text":"no","cause":"decision"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestReceiveAs(t *testing.T) {
 			}
 		})
 	}
-	if got := dialect.ReceiveAs(dialect.ClaudeCode, []byte(`{`), grapnel.ToolBefore); got.Err == nil {
+	if got := dialect.ReceiveAs(dialect.ClaudeCode(), []byte(`{`), grapnel.ToolBefore); got.Err == nil {
 		t.Error("what is no JSON was read")
 	}
 }

@@ -2,8 +2,9 @@ package dialect
 
 import _ "embed" // of the schema
 
-// PlainSchema is the JSON Schema of the plain dialect. Its $defs name the parts: event,
-// outcome, verdict and message.
-//
+// PlainSchema returns the JSON Schema of the plain dialect. Its $defs name the parts:
+// event, outcome, verdict and message.
+func PlainSchema() string { return plainSchema }
+
 //go:embed plain.schema.json
-var PlainSchema string
+var plainSchema string

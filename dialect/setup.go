@@ -88,37 +88,45 @@ type Setup struct {
 	TodoProject []string // what else after installing into a project
 }
 
-// Setup says where the agent's hooks are configured; nil = nowhere that is known. No
+// Setup says where the agent's hooks are configured; nil = nowhere that is known. The
+// result is the caller's. No
 // Dialect points to it, so that a program that only answers does not carry it.
 func (d *Dialect) Setup() *Setup {
+	if s := d.setup(); s != nil {
+		return s.clone()
+	}
+	return nil
+}
+
+func (d *Dialect) setup() *Setup {
 	switch d.Name {
-	case ClaudeCode.Name:
+	case claudeCode.Name:
 		return &claudeSetup
-	case GeminiCLI.Name:
+	case geminiCLI.Name:
 		return &geminiSetup
-	case Codex.Name:
+	case codex.Name:
 		return &codexSetup
-	case QwenCode.Name:
+	case qwenCode.Name:
 		return &qwenSetup
-	case FactoryDroid.Name:
+	case factoryDroid.Name:
 		return &droidSetup
-	case OpenClaw.Name:
+	case openClaw.Name:
 		return &openClawSetup
-	case OpenCode.Name:
+	case openCode.Name:
 		return &openCodeSetup
-	case Copilot.Name:
+	case copilot.Name:
 		return &copilotSetup
-	case Cursor.Name:
+	case cursor.Name:
 		return &cursorSetup
-	case Crush.Name:
+	case crush.Name:
 		return &crushSetup
-	case Cline.Name:
+	case cline.Name:
 		return &clineSetup
-	case Windsurf.Name:
+	case windsurf.Name:
 		return &windsurfSetup
-	case KiroCLI.Name:
+	case kiroCLI.Name:
 		return &kiroCLISetup
-	case Kiro.Name:
+	case kiro.Name:
 		return &kiroSetup
 	}
 	return nil

@@ -15,26 +15,26 @@ func TestClaudeSubject(t *testing.T) {
 		payload        string
 		event, subject string
 	}{
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}`, "PreToolUse", "Bash"},
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeTool","tool_name":"read_many_files","tool_input":{"paths":["a"]}`, "PreToolUse", "Read"},
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeTool","tool_name":"mcp_a_b","tool_input":{},"mcp_context":{"server_name":"a","tool_name":"b"}`, "PreToolUse", "mcp__a__b"},
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeTool","tool_name":"unheard","tool_input":{}`, "PreToolUse", "unheard"},
-		{dialect.GeminiCLI, `"hook_event_name":"AfterTool","tool_name":"glob","tool_input":{},"tool_response":{"error":{"message":"no"}}`, "PostToolUseFailure", "Glob"},
-		{dialect.GeminiCLI, `"hook_event_name":"SessionStart","source":"resume"`, "SessionStart", "resume"},
-		{dialect.GeminiCLI, `"hook_event_name":"SessionEnd","reason":"exit"`, "SessionEnd", "other"},
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeAgent","prompt":"startup"`, "UserPromptSubmit", ""},
-		{dialect.GeminiCLI, `"hook_event_name":"PreCompress","trigger":"manual"`, "PreCompact", "manual"},
-		{dialect.GeminiCLI, `"hook_event_name":"Notification","notification_type":"ToolPermission","message":"m"`, "Notification", "permission_prompt"},
-		{dialect.GeminiCLI, `"hook_event_name":"BeforeModel","llm_request":{}`, "", ""},
-		{dialect.ClaudeCode, `"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}`, "PreToolUse", "Bash"},
-		{dialect.ClaudeCode, `"hook_event_name":"UserPromptExpansion","command_name":"deploy","prompt":"/deploy"`, "UserPromptExpansion", "deploy"},
-		{dialect.ClaudeCode, `"hook_event_name":"FileChanged","file_path":"/p/src/a.go","event":"change"`, "FileChanged", "a.go"},
-		{dialect.ClaudeCode, `"hook_event_name":"PreModelSwitch","from_model":"a","to_model":"b"`, "PreModelSwitch", "b"},
-		{dialect.ClaudeCode, `"hook_event_name":"SubagentStart","agent_id":"1","agent_type":"Explore"`, "SubagentStart", "Explore"},
-		{dialect.ClaudeCode, `"hook_event_name":"Elicitation","mcp_server_name":"srv","message":"m"`, "Elicitation", "srv"},
-		{dialect.ClaudeCode, `"hook_event_name":"ConfigChange","source":"user_settings"`, "ConfigChange", "user_settings"},
-		{dialect.ClaudeCode, `"hook_event_name":"StopFailure","error":"rate_limit"`, "StopFailure", "rate_limit"},
-		{dialect.ClaudeCode, `"hook_event_name":"Stop"`, "Stop", ""},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}`, "PreToolUse", "Bash"},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeTool","tool_name":"read_many_files","tool_input":{"paths":["a"]}`, "PreToolUse", "Read"},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeTool","tool_name":"mcp_a_b","tool_input":{},"mcp_context":{"server_name":"a","tool_name":"b"}`, "PreToolUse", "mcp__a__b"},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeTool","tool_name":"unheard","tool_input":{}`, "PreToolUse", "unheard"},
+		{dialect.GeminiCLI(), `"hook_event_name":"AfterTool","tool_name":"glob","tool_input":{},"tool_response":{"error":{"message":"no"}}`, "PostToolUseFailure", "Glob"},
+		{dialect.GeminiCLI(), `"hook_event_name":"SessionStart","source":"resume"`, "SessionStart", "resume"},
+		{dialect.GeminiCLI(), `"hook_event_name":"SessionEnd","reason":"exit"`, "SessionEnd", "other"},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeAgent","prompt":"startup"`, "UserPromptSubmit", ""},
+		{dialect.GeminiCLI(), `"hook_event_name":"PreCompress","trigger":"manual"`, "PreCompact", "manual"},
+		{dialect.GeminiCLI(), `"hook_event_name":"Notification","notification_type":"ToolPermission","message":"m"`, "Notification", "permission_prompt"},
+		{dialect.GeminiCLI(), `"hook_event_name":"BeforeModel","llm_request":{}`, "", ""},
+		{dialect.ClaudeCode(), `"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}`, "PreToolUse", "Bash"},
+		{dialect.ClaudeCode(), `"hook_event_name":"UserPromptExpansion","command_name":"deploy","prompt":"/deploy"`, "UserPromptExpansion", "deploy"},
+		{dialect.ClaudeCode(), `"hook_event_name":"FileChanged","file_path":"/p/src/a.go","event":"change"`, "FileChanged", "a.go"},
+		{dialect.ClaudeCode(), `"hook_event_name":"PreModelSwitch","from_model":"a","to_model":"b"`, "PreModelSwitch", "b"},
+		{dialect.ClaudeCode(), `"hook_event_name":"SubagentStart","agent_id":"1","agent_type":"Explore"`, "SubagentStart", "Explore"},
+		{dialect.ClaudeCode(), `"hook_event_name":"Elicitation","mcp_server_name":"srv","message":"m"`, "Elicitation", "srv"},
+		{dialect.ClaudeCode(), `"hook_event_name":"ConfigChange","source":"user_settings"`, "ConfigChange", "user_settings"},
+		{dialect.ClaudeCode(), `"hook_event_name":"StopFailure","error":"rate_limit"`, "StopFailure", "rate_limit"},
+		{dialect.ClaudeCode(), `"hook_event_name":"Stop"`, "Stop", ""},
 	} {
 		ev, err := tt.agent.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/p",` + tt.payload + `}`)})
 		if err != nil {
@@ -59,15 +59,15 @@ func TestMiniclawSubject(t *testing.T) {
 		`"hook_event_name":"PostToolUseFailure","tool_name":"mcp__a__b","tool_input":{},"error":"no"`:               "HOOK_EVENT=post_tool_call HOOK_TOOL_NAME=mcp__a__b",
 		`"hook_event_name":"PreToolUse","tool_name":"Unheard","tool_input":{}`:                                      "HOOK_EVENT=pre_tool_call HOOK_TOOL_NAME=Unheard",
 	} {
-		ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/p",` + payload + `}`)})
+		ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/p",` + payload + `}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := dialect.Miniclaw.HookEnv(ev)
+		env := dialect.Miniclaw().HookEnv(ev)
 		if got := env[0] + " " + env[1]; got != want {
 			t.Errorf("%s: %s, want %s", payload, got, want)
 		}
-		if stdin, err := dialect.Miniclaw.WriteEvent(ev); len(stdin) > 0 || err != nil {
+		if stdin, err := dialect.Miniclaw().WriteEvent(ev); len(stdin) > 0 || err != nil {
 			t.Errorf("%s: stdin %q, %v; want nothing", payload, stdin, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // and a word that is misspelt there would be a member that is never read or written.
 func TestTablesAreWellFormed(t *testing.T) {
 	t.Parallel()
-	for _, d := range Dialects {
+	for _, d := range dialects {
 		for _, err := range checkIn(d.In) {
 			t.Errorf("%s: In: %s", d.Name, err)
 		}

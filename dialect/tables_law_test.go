@@ -22,7 +22,7 @@ import (
 func TestTablesTellNothingWeaker(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{
-		dialect.Codex, dialect.QwenCode, dialect.FactoryDroid, dialect.Copilot, dialect.Cursor, dialect.Crush, dialect.Cline, dialect.OpenClaw, dialect.OpenCode,
+		dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid(), dialect.Copilot(), dialect.Cursor(), dialect.Crush(), dialect.Cline(), dialect.OpenClaw(), dialect.OpenCode(),
 	} {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestTablesTellNothingWeaker(t *testing.T) {
 				if err != nil {
 					t.Fatalf("void: %s", about)
 				}
-				if d == dialect.Codex {
+				if d.Name == dialect.Codex().Name {
 					codexTakes(t, ev, reply, about)
 				}
 				if heard.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !ev.Can.Allow) {
@@ -123,15 +123,15 @@ func drawOutcome(t *rapid.T, d *dialect.Dialect, ev *grapnel.Event) grapnel.Outc
 // takes is how an agent takes a new input over, by what was seen and not by its tables.
 func takes(d *dialect.Dialect, ev *grapnel.Event) grapnel.Can {
 	switch name := ev.Tool.Name; {
-	case d == dialect.FactoryDroid, d == dialect.Crush, d == dialect.Cursor && strings.HasPrefix(name, "MCP:"):
+	case d.Name == dialect.FactoryDroid().Name, d.Name == dialect.Crush().Name, d.Name == dialect.Cursor().Name && strings.HasPrefix(name, "MCP:"):
 		return grapnel.Can{Merges: true}
-	case d == dialect.Codex && (name == "Bash" || name == "apply_patch"):
+	case d.Name == dialect.Codex().Name && (name == "Bash" || name == "apply_patch"):
 		return grapnel.Can{Members: []string{"command"}}
-	case d == dialect.Cursor && name == "Shell":
+	case d.Name == dialect.Cursor().Name && name == "Shell":
 		return grapnel.Can{Members: []string{"command", "cwd", "timeout"}}
-	case d == dialect.Cursor && (name == "Write" || name == "Read" || name == "Delete"):
+	case d.Name == dialect.Cursor().Name && (name == "Write" || name == "Read" || name == "Delete"):
 		return grapnel.Can{Members: []string{"file_path"}}
-	case d == dialect.Cursor:
+	case d.Name == dialect.Cursor().Name:
 		return grapnel.Can{Members: []string{}}
 	}
 	return *ev.Can

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -81,7 +82,7 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 		class = grapnel.ClassOther
 		for i := range tools {
 			if tools[i].Native == t.Name {
-				return tools[i].Class, tools[i].Facts
+				return tools[i].Class, slices.Clone(tools[i].Facts) // hooks get the event
 			}
 		}
 	}

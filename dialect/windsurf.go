@@ -8,14 +8,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Windsurf is the language of Windsurf's agent Cascade. It has an event before and one
+// windsurf is the language of Windsurf's agent Cascade. It has an event before and one
 // after each of four kinds of action, reads no answer but the exit code, and shows the
 // model what a hook that blocks said on stderr. Nobody saw it run here: all that follows
 // is documented.
 //
 // There is no word for asking, rewriting or adding context, so what wants that blocks and
 // says why. Any exit code but 2 opens.
-var Windsurf = &Dialect{
+var windsurf = &Dialect{
 	Name:       windsurfName,
 	Title:      "Windsurf Cascade",
 	Aliases:    []string{"cascade"},

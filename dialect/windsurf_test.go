@@ -17,11 +17,11 @@ func TestWindsurfHooks(t *testing.T) {
 		`"mcp__demo__greet","tool_input":{"who":"bob"}`:                           `{"agent_action_name":"pre_mcp_tool_use","trajectory_id":"s","tool_info":{"mcp_server_name":"demo","mcp_tool_name":"greet","mcp_tool_arguments":{"who":"bob"}}}`,
 		`"Task","tool_input":{"prompt":"x"}`:                                      "",
 	} {
-		ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","transcript_path":"/x.jsonl","tool_name":` + call + `}`)})
+		ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","transcript_path":"/x.jsonl","tool_name":` + call + `}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := dialect.Windsurf.WriteEvent(ev)
+		line, err := dialect.Windsurf().WriteEvent(ev)
 		if want == "" && !errors.Is(err, dialect.ErrNoSuchEvent) || want != "" && (err != nil || string(line) != want+"\n") {
 			t.Errorf("WriteEvent of %s: %s, %v; want %s", call, line, err, want)
 		}
@@ -41,7 +41,7 @@ func TestWindsurfBlind(t *testing.T) {
 		`{"agent_action_name":"pre_user_prompt","tool_info":{"user_prompt":5}}`:           false,
 		`{"agent_action_name":"post_cascade_response","tool_info":{}}`:                    true,
 	} {
-		if _, err := dialect.Windsurf.Read(dialect.Input{Payload: []byte(payload)}); (err == nil) != readable {
+		if _, err := dialect.Windsurf().Read(dialect.Input{Payload: []byte(payload)}); (err == nil) != readable {
 			t.Errorf("Read(%s): %v", payload, err)
 		}
 	}

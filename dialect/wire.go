@@ -47,8 +47,10 @@ type WireReply struct {
 	Exit   int    `json:"exit,omitempty"`
 }
 
-// Hello is what Grapnel says first.
-var Hello = Message{Version: PlainVersion, Type: TypeHello, Name: "grapnel"}
+// Hello returns the message that Grapnel sends first.
+func Hello() Message { return hello }
+
+var hello = Message{Version: PlainVersion, Type: TypeHello, Name: "grapnel"}
 
 // Write writes a message as one line.
 func (m Message) Write() ([]byte, error) {
@@ -157,10 +159,10 @@ func clip(text []byte, limit int) []byte {
 	return bytes.ToValidUTF8(text, nil)
 }
 
-// Once is what a worker speaks that is started for one event, for want of a process
+// once is what a worker speaks that is started for one event, for want of a process
 // that lives on. It hears the hello, the event and the end of its input at once, and
 // what it has said when it ends is its answer.
-var Once = &Dialect{Name: Plain.Name, WriteEvent: writeOnce, ReadOutcome: readOnce}
+var once = &Dialect{Name: plain.Name, WriteEvent: writeOnce, ReadOutcome: readOnce, once: true}
 
 const onceID = "1"
 
@@ -169,7 +171,7 @@ func writeOnce(ev *grapnel.Event) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := Hello.Write()
+	lines, err := hello.Write()
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	schema := loadSchema(t)
 	for name, m := range map[string]dialect.Message{
-		"hello":       dialect.Hello,
+		"hello":       dialect.Hello(),
 		"its hello":   {Version: 1, Type: dialect.TypeHello, Name: "x", Concurrency: 3, Kinds: []grapnel.Kind{grapnel.ToolBefore, "native.x.Y"}},
 		"cancel":      {Type: dialect.TypeCancel, ID: "é\"\\\u2028"},
 		"answer":      {Type: dialect.TypeAnswer, ID: "1", Outcome: json.RawMessage(`{"decision":"block","reason":"<a & b>"}`)},
@@ -100,7 +100,7 @@ func FuzzMessage(f *testing.F) {
 				t.Errorf("%q is %v, and says %v", line, err, out.Decision)
 			}
 		}
-		out, err := dialect.Once.ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: line})
+		out, err := dialect.Once().ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: line})
 		if err == nil && out.Decision != grapnel.None && (exit != 0 || !bytes.Contains(line, []byte("hello"))) {
 			t.Errorf("exit code %d with %q says %v", exit, line, out.Decision)
 		}

@@ -20,7 +20,7 @@ func FuzzWrite(f *testing.F) {
 		grapnel.FieldInput, grapnel.FieldCommand, grapnel.FieldPrompt, grapnel.FieldRequest, grapnel.FieldResponse, grapnel.FieldTools,
 		grapnel.FieldMode, grapnel.FieldOutput, grapnel.FieldNext, grapnel.FieldSummary, grapnel.FieldClear, grapnel.FieldAnswer,
 	}
-	for i := range len(dialect.ClaudeCode.Events) {
+	for i := range len(dialect.ClaudeCode().Events) {
 		field := i % len(fields)
 		f.Add(uint8(i), uint8(i), "because \"<&", "see\u2028", "more\ncontext", "", uint8(field), []byte(newValue[fields[field]]), "permissionDecision", []byte(`"allow"`))
 		f.Add(uint8(i), uint8(i+3), "", "", "", "enough", uint8(field), []byte(`{"":[null,1e400]}`), "watchPaths", []byte(`["a"]`))
@@ -85,7 +85,7 @@ func FuzzWriteEvent(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			for _, to := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+			for _, to := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 				if to.WriteEvent == nil {
 					continue
 				}
@@ -132,31 +132,31 @@ func FuzzPlain(f *testing.F) {
 		f.Add([]byte(event), []byte("text"), []byte(""), 2)
 	}
 	f.Fuzz(func(t *testing.T, event, stdout, stderr []byte, exit int) {
-		ev, err := dialect.Plain.Read(dialect.Input{Payload: event})
+		ev, err := dialect.Plain().Read(dialect.Input{Payload: event})
 		if err != nil {
 			return
 		}
-		line, err := dialect.Plain.WriteEvent(ev)
+		line, err := dialect.Plain().WriteEvent(ev)
 		if err != nil {
 			t.Fatalf("%s cannot be written: %v", event, err)
 		}
-		again, err := dialect.Plain.Read(dialect.Input{Payload: line})
+		again, err := dialect.Plain().Read(dialect.Input{Payload: line})
 		if err != nil {
 			t.Fatalf("%s is written as %s, which cannot be read: %v", event, line, err)
 		}
-		if second, err := dialect.Plain.WriteEvent(again); err != nil || !bytes.Equal(line, second) {
+		if second, err := dialect.Plain().WriteEvent(again); err != nil || !bytes.Equal(line, second) {
 			t.Fatalf("%s is written as %s, read, and written as %s, %v", event, line, second, err)
 		}
-		out, err := dialect.Plain.ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr})
+		out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr})
 		if exit == 2 && out.Decision != grapnel.Block || exit != 0 && exit != 2 && err == nil {
 			t.Fatalf("exit code %d with %q is %+v, %v", exit, stdout, out, err)
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
-		reply := dialect.Plain.Write(ev, &v, "")
+		reply := dialect.Plain().Write(ev, &v, "")
 		if !emptyOrObject(reply) || reply.Exit != 0 {
 			t.Fatalf("%+v is written as %q exit %d", v, reply.Stdout, reply.Exit)
 		}
-		back, err := dialect.Plain.ReadOutcome(ev, dialect.Output{Stdout: reply.Stdout})
+		back, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: reply.Stdout})
 		if err != nil || back.Decision != v.Decision || back.Halt != v.Halt {
 			t.Fatalf("%s comes back as %+v, %v", reply.Stdout, back, err)
 		}
@@ -173,7 +173,7 @@ func TestPlainKeysAreExact(t *testing.T) {
 		`{"kind":"session.end","kind":"tool.before","tool":` + first + `,"tool":{"name":"b","Name":"c"}}`: `tool.before b  [] false`,
 		`{"kind":"tool.before","tool":{"name":"a","NAME":"b","Input":{},"paths":null}}`:                   `tool.before a  [] false`,
 	} {
-		ev, err := dialect.Plain.Read(dialect.Input{Payload: []byte(payload)})
+		ev, err := dialect.Plain().Read(dialect.Input{Payload: []byte(payload)})
 		if err != nil {
 			t.Errorf("Read(%s): %v", payload, err)
 			continue
@@ -182,7 +182,7 @@ func TestPlainKeysAreExact(t *testing.T) {
 			t.Errorf("Read(%s) = %s, want %s", payload, got, want)
 		}
 	}
-	out, err := dialect.Plain.ReadOutcome(&grapnel.Event{Kind: grapnel.ToolBefore}, dialect.Output{Stdout: []byte(`{"decision":"ask","Decision":"none","decision":"block"}`)})
+	out, err := dialect.Plain().ReadOutcome(&grapnel.Event{Kind: grapnel.ToolBefore}, dialect.Output{Stdout: []byte(`{"decision":"ask","Decision":"none","decision":"block"}`)})
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("ReadOutcome = %+v, %v, want a block", out, err)
 	}

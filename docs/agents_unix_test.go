@@ -23,8 +23,8 @@ func TestAgents(t *testing.T) {
 	t.Parallel()
 	var agents [][]string
 	var matrix strings.Builder
-	for _, d := range dialect.Dialects {
-		if d == dialect.Plain {
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
 			continue
 		}
 		seen := verified(t, d)

@@ -18,7 +18,7 @@ func TestPlainHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range grapnel.Contracts() {
-		line, err := dialect.Plain.WriteEvent(Event(c.Kind))
+		line, err := dialect.Plain().WriteEvent(Event(c.Kind))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestPlainHoldsTheLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &dialectSuite{Dialect: dialect.Plain, talks: conversations(t, dialect.Plain, dir)}
+	s := &dialectSuite{Dialect: dialect.Plain(), talks: conversations(t, dialect.Plain(), dir)}
 	for _, law := range dialectLaws {
 		t.Run(law.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ const talkDir = "../dialect/testdata/claude-code"
 func TestBrokenDialects(t *testing.T) {
 	t.Parallel()
 	type payload = map[string]json.RawMessage
-	read, write := dialect.ClaudeCode.ReadEvent, dialect.ClaudeCode.WriteVerdict
+	read, write := dialect.ClaudeCode().ReadEvent, dialect.ClaudeCode().WriteVerdict
 	allow := dialect.Reply{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}` + "\n")}
 	for name, tt := range map[string]struct {
 		spoil func(d *dialect.Dialect)
@@ -117,7 +117,7 @@ func TestBrokenDialects(t *testing.T) {
 		}, "Unreadable", "a block is lost"},
 		"loses the input": {func(d *dialect.Dialect) {
 			d.WriteEvent = func(ev *grapnel.Event) ([]byte, error) {
-				line, err := dialect.ClaudeCode.WriteEvent(ev)
+				line, err := dialect.ClaudeCode().WriteEvent(ev)
 				return bytes.ReplaceAll(line, []byte(`"tool_input"`), []byte(`"input"`)), err
 			}
 		}, "Round trip", "an event changes as it is written and read"},
@@ -137,7 +137,7 @@ func TestBrokenDialects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := *dialect.ClaudeCode
+			d := *dialect.ClaudeCode()
 			d.Events = append([]dialect.EventRow(nil), d.Events...)
 			tt.spoil(&d)
 			s := &dialectSuite{Dialect: &d, talks: conversations(t, &d, talkDir)}
@@ -156,7 +156,7 @@ func TestBrokenDialects(t *testing.T) {
 // A conversation that has changed fails, and says how.
 func TestConversationChanged(t *testing.T) {
 	t.Parallel()
-	s := &dialectSuite{Dialect: dialect.ClaudeCode, talks: conversations(t, dialect.ClaudeCode, talkDir)}
+	s := &dialectSuite{Dialect: dialect.ClaudeCode(), talks: conversations(t, dialect.ClaudeCode(), talkDir)}
 	c := s.talks[0]
 	c.outcome.Message = "something new"
 	if got := failure(t, func(t testing.TB) { s.play(t, c) }); !strings.Contains(got, `"systemMessage":"something new"`) || !strings.Contains(got, c.file) {

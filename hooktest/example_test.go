@@ -148,7 +148,7 @@ func ExampleAgent() {
 	defer t.cleanup()
 	engine := hooktest.PolicyText(t, houseRules, nil)
 
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		payload, err := d.WriteEvent(hooktest.Shell("kubectl apply -f app.yaml"))
 		if err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func PolicyText(t testing.TB, text string, opts *PolicyOptions) *grapnel.Engine 
 // begins where a version control system says so.
 //
 // What a hook sees as one event looks different in each agent. To say [Shell] and its
-// kin in the words of one, use its Dialect: payload, err := dialect.GeminiCLI.WriteEvent(ev).
+// kin in the words of one, use its Dialect: payload, err := dialect.GeminiCLI().WriteEvent(ev).
 func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.Reply {
 	t.Helper()
 	d, ok := dialect.FindAgent(agent)

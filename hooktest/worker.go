@@ -63,7 +63,7 @@ var workerLaws = []struct {
 				if odd.Kind != ev.Kind {
 					continue // Grapnel would not ask
 				}
-				if _, err := dialect.Plain.WriteEvent(odd); err == nil {
+				if _, err := dialect.Plain().WriteEvent(odd); err == nil {
 					w.ask(fmt.Sprint(i, ".", j), odd, "")
 					w.answer(fmt.Sprint(i, ".", j), odd)
 				}
@@ -178,7 +178,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 			}
 		}
 	}()
-	hello, err := dialect.Hello.Write()
+	hello, err := dialect.Hello().Write()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ const workerPatience = 2 * time.Minute
 // ask tells it of an event, with further members in the envelope and in the event.
 func (w *worker) ask(id string, ev *grapnel.Event, members string) {
 	w.t.Helper()
-	event, err := dialect.Plain.WriteEvent(ev)
+	event, err := dialect.Plain().WriteEvent(ev)
 	var line []byte
 	if err == nil {
 		event = []byte("{" + members + string(event[1:]))

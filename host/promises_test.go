@@ -125,7 +125,7 @@ func TestGeminiBeforeTool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := live(t, "grapnel", tt.consent, foreign(dialect.GeminiCLI, grapnel.ToolBefore, tt.exit, tt.answer, ""), "write")
+			l := live(t, "grapnel", tt.consent, foreign(dialect.GeminiCLI(), grapnel.ToolBefore, tt.exit, tt.answer, ""), "write")
 			if got := slices.Equal(l.tools, []string{call}); got != tt.ran || !tt.ran && len(l.tools) > 0 {
 				t.Errorf("tools that ran: %q, want %q: %v", l.tools, call, tt.ran)
 			}
@@ -151,11 +151,11 @@ func TestGeminiChanges(t *testing.T) {
 	}{
 		// GC-05: what is not named stays.
 		"another model": {
-			hook:  foreign(dialect.GeminiCLI, grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"model": "small"}}}`, ""),
+			hook:  foreign(dialect.GeminiCLI(), grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"model": "small"}}}`, ""),
 			model: "small",
 		},
 		"other messages": {
-			hook: foreign(dialect.GeminiCLI, grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"messages": [{"role": "user", "content": "the key is ***"}]}}}`, ""),
+			hook: foreign(dialect.GeminiCLI(), grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"messages": [{"role": "user", "content": "the key is ***"}]}}}`, ""),
 			said: "user: the key is ***\n",
 		},
 		// GC-06.
@@ -165,21 +165,21 @@ func TestGeminiChanges(t *testing.T) {
 		},
 		// GC-07.
 		"context": {
-			hook: foreign(dialect.GeminiCLI, grapnel.PromptBefore, 0, `{"hookSpecificOutput": {"additionalContext": "we use tabs"}}`, ""),
+			hook: foreign(dialect.GeminiCLI(), grapnel.PromptBefore, 0, `{"hookSpecificOutput": {"additionalContext": "we use tabs"}}`, ""),
 			said: "user: the key is k\n\nwe use tabs\n",
 		},
 		// GC-08.
 		"fewer tools": {
-			hook:  foreign(dialect.GeminiCLI, grapnel.ToolsetBefore, 0, `{"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}}}`, ""),
+			hook:  foreign(dialect.GeminiCLI(), grapnel.ToolsetBefore, 0, `{"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}}}`, ""),
 			tools: "read any",
 		},
 		"no tools": {
-			hook:  foreign(dialect.GeminiCLI, grapnel.ToolsetBefore, 0, `{"hookSpecificOutput": {"toolConfig": {"mode": "NONE"}}}`, ""),
+			hook:  foreign(dialect.GeminiCLI(), grapnel.ToolsetBefore, 0, `{"hookSpecificOutput": {"toolConfig": {"mode": "NONE"}}}`, ""),
 			tools: " none",
 		},
 		// GC-09: it hears, and changes nothing.
 		"a notification": {
-			hook: foreign(dialect.GeminiCLI, grapnel.NotificationSent, 2, `{"decision": "deny", "reason": "no", "hookSpecificOutput": {"additionalContext": "x"}}`, "no"),
+			hook: foreign(dialect.GeminiCLI(), grapnel.NotificationSent, 2, `{"decision": "deny", "reason": "no", "hookSpecificOutput": {"additionalContext": "x"}}`, "no"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestGeminiChanges(t *testing.T) {
 func TestFlytoBeforeModel(t *testing.T) {
 	t.Parallel()
 	for exit, want := range map[int]host.Outcome{0: host.Completed, 1: host.Completed, 2: host.Blocked, 3: host.Completed} {
-		l := live(t, "flyto", false, foreign(dialect.Flyto, grapnel.ModelBefore, exit, "", "enough for today"))
+		l := live(t, "flyto", false, foreign(dialect.Flyto(), grapnel.ModelBefore, exit, "", "enough for today"))
 		if l.answer.Outcome != want || (len(l.asked) == 0) != (want == host.Blocked) {
 			t.Errorf("exit %d: %+v after %d calls of the model, want %s", exit, l.answer, len(l.asked), want)
 		}
@@ -240,7 +240,7 @@ func TestFlytoBeforeModel(t *testing.T) {
 func TestFlytoAfterModel(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
-	hook := foreign(dialect.Flyto, grapnel.ModelAfter, 2, "", "too late")
+	hook := foreign(dialect.Flyto(), grapnel.ModelAfter, 2, "", "too late")
 	blocks := hook.Hook
 	hook.Hook = grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		select {
@@ -283,12 +283,12 @@ func TestFlytoAfterModel(t *testing.T) {
 func TestFlytoStop(t *testing.T) {
 	t.Parallel()
 	for _, exit := range []int{0, 1, 2, 77} {
-		l := live(t, "flyto", false, foreign(dialect.Flyto, grapnel.AgentAfter, exit, "", "that is all"), "write")
+		l := live(t, "flyto", false, foreign(dialect.Flyto(), grapnel.AgentAfter, exit, "", "that is all"), "write")
 		if l.answer.Outcome != host.Completed || l.answer.Text() != "done" || len(l.asked) != 2 {
 			t.Errorf("exit %d: %+v after %d calls of the model, want done after 2", exit, l.answer, len(l.asked))
 		}
 	}
-	l := live(t, "grapnel", false, foreign(dialect.ClaudeCode, grapnel.AgentAfter, 2, "", "more"), "write")
+	l := live(t, "grapnel", false, foreign(dialect.ClaudeCode(), grapnel.AgentAfter, 2, "", "more"), "write")
 	if len(l.asked) <= 2 {
 		t.Errorf("where a block sends the agent on, the model was called %d times", len(l.asked))
 	}

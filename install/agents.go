@@ -35,7 +35,7 @@ type Agent struct {
 // Agents returns the agents that Grapnel can be installed into.
 func Agents() []Agent {
 	var agents []Agent
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		if setup := d.Setup(); setup != nil {
 			agents = append(agents, Agent{d, setup})
 		}

@@ -38,7 +38,7 @@ var overHTTP = map[string]struct {
 	entry    string            // as dialect.Setup.Entry, with $url and $authorization
 	commands map[string]string // events that stay commands, and why
 }{
-	dialect.ClaudeCode.Name: {
+	dialect.ClaudeCode().Name: {
 		entry: `{"type": "http", "url": $url, "headers": {"Authorization": $authorization}, "timeout": $timeout, "onFailure": $closed("block")}`,
 		commands: map[string]string{
 			"SessionStart":   "Claude Code passes over http hooks there without a word", // seen live, 2.1.329

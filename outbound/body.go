@@ -83,11 +83,11 @@ type ironclawEvent struct {
 const ironclawTime = "2006-01-02T15:04:05.999999999-07:00"
 
 func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
-	i := slices.IndexFunc(dialect.IronClawEvents, func(row dialect.EventRow) bool { return row.Kind == ev.Kind })
+	i := slices.IndexFunc(dialect.IronClawEvents(), func(row dialect.EventRow) bool { return row.Kind == ev.Kind })
 	if i < 0 {
 		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
 	}
-	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
+	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents()[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
 	// What only IronClaw has stands in its own payload.
 	var native struct {
 		ThreadID *string `json:"thread_id"`

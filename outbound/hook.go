@@ -129,7 +129,7 @@ func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 }
 
 func (h *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	plain, err := dialect.Plain.WriteEvent(ev)
+	plain, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
 		return grapnel.Outcome{}, fault(BadBody, "the event cannot be written: %w", err)
 	}
@@ -137,7 +137,7 @@ func (h *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	if err != nil {
 		return grapnel.Outcome{}, err
 	}
-	out, err := dialect.Plain.ReadOutcome(ev, dialect.Output{Stdout: answer})
+	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: answer})
 	if err != nil {
 		return grapnel.Outcome{}, fault(BadAnswer, "%s: %w", h.url.Hostname(), err)
 	}

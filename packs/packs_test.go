@@ -50,7 +50,7 @@ func event(t *testing.T, name, tool string, input map[string]any) *grapnel.Event
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: payload})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: payload})
 	if err != nil {
 		t.Fatal(err)
 	}

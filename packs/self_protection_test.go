@@ -64,7 +64,7 @@ func TestSelfProtectionKnowsEveryAgent(t *testing.T) {
 			t.Errorf("reading %s is answered with %v, want none", file, v.Decision)
 		}
 	}
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		if d.Setup() == nil {
 			continue
 		}

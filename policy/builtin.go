@@ -240,8 +240,10 @@ func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, er
 
 // asked is what the program of a session summary speaks: it reads a prompt, and prints
 // the answer.
-var asked = &dialect.Dialect{
-	Name:        dialect.Plain.Name,
-	WriteEvent:  func(ev *grapnel.Event) ([]byte, error) { return []byte(ev.Prompt.Text), nil },
-	ReadOutcome: readContext,
+func asked() *dialect.Dialect {
+	return &dialect.Dialect{
+		Name:        dialect.Plain().Name,
+		WriteEvent:  func(ev *grapnel.Event) ([]byte, error) { return []byte(ev.Prompt.Text), nil },
+		ReadOutcome: readContext,
+	}
 }

@@ -228,47 +228,47 @@ func TestChangesInAgentsAnswers(t *testing.T) {
 		payload, want string
 	}{
 		"Claude Code, a place of the input": {
-			dialect.ClaudeCode, "tool.before", "set: {tool.input.timeout: 5}",
+			dialect.ClaudeCode(), "tool.before", "set: {tool.input.timeout: 5}",
 			`{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls","timeout":600000}}`,
 			`"updatedInput":{"command":"ls","timeout":5}`,
 		},
 		"Claude Code, the command": {
-			dialect.ClaudeCode, "tool.before", "set: {tool.command: ls -l}",
+			dialect.ClaudeCode(), "tool.before", "set: {tool.command: ls -l}",
 			`{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`,
 			`"updatedInput":{"command":"ls -l"}`,
 		},
 		"Claude Code, an answer for a tool server": {
-			dialect.ClaudeCode, "elicitation.before", "set: {answer: {action: decline}}",
+			dialect.ClaudeCode(), "elicitation.before", "set: {answer: {action: decline}}",
 			`{"session_id":"s","cwd":"/","hook_event_name":"Elicitation","mcp_server_name":"x","message":"key?","requested_schema":{}}`,
 			`"action":"decline"`,
 		},
 		"Claude Code, a text of the output": {
-			dialect.ClaudeCode, "tool.after", "replace: [{pattern: sk-1, with: '***'}]",
+			dialect.ClaudeCode(), "tool.after", "replace: [{pattern: sk-1, with: '***'}]",
 			`{"session_id":"s","cwd":"/","hook_event_name":"PostToolUse","tool_name":"mcp__x__y","tool_input":{},"tool_response":[{"type":"text","text":"sk-1"}]}`,
 			`[{"type":"text","text":"***"}]`,
 		},
 		"Gemini CLI, a place of the request": {
-			dialect.GeminiCLI, "model.before", "set: {request.config.temperature: 0}",
+			dialect.GeminiCLI(), "model.before", "set: {request.config.temperature: 0}",
 			`{"session_id":"s","transcript_path":"","cwd":"/","hook_event_name":"BeforeModel","timestamp":"2026-11-20T19:43:25.789Z","llm_request":{"model":"m","messages":[],"config":{"temperature":1,"topP":0.95}}}`,
 			`"config":{"temperature":0,"topP":0.95}`,
 		},
 		"Gemini CLI, the tools": {
-			dialect.GeminiCLI, "toolset.before", "set: {tools: [read_file], mode: any}",
+			dialect.GeminiCLI(), "toolset.before", "set: {tools: [read_file], mode: any}",
 			`{"session_id":"s","transcript_path":"","cwd":"/","hook_event_name":"BeforeToolSelection","timestamp":"2026-11-20T19:43:25.789Z","llm_request":{"model":"m","messages":[]}}`,
 			`"allowedFunctionNames":["read_file"]`,
 		},
 		"Gemini CLI, the response": {
-			dialect.GeminiCLI, "model.after", "replace: [{pattern: sk-1, with: '***'}]",
+			dialect.GeminiCLI(), "model.after", "replace: [{pattern: sk-1, with: '***'}]",
 			`{"session_id":"s","transcript_path":"","cwd":"/","hook_event_name":"AfterModel","timestamp":"2026-11-20T19:43:25.789Z","llm_request":{"model":"m","messages":[]},"llm_response":{"candidates":[{"content":{"role":"model","parts":["sk-1"]}}]}}`,
 			`"parts":["***"]`,
 		},
 		"our own, the call that comes next": {
-			dialect.Plain, "tool.after", "set: {tool.next: {name: x, input: {a: 1}}}",
+			dialect.Plain(), "tool.after", "set: {tool.next: {name: x, input: {a: 1}}}",
 			`{"kind":"tool.after","tool":{"name":"y","input":{}}}`,
 			`"tool.next":{"name":"x","input":{"a":1}}`,
 		},
 		"our own, the memory": {
-			dialect.Plain, "agent.after", "set: {memory.clear: true}",
+			dialect.Plain(), "agent.after", "set: {memory.clear: true}",
 			`{"kind":"agent.after","stop":{}}`,
 			`"memory.clear":true`,
 		},
@@ -303,13 +303,13 @@ func TestPathsInPatches(t *testing.T) {
 		"a path set":      {"on: tool.before\n    set: {tool.path: x}", `{"hook_event_name":"PreToolUse","cwd":"/home/dev/project","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+prod\n"}}`, true},
 	} {
 		e := engine(t, "/home/dev/project/grapnel.yaml", "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
-		reply := dialect.Answer(context.Background(), e, dialect.Codex, dialect.Input{Payload: []byte(tt.payload)})
+		reply := dialect.Answer(context.Background(), e, dialect.Codex(), dialect.Input{Payload: []byte(tt.payload)})
 		if blocked := strings.Contains(string(reply.Stdout), `"permissionDecision":"deny"`); blocked != tt.blocked {
 			t.Errorf("%s: answered %s %s, want a block: %v", name, reply.Stdout, reply.Stderr, tt.blocked)
 		}
 	}
 	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: tool.content\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
-	reply := dialect.Answer(context.Background(), e, dialect.Codex, dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+sk-1\n"}}`)})
+	reply := dialect.Answer(context.Background(), e, dialect.Codex(), dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: notes\n+sk-1\n"}}`)})
 	if want := `"updatedInput":{"command":"*** Add File: notes\n+***\n"}`; !strings.Contains(string(reply.Stdout), want) {
 		t.Errorf("answered %s, want %s in it", reply.Stdout, want)
 	}

@@ -76,7 +76,7 @@ func FuzzFire(f *testing.F) {
 		if err != nil {
 			t.Fatalf("Parse accepts %q and Build does not: %v", file, err)
 		}
-		ev, err := dialect.Plain.Read(dialect.Input{Payload: event})
+		ev, err := dialect.Plain().Read(dialect.Input{Payload: event})
 		if err != nil {
 			return
 		}

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"sync"
+
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
@@ -148,3 +151,12 @@ type Webhook struct {
 	MaxInFlight int               `json:"max_in_flight,omitempty"`
 	Body        string            `json:"body,omitempty"` // whose words the body is in: ironclaw
 }
+
+// The tables of other systems' languages, copied once: a file of hooks is compared with
+// them many times, and nothing here changes them.
+var (
+	claudeCode = sync.OnceValue(dialect.ClaudeCode)
+	geminiCLI  = sync.OnceValue(dialect.GeminiCLI)
+	flyto      = sync.OnceValue(dialect.Flyto)
+	miniclaw   = sync.OnceValue(dialect.Miniclaw)
+)

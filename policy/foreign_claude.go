@@ -143,11 +143,11 @@ func (r *claudeReader) events(hooks *tree.Node) {
 	}
 	for _, name := range hooks.Names {
 		at, groups := "hooks."+name, hooks.Get(name)
-		row := dialect.ClaudeCode.Row(name)
+		row := claudeCode().Row(name)
 		switch {
 		case row == nil:
 			var known []string
-			for _, row := range dialect.ClaudeCode.Events {
+			for _, row := range claudeCode().Events {
 				known = append(known, row.Native)
 			}
 			r.fail(groups, at, didYouMean(name, known), "is no event of Claude Code")
@@ -319,7 +319,7 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 
 // command returns how a handler starts its program, and what tells it from others.
 func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *Command, key string) {
-	cmd = &Command{Speaks: dialect.ClaudeCode.Name}
+	cmd = &Command{Speaks: claudeCode().Name}
 	key = strings.Join(texts, "\x00")
 	if r.plugin != "" {
 		cmd.Vars = []string{"CLAUDE_PLUGIN_ROOT=" + r.plugin}
@@ -560,7 +560,7 @@ func (m *claudeMatcher) dead() (hint string) {
 		return ""
 	}
 	var known []string
-	for _, tool := range dialect.ClaudeCode.Tools {
+	for _, tool := range claudeCode().Tools {
 		if m.matches(tool.Native) {
 			return ""
 		}
@@ -592,7 +592,7 @@ func (m *claudeMatcher) nearest() *Match {
 			return nil
 		}
 	}
-	return nearestTools(dialect.ClaudeCode.Tools, m.matches, globs)
+	return nearestTools(claudeCode().Tools, m.matches, globs)
 }
 
 // match is what a policy says of the matcher, and of the paths of an `if`.
@@ -654,7 +654,7 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 		return nil, fmt.Errorf("%q is no permission rule", n.Text)
 	}
 	about = strings.TrimSuffix(about, ")")
-	row := dialect.ClaudeCode.Tools[max(0, slices.IndexFunc(dialect.ClaudeCode.Tools, func(t dialect.ToolRow) bool { return t.Native == name }))]
+	row := claudeCode().Tools[max(0, slices.IndexFunc(claudeCode().Tools, func(t dialect.ToolRow) bool { return t.Native == name }))]
 	switch domain, isDomain := strings.CutPrefix(about, "domain:"); {
 	case about == "" || about == "*":
 	case row.Native == name && row.Class == grapnel.ClassShell:

@@ -70,10 +70,10 @@ func (r *flytoReader) types(at string, n *tree.Node) {
 
 // row returns the row of a type, or nil when there is none, and says so.
 func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
-	row := dialect.Flyto.Row(name)
+	row := flyto().Row(name)
 	if row == nil {
 		var known []string
-		for _, row := range dialect.Flyto.Events {
+		for _, row := range flyto().Events {
 			known = append(known, row.Native)
 		}
 		r.fail(n, at, didYouMean(name, known), "%q is no type of hook", name)
@@ -127,7 +127,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	h := foreignHook{
 		Hook: Hook{
 			Name: calledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: Duration(flytoTimeout),
-			Run: &Command{Line: line.Text, Speaks: dialect.Flyto.Name},
+			Run: &Command{Line: line.Text, Speaks: flyto().Name},
 		},
 		at: at, sequential: true,
 	}

@@ -35,7 +35,7 @@ func fuzzForeign(f *testing.F, format string, paths ...string) {
 	}
 	f.Add([]byte(strings.Repeat("[", 1000)), []byte(`{"hooks":`+strings.Repeat(`{"a":`, 300)))
 	parse := formatNamed(f, format).parse
-	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: dialect.GeminiCLI.Name}, Tool: &grapnel.Tool{Name: "x", Class: grapnel.ClassOther}}
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: dialect.GeminiCLI().Name}, Tool: &grapnel.Tool{Name: "x", Class: grapnel.ClassOther}}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		var files []foreignFile
 		for i, path := range paths {

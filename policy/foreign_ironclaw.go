@@ -284,7 +284,7 @@ func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironCl
 func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 	name := r.text(n, at)
 	var known []string
-	for _, row := range dialect.IronClawEvents {
+	for _, row := range dialect.IronClawEvents() {
 		if known = append(known, row.Native); row.Native == name {
 			if !slices.Contains(e.On, row.Kind) {
 				e.On = append(e.On, row.Kind)

@@ -331,7 +331,7 @@ func TestNearestNeverLess(t *testing.T) {
 	add := func(agent string, tool grapnel.Tool) {
 		events = append(events, &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: agent}, Tool: &tool})
 	}
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for _, row := range d.Tools {
 			add(d.Name, grapnel.Tool{Name: row.Native, Class: row.Class, Input: []byte(`{}`)})
 		}

@@ -120,7 +120,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	h := foreignHook{
 		Hook: Hook{
 			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: Duration(miniclawTimeout),
-			Run: &Command{Line: line.Text, Speaks: dialect.Miniclaw.Name},
+			Run: &Command{Line: line.Text, Speaks: miniclaw().Name},
 		},
 		at: at, sequential: true,
 	}
@@ -189,7 +189,7 @@ func (m *miniclawMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 // dead returns a hint when the pattern matches no tool that is known.
 func (m *miniclawMatcher) dead() (hint string) {
 	var known []string
-	for _, tool := range dialect.Miniclaw.Tools {
+	for _, tool := range miniclaw().Tools {
 		if m.re.MatchString(tool.Native) {
 			return ""
 		}
@@ -207,7 +207,7 @@ func (m *miniclawMatcher) nearest() *Match {
 	if strings.Trim(m.source, toolNameChars+"*?") != "" {
 		return nil
 	}
-	return nearestTools(dialect.Miniclaw.Tools, m.re.MatchString, []string{m.source})
+	return nearestTools(miniclaw().Tools, m.re.MatchString, []string{m.source})
 }
 
 // compileGlob compiles a glob as Rust's crate of this name has it: * and ** are any

@@ -165,9 +165,9 @@ func TestForeignProgramsRun(t *testing.T) {
 				tt.files[file] = strings.ReplaceAll(text, "DIR/.claude", dir+"/.claude")
 			}
 			e := foreignEngine(t, dir, tt.format, tt.files)
-			agent := dialect.GeminiCLI
+			agent := dialect.GeminiCLI()
 			if tt.format == agent.Name { // which runs these hooks by itself
-				agent = dialect.ClaudeCode
+				agent = dialect.ClaudeCode()
 			}
 			ev, err := agent.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"` + dir + `",` + tt.payload + `}`)})
 			if err != nil {

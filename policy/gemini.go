@@ -100,15 +100,15 @@ func (r *geminiReader) events(hooks *tree.Node) {
 		return
 	}
 	var known []string
-	for i := range dialect.GeminiCLI.Events {
-		row := &dialect.GeminiCLI.Events[i]
+	for i := range geminiCLI().Events {
+		row := &geminiCLI().Events[i]
 		known = append(known, row.Native)
 		if n := hooks.Get(row.Native); n != nil {
 			r.definitions("hooks."+row.Native, row, n)
 		}
 	}
 	for _, name := range hooks.Names {
-		if dialect.GeminiCLI.Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
+		if geminiCLI().Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
 			r.fail(hooks.Get(name), "hooks."+name, didYouMean(name, known), "is no event of Gemini CLI")
 		}
 	}
@@ -203,7 +203,7 @@ func (r *geminiReader) milliseconds(n *tree.Node, at string) Duration {
 }
 
 func (r *geminiReader) command(n *tree.Node, at, line string) *Command {
-	cmd := &Command{Speaks: dialect.GeminiCLI.Name}
+	cmd := &Command{Speaks: geminiCLI().Name}
 	line = quoteVariables(r.hydrated(line), geminiVariables)
 	switch {
 	case line == "":
@@ -350,7 +350,7 @@ func (m *geminiMatcher) nearest() *Match {
 	for i, glob := range globs {
 		globs[i] = strings.ReplaceAll(glob, "_", "*")
 	}
-	return nearestTools(dialect.GeminiCLI.Tools, m.re.MatchString, globs)
+	return nearestTools(geminiCLI().Tools, m.re.MatchString, globs)
 }
 
 // lost is what a policy cannot say of the matcher.

@@ -189,7 +189,7 @@ func TestGeminiMatcherOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/","transcript_path":"/t",` + tt.payload + `}`)})
+			ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/","transcript_path":"/t",` + tt.payload + `}`)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestGeminiMatcherOfOthers(t *testing.T) {
 func TestGeminiMatcherBeyondRE2(t *testing.T) {
 	t.Parallel()
 	ev := tool(grapnel.ToolBefore, "write_file", grapnel.ClassWrite, nil)
-	ev.Agent.Name = dialect.GeminiCLI.Name
+	ev.Agent.Name = dialect.GeminiCLI().Name
 	for onError, want := range map[grapnel.OnError]grapnel.Decision{grapnel.OnErrorOpen: grapnel.None, grapnel.OnErrorClosed: grapnel.Block} {
 		var rec *grapnel.Record
 		e := geminiEngine(t, "BeforeTool", "^(?!mcp_)", onError, grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }))

@@ -82,7 +82,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 					commands = append(commands, rapid.SampledFrom(programs).Draw(t, "program")+" "+some(t, append(words, "$X", `"$X"`, "--no-dry-run", "--"), 4, "words"))
 				}
 				line := strings.Join(commands, " && ")
-				ev, err := dialect.Plain.Read(dialect.Input{Payload: fmt.Appendf(nil, `{"kind":"tool.before","session":{"id":"s","cwd":"/p","root":"/p"},`+
+				ev, err := dialect.Plain().Read(dialect.Input{Payload: fmt.Appendf(nil, `{"kind":"tool.before","session":{"id":"s","cwd":"/p","root":"/p"},`+
 					`"tool":{"name":"Bash","class":"shell","input":{"command":%q},"facts":[{"field":"tool.command","at":"/command"}]}}`, line)})
 				if err != nil {
 					t.Fatal(err)

@@ -36,7 +36,7 @@ func ExampleLoad() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: payload})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: payload})
 	if err != nil {
 		log.Fatal(err)
 	}

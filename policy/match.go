@@ -184,8 +184,8 @@ func (c *compiled) text(sources []Pattern, of func(*facts) []string) {
 func agentNames(names []string) []string {
 	var full []string
 	for _, name := range names {
-		if d, ok := dialect.Find(name); ok {
-			name = d.Name
+		if found, ok := dialect.FullName(name); ok {
+			name = found
 		}
 		full = append(full, name)
 	}

@@ -356,7 +356,7 @@ func Kinds(name string) []grapnel.Kind {
 	if kinds := dialect.Kinds(name); kinds != nil {
 		return kinds
 	}
-	for _, row := range dialect.IronClawEvents {
+	for _, row := range dialect.IronClawEvents() {
 		if row.Native == name {
 			return []grapnel.Kind{row.Kind}
 		}
@@ -374,12 +374,12 @@ func eventNames() []string {
 	for _, c := range grapnel.Contracts() {
 		names = append(names, string(c.Kind))
 	}
-	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 		for _, row := range d.Events {
 			names = append(names, row.Native)
 		}
 	}
-	for _, row := range dialect.IronClawEvents {
+	for _, row := range dialect.IronClawEvents() {
 		names = append(names, row.Native)
 	}
 	for _, ev := range openclawEvents {
@@ -420,15 +420,8 @@ func (h *Hook) forbidden(kind grapnel.Kind) string {
 }
 
 func contractOf(kind grapnel.Kind) *grapnel.Contract {
-	if c, ok := grapnel.ContractOf(kind); ok {
+	if c, ok := dialect.ContractOf(kind); ok {
 		return &c
-	}
-	for _, d := range dialect.Dialects {
-		for _, row := range d.Events {
-			if row.Kind == kind && row.Contract != nil {
-				return row.Contract
-			}
-		}
 	}
 	return &grapnel.Contract{Kind: kind}
 }
@@ -614,7 +607,7 @@ func (p *fileParser) command(n *yaml.Node) *Command {
 // speaks reads whose hook a program is.
 func (p *fileParser) speaks(n *yaml.Node) string {
 	var known []string
-	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 		if d.WriteEvent != nil {
 			known = append(known, d.Name)
 		}
@@ -732,7 +725,7 @@ func (p *fileParser) agent(n *yaml.Node) {
 		return
 	}
 	known := dialect.Names()
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
 	if hint := didYouMean(n.Text, known); hint != "" {

@@ -212,7 +212,7 @@ func TestRedactProperty(t *testing.T) {
 		var got []string
 		engine, _, _ := redacting(t, "{fields: "+fields+"}", func(ev *grapnel.Event) (grapnel.Outcome, error) {
 			got = append(got, fmt.Sprintf("%+v %+v", ev, ev.Tool))
-			for _, d := range []*dialect.Dialect{dialect.Plain, dialect.ClaudeCode, dialect.GeminiCLI} {
+			for _, d := range []*dialect.Dialect{dialect.Plain(), dialect.ClaudeCode(), dialect.GeminiCLI()} {
 				payload, err := d.WriteEvent(ev)
 				if err != nil {
 					return grapnel.Outcome{}, err

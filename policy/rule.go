@@ -108,8 +108,10 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
 			spec.OnError = grapnel.OnErrorClosed
 		}
-		if d, ok := dialect.Find(cmd.Speaks); ok && spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = d.OnError
+		if spec.OnError == grapnel.OnErrorDefault {
+			if d, ok := dialect.Find(cmd.Speaks); ok {
+				spec.OnError = d.OnError
+			}
 		}
 		if cmd.Async {
 			spec.Phase = grapnel.PhaseObserve
@@ -248,11 +250,11 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 func (c *Command) Dialect() *dialect.Dialect {
 	switch {
 	case c.Worker:
-		return dialect.Once
+		return dialect.Once()
 	case c.Context:
-		return informing
+		return informing()
 	case c.Asked:
-		return asked
+		return asked()
 	}
 	d, _ := dialect.Find(c.Speaks)
 	return d
@@ -260,7 +262,10 @@ func (c *Command) Dialect() *dialect.Dialect {
 
 // informing is what the program of a `context:` speaks: whatever it writes is context,
 // and it decides nothing.
-var informing = &dialect.Dialect{Name: dialect.Plain.Name, WriteEvent: dialect.Plain.WriteEvent, ReadOutcome: readContext}
+func informing() *dialect.Dialect {
+	plain := dialect.Plain()
+	return &dialect.Dialect{Name: plain.Name, WriteEvent: plain.WriteEvent, ReadOutcome: readContext}
+}
 
 func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) {
 	if out.Exit != 0 {

@@ -39,7 +39,7 @@ func WithNames(schema string) string {
 	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
 		add("field", string(f))
 	}
-	for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 		called := append([]string{d.Name}, d.Aliases...)
 		if _, ok := dialect.FindAgent(d.Name); ok {
 			add("agentName", called...)

@@ -27,7 +27,7 @@ func said(t *testing.T, e *grapnel.Engine, payload map[string]any) grapnel.Verdi
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: raw})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: raw})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSecretExplain(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "p.yaml", "version: 1\nhooks:\n  - {name: h, on: tool.before, match: {secret: true}, block: no}\n")
 	raw, _ := json.Marshal(wrote("a", ghToken+" "+npmToken))
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: raw})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: raw})
 	if err != nil {
 		t.Fatal(err)
 	}

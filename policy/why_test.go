@@ -152,7 +152,7 @@ func anyEvent(t *rapid.T) *grapnel.Event {
 	default:
 		text = `{"kind":"tool.before",` + session + `,"tool":` + call() + `}`
 	}
-	ev, err := dialect.Plain.Read(dialect.Input{Payload: []byte(text)})
+	ev, err := dialect.Plain().Read(dialect.Input{Payload: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

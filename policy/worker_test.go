@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -43,8 +42,8 @@ hooks:
 	if diff := cmp.Diff(want, made); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	for i, d := range []*dialect.Dialect{dialect.Once, dialect.Once, nil} {
-		if made[i].Dialect() != d {
+	for i, once := range []bool{true, true, false} {
+		if d := made[i].Dialect(); (d != nil) != once || once && !d.IsOnce() {
 			t.Errorf("%s speaks %+v", made[i].Name, made[i].Dialect())
 		}
 	}

@@ -38,7 +38,7 @@ func TestAgents(t *testing.T) {
 			t.Parallel()
 			file := read(t, house, fmt.Sprintf("version: 1\ncwd: /repo\nagents: [%s]\ntests:\n  - {%s}\n", strings.Join(dialect.Names(), ", "), tt.test))
 			results, err := policytest.Run(t.Context(), file.Tests, nil)
-			if err != nil || len(results) != len(dialect.Dialects) {
+			if err != nil || len(results) != len(dialect.All()) {
 				t.Fatalf("%d results, %v", len(results), err)
 			}
 			got := map[policytest.Status][]string{}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/txtar"
 
@@ -126,11 +127,11 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 		}
 		name = tool
 	}
-	i := slices.IndexFunc(dialect.ClaudeCode.Tools, func(r dialect.ToolRow) bool { return r.Native == name })
+	i := slices.IndexFunc(claudeCode().Tools, func(r dialect.ToolRow) bool { return r.Native == name })
 	if i < 0 && !strings.HasPrefix(name, "mcp__") && e.Input == nil {
 		err := &wrong{fmt.Sprintf("unknown tool %q", name), "write a class (shell, read, write, ...), a name of Claude Code's, or `input:` beside a name of another"}
 		known := []string{}
-		for _, row := range dialect.ClaudeCode.Tools {
+		for _, row := range claudeCode().Tools {
 			known = append(known, row.Native)
 		}
 		for class := range classTools {
@@ -163,7 +164,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 		}
 		member := ""
 		if i >= 0 {
-			for _, fact := range dialect.ClaudeCode.Tools[i].Facts {
+			for _, fact := range claudeCode().Tools[i].Facts {
 				if at := strings.TrimPrefix(fact.At, "/"); fact.Field == part.field && !strings.Contains(at, "/") {
 					member = at
 				}
@@ -188,7 +189,7 @@ func (e *Event) teller() *dialect.Dialect {
 	if d := dialect.Detect(e.Payload); d != nil {
 		return d
 	}
-	return dialect.ClaudeCode
+	return claudeCode()
 }
 
 // usual is the agent of a test that names none: Claude Code, or where that has no such
@@ -196,14 +197,14 @@ func (e *Event) teller() *dialect.Dialect {
 func (e *Event) usual() string {
 	if e.Plain != nil {
 		ev, err := sample.Event("", e.kind())
-		if err == nil && ev.Agent.Name != dialect.ClaudeCode.Name {
+		if err == nil && ev.Agent.Name != claudeCode().Name {
 			if d, ok := dialect.FindAgent(ev.Agent.Name); ok {
 				return d.Name
 			}
-			return dialect.Plain.Name
+			return dialect.Plain().Name
 		}
 	}
-	return dialect.ClaudeCode.Name
+	return claudeCode().Name
 }
 
 // recorded reads the payload of a file: what an agent sent, a conversation of the golden
@@ -252,7 +253,7 @@ func (e *Event) recorded(name string, data []byte) error {
 		}
 		return nil
 	}
-	e.Payload, e.Agent = rec.Input, dialect.Plain.Name
+	e.Payload, e.Agent = rec.Input, dialect.Plain().Name
 	return nil
 }
 
@@ -276,7 +277,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	}
 	t := told{dialect: d, native: e.Native}
 	payload := []byte(ev.Native)
-	if d != by {
+	if d.Name != by.Name {
 		t.native = ""
 		if payload, err = d.WriteEvent(ev); err != nil {
 			return told{}, fmt.Errorf("%s %w: %w", d.Name, errUntold, err)
@@ -284,7 +285,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	}
 	in := dialect.Input{Payload: payload, Event: t.native}
 	t.Received = dialect.Receive(d, in)
-	if t.Row() == nil && t.native == "" && len(d.Events) > 0 && d != by { // the agent says the name on the command line
+	if t.Row() == nil && t.native == "" && len(d.Events) > 0 && d.Name != by.Name { // the agent says the name on the command line
 		i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == ev.Kind || r.Failed == ev.Kind })
 		if i >= 0 {
 			t.native = d.Events[i].Native
@@ -302,7 +303,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	if at.Root == "" {
 		at.Root = ProjectRoot(at.CWD)
 	}
-	if d != by {
+	if d.Name != by.Name {
 		if lost := missing(ev, t.Event); lost != "" {
 			return told{}, fmt.Errorf("%s %w: as it says it, %s", d.Name, errUntold, lost)
 		}
@@ -338,8 +339,8 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 		return e.made(dir)
 	case e.Prompt != nil:
 		with["prompt"] = *e.Prompt
-		ev, err := sample.New(dialect.ClaudeCode, "UserPromptSubmit", dir, with)
-		return ev, dialect.ClaudeCode, err
+		ev, err := sample.New(claudeCode(), "UserPromptSubmit", dir, with)
+		return ev, claudeCode(), err
 	}
 	name, input, wrong := e.call()
 	if wrong != nil {
@@ -356,8 +357,8 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 			with["tool_response"] = sample.Object{"stdout": e.Output, "stderr": "", "interrupted": false}
 		}
 	}
-	ev, err := sample.New(dialect.ClaudeCode, native, dir, with)
-	return ev, dialect.ClaudeCode, err
+	ev, err := sample.New(claudeCode(), native, dir, with)
+	return ev, claudeCode(), err
 }
 
 // made is an event of the plain dialect with all that it does not say made up.
@@ -368,7 +369,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	}
 	by, ok := dialect.FindAgent(ev.Agent.Name)
 	if !ok {
-		by, ev.Agent.Name = dialect.Plain, ""
+		by, ev.Agent.Name = dialect.Plain(), ""
 	}
 	var said map[string]json.RawMessage
 	if err := json.Unmarshal(e.Plain, &said); err != nil {
@@ -395,7 +396,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	if text, err = sample.Marshal(parts); err != nil {
 		return nil, nil, err
 	}
-	if ev, err = dialect.Plain.Read(dialect.Input{Payload: text}); err != nil {
+	if ev, err = dialect.Plain().Read(dialect.Input{Payload: text}); err != nil {
 		return nil, nil, err
 	}
 	ev.Native = nil
@@ -474,3 +475,6 @@ func listed(texts []string) string {
 	}
 	return sample.Short(fmt.Sprintf("%q", texts))
 }
+
+// claudeCode is copied once, because tests read its tables many times. Nothing here changes it.
+var claudeCode = sync.OnceValue(dialect.ClaudeCode)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -234,7 +233,7 @@ func (d draft) event() (*grapnel.Event, bool) {
 	if output, ok := d["output"]; ok {
 		e.Output, _ = json.Marshal(output) // no text fails
 	}
-	told, err := e.tell(dialect.ClaudeCode, "/repo", 1)
+	told, err := e.tell(claudeCode(), "/repo", 1)
 	if err != nil {
 		return nil, false
 	}

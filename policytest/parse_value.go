@@ -112,7 +112,7 @@ func (p *parser) agent(n *yaml.Node) string {
 	}
 	known := dialect.Names()
 	hint := "there are " + strings.Join(known, ", ")
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
 	if near := policy.Nearest(name, known); near != "" {

@@ -60,7 +60,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 	payload := ev.Native
 	var ok bool
 	if t.dialect, ok = dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent)); !ok || payload == nil {
-		t.dialect = dialect.Plain
+		t.dialect = dialect.Plain()
 		plain := *ev
 		plain.ID, plain.Native, plain.Can, plain.Verdict = "", nil, nil, nil
 		text, err := sample.Marshal(&plain)
@@ -284,9 +284,9 @@ func (t *retold) plain() *form {
 func (t *retold) short() *form {
 	ev := t.event
 	raw := []byte(t.payload)
-	if t.dialect != dialect.ClaudeCode {
+	if t.dialect.Name != claudeCode().Name {
 		var err error
-		if raw, err = dialect.ClaudeCode.WriteEvent(ev); err != nil {
+		if raw, err = claudeCode().WriteEvent(ev); err != nil {
 			return nil
 		}
 	}
@@ -326,7 +326,7 @@ func (t *retold) short() *form {
 	default:
 		return nil
 	}
-	if t.dialect == dialect.ClaudeCode && !usualMode(ev) {
+	if t.dialect.Name == claudeCode().Name && !usualMode(ev) {
 		f.Mode = ev.Session.Mode
 		f.words.add("mode", text(f.Mode))
 	}
@@ -348,7 +348,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 	}
 	f.Tool = tool
 	var said words
-	i := slices.IndexFunc(dialect.ClaudeCode.Tools, func(r dialect.ToolRow) bool { return r.Native == name })
+	i := slices.IndexFunc(claudeCode().Tools, func(r dialect.ToolRow) bool { return r.Native == name })
 	for _, part := range []struct {
 		name  string
 		field grapnel.Field
@@ -394,7 +394,7 @@ func factsOf(row int) []grapnel.Fact {
 	if row < 0 {
 		return nil
 	}
-	return dialect.ClaudeCode.Tools[row].Facts
+	return claudeCode().Tools[row].Facts
 }
 
 // withoutIDs is a payload without what tells one call from the next.

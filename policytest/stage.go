@@ -272,7 +272,7 @@ func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, er
 	case a.Timeout:
 		return a.Outcome, fmt.Errorf("%w: the test says so", grapnel.ErrTimeout)
 	case a.Output != nil:
-		out, err := cmp.Or(d, dialect.Plain).ReadOutcome(ev, dialect.Output{Exit: a.Output.Exit, Stdout: []byte(a.Output.Stdout), Stderr: []byte(a.Output.Stderr)})
+		out, err := cmp.Or(d, dialect.Plain()).ReadOutcome(ev, dialect.Output{Exit: a.Output.Exit, Stdout: []byte(a.Output.Stdout), Stderr: []byte(a.Output.Stderr)})
 		if err == nil && a.Error != "" {
 			err = errors.New(a.Error)
 		}

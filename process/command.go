@@ -66,7 +66,7 @@ type Command struct {
 	// because somebody forgot to name one.
 	Executor Executor
 
-	// Dialect is what the program speaks; nil = dialect.Plain.
+	// Dialect is what the program speaks; nil = dialect.Plain().
 	Dialect *dialect.Dialect
 
 	// Vars returns further variables of an event, NAME=value, that programs of
@@ -99,6 +99,9 @@ func (c *Command) Grace() time.Duration {
 	return 0
 }
 
+// plain is what programs speak unless they say otherwise.
+var plain = dialect.Plain()
+
 // Handle runs the program. What it said beside an error is returned with it.
 func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	if err := c.Check(); err != nil {
@@ -106,7 +109,7 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	}
 	d := c.Dialect
 	if d == nil {
-		d = dialect.Plain
+		d = plain
 	}
 	if d.WriteEvent == nil || d.ReadOutcome == nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w %s: there are no hook programs that speak %q", ErrStart, c.title(), d.Name)
@@ -119,7 +122,7 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 		payload = append(payload, '\n')
 	}
 	about := ev
-	if d == dialect.Once {
+	if d.IsOnce() {
 		about = nil // a worker gets what it gets when it is kept running
 	}
 	p, err := c.program(about)

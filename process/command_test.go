@@ -168,7 +168,7 @@ func TestStartErrors(t *testing.T) {
 		"language without one": {process.Command{Line: "true", Dialect: &dialect.Dialect{Name: "mute"}}, []string{`"mute"`}},
 		"language that cannot": {process.Command{Line: "true", Dialect: &dialect.Dialect{
 			WriteEvent:  func(*grapnel.Event) ([]byte, error) { return nil, errors.New("no words") },
-			ReadOutcome: dialect.Plain.ReadOutcome,
+			ReadOutcome: dialect.Plain().ReadOutcome,
 		}}, []string{"no words"}},
 	}
 	for name, tt := range tests {

@@ -47,7 +47,7 @@ func TestFlytoPrograms(t *testing.T) {
 		{"block too", `echo '{"decision":"block","reason":"nor this"}'; exit 2`, 0, grapnel.Block, grapnel.CauseDecision, ""},
 	}
 	for _, p := range programs {
-		hook := &process.Command{Name: p.name, Line: p.line, Dialect: dialect.Flyto, Vars: dialect.Flyto.HookEnv, Executor: process.System}
+		hook := &process.Command{Name: p.name, Line: p.line, Dialect: dialect.Flyto(), Vars: dialect.Flyto().HookEnv, Executor: process.System}
 		spec := preset.Defaults(grapnel.Spec{Name: p.name, On: []grapnel.Kind{grapnel.ToolBefore}, Hook: hook, Timeout: p.timeout})
 		if p.timeout == 0 && spec.Timeout != 30*time.Second {
 			t.Errorf("%s: timeout %v, want that of the preset", p.name, spec.Timeout)

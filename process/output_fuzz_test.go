@@ -32,7 +32,7 @@ func FuzzOutput(f *testing.F) {
 			end.Signal = "killed"
 		}
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Input: json.RawMessage(`{"command":"ls"}`)}}
-		for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 			if d.ReadOutcome == nil {
 				continue
 			}
@@ -71,7 +71,7 @@ func FuzzVariables(f *testing.F) {
 			Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: session}, Session: grapnel.Session{ID: many, CWD: path, Root: many},
 			Tool: &grapnel.Tool{Name: many, Commands: []string{many, path}, Paths: []grapnel.Path{{Path: path}}},
 		}
-		for _, d := range slices.Concat(dialect.Dialects, dialect.HookOnly) {
+		for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 			c := &Command{Name: session, Inherit: InheritMinimal, Env: []string{"X=" + path}, Vars: d.HookEnv}
 			size := 0
 			for _, v := range c.environ(ev, "/") {

@@ -26,8 +26,8 @@ func TestCommandHoldsTheLaws(t *testing.T) {
 		"changes": {[]grapnel.Kind{grapnel.PromptBefore}, process.Command{Line: `echo '{"set":{"prompt":"be kind"}}'`}},
 		"hangs":   {[]grapnel.Kind{grapnel.SessionStart}, process.Command{Line: "sleep 60 & wait"}},
 		"absent":  {[]grapnel.Kind{grapnel.ToolBefore}, process.Command{Args: []string{"./nowhere/at/all"}}},
-		"claude":  {before, process.Command{Line: "exit 2", Dialect: dialect.ClaudeCode, Vars: dialect.ClaudeCode.HookEnv}},
-		"flyto":   {[]grapnel.Kind{grapnel.ToolBefore}, process.Command{Line: `test -n "$TOOL_NAME"`, Dialect: dialect.Flyto, Vars: dialect.Flyto.HookEnv}},
+		"claude":  {before, process.Command{Line: "exit 2", Dialect: dialect.ClaudeCode(), Vars: dialect.ClaudeCode().HookEnv}},
+		"flyto":   {[]grapnel.Kind{grapnel.ToolBefore}, process.Command{Line: `test -n "$TOOL_NAME"`, Dialect: dialect.Flyto(), Vars: dialect.Flyto().HookEnv}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

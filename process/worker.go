@@ -79,8 +79,8 @@ type Worker struct {
 // Check reports whether there is anybody to run the program, and whether it can be one
 // that is kept running.
 func (w *Worker) Check() error {
-	if w.Dialect != nil && w.Dialect != dialect.Plain || w.Vars != nil {
-		return fmt.Errorf("%s cannot be kept running: a worker speaks %q and gets no variables of events", w.title(), dialect.Plain.Name)
+	if w.Dialect != nil && (w.Dialect.Name != plain.Name || w.Dialect.IsOnce()) || w.Vars != nil {
+		return fmt.Errorf("%s cannot be kept running: a worker speaks %q and gets no variables of events", w.title(), plain.Name)
 	}
 	return w.Command.Check()
 }
@@ -103,7 +103,7 @@ func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Out
 	if err != nil {
 		return out, w.cannotStart(err)
 	}
-	event, err := dialect.Plain.WriteEvent(ev)
+	event, err := plain.WriteEvent(ev)
 	if err != nil {
 		return out, fmt.Errorf("%s: cannot write the event for it: %w", w.title(), err)
 	}
@@ -309,7 +309,7 @@ func (i *instance) run(ctx context.Context, before <-chan struct{}) {
 		hello = DefaultHello
 	}
 	var end *Ending
-	first, err := dialect.Hello.Write()
+	first, err := dialect.Hello().Write()
 	cmd := w.Command
 	cmd.InDir = cmd.Dir != ""
 	p, startErr := cmd.program(nil)

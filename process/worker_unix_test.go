@@ -59,7 +59,7 @@ func work(args []string) {
 		if m.Type != dialect.TypeEvent {
 			continue
 		}
-		ev, err := dialect.Plain.Read(dialect.Input{Payload: m.Event})
+		ev, err := dialect.Plain().Read(dialect.Input{Payload: m.Event})
 		if err != nil {
 			answer(m.ID, fmt.Sprintf(`"error":%q`, err))
 			continue
@@ -645,7 +645,7 @@ func TestWorkerCannotStart(t *testing.T) {
 	line := worker(t)
 	line.Args, line.Line = nil, "echo oops >&2; exit 1"
 	foreign := worker(t)
-	foreign.Dialect = dialect.ClaudeCode
+	foreign.Dialect = dialect.ClaudeCode()
 	nobody := worker(t)
 	nobody.Executor = nil
 	for name, tt := range map[string]struct {
@@ -768,7 +768,7 @@ func TestWorkerOnce(t *testing.T) {
 			}
 			w := worker(t, hello)
 			c := w.Command
-			c.Dialect, c.InDir = dialect.Once, true
+			c.Dialect, c.InDir = dialect.Once(), true
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			out, err := c.Handle(ctx, does(what))
@@ -778,7 +778,7 @@ func TestWorkerOnce(t *testing.T) {
 		})
 	}
 	c := worker(t).Command
-	c.Dialect, c.InDir = dialect.Once, true
+	c.Dialect, c.InDir = dialect.Once(), true
 	out, err := c.Handle(t.Context(), does("x"))
 	if err != nil || !strings.HasSuffix(out.Reason, "|0w") {
 		t.Errorf("%q, %v: it sees of the event what one that is kept running does", out.Reason, err)

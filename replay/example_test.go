@@ -28,7 +28,7 @@ func ExamplePlay() {
 	if err != nil {
 		panic(err)
 	}
-	dialect.Answer(context.Background(), then, dialect.ClaudeCode, dialect.Input{
+	dialect.Answer(context.Background(), then, dialect.ClaudeCode(), dialect.Input{
 		Payload: []byte(`{"session_id": "s1", "cwd": "/work", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git push -f"}}`),
 	})
 

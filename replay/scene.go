@@ -39,7 +39,7 @@ func Event(e *spool.Entry) (*grapnel.Event, error) {
 	if ev.Native != nil {
 		d, ok := dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent))
 		if !ok {
-			d = dialect.Plain // an agent of its own name
+			d = dialect.Plain() // an agent of its own name
 		}
 		got := dialect.ReceiveAs(d, ev.Native, e.Event)
 		switch {

@@ -393,7 +393,7 @@ func misspelt(word string) string {
 			near = string(class)
 		}
 	}
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		for _, t := range d.Tools {
 			if word == t.Native {
 				return ""
@@ -438,7 +438,7 @@ func uninstalled(hooks []grapnel.Spec, place answer.Place) []finding {
 
 // sendable reports whether any agent has this event at all.
 func sendable(kind grapnel.Kind) bool {
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind }) {
 			return true
 		}

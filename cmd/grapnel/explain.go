@@ -232,7 +232,7 @@ func (c *console) subject(ctx context.Context, place answer.Place, named *dialec
 	case e.record != "":
 		return recorded(ctx, place, e.record)
 	case e.short.given():
-		return e.short.subject(cmp.Or(named, dialect.ClaudeCode))
+		return e.short.subject(cmp.Or(named, dialect.ClaudeCode()))
 	}
 	payload, err := c.readEvent(e.event)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *console) subject(ctx context.Context, place answer.Place, named *dialec
 	}
 	d := named
 	if d == nil {
-		d = cmp.Or(dialect.Detect(payload), dialect.ClaudeCode)
+		d = cmp.Or(dialect.Detect(payload), dialect.ClaudeCode())
 	}
 	got := dialect.Receive(d, dialect.Input{Payload: payload})
 	return &subject{event: got.Event, unread: got.Err != nil, answer: got.Answer}, nil

@@ -119,7 +119,7 @@ func kept(e *spool.Entry) (dialect.Received, error) {
 	payload := []byte(ev.Native)
 	d, ok := dialect.FindAgent(ev.Agent.Name)
 	if !ok || payload == nil {
-		d = dialect.Plain // an agent of its own name, or an event that was edited
+		d = dialect.Plain() // an agent of its own name, or an event that was edited
 	}
 	if payload == nil {
 		var err error

@@ -24,7 +24,7 @@ func explained(t *testing.T, policy, line, why string) *explanation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&policytest.Event{Command: &line}).Tell(dialect.ClaudeCode, t.TempDir())
+	got, err := (&policytest.Event{Command: &line}).Tell(dialect.ClaudeCode(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func installable(agent, event string) bool {
 func policyEvents(place answer.Place) map[string][]string {
 	set := policyOf(place, nil)
 	events := map[string][]string{}
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		for _, row := range d.Events {
 			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
 			if wanted && !row.Install && installable(d.Name, row.Native) {

@@ -31,7 +31,7 @@ func policyPrograms(place answer.Place) map[string]map[string]string {
 		if !programs[s.Name] {
 			continue
 		}
-		for _, d := range dialect.Dialects {
+		for _, d := range dialect.All() {
 			for j := range d.Events {
 				row := &d.Events[j]
 				if len(s.On) > 0 && !slices.ContainsFunc(s.On, func(k grapnel.Kind) bool { return k == row.Kind || k == row.Failed }) {

@@ -60,7 +60,7 @@ func jobOf(p *spool.Pending, h *policy.HTTP) (deliver.Job, error) {
 	}
 	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
 	var err error
-	job.Event, err = dialect.Plain.WriteEvent(p.Event)
+	job.Event, err = dialect.Plain().WriteEvent(p.Event)
 	return job, err
 }
 

@@ -61,7 +61,7 @@ func plainPart(name string) (string, error) {
 		Ref    string          `json:"$ref"`
 		Defs   json.RawMessage `json:"$defs"`
 	}
-	if err := json.Unmarshal([]byte(dialect.PlainSchema), &whole); err != nil {
+	if err := json.Unmarshal([]byte(dialect.PlainSchema()), &whole); err != nil {
 		return "", err
 	}
 	whole.Title += ": " + name

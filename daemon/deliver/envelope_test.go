@@ -30,7 +30,7 @@ func TestPlain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := dialect.Plain.WriteEvent(ev)
+	want, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
 		t.Fatal(err)
 	}

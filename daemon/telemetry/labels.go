@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,10 +16,19 @@ const other = "other"
 // maxLabel is how many bytes of a name are shown.
 const maxLabel = 128
 
+// agents are the dialects by name, copied once because every Record is counted.
+var agents = sync.OnceValue(func() map[string]*dialect.Dialect {
+	all := map[string]*dialect.Dialect{}
+	for _, d := range dialect.All() {
+		all[d.Name] = d
+	}
+	return all
+})
+
 // agentLabel is the name of an agent that there is a dialect for. Agents say themselves
 // what they are called, so any other name could be made up to fill the memory.
 func agentLabel(name string) string {
-	if d, ok := dialect.FindAgent(name); ok && d.Name == name {
+	if agents()[name] != nil {
 		return name
 	}
 	return other
@@ -33,7 +43,7 @@ func eventLabel(kind grapnel.Kind) string {
 		return other
 	}
 	agent, name, _ := strings.Cut(strings.TrimPrefix(string(kind), grapnel.NativePrefix), ".")
-	if d, ok := dialect.FindAgent(agent); ok && d.Name == agent {
+	if d := agents()[agent]; d != nil {
 		if row := d.Row(name); row != nil && row.Native == name {
 			return string(kind)
 		}

@@ -32,7 +32,7 @@ const CallID = "toolu_1"
 // those that all of its events have. A member of these takes the place of one of those.
 func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, error) {
 	payload := Object{"session_id": Session, "transcript_path": "", "cwd": dir, "hook_event_name": native}
-	if d == dialect.ClaudeCode {
+	if d.Name == dialect.ClaudeCode().Name {
 		payload["permission_mode"] = "default"
 	} else {
 		payload["timestamp"] = "2026-11-20T20:10:06.168Z"
@@ -53,7 +53,7 @@ func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, e
 // Call is a call of a tool, about to be made: by the name that Claude Code has for it, of
 // a server's tool mcp__server__tool. The input is written as JSON.
 func Call(dir, name string, input any) (*grapnel.Event, error) {
-	return New(dialect.ClaudeCode, "PreToolUse", dir, Object{"tool_name": name, "tool_input": input, "tool_use_id": CallID})
+	return New(dialect.ClaudeCode(), "PreToolUse", dir, Object{"tool_name": name, "tool_input": input, "tool_use_id": CallID})
 }
 
 // Made is a call that was made, with its ID and its output; an error as output means that
@@ -64,12 +64,12 @@ func Made(dir, name, id string, input, output any) (*grapnel.Event, error) {
 		native, with = "PostToolUseFailure", Object{"error": err.Error()}
 	}
 	with["tool_name"], with["tool_input"], with["tool_use_id"] = name, input, id
-	return New(dialect.ClaudeCode, native, dir, with)
+	return New(dialect.ClaudeCode(), native, dir, with)
 }
 
 // Prompt is what a person asks, before the model sees it.
 func Prompt(dir, text string) (*grapnel.Event, error) {
-	return New(dialect.ClaudeCode, "UserPromptSubmit", dir, Object{"prompt": text})
+	return New(dialect.ClaudeCode(), "UserPromptSubmit", dir, Object{"prompt": text})
 }
 
 // Event is an event of any kind with the parts that it has. The error is that there is no
@@ -85,7 +85,7 @@ func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
 		return Made(dir, "Bash", CallID, shell, errors.New("exit code 2"))
 	default:
 	}
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == kind })
 		if i >= 0 {
 			return New(d, d.Events[i].Native, dir, members[d.Events[i].Native])

@@ -26,7 +26,7 @@ func setupDialects(ctx context.Context, s *setup) error {
 	}
 	row := s.paths[0].target
 	s.paths = nil
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		p := &path{target: row, reference: static, floor: floor, detail: d.Name, screened: true}
 		p.subject, p.err = s.agentHook(ctx, d)
 		s.paths = append(s.paths, p)

@@ -69,7 +69,7 @@ type conversation struct {
 }
 
 func converse(ctx context.Context, exe, root string) (*conversation, error) {
-	c := &conversation{session: sessionID, cmd: exec.CommandContext(ctx, exe, dialect.OpenCode.Name, "--serve", "--root", root)}
+	c := &conversation{session: sessionID, cmd: exec.CommandContext(ctx, exe, dialect.OpenCode().Name, "--serve", "--root", root)}
 	c.cmd.Dir, c.cmd.Stderr = root, os.Stderr
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root, "LANG=C"}
 	var err error
@@ -114,7 +114,7 @@ func (c *conversation) message(line string) ([]byte, error) {
 	c.events++
 	ev := shellEvent(line)
 	ev.Tool.ID, ev.Session.ID = c.id(), c.session
-	payload, err := dialect.OpenCode.WriteEvent(ev)
+	payload, err := dialect.OpenCode().WriteEvent(ev)
 	if err != nil {
 		return nil, err
 	}

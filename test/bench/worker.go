@@ -27,7 +27,7 @@ func setupWorker(ctx context.Context, s *setup) error {
 	if err := ask(); err != nil {
 		return err
 	}
-	line, err := dialect.Plain.WriteEvent(ev)
+	line, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
 		return err
 	}

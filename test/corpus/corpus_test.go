@@ -218,7 +218,7 @@ func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
 	if err := enc.Encode(payload); err != nil {
 		t.Fatal(err)
 	}
-	ev, err := dialect.ClaudeCode.Read(dialect.Input{Payload: raw.Bytes()})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: raw.Bytes()})
 	if err != nil {
 		t.Fatalf("%s: %v", id, err)
 	}

@@ -95,9 +95,9 @@ type session struct {
 
 // next is the next payload of a session.
 func (s *session) next(r *rand.Rand, i int) (*dialect.Dialect, []byte) {
-	d, names := dialect.ClaudeCode, [...]string{"PreToolUse", "PostToolUse", "UserPromptSubmit", "Bash", "Write", "Read", "command", "file_path"}
+	d, names := dialect.ClaudeCode(), [...]string{"PreToolUse", "PostToolUse", "UserPromptSubmit", "Bash", "Write", "Read", "command", "file_path"}
 	if s.gemini {
-		d, names = dialect.GeminiCLI, [...]string{"BeforeTool", "AfterTool", "BeforeAgent", "run_shell_command", "write_file", "read_file", "command", "file_path"}
+		d, names = dialect.GeminiCLI(), [...]string{"BeforeTool", "AfterTool", "BeforeAgent", "run_shell_command", "write_file", "read_file", "command", "file_path"}
 	}
 	p := map[string]any{"session_id": s.id, "cwd": "/home/dev/work/shop", "transcript_path": "/home/dev/.agent/" + s.id + ".jsonl"}
 	switch {

@@ -24,9 +24,9 @@ func (w *Warm) AnswerAlone(ctx context.Context, q *thin.Question) (*thin.Answer,
 		place, _ := Locate(q.Root, q.ID) //nolint:contextcheck // it asks for the home directory, which takes no time; only for the words to answer in
 		var named *dialect.Dialect
 		if q.Agent != "" {
-			named, _ = dialect.FindAgent(q.Agent)
+			named, _ = w.agents.find(q.Agent)
 		}
-		d := choose(named, q.Payload, place.Agent)
+		d := w.agents.choose(named, q.Payload, place.Agent)
 		err = fmt.Errorf("not judged: %s", strings.TrimPrefix(err.Error(), thin.ErrSelf.Error()+": ")) // no program does
 		reply = lastResort(ctx, d, dialect.Input{Payload: q.Payload, Event: q.Event}, err)
 	}

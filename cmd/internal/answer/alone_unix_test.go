@@ -21,7 +21,7 @@ func TestAloneSaysTheSame(t *testing.T) {
 	root := rootWith(t, servedPolicy+`  - {name: ask, on: tool.before, match: {tool: [write, edit]}, ask: Sure?}
 use: [destructive, secrets]
 `)
-	d := dialect.ClaudeCode
+	d := dialect.ClaudeCode()
 	var want, got []said
 	var all [][]byte
 	for _, payload := range payloads(t, d) {

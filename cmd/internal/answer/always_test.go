@@ -105,8 +105,8 @@ func put(t *testing.T, name, text string) {
 // switches Grapnel off nor changes which hooks an agent has, and reads all of it.
 func TestAlwaysForEveryAgent(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.Dialects {
-		if d == dialect.Plain {
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
 			continue
 		}
 		t.Run(d.Name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	var named *dialect.Dialect
 	if inv.agent != "" {
 		var ok bool
-		if named, ok = dialect.FindAgent(inv.agent); !ok {
+		if named, ok = agents(nil).find(inv.agent); !ok {
 			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known are %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
 			return exitUsage
 		}
@@ -195,7 +195,7 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 			return worked{dialect.Reply{Stdout: a.Stdout, Stderr: a.Stderr, Exit: a.Exit}, a.Drain}
 		}
 	}
-	d := choose(named, input.Payload, place.Agent)
+	d := agents(nil).choose(named, input.Payload, place.Agent)
 	if inv.over {
 		var stop context.CancelFunc
 		ctx, stop = WithParent(ctx)
@@ -226,17 +226,40 @@ func (inv *invocation) give(said, told []byte, exit int, pending bool, stdout, s
 // choose decides whose language to speak: the one that the command line names, the
 // one the payload is certainly in, that of the settings file the command stands in.
 // Only Claude Code's settings hold commands without an agent.
-func choose(named *dialect.Dialect, payload []byte, installed string) *dialect.Dialect {
+func (a agents) choose(named *dialect.Dialect, payload []byte, installed string) *dialect.Dialect {
 	if named != nil {
 		return named
 	}
-	if d := dialect.Detect(payload); d != nil {
+	if d, ok := a.find(dialect.DetectName(payload)); ok {
 		return d
 	}
-	if d, ok := dialect.FindAgent(installed); ok {
+	if d, ok := a.find(installed); ok {
 		return d
 	}
-	return dialect.ClaudeCode
+	d, _ := a.find("claude-code")
+	return d
+}
+
+// agents are the dialects of a daemon, by name, so that not each event copies the tables
+// of one. nil = each event does.
+type agents map[string]*dialect.Dialect
+
+func newAgents() agents {
+	a := agents{}
+	for _, d := range dialect.All() {
+		a[d.Name] = d
+	}
+	return a
+}
+
+// find returns the dialect of an agent by its name or alias.
+func (a agents) find(name string) (*dialect.Dialect, bool) {
+	if a == nil {
+		return dialect.FindAgent(name)
+	}
+	full, _ := dialect.FullName(name)
+	d, ok := a[full]
+	return d, ok
 }
 
 // readInput reads the payload up to the size that is judged. The rest is read too,

@@ -168,13 +168,13 @@ func TestChoose(t *testing.T) {
 		payload, installed string
 		want               *dialect.Dialect
 	}{
-		"the command line":              {dialect.GeminiCLI, claude, "claude-code", dialect.GeminiCLI},
-		"the payload":                   {nil, gemini, "claude-code", dialect.GeminiCLI},
-		"the installation":              {nil, `nonsense`, "gemini-cli", dialect.GeminiCLI},
-		"nobody":                        {nil, ``, "", dialect.ClaudeCode},
-		"an installation of the future": {nil, ``, "nosuchagent", dialect.ClaudeCode},
+		"the command line":              {dialect.GeminiCLI(), claude, "claude-code", dialect.GeminiCLI()},
+		"the payload":                   {nil, gemini, "claude-code", dialect.GeminiCLI()},
+		"the installation":              {nil, `nonsense`, "gemini-cli", dialect.GeminiCLI()},
+		"nobody":                        {nil, ``, "", dialect.ClaudeCode()},
+		"an installation of the future": {nil, ``, "nosuchagent", dialect.ClaudeCode()},
 	} {
-		if got := choose(tt.named, []byte(tt.payload), tt.installed); got != tt.want {
+		if got := newAgents().choose(tt.named, []byte(tt.payload), tt.installed); got.Name != tt.want.Name {
 			t.Errorf("%s: %s, want %s", name, got.Name, tt.want.Name)
 		}
 	}
@@ -241,7 +241,7 @@ func TestMainNeverCrashes(t *testing.T) {
 // A panic while the event is judged is answered like a guard that fails closed.
 func TestPanicInsideBlocks(t *testing.T) {
 	t.Parallel()
-	d := *dialect.ClaudeCode
+	d := *dialect.ClaudeCode()
 	read, calls := d.ReadEvent, 0
 	d.ReadEvent = func(row *dialect.EventRow, top map[string]json.RawMessage, in dialect.Input) (*grapnel.Event, error) {
 		if calls++; calls == 1 {
@@ -262,7 +262,7 @@ func TestPanicInsideBlocks(t *testing.T) {
 // However large an event is, it is read once.
 func TestReadsOnce(t *testing.T) {
 	t.Parallel()
-	d := *dialect.ClaudeCode
+	d := *dialect.ClaudeCode()
 	read, calls := d.ReadEvent, 0
 	d.ReadEvent = func(row *dialect.EventRow, top map[string]json.RawMessage, in dialect.Input) (*grapnel.Event, error) {
 		calls++

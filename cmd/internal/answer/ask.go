@@ -173,7 +173,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 		}
 		return grapnel.Outcome{}, result, errors.New(said.Error)
 	}
-	out, err := dialect.Plain.ReadOutcome(ev, dialect.Output{Stdout: said.Answer})
+	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: said.Answer})
 	if err != nil {
 		return grapnel.Outcome{}, circuit.Failed, err
 	}
@@ -196,7 +196,7 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 			until = end
 		}
 	}
-	event, err := dialect.Plain.WriteEvent(ev)
+	event, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
 		return nil, fmt.Errorf("the event cannot be written: %w", err)
 	}

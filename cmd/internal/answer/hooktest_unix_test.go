@@ -36,7 +36,7 @@ hooks:
 	}
 	engine := hooktest.Policy(t, file, nil)
 	blocked := 0
-	for _, d := range []*dialect.Dialect{dialect.ClaudeCode, dialect.GeminiCLI} {
+	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		for _, ev := range []string{"git push", "who", "id", "ls", "pwd", "rm -rf /", "cat ../p/sub/a.go"} {
 			shell := hooktest.Shell(ev)
 			shell.Session.CWD = filepath.Join(project, "p", "sub")

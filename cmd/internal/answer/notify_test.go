@@ -48,7 +48,7 @@ func (m *memory) Flush(ctx context.Context) error {
 // fire answers an event of Claude Code, and starts no drain.
 func fire(t *testing.T, place Place, payload string) dialect.Reply {
 	t.Helper()
-	reply, _ := answer(t.Context(), invocation{}, dialect.ClaudeCode, dialect.Input{Payload: []byte(payload)}, place, nil)
+	reply, _ := answer(t.Context(), invocation{}, dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}, place, nil)
 	return reply
 }
 

@@ -48,7 +48,7 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	defer cancel()
 	s := &server{inv: inv, named: named, stdout: stdout, cancels: map[string]context.CancelFunc{}, left: make(chan struct{}, 1), gone: make(chan struct{})}
 	s.room.L = &s.mu
-	hello := dialect.Hello
+	hello := dialect.Hello()
 	hello.Concurrency = maxEvents
 	s.say(hello)
 
@@ -199,7 +199,7 @@ func (s *server) answer(ctx context.Context, id string, in dialect.Input) {
 	result := inv.watch.run(ctx, func(ctx context.Context) worked {
 		place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
 		inv.watch.found(place)
-		reply, pending := answer(ctx, inv, choose(s.named, in.Payload, place.Agent), in, place, err)
+		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
 		return worked{reply, pending}
 	})
 	defer inv.watch.settle()

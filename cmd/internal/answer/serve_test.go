@@ -121,7 +121,7 @@ func rootWith(t testing.TB, policy string) string {
 // and all of its golden conversations, broken ones too; and so are the Records.
 func TestServedLikeSpawned(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			files, err := filepath.Glob(filepath.Join("..", "..", "..", "dialect", "testdata", d.Name, "*.txtar"))
@@ -311,7 +311,7 @@ func TestServedMany(t *testing.T) { //nolint:paralleltest // see above
 // A panic is one event's, and the next is answered.
 func TestServedPanic(t *testing.T) {
 	t.Parallel()
-	d := *dialect.ClaudeCode
+	d := *dialect.ClaudeCode()
 	calls := 0
 	d.ReadEvent = func(*dialect.EventRow, map[string]json.RawMessage, dialect.Input) (*grapnel.Event, error) {
 		calls++

@@ -117,37 +117,37 @@ func TestWhatIsTold(t *testing.T) {
 		more         bool // the second says more
 	}{
 		"Copilot CLI": {
-			dialect.Copilot,
+			dialect.Copilot(),
 			[2]string{"preToolUse", `{"sessionId":"s","timestamp":1795205149900,"cwd":"/p","toolName":"create","toolArgs":{"path":"a","file_text":"b"}}`},
 			[2]string{"", `{"hook_event_name":"PreToolUse","session_id":"s","timestamp":"2026-11-20T20:05:50Z","cwd":"/p","tool_name":"Write","tool_input":{"path":"a","file_text":"b"}}`},
 			true, true, false,
 		},
 		"Copilot CLI, another call": {
-			dialect.Copilot,
+			dialect.Copilot(),
 			[2]string{"preToolUse", `{"sessionId":"s","timestamp":1,"cwd":"/p","toolName":"bash","toolArgs":{"command":"a"}}`},
 			[2]string{"preToolUse", `{"sessionId":"s","timestamp":1,"cwd":"/p","toolName":"bash","toolArgs":{"command":"b"}}`},
 			false, false, true,
 		},
 		"Cursor, a command": {
-			dialect.Cursor,
+			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_use_id":"t","tool_name":"Shell","tool_input":{"command":"ls","cwd":"/p"},"cwd":"/p"}`},
 			[2]string{"", `{"hook_event_name":"beforeShellExecution","cursor_version":"3","conversation_id":"c","command":"ls","cwd":"/p","sandbox":false}`},
 			true, true, false,
 		},
 		"Cursor, a tool of a server": { // the second names it
-			dialect.Cursor,
+			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"MCP:greet","tool_input":{"who":"bob","n":1}}`},
 			[2]string{"", `{"hook_event_name":"beforeMCPExecution","cursor_version":"3","conversation_id":"c","tool_name":"greet","tool_input":"{\"n\":1,\"who\":\"bob\"}","mcp_server_name":"demo"}`},
 			true, false, true,
 		},
 		"Cursor, a file": { // the second has its content
-			dialect.Cursor,
+			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"Read","tool_input":{"file_path":"/p/a"}}`},
 			[2]string{"", `{"hook_event_name":"beforeReadFile","cursor_version":"3","conversation_id":"c","file_path":"/p/a","content":"secret"}`},
 			true, false, true,
 		},
 		"Cursor, another turn": {
-			dialect.Cursor,
+			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","generation_id":"1","tool_name":"Read","tool_input":{"file_path":"/p/a"}}`},
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","generation_id":"2","tool_name":"Read","tool_input":{"file_path":"/p/a"}}`},
 			false, false, true,
@@ -167,7 +167,7 @@ func TestWhatIsTold(t *testing.T) {
 			t.Errorf("%s: the second says more: %v, want %v", name, more, tt.more)
 		}
 	}
-	if _, twice := read(dialect.ClaudeCode, "", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`).Way(); twice {
+	if _, twice := read(dialect.ClaudeCode(), "", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`).Way(); twice {
 		t.Error("Claude Code is thought to tell of an action twice")
 	}
 }

@@ -55,7 +55,8 @@ type Notice struct {
 type Warm struct {
 	opts WarmOptions
 
-	roots roots
+	roots  roots
+	agents agents
 
 	mu      sync.Mutex
 	entries map[string]*warmEntry
@@ -68,7 +69,7 @@ const maxWarm = 64
 
 // NewWarm makes a Warm.
 func NewWarm(opts WarmOptions) *Warm {
-	return &Warm{opts: opts, entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
+	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
 }
 
 // roots caches the roots of sessions, by the names of their files. The root of a session
@@ -149,11 +150,11 @@ func (w *Warm) answer(ctx context.Context, asked *thin.Question, alone bool) (re
 	var named *dialect.Dialect
 	if inv.agent != "" {
 		var ok bool
-		if named, ok = dialect.FindAgent(inv.agent); !ok {
+		if named, ok = w.agents.find(inv.agent); !ok {
 			return reply, false, fmt.Errorf("%w: unknown agent %q", thin.ErrSelf, inv.agent)
 		}
 	}
-	d := choose(named, asked.Payload, place.Agent)
+	d := w.agents.choose(named, asked.Payload, place.Agent)
 	got := inv.receive(d, dialect.Input{Payload: asked.Payload, Event: asked.Event})
 	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > maxPath {
 		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", thin.ErrSelf)

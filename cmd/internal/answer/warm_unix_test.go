@@ -120,7 +120,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) sa
 func payloads(t *testing.T, d *dialect.Dialect) [][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "dialect", "testdata", d.Name, "*.txtar"))
-	if err != nil || len(files) == 0 && d != dialect.Plain {
+	if err != nil || len(files) == 0 && d.Name != dialect.Plain().Name {
 		t.Fatal(err, len(files))
 	}
 	all := [][]byte{nil, []byte("{"), []byte("[]"), []byte(`{"hook_event_name":"PreToolUse","cwd":"/","tool_name":7}`)}
@@ -179,11 +179,11 @@ func vectorEvents(t *testing.T) [][]byte {
 // all that was recorded of the agents, with a policy of every kind of rule.
 func TestThreeWays(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			all := payloads(t, d)
-			if d == dialect.GeminiCLI {
+			if d.Name == dialect.GeminiCLI().Name {
 				all = append(all, vectorEvents(t)...)
 			}
 			root := rootWith(t, servedPolicy+`  - {name: ask, on: tool.before, match: {tool: [write, edit]}, ask: Sure?}
@@ -211,7 +211,7 @@ use: [destructive, secrets]
 						ways[way] = append(ways[way], program([]string{d.Name, "--root", root}, payload))
 					}
 				}
-				if daemon != nil && len(daemon.lines) == 0 && d != dialect.Plain {
+				if daemon != nil && len(daemon.lines) == 0 && d.Name != dialect.Plain().Name {
 					t.Errorf("the daemon has answered nothing of %d, and declined %v", len(all), daemon.declined)
 				}
 				if daemon != nil {

@@ -230,7 +230,7 @@ func (w *watchdog) locked(ctx context.Context, input dialect.Input, place Place,
 	if err != nil {
 		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", err), Exit: exitFailure}
 	}
-	got := w.inv.receive(choose(w.named, input.Payload, place.Agent), input)
+	got := w.inv.receive(agents(nil).choose(w.named, input.Payload, place.Agent), input)
 	reply := got.Answer(context.WithoutCancel(ctx), engine)
 	warn(&reply, w.why)
 	return reply

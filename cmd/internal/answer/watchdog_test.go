@@ -15,7 +15,7 @@ import (
 // The watchdog replies after the hooks' budget and before the agent's timeout.
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	for _, d := range dialect.Dialects {
+	for _, d := range dialect.All() {
 		for i := range d.Events {
 			row := &d.Events[i]
 			wait, budget := install.DefaultTimeout, dialect.DefaultBudget
@@ -57,7 +57,7 @@ func TestWatchdogDeadline(t *testing.T) {
 			place := Place{Policy: "/etc/passwd", State: t.TempDir()}
 			synctest.Test(t, func(t *testing.T) {
 				inv := invocation{}
-				w := newWatchdog(&inv, dialect.ClaudeCode, false)
+				w := newWatchdog(&inv, dialect.ClaudeCode(), false)
 				w.found(place)
 				if tt.payload != "" {
 					w.read(dialect.Input{Payload: []byte(tt.payload)})
@@ -92,7 +92,7 @@ func TestWatchdogGivesOneReply(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			records := 0
 			inv := invocation{}
-			w := newWatchdog(&inv, dialect.ClaudeCode, false)
+			w := newWatchdog(&inv, dialect.ClaudeCode(), false)
 			w.found(Place{Policy: "/etc/passwd", State: state})
 			w.read(dialect.Input{Payload: []byte(toolCall)})
 			ended := make(chan struct{})

@@ -142,7 +142,7 @@ func TestWell(t *testing.T) {
 // Each thing that can be wrong is found, at its level, with a way out where there is one.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	claude := dialect.ClaudeCode
+	claude := dialect.ClaudeCode()
 	for name, tt := range map[string]struct {
 		agent   *dialect.Dialect
 		spoil   func(t *testing.T, f *facts, a *agent)
@@ -268,41 +268,41 @@ func TestJudge(t *testing.T) {
 		"code for the hook": {claude, func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "project", rel: ".claude/settings.local.json", tree: tree(t, `{"env": {"BASH_ENV": "x"}}`)})
 		}, "settings.off", Bad, `env.BASH_ENV is "x"`, "remove it", false},
-		"named in a list": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"named in a list": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooksConfig": {"disabled": ["x", "grapnel"]}}`)
 		}, "settings.off", Bad, "hooksConfig.disabled", "take it off", false},
-		"others in a list": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"others in a list": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooksConfig": {"disabled": ["x"]}}`)
 		}, "settings.off", Bad, "", "", true},
-		"features off": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+		"features off": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: tree(t, `{"features": {"hooks": false}}`)})
 		}, "settings.off", Bad, "features.hooks is false", "", false},
 		"unreadable settings": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "project", file: "/p", is: true, err: "/p: EOF"})
 		}, "settings.unreadable", Warn, "/p: EOF", "", false},
-		"not trusted by Codex": {dialect.Codex, func(*testing.T, *facts, *agent) {}, "trust.hooks", Bad, "PreToolUse", "/hooks", false},
-		"switched off in Codex": {dialect.Codex, func(_ *testing.T, f *facts, a *agent) {
+		"not trusted by Codex": {dialect.Codex(), func(*testing.T, *facts, *agent) {}, "trust.hooks", Bad, "PreToolUse", "/hooks", false},
+		"switched off in Codex": {dialect.Codex(), func(_ *testing.T, f *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: map[string]any{"hooks": map[string]any{"state": map[string]any{
 				f.records[0].Settings + ":pre_tool_use:0:0": map[string]any{"enabled": false},
 			}}}})
 		}, "trust.hooks", Bad, "switched off", "/hooks", false},
-		"folder not trusted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"folder not trusted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), file: "/t", tree: tree(t, `{"/home/ann": "TRUST_FOLDER", "/home/ann/project/": "DO_NOT_TRUST"}`)})
 		}, "trust.folder", Bad, "/home/ann/project", "/t", false},
-		"folder unknown": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"folder unknown": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/bob": "TRUST_FOLDER"}`)})
 		}, "trust.folder", Info, "does not know yet", "", false},
-		"parent trusted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"parent trusted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/ann/other": "TRUST_PARENT"}`)})
 		}, "trust.folder", Info, "", "", true},
-		"no trust wanted": {dialect.GeminiCLI, func(t *testing.T, _ *facts, a *agent) {
+		"no trust wanted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"security": {"folderTrust": {"enabled": false}}}`)
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini")})
 		}, "trust.folder", Info, "", "", true},
-		"no grant": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+		"no grant": {dialect.OpenClaw(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"plugins":{"entries":{"grapnel":{}}}}`)
 		}, "settings.grant", Bad, "allowConversationAccess", "grapnel install openclaw", false},
-		"not allowed": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+		"not allowed": {dialect.OpenClaw(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"plugins":{"allow":["x"],"entries":{"grapnel":{"hooks":{"allowConversationAccess":true}}}}}`)
 		}, "settings.grant", Bad, "plugins.allow", "", false},
 		"an event too many": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
@@ -327,31 +327,31 @@ func TestJudge(t *testing.T) {
 		"Claude's form in Crush": {find(t, "crush"), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooks":{"PreToolUse":[{"hooks":[{"command":"x"}]}]}}`)
 		}, "settings.fatal", Bad, "a list of hooks", "", false},
-		"a member too many": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"theme":1,"hooks":{}}`) }, "settings.void", Bad, `"theme" at its top`, "", false},
-		"half a second": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+		"a member too many": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"theme":1,"hooks":{}}`) }, "settings.void", Bad, `"theme" at its top`, "", false},
+		"half a second": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooks":{"Stop":[{"hooks":[{"type":"command","timeout":1.5}]}]}}`)
 		}, "settings.void", Bad, "an entry for Stop has a timeout", "", false},
-		"a hook of another type": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+		"a hook of another type": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooks":{"Stop":[{"hooks":[{"type":"http"}]}]}}`)
 		}, "settings.void", Bad, `an entry for Stop has the type "http"`, "", false},
 		"a version to come": {find(t, "copilot-cli"), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"version":2}`) }, "settings.void", Bad, "its version is not 1", "", false},
-		"a plugin that is not named": {dialect.OpenClaw, func(t *testing.T, _ *facts, a *agent) {
+		"a plugin that is not named": {dialect.OpenClaw(), func(t *testing.T, _ *facts, a *agent) {
 			a.installs[0].Files = []record.File{{Path: "/s/plugins/openclaw/grapnel/index.mjs"}}
 			a.layers[0].tree = tree(t, `{"plugins":{"load":{"paths":["/x"]},"entries":{"grapnel":{"hooks":{"allowConversationAccess":true}}}}}`)
 		}, "settings.grant", Bad, "plugins.load.paths", "grapnel install openclaw", false},
-		"a switch whose way out is plain": {dialect.Codex, func(t *testing.T, _ *facts, a *agent) {
+		"a switch whose way out is plain": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: tree(t, `{"features": {"hooks": false}}`)})
 		}, "settings.off", Bad, "features.hooks is false", "change it there", false},
-		"event missing": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+		"event missing": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "no-keys", On: []grapnel.Kind{grapnel.ModelBefore}})
 		}, "events.missing", Warn, "is not asked for BeforeModel, which hooks listen to: no-keys", "grapnel install gemini-cli", false},
-		"event absent": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+		"event absent": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{grapnel.SubagentStart}})
 		}, "events.absent", Info, "has no subagent.start, which hooks listen to: x", "", false},
 		"event never": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.WorktreeCreate"}})
 		}, "events.never", Info, "WorktreeCreate", "", false},
-		"an event of another agent": {dialect.GeminiCLI, func(_ *testing.T, f *facts, _ *agent) {
+		"an event of another agent": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.Setup"}})
 		}, "events.absent", Info, "", "", true},
 		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
@@ -414,7 +414,7 @@ func TestJudge(t *testing.T) {
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	look := func(before *memory, hooks ...install.Found) ([]string, *memory) {
-		f := well(dialect.ClaudeCode)
+		f := well(dialect.ClaudeCode())
 		f.before = before
 		a := &f.agents[0]
 		a.layers[0].hooks = append(a.layers[0].hooks, hooks...)
@@ -519,8 +519,8 @@ func TestCodexHash(t *testing.T) {
 // The report as "grapnel doctor --json" prints it is what scripts read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
-	f := well(dialect.GeminiCLI)
-	f.agents = append(f.agents, well(dialect.Codex).agents...)
+	f := well(dialect.GeminiCLI())
+	f.agents = append(f.agents, well(dialect.Codex()).agents...)
 	f.agents[0].layers[0].hooks = append(f.agents[0].layers[0].hooks, other("BeforeTool", "./vet.sh"))
 	f.agents[0].tools = map[string]int{"teleport": 2}
 	f.agents[1].installs[0].stale = "installing again would change 2 lines"
@@ -651,7 +651,7 @@ func TestLeaving(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := gatherer{Request: &Request{Place: answer.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
-		got, err := g.leaving(t.Context(), dialect.ClaudeCode, file, filepath.Join(dir, "root"), in)
+		got, err := g.leaving(t.Context(), dialect.ClaudeCode(), file, filepath.Join(dir, "root"), in)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", text, err, diff)
 		}

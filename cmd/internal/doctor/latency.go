@@ -165,7 +165,7 @@ func call(dir string) (*grapnel.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dialect.ClaudeCode.Read(dialect.Input{Payload: payload})
+	return dialect.ClaudeCode().Read(dialect.Input{Payload: payload})
 }
 
 func rank(kind grapnel.Kind) int {

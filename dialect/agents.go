@@ -1,0 +1,152 @@
+package dialect
+
+import (
+	"slices"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Each function below returns a Dialect that is the caller's: a change of its tables
+// reaches no other caller. A change of a shared table could switch guards off for the
+// whole process. Compare dialects by their names.
+
+// ClaudeCode returns the language of Claude Code.
+func ClaudeCode() *Dialect { return claudeCode.clone() }
+
+// GeminiCLI returns the language of Gemini CLI.
+func GeminiCLI() *Dialect { return geminiCLI.clone() }
+
+// Codex returns the language of the Codex CLI.
+func Codex() *Dialect { return codex.clone() }
+
+// QwenCode returns the language of Qwen Code.
+func QwenCode() *Dialect { return qwenCode.clone() }
+
+// FactoryDroid returns the language of Factory's Droid.
+func FactoryDroid() *Dialect { return factoryDroid.clone() }
+
+// OpenClaw returns the language of OpenClaw.
+func OpenClaw() *Dialect { return openClaw.clone() }
+
+// OpenCode returns the language of OpenCode.
+func OpenCode() *Dialect { return openCode.clone() }
+
+// Copilot returns the language of GitHub Copilot CLI.
+func Copilot() *Dialect { return copilot.clone() }
+
+// Cursor returns the language of Cursor.
+func Cursor() *Dialect { return cursor.clone() }
+
+// Crush returns the language of Crush.
+func Crush() *Dialect { return crush.clone() }
+
+// Cline returns the language of the Cline CLI.
+func Cline() *Dialect { return cline.clone() }
+
+// Windsurf returns the language of Windsurf's agent Cascade.
+func Windsurf() *Dialect { return windsurf.clone() }
+
+// KiroCLI returns the language of the Kiro CLI up to version 2.
+func KiroCLI() *Dialect { return kiroCLI.clone() }
+
+// Kiro returns the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
+func Kiro() *Dialect { return kiro.clone() }
+
+// Plain returns Grapnel's own language: the Event, Outcome and Verdict as JSON, one object on one
+// line each. Its schema is [PlainSchema].
+func Plain() *Dialect { return plain.clone() }
+
+// Flyto returns the language of hook programs that were written for a Flyto agent; see [FlytoEnv].
+func Flyto() *Dialect { return flyto.clone() }
+
+// Miniclaw returns the language of shell hooks that were written for mini-claw.
+func Miniclaw() *Dialect { return miniclaw.clone() }
+
+// Once returns the language of a worker that is started for one event, for want of a process that
+// lives on. It reads the hello, the event and the end of its input at once, and what it
+// has written when it ends is its answer.
+func Once() *Dialect { return once.clone() }
+
+// IsOnce reports whether d is the language of [Once], which has the name of [Plain].
+func (d *Dialect) IsOnce() bool { return d.once }
+
+// All returns the language of every agent, in the order in which they are tried on a
+// payload of an unknown agent.
+func All() []*Dialect { return cloneAll(dialects) }
+
+// HookOnly returns the languages that only hook programs speak: no agent that fires
+// events in them is known.
+func HookOnly() []*Dialect { return cloneAll(hookOnly) }
+
+// IronClawEvents returns the events of IronClaw, by the names that its bundles and its
+// webhooks have for them. Its hooks run in its own process: there is no language that a
+// program would speak with them, and so no Dialect.
+func IronClawEvents() []EventRow { return cloneRows(ironClawEvents) }
+
+// ContractOf returns the Contract of an event, also of a native one that a dialect brings
+// a Contract for.
+func ContractOf(kind grapnel.Kind) (grapnel.Contract, bool) {
+	if c, ok := grapnel.ContractOf(kind); ok {
+		return c, true
+	}
+	for _, d := range dialects {
+		for i := range d.Events {
+			if row := &d.Events[i]; row.Kind == kind && row.Contract != nil {
+				return *cloneContract(row.Contract), true
+			}
+		}
+	}
+	return grapnel.Contract{}, false
+}
+
+func cloneAll(dialects []*Dialect) []*Dialect {
+	all := make([]*Dialect, len(dialects))
+	for i, d := range dialects {
+		all[i] = d.clone()
+	}
+	return all
+}
+
+func (d *Dialect) clone() *Dialect {
+	own := *d
+	own.Aliases = slices.Clone(d.Aliases)
+	own.Events = cloneRows(d.Events)
+	own.Tools = slices.Clone(d.Tools)
+	for i := range own.Tools {
+		t := &own.Tools[i]
+		t.Facts, t.Members, t.Takes = slices.Clone(t.Facts), slices.Clone(t.Members), slices.Clone(t.Takes)
+	}
+	return &own
+}
+
+func cloneRows(rows []EventRow) []EventRow {
+	own := slices.Clone(rows)
+	for i := range own {
+		r := &own[i]
+		r.Can, r.Contract = *cloneCan(&r.Can), cloneContract(r.Contract)
+	}
+	return own
+}
+
+func cloneCan(c *grapnel.Can) *grapnel.Can {
+	own := *c
+	own.Change, own.Members = slices.Clone(c.Change), slices.Clone(c.Members)
+	return &own
+}
+
+func cloneContract(c *grapnel.Contract) *grapnel.Contract {
+	if c == nil {
+		return nil
+	}
+	own := *c
+	own.Changes = slices.Clone(c.Changes)
+	return &own
+}
+
+func (s *Setup) clone() *Setup {
+	own := *s
+	own.Tops, own.Files, own.Over, own.Unseen = slices.Clone(s.Tops), slices.Clone(s.Files), slices.Clone(s.Over), slices.Clone(s.Unseen)
+	own.Edits, own.Off = slices.Clone(s.Edits), slices.Clone(s.Off)
+	own.Todo, own.TodoProject = slices.Clone(s.Todo), slices.Clone(s.TodoProject)
+	return &own
+}

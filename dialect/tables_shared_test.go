@@ -1,0 +1,67 @@
+package dialect_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/scramble"
+)
+
+// The defect: dialect.ClaudeCode.Events[i].Can.Block = false made every block of the
+// process pass. Whatever a caller does to what it was given, the next caller and every
+// answer see their own tables.
+func TestTablesCannotBeChanged(t *testing.T) {
+	const payload = `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Bash","tool_input":{"command":"ls"}}`
+	accessors := map[string]func() any{
+		"All":            func() any { return dialect.All() },
+		"HookOnly":       func() any { return dialect.HookOnly() },
+		"Names":          func() any { return dialect.Names() },
+		"Kinds":          func() any { return dialect.Kinds("PreToolUse") },
+		"IronClawEvents": func() any { return dialect.IronClawEvents() },
+		"Hello":          func() any { h := dialect.Hello(); return &h },
+		"Once":           func() any { return dialect.Once() },
+		"Find":           func() any { d, _ := dialect.Find("flyto"); return d },
+		"FindAgent":      func() any { d, _ := dialect.FindAgent("claude"); return d },
+		"Detect":         func() any { return dialect.Detect([]byte(payload)) },
+		"ContractOf":     func() any { c, _ := dialect.ContractOf(grapnel.ToolBefore); return &c },
+		"ContractOf a native event": func() any {
+			c, ok := dialect.ContractOf("native.claude-code.WorktreeCreate")
+			if !ok {
+				t.Error("the native event has no Contract")
+			}
+			return &c
+		},
+		"Read": func() any { // hooks get what this returns
+			ev, _ := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(payload)})
+			return ev
+		},
+		"Row": func() any { return dialect.ClaudeCode().Row("PreToolUse") },
+	}
+	for _, d := range append(dialect.All(), dialect.HookOnly()...) {
+		accessors["Find "+d.Name] = func() any { d, _ := dialect.Find(d.Name); return d }
+		accessors["Setup "+d.Name] = func() any { return d.Setup() }
+	}
+	for name, table := range accessors {
+		before := scramble.Print(table())
+		scramble.Value(table())
+		if after := scramble.Print(table()); after != before {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, after, before)
+		}
+	}
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "no", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		scramble.Value(ev.Contract)
+		return grapnel.Outcome{Decision: grapnel.Block, Reason: "never"}, nil
+	})}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		reply := dialect.Answer(t.Context(), engine, dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)})
+		if !strings.Contains(string(reply.Stdout), `"deny"`) {
+			t.Errorf("the reply is %s, want a deny", reply.Stdout)
+		}
+	}
+}
