@@ -14,13 +14,13 @@ import (
 // TestPackTables compares the page about packs with what is shipped.
 func TestPackTables(t *testing.T) {
 	t.Parallel()
-	files, err := fs.Glob(packs.Files, "*")
+	files, err := fs.Glob(packs.Files(), "*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := map[string]string{}
 	for _, file := range files {
-		data, err := fs.ReadFile(packs.Files, file)
+		data, err := fs.ReadFile(packs.Files(), file)
 		if err != nil {
 			t.Fatal(err)
 		}

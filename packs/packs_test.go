@@ -98,7 +98,7 @@ func shipped(t *testing.T) map[string]*policy.Policy {
 	t.Helper()
 	all := map[string]*policy.Policy{}
 	for _, name := range shelf(t).Names() {
-		data, err := fs.ReadFile(packs.Files, name+".yaml")
+		data, err := fs.ReadFile(packs.Files(), name+".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestPromises(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		data, err := fs.ReadFile(packs.Files, name+".yaml")
+		data, err := fs.ReadFile(packs.Files(), name+".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestPromises(t *testing.T) {
 // shelf is the packs as their files say, whether or not the table follows.
 func shelf(t *testing.T) policy.Shelf {
 	t.Helper()
-	packs, errs := policy.ReadShelf(packs.Files)
+	packs, errs := policy.ReadShelf(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

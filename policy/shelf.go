@@ -16,8 +16,12 @@ import (
 
 // A Shelf is the packs that `use:` may name. [ReadShelf] makes one of files. A program
 // that starts for each event has it as data instead, which costs nothing before a hook
-// may have something to say.
-type Shelf []ShelvedPack
+// may have something to say. Its packs cannot be changed.
+type Shelf struct{ packs []ShelvedPack }
+
+// NewShelf returns a Shelf of packs that are data of a program. It does not copy them, so
+// the caller must keep them to itself and must not change them.
+func NewShelf(packs []ShelvedPack) Shelf { return Shelf{packs} }
 
 // ShelvedPack is a pack on a Shelf.
 type ShelvedPack struct {
@@ -64,16 +68,32 @@ type Needs struct {
 // Names lists the packs.
 func (s Shelf) Names() []string {
 	var names []string
-	for i := range s {
-		names = append(names, s[i].Name)
+	for i := range s.packs {
+		names = append(names, s.packs[i].Name)
 	}
 	return names
 }
 
+// Packs returns the packs. The result is the caller's.
+func (s Shelf) Packs() []ShelvedPack {
+	all := slices.Clone(s.packs)
+	for i := range all {
+		all[i].Hooks = slices.Clone(all[i].Hooks)
+		for j := range all[i].Hooks {
+			h := &all[i].Hooks[j]
+			h.On = slices.Clone(h.On)
+			if h.Counts != nil {
+				h.Counts = &Counts{Marks: slices.Clone(h.Counts.Marks)}
+			}
+		}
+	}
+	return all
+}
+
 func (s Shelf) find(name string) *ShelvedPack {
-	for i := range s {
-		if s[i].Name == name {
-			return &s[i]
+	for i := range s.packs {
+		if s.packs[i].Name == name {
+			return &s.packs[i]
 		}
 	}
 	return nil
@@ -85,7 +105,7 @@ func (s Shelf) find(name string) *ShelvedPack {
 func ReadShelf(dir fs.FS) (Shelf, []*Error) {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
-		return nil, []*Error{{File: "*.yaml", Msg: err.Error()}}
+		return Shelf{}, []*Error{{File: "*.yaml", Msg: err.Error()}}
 	}
 	var shelf Shelf
 	var errs []*Error
@@ -94,7 +114,7 @@ func ReadShelf(dir fs.FS) (Shelf, []*Error) {
 			continue
 		}
 		pack, wrong := readPack(dir, file)
-		shelf, errs = append(shelf, pack), append(errs, wrong...)
+		shelf.packs, errs = append(shelf.packs, pack), append(errs, wrong...)
 	}
 	return shelf, errs
 }

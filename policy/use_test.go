@@ -153,7 +153,7 @@ func TestUseMistakes(t *testing.T) {
 		if got := strings.Join(said, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
-		if _, errs := p.Packs("p.yaml", nil); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
+		if _, errs := p.Packs("p.yaml", policy.Shelf{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
 			t.Errorf("use: %s without any packs: %v, want an error", use, errs)
 		}
 		if _, err := p.Build(source("p.yaml"), noCommand); err == nil {
@@ -248,7 +248,7 @@ hooks:
 	put(t, shelved, "version: 1\nuse: [many]\n")
 	put(t, written, plain)
 	_, lazy := using(t, packs, "", shelved)
-	_, eager := using(t, nil, "", written)
+	_, eager := using(t, policy.Shelf{}, "", written)
 	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
 		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}
 		tool.Derive()

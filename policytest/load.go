@@ -56,7 +56,7 @@ func Load(file string, how Loading) (Loaded, []*policy.Error) {
 		return hook
 	}
 	req := policy.Request{
-		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All, State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
+		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
 			if how.Server == nil {
 				return named(h.Name, noServer(file, h.Name)), nil

@@ -171,8 +171,8 @@ func (p *parser) file(n *yaml.Node) {
 		}},
 		{"policy", func(n *yaml.Node) { of, p.Policy = n, p.beside(p.text(n)) }},
 		{"pack", func(n *yaml.Node) {
-			if p.Pack = p.text(n); p.Pack != "" && !slices.Contains(packs.All.Names(), p.Pack) {
-				p.unknown(n, "pack", packs.All.Names())
+			if p.Pack = p.text(n); p.Pack != "" && !slices.Contains(packs.All().Names(), p.Pack) {
+				p.unknown(n, "pack", packs.All().Names())
 			}
 		}},
 		{"scope", func(n *yaml.Node) { p.Scope = p.scope(n) }},

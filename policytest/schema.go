@@ -19,7 +19,7 @@ var schema string
 // names of events, agents, fields and packs that this version knows. What it refuses Parse
 // refuses too; Parse looks closer.
 func Schema() string {
-	names, _ := sample.Marshal(packs.All.Names()) // texts can always be written
+	names, _ := sample.Marshal(packs.All().Names()) // texts can always be written
 	event := parts(reflect.TypeFor[grapnel.Event]())
 	event["type"], event["required"] = "object", []string{"kind"}
 	members := event["properties"].(map[string]any)

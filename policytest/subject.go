@@ -31,7 +31,7 @@ func newSubject(key stageKey) (*subject, error) {
 	var err error
 	if key.pack != "" {
 		s.name, s.source = "pack "+key.pack, "#"+key.pack
-		data, err = packs.Files.ReadFile(key.pack + ".yaml")
+		data, err = packs.Files().ReadFile(key.pack + ".yaml")
 	} else {
 		if s.source, err = filepath.Abs(key.policy); err != nil {
 			return nil, err

@@ -30,7 +30,7 @@ func says(t *testing.T, hooks string) replay.Policy {
 	t.Helper()
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
 		set := policy.Load(policy.Request{
-			Files: []policy.File{{Path: file}}, Packs: packs.All, Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
+			Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
 			Command: func(c policy.Command) grapnel.Hook { return s.Told(c.Name) }, Counter: s.Counter(), Now: s.Now,
 		})
 		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})

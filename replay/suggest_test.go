@@ -27,7 +27,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 		t.Fatal(errs[0])
 	}
 	set := policy.Load(policy.Request{
-		Files: []policy.File{{Path: file}}, Packs: packs.All, Content: map[string][]byte{file: []byte(text)},
+		Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
 		Command: func(policy.Command) grapnel.Hook { return grapnel.Func(nil) },
 	})
 	engine, err := grapnel.New(set.Specs, nil)

@@ -189,7 +189,7 @@ func checkFile(file string, place answer.Place, installed bool) []checked {
 		errs = p.ReadRules(file)
 	}
 	if len(errs) == 0 {
-		used, errs = p.Packs(file, packs.All)
+		used, errs = p.Packs(file, packs.All())
 	}
 	if p != nil && p.Secrets != nil {
 		for _, e := range p.Secrets.Notes {

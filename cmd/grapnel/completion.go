@@ -29,7 +29,7 @@ func (c *console) complete(root *cobra.Command) {
 		"decision": func() []string { return []string{"none", "allow", "ask", "block"} },
 		"event":    eventNames,
 		"hook":     c.hookNames,
-		"pack":     packs.All.Names,
+		"pack":     packs.All().Names,
 		"scope":    func() []string { return []string{"user", "project"} },
 		"session":  c.sessions,
 		"state":    func() []string { return []string{"waiting", "delivered", "dead"} },
@@ -81,7 +81,7 @@ func (c *console) hookNames() []string {
 		if len(errs) > 0 {
 			continue
 		}
-		used, _ := p.Packs(filepath.Clean(file.Path), packs.All)
+		used, _ := p.Packs(filepath.Clean(file.Path), packs.All())
 		for _, pack := range used {
 			p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
 		}

@@ -70,7 +70,7 @@ func (t *telling) why(name string, place answer.Place, set *policy.Set) error {
 	if len(t.x.Why) > 0 {
 		return nil
 	}
-	for _, pack := range packs.All {
+	for _, pack := range packs.All().Packs() {
 		for i := range pack.Hooks {
 			known = append(known, pack.Hooks[i].Name)
 			if pack.Hooks[i].Name == name {
@@ -226,7 +226,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 	if held == "" {
 		return hooks, names
 	}
-	used, _ := p.Packs(row.File, packs.All)
+	used, _ := p.Packs(row.File, packs.All())
 	all := p.Hooks
 	for _, pack := range used {
 		all = append(all, pack.Policy.Hooks...)

@@ -71,7 +71,7 @@ func newTrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, wrong := policy.Examine(file, answer.ProjectRoot(filepath.Dir(file)), packs.All)
+			x, wrong := policy.Examine(file, answer.ProjectRoot(filepath.Dir(file)), packs.All())
 			if len(wrong) > 0 {
 				for _, e := range wrong {
 					fmt.Fprintln(c.err, c.located(badPolicy.finding(e), red))

@@ -47,7 +47,7 @@ func openGuards(root, cwd string, named []string, observers ...grapnel.Observer)
 	}
 	g := &guards{root: projectRoot(cwd)}
 	request := policy.Request{
-		Files: policyFiles(user, g.root, cwd, named), Packs: packs.All, Counter: counter, State: state,
+		Files: policyFiles(user, g.root, cwd, named), Packs: packs.All(), Counter: counter, State: state,
 		Snapshots: filepath.Join(state, "policy"), Trusts: policy.Trusts(filepath.Join(state, "trust")),
 	}
 	networks, err := outbound.ParseNetworks(policy.Load(request).Networks) // says what webhooks may reach

@@ -171,7 +171,7 @@ func TestTrust(t *testing.T) {
 	if _, stderr, exit := w.run(t, "Read x"); exit != 0 || !strings.Contains(stderr, name) || strings.Contains(w.requests(), "Nothing is read here.") {
 		t.Errorf("exit code %d, stderr %q; the model was asked:\n%s", exit, stderr, w.requests())
 	}
-	x, wrong := policy.Examine(name, filepath.Dir(name), packs.All)
+	x, wrong := policy.Examine(name, filepath.Dir(name), packs.All())
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}

@@ -37,7 +37,7 @@ func policyRules(first, end int, watched string) string {
 
 // packsFile writes a policy that uses every pack, and blocks the canary.
 func packsFile() string {
-	return "version: 1\nuse: [" + strings.Join(packs.All.Names(), ", ") + "]\nhooks:\n" +
+	return "version: 1\nuse: [" + strings.Join(packs.All().Names(), ", ") + "]\nhooks:\n" +
 		fmt.Sprintf(rule, 0, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 }
 

@@ -29,7 +29,7 @@ func setupPolicyTests(ctx context.Context, s *setup) error {
 	if err != nil {
 		return err
 	}
-	policy := "version: 1\nuse: [" + strings.Join(packs.All.Names(), ", ") + "]\n"
+	policy := "version: 1\nuse: [" + strings.Join(packs.All().Names(), ", ") + "]\n"
 	var tests strings.Builder
 	tests.WriteString("version: 1\ncwd: /home/dev/project\ntests:\n")
 	for i := range policyTests {

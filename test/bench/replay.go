@@ -35,7 +35,7 @@ func setupReplay(ctx context.Context, s *setup) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: packs.All, Always: packs.Always})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: packs.All(), Always: packs.Always()})
 	if set.Files[0].State != policy.Valid {
 		return fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 	}

@@ -236,7 +236,7 @@ func text(n *yaml.Node, key string) string {
 // shelf is the packs as their files say, whether or not the table follows.
 func shelf(t *testing.T) policy.Shelf {
 	t.Helper()
-	packs, errs := policy.ReadShelf(packs.Files)
+	packs, errs := policy.ReadShelf(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

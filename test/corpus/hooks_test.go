@@ -43,7 +43,7 @@ func hooks(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, pack := range shelf(t).Names() {
-		data, err := fs.ReadFile(packs.Files, pack+".yaml")
+		data, err := fs.ReadFile(packs.Files(), pack+".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -227,7 +227,7 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 0 {
 		t.Fatal("a project that nobody trusts tells a server")
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), nil)
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

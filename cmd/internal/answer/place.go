@@ -145,7 +145,7 @@ func absolute(names []string) []string {
 // Request is what loads policy files here. command makes the hook behind a `run:`;
 // nil = programs are left out.
 func (p Place) Request(files []policy.File, command func(policy.Command) grapnel.Hook) policy.Request {
-	return policy.Request{Files: files, Packs: packs.All, Always: packs.Always, Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
+	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 
 // Opened are the networks that whoever owns this machine, or works on it, has opened.
