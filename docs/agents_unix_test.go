@@ -88,7 +88,7 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		return &seen.Rows[i]
 	}
-	head := append([]string{"event", "is", "fires"}, verify.Words...)
+	head := append([]string{"event", "is", "fires"}, verify.Words()...)
 	used := make([]bool, len(head))
 	var rows [][]string
 	for i := range d.Events {
@@ -100,7 +100,7 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		if r := find(row.Native, "fires"); r != nil && r.Seen == "yes" {
 			cells[2] = "✓"
 		}
-		for _, word := range verify.Words {
+		for _, word := range verify.Words() {
 			cell := verify.Claim(d, row, word)
 			if cell == verify.Not {
 				cell = "no"

@@ -27,8 +27,10 @@ const (
 	Unsure       Class = "unsure" // less strict now, perhaps only because the Record does not hold all
 )
 
-// Classes lists every Class, in reading order.
-var Classes = []Class{NewlyAllowed, NewlyBlocked, NewlyAsked, NoLonger, OtherReasons, OtherChanges, Unsure}
+// Classes returns every Class, in reading order.
+func Classes() []Class { return slices.Clone(classes) }
+
+var classes = []Class{NewlyAllowed, NewlyBlocked, NewlyAsked, NoLonger, OtherReasons, OtherChanges, Unsure}
 
 // A Report is what came of Records that were played. Times are in milliseconds.
 type Report struct {
@@ -224,7 +226,7 @@ func (r *Report) finish(opts *Options, players []*player) {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Source, b.Source))
 	})
 	slices.SortFunc(r.Differences, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(slices.Index(Classes, a.Class), slices.Index(Classes, b.Class)), cmp.Compare(b.Count, a.Count),
+		return cmp.Or(cmp.Compare(slices.Index(classes, a.Class), slices.Index(classes, b.Class)), cmp.Compare(b.Count, a.Count),
 			cmp.Compare(fmt.Sprint(a.By, a.Was, a.Then, a.Now), fmt.Sprint(b.By, b.Was, b.Then, b.Now)))
 	})
 }

@@ -30,8 +30,10 @@ const (
 	FailsAgain     Kind = "fails-again"
 )
 
-// Kinds lists every Kind.
-var Kinds = []Kind{FailsOpen, Fails, AlwaysApproved, NeverApproved, Shadowed, NeverMatched, TooWide, Slow, LimitUnused, LimitHit, FailsAgain}
+// Kinds returns every Kind.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+var kinds = []Kind{FailsOpen, Fails, AlwaysApproved, NeverApproved, Shadowed, NeverMatched, TooWide, Slow, LimitUnused, LimitHit, FailsAgain}
 
 // A Hook is one of those in force, of which something may be suggested.
 type Hook struct {
@@ -161,7 +163,7 @@ func (a *adviser) suggestions() []Suggestion {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Suggestion) int {
-		return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(b.Count, a.Count))
 	})
 	return list
 }

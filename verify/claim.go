@@ -18,8 +18,10 @@ const (
 	Not     = "not"        // it cannot be told
 )
 
-// Words are what a verdict can say, in the order of tables.
-var Words = []string{"block", "ask", "allow", "rewrite", "replace", "answer", "context", "message", "halt"}
+// Words returns what a verdict can say, in the order of tables.
+func Words() []string {
+	return []string{"block", "ask", "allow", "rewrite", "replace", "answer", "context", "message", "halt"}
+}
 
 // changed is the field that a word changes, per event.
 func changed(kind grapnel.Kind, word string) grapnel.Field {

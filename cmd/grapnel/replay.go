@@ -59,7 +59,7 @@ func newReplay(c *console) *cobra.Command {
 				return err
 			}
 			for _, class := range failOn {
-				if !slices.Contains(replay.Classes, replay.Class(class)) {
+				if !slices.Contains(replay.Classes(), replay.Class(class)) {
 					return usageError{withHint(fmt.Errorf("--fail-on: there is no %q", class), "name some of "+classNames())}
 				}
 			}
@@ -154,7 +154,7 @@ func newReplay(c *console) *cobra.Command {
 
 func classNames() string {
 	var names []string
-	for _, class := range replay.Classes {
+	for _, class := range replay.Classes() {
 		names = append(names, string(class))
 	}
 	return strings.Join(names, ", ")
@@ -563,7 +563,7 @@ const (
 func (c *console) printReplayMarkdown(r *replayed) error {
 	var b strings.Builder
 	var found []string
-	for _, class := range replay.Classes {
+	for _, class := range replay.Classes() {
 		if n := r.Counts[class]; n > 0 {
 			found = append(found, count(n)+" "+className(class))
 		}

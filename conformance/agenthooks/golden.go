@@ -66,7 +66,7 @@ func Golden(dir string, only *regexp.Regexp) []Result {
 
 func (f *fixture) compare() (law string, diffs []Diff) {
 	var c comparison
-	identity, err := agenthooks.JCS.Identify(f.Ctx)
+	identity, err := agenthooks.JCS().Identify(f.Ctx)
 	if f.Expect.Error != "" {
 		if err == nil {
 			c.differ("context_identity", identity, f.Expect.Error)

@@ -63,9 +63,9 @@ type Declaration struct {
 // Declare is what results of these Options are about.
 func Declare(opts *Options) Declaration {
 	d := Declaration{
-		Framework: "grapnel", Adapter: "unknown", Spec: "agent-hooks/0.1", Language: "go", Capabilities: Capabilities,
+		Framework: "grapnel", Adapter: "unknown", Spec: "agent-hooks/0.1", Language: "go", Capabilities: Capabilities(),
 		Profiles:         []agenthooks.Profile{agenthooks.FirstDeny, agenthooks.RunAll, agenthooks.Strictest, agenthooks.Unanimous},
-		IdentityProvider: agenthooks.JCS.Name, Posture: agenthooks.Continue,
+		IdentityProvider: agenthooks.JCS().Name, Posture: agenthooks.Continue,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		d.Adapter, d.Language = cmp.Or(info.Main.Version, d.Adapter), cmp.Or(info.GoVersion, d.Language)

@@ -16,12 +16,14 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// Capabilities are what our host can do, in the specification's words. A response is
+// Capabilities returns what our host can do, in the specification's words. A response is
 // either held back until all of it was judged or, where a vector wants that, judged and
 // released piece by piece.
-var Capabilities = []string{
-	"model_calls", "tool_calls", "int64_json", "bigint_json", "incremental_output",
-	"parallel_tool_calls", "streaming", "multi_turn", "buffered_output",
+func Capabilities() []string {
+	return []string{
+		"model_calls", "tool_calls", "int64_json", "bigint_json", "incremental_output",
+		"parallel_tool_calls", "streaming", "multi_turn", "buffered_output",
+	}
 }
 
 // Options are how vectors are run. The zero value is the default, and nil is fine.
@@ -75,7 +77,7 @@ func Run(ctx context.Context, vectors []Vector, opts *Options) []Result {
 		o.Posture = agenthooks.Continue
 	}
 	if o.Capabilities == nil {
-		o.Capabilities = Capabilities
+		o.Capabilities = Capabilities()
 	}
 	if o.Deadline <= 0 {
 		o.Deadline = 30 * time.Second

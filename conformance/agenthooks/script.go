@@ -122,7 +122,7 @@ func (a *approval) resolution(r *agenthooks.Request) (agenthooks.Resolution, err
 		echo = how.IdentityOverride
 	}
 	if how.EchoRecomputed || a.EchoRecomputed {
-		own, err := agenthooks.JCS.Identify(r.Context)
+		own, err := agenthooks.JCS().Identify(r.Context)
 		if err != nil {
 			own = ""
 		}
@@ -186,9 +186,9 @@ func join(root, inner string) string {
 func (s *stage) provider() (*agenthooks.Provider, error) {
 	switch text := string(s.vector.IdentityProvider); text {
 	case "", `"jcs-sha256"`:
-		return agenthooks.JCS, nil
+		return agenthooks.JCS(), nil
 	case "null":
-		return agenthooks.Unbound, nil
+		return agenthooks.Unbound(), nil
 	case `"ctk-fault"`:
 		return &agenthooks.Provider{Name: "ctk-fault", Identify: func(json.RawMessage) (string, error) {
 			return "", errors.New("scripted fault")

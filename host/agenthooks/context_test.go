@@ -114,7 +114,7 @@ func TestIntegers(t *testing.T) {
 		"9223372036854775807": false, "123456789012345678901234567890": false, "9007199254740993.0": true, "1e21": true, "0": true, "-0": true,
 	} {
 		raw := strings.Replace(contextOf("pre_tool_call"), `"args":{}`, `"args":{"list":[`+number+`]}`, 1)
-		_, err := JCS.Identify(json.RawMessage(raw))
+		_, err := JCS().Identify(json.RawMessage(raw))
 		if (err == nil) != fits {
 			t.Errorf("%s: %v", number, err)
 		}
@@ -131,7 +131,7 @@ func FuzzContext(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		err := CheckContext(raw)
-		if _, identified := JCS.Identify(raw); identified == nil && err != nil {
+		if _, identified := JCS().Identify(raw); identified == nil && err != nil {
 			t.Fatalf("%q has an identity and is none: %v", raw, err)
 		}
 	})

@@ -18,7 +18,8 @@ import (
 func hooked(t testing.TB, on grapnel.Kind, hook grapnel.Func, spec grapnel.Spec) *agent {
 	t.Helper()
 	spec.Name, spec.On, spec.Hook = "guard", []grapnel.Kind{on}, hook
-	engine, err := grapnel.New([]grapnel.Spec{agenthooks.Preset.Defaults(spec)}, &grapnel.Options{Preset: agenthooks.Preset})
+	preset := agenthooks.Preset()
+	engine, err := grapnel.New([]grapnel.Spec{preset.Defaults(spec)}, &grapnel.Options{Preset: preset})
 	if err != nil {
 		t.Fatal(err)
 	}

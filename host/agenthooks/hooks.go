@@ -76,10 +76,12 @@ type Options struct {
 	Annotate func(ctx context.Context, ev *grapnel.Event) map[string]json.RawMessage
 }
 
-// Preset is how an engine that Options.Engine names should run its hooks, so that they
+// Preset returns how an engine that Options.Engine names should run its hooks, so that they
 // do what the specification wants of an interceptor: closed when they fail, and not
 // slower than an interceptor may be. Its Defaults are for the Specs.
-var Preset = grapnel.Preset{Name: "agenthooks", Order: grapnel.ByRegistration, Timeout: defaultTimeout, OnError: grapnel.OnErrorClosed}
+func Preset() grapnel.Preset {
+	return grapnel.Preset{Name: "agenthooks", Order: grapnel.ByRegistration, Timeout: defaultTimeout, OnError: grapnel.OnErrorClosed}
+}
 
 const (
 	defaultTimeout  = 5 * time.Second
@@ -131,7 +133,7 @@ func New(opts *Options) (*Hooks, error) {
 		return nil, fmt.Errorf("agent hooks: %w", err)
 	}
 	if h.identity = h.opts.Identity; h.identity == nil {
-		h.identity = JCS
+		h.identity = JCS()
 	}
 	if err := h.identity.check(); err != nil {
 		return nil, fmt.Errorf("agent hooks: %w", err)

@@ -16,28 +16,39 @@ import (
 type Provider struct {
 	Name     string // in records: lower-case letters, digits, - and _, not beginning with jcs
 	Identify func(context json.RawMessage) (string, error)
+
+	own ownProvider // which of this package's it is
 }
 
-// JCS is the provider that the specification defines: the SHA-256 of the canonical JSON
+type ownProvider uint8
+
+const (
+	isJCS ownProvider = iota + 1
+	isUnbound
+)
+
+// JCS returns the provider that the specification defines: the SHA-256 of the canonical JSON
 // of what every host has to say at the point. Optional members never change it.
 // Integers beyond ±9007199254740991 are refused.
-var JCS = &Provider{Name: "jcs-sha256", Identify: func(context json.RawMessage) (string, error) {
-	tree, err := parseContext(context)
-	if err != nil {
-		return "", err
-	}
-	return identify(tree)
-}}
+func JCS() *Provider {
+	return &Provider{own: isJCS, Name: "jcs-sha256", Identify: func(context json.RawMessage) (string, error) {
+		tree, err := parseContext(context)
+		if err != nil {
+			return "", err
+		}
+		return identify(tree)
+	}}
+}
 
-// Unbound is the provider that gives no identities. Then nothing ties an approval to
+// Unbound returns the provider that gives no identities. Then nothing ties an approval to
 // what was approved, and whoever claims conformance has to say so.
-var Unbound = &Provider{}
+func Unbound() *Provider { return &Provider{own: isUnbound} }
 
 var providers = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 func (p *Provider) check() error {
 	switch {
-	case p == JCS, p == Unbound:
+	case p.own != 0:
 		return nil
 	case !providers.MatchString(p.Name):
 		return fmt.Errorf("identity provider %q: want a name of lower-case letters, digits, - and _", p.Name)
@@ -51,7 +62,7 @@ func (p *Provider) check() error {
 
 // name is how records name the provider.
 func (p *Provider) name() *string {
-	if p == Unbound {
+	if p.own == isUnbound {
 		return nil
 	}
 	return &p.Name
@@ -60,7 +71,7 @@ func (p *Provider) name() *string {
 // of is the identity of an emission, nil if the provider gives none. A provider that
 // panics or says nothing has failed.
 func (p *Provider) of(em *emission) (identity *string, err error) {
-	if p == Unbound {
+	if p.own == isUnbound {
 		return nil, nil
 	}
 	defer func() {
@@ -69,7 +80,7 @@ func (p *Provider) of(em *emission) (identity *string, err error) {
 		}
 	}()
 	var text string
-	if p == JCS {
+	if p.own == isJCS {
 		text, err = identify(em.tree) // what Identify would parse again
 	} else {
 		text, err = p.Identify(em.copy())
