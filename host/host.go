@@ -233,6 +233,12 @@ func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, 
 	if err := contextError(ctx); err != nil {
 		return grapnel.Verdict{Event: ev}, err
 	}
+	return s.judge(ctx, ev)
+}
+
+// judge is act without the first look at ctx, for an event that tells of something that
+// has happened too.
+func (s *Session) judge(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
 	v := s.Fire(ctx, ev)
 	no := s.refusal(ev, &v)
 	if no == nil && v.Decision == grapnel.Ask {
@@ -241,14 +247,21 @@ func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, 
 	return v, mayRun(ctx, no)
 }
 
-// contextError returns the error of ctx with its cause, or nil.
+// contextError returns the error of ctx, or nil. If ctx has a cause, the error has its text
+// and errors.Is finds both.
 func contextError(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
+		return &causedError{err, cause}
 	}
 	return err
 }
+
+type causedError struct{ err, cause error }
+
+func (e *causedError) Error() string { return e.cause.Error() }
+
+func (e *causedError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // mayRun returns nil if an action may run after its hooks have answered. A guard that
 // did not start because ctx is done has no opinion, so ctx is checked again here. A

@@ -284,7 +284,7 @@ func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, er
 		t.Output, t.Failed = r.Output, r.Failed
 		ev.Calls = append(ev.Calls, *t)
 	}
-	v, err := s.act(ctx, ev)
+	v, err := s.judge(ctx, ev)
 	if err != nil {
 		return nil, err
 	}
