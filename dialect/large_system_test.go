@@ -53,3 +53,27 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("exactly MaxPayload: %v", err)
 	}
 }
+
+// What any agent said can be said in the plain language, and comes back the same.
+func TestPlainCarriesEveryEvent(t *testing.T) {
+	t.Parallel()
+	schema := loadSchema(t)
+	for file, ev := range goldenEvents(t) {
+		line, err := dialect.Plain().WriteEvent(ev)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if n := strings.Count(string(line), "\n"); n != 1 || !strings.HasSuffix(string(line), "\n") {
+			t.Errorf("%s: an event takes %d lines, want one", file, n)
+		}
+		schema.check(t, "event", line)
+		got, err := dialect.Plain().Read(dialect.Input{Payload: line})
+		if err != nil {
+			t.Fatalf("%s: Read(%s): %v", file, line, err)
+		}
+		got.Budget = ev.Budget // each reader has its own patience
+		if diff := cmp.Diff(ev, got); diff != "" {
+			t.Errorf("%s: an event changes on its way through the plain language (-sent +got):\n%s", file, diff)
+		}
+	}
+}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tailscale/hujson"
 	"pgregory.net/rapid"
 
@@ -230,81 +228,6 @@ func drawWanted(w writer, label string) Wanted {
 		wanted.Hook.Over = over
 	}
 	return wanted
-}
-
-// The promise of the package: whatever the file looks like, installing and
-// uninstalling gives it back to the byte; installing twice is installing once;
-// and installing differently in between leaves no trace.
-func TestRoundTripProperty(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWriter(t)
-		original := []byte(w.document())
-		first, second := drawWanted(w, "first"), drawWanted(w, "second")
-
-		first.Current = original
-		one := mustPlan(t, first)
-		onlyAdds(t, original, one.After)
-
-		again := first
-		again.Current, again.Made = one.After, &one.Made
-		if c := mustPlan(t, again); c.Changed() || c.Diff != "" {
-			t.Fatalf("installing twice changes\n%s", c.Diff)
-		} else if diff := cmp.Diff(one.Made, c.Made); diff != "" {
-			t.Fatalf("installing twice changes the memory (-first +second):\n%s", diff)
-		}
-
-		second.Current, second.Made = one.After, &one.Made
-		two := mustPlan(t, second)
-		for _, c := range []*Change{one, two} {
-			back, err := PlanRemove(w.agent, "settings.json", c.After, &c.Made)
-			if err != nil {
-				t.Fatalf("PlanRemove(%q): %v", c.After, err)
-			}
-			if !bytes.Equal(back.After, original) {
-				t.Fatalf("installed and uninstalled\n%q became\n%q by way of\n%q", original, back.After, c.After)
-			}
-			// Without memory the bytes of empty lists may differ, and what was
-			// empty before may be gone, but nothing else.
-			bare, err := PlanRemove(w.agent, "settings.json", c.After, nil)
-			if err != nil {
-				t.Fatalf("PlanRemove(%q) without memory: %v", c.After, err)
-			}
-			if got, want := w.meaning(t, bare.After), w.meaning(t, original); got != want {
-				t.Fatalf("without memory\n%s became\n%s", want, got)
-			}
-		}
-	})
-}
-
-// A person edits the file while we are installed in it. Then uninstalling gives
-// the file as if it had been edited without us.
-func TestEditedBetweenProperty(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWriter(t)
-		original := []byte(w.document())
-		wanted := drawWanted(w, "wanted")
-		wanted.Current = original
-		c := mustPlan(t, wanted)
-		installed := c.After
-		for range rapid.IntRange(1, 3).Draw(t, "edits") {
-			paths := itemPaths(t, w.agent, original)
-			if len(paths) == 0 {
-				t.SkipNow() // an empty object: nothing to edit
-			}
-			path := rapid.SampledFrom(paths).Draw(t, "where")
-			edit := w.edit(path)
-			original, installed = edit(t, w.agent, original), edit(t, w.agent, installed)
-		}
-		back, err := PlanRemove(w.agent, "settings.json", installed, &c.Made)
-		if err != nil {
-			t.Fatalf("PlanRemove(%q): %v", installed, err)
-		}
-		if !bytes.Equal(back.After, original) {
-			t.Fatalf("uninstalled\n%q\ngot  %q\nwant %q", installed, back.After, original)
-		}
-	})
 }
 
 // edit draws a change at the item with the path, to be done in any document

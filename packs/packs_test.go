@@ -130,22 +130,6 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// What a hook advises instead is nothing that another hook stops: a model that does
-// as it is told must get on.
-func TestAdvice(t *testing.T) {
-	t.Parallel()
-	e := using(t, shelf(t).Names()...)
-	for name, p := range shipped(t) {
-		for _, h := range p.Hooks {
-			for _, line := range h.Advice {
-				if v := e.Fire(t.Context(), event(t, "PreToolUse", "Bash", map[string]any{"command": line})); v.Decision != grapnel.None {
-					t.Errorf("%s.yaml:%d: hook %s advises %q, and that is answered with %v: %v", name, h.Line, h.Name, line, v.Decision, v.Reasons)
-				}
-			}
-		}
-	}
-}
-
 var update = flag.Bool("update", false, "rewrite table.go and testdata/*.golden")
 
 // TestPromises compares each pack with testdata/NAME.golden: the version, a digest of

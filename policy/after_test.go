@@ -459,30 +459,6 @@ func FuzzReadMarks(f *testing.F) {
 	})
 }
 
-// TestMarksAreBounded: neither their number nor their size grows, and what a step needs is
-// not pushed out by another.
-func TestMarksAreBounded(t *testing.T) {
-	t.Parallel()
-	m := &memory{}
-	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: z}, after: [{event: tool.after, match: {command: a}}, {event: tool.after, match: {command: b}, same: path}], block: no}`+"\n", m)
-	l.fire(did(grapnel.ToolAfter, "a", "a"))
-	for i := range 3 * maxMarks {
-		line := "b"
-		for j := range maxShared {
-			line += fmt.Sprintf(" > f%d.%d", i, j)
-		}
-		l.fire(did(grapnel.ToolAfter, line, fmt.Sprint(i)))
-	}
-	for _, r := range m.kept {
-		if lines := bytes.Count(r.data, []byte("\n")); lines > maxMarks || len(r.data) > 64<<10 {
-			t.Errorf("%d marks of %d bytes are kept", lines, len(r.data))
-		}
-	}
-	if v := l.fire(did(grapnel.ToolBefore, "z > f383.0", "z")); v.Decision != grapnel.Block {
-		t.Errorf("what happened first was pushed out: %v", v.Decision)
-	}
-}
-
 // TestFailed reads how calls ended in what agents sent.
 func TestFailed(t *testing.T) {
 	t.Parallel()

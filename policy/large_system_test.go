@@ -142,7 +142,7 @@ func TestTiersLaw(t *testing.T) {
 		if w.project.state1(untrusted).State != policy.Untrusted {
 			rt.Fatalf("%+v", untrusted.Files)
 		}
-		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), nil)
+		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), policy.Shelf{})
 		if len(errs) > 0 {
 			rt.Fatal(errs)
 		}
@@ -329,6 +329,64 @@ func TestSieveLaw(t *testing.T) {
 				}
 				if alone, among := listens(&few[i], ev), listens(&many[i], ev); alone != among {
 					t.Errorf("%s: %s, and %s among others\n%s", few[i].Name, alone, among, file)
+				}
+			}
+		}
+	})
+}
+
+// What is the same for every event is never told apart, what does less never listens to more,
+// and swapping a hook for itself changes nothing.
+func TestMutantsLaw(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		file := anyPolicyToAsk(t)
+		p := parsed(t, file)
+		specs, err := p.Build(source("/p/p.yaml"), noCommand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []*grapnel.Event
+		for range 4 {
+			events = append(events, anyEvent(t))
+		}
+		listens := func(specs []grapnel.Spec, i int, ev *grapnel.Event) (bool, error) {
+			if specs[i].Match == nil {
+				return true, nil
+			}
+			return specs[i].Match.Match(ev, nil)
+		}
+		for i := range p.Hooks {
+			mutants := append(policy.Mutants(&p.Hooks[i]), policy.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
+			for _, m := range mutants {
+				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policy.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
+				if err != nil {
+					t.Fatalf("%s: %+v: %v", file, m, err)
+				}
+				if m.Hook == nil {
+					if len(swapped) >= len(specs) {
+						t.Fatalf("%d hooks of %d are left", len(swapped), len(specs))
+					}
+					continue
+				}
+				for _, ev := range events {
+					was, err := listens(specs, i, ev)
+					is, wrong := listens(swapped, i, ev)
+					if err != nil || wrong != nil || p.Hooks[i].After != nil {
+						continue
+					}
+					if m.Same != "" && was != is {
+						t.Fatalf("%s: hook %d: %s: %s; but %v becomes %v", file, i, m.At, m.Same, was, is)
+					}
+					if m.More && was && !is || !m.More && is && !was {
+						if strings.HasSuffix(m.At, "command") && (p.Hooks[i].Decide == "allow" || strings.Contains(m.At, "except")) {
+							continue // without a command no shell line is let through
+						}
+						if m.At == "match" && len(p.Hooks[i].Except) > 0 {
+							continue // without a match an exception takes out a call, and not one of its commands
+						}
+						t.Fatalf("%s: hook %d: %s: %s: more %v; but %v becomes %v", file, i, m.At, m.What, m.More, was, is)
+					}
 				}
 			}
 		}

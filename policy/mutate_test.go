@@ -2,13 +2,10 @@ package policy_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -113,62 +110,4 @@ fields[1]: tool.output is not changed`},
 			}
 		})
 	}
-}
-
-// What is the same for every event is never told apart, what does less never listens to more,
-// and swapping a hook for itself changes nothing.
-func TestMutantsLaw(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		file := anyPolicyToAsk(t)
-		p := parsed(t, file)
-		specs, err := p.Build(source("/p/p.yaml"), noCommand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var events []*grapnel.Event
-		for range 4 {
-			events = append(events, anyEvent(t))
-		}
-		listens := func(specs []grapnel.Spec, i int, ev *grapnel.Event) (bool, error) {
-			if specs[i].Match == nil {
-				return true, nil
-			}
-			return specs[i].Match.Match(ev, nil)
-		}
-		for i := range p.Hooks {
-			mutants := append(policy.Mutants(&p.Hooks[i]), policy.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
-			for _, m := range mutants {
-				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policy.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
-				if err != nil {
-					t.Fatalf("%s: %+v: %v", file, m, err)
-				}
-				if m.Hook == nil {
-					if len(swapped) >= len(specs) {
-						t.Fatalf("%d hooks of %d are left", len(swapped), len(specs))
-					}
-					continue
-				}
-				for _, ev := range events {
-					was, err := listens(specs, i, ev)
-					is, wrong := listens(swapped, i, ev)
-					if err != nil || wrong != nil || p.Hooks[i].After != nil {
-						continue
-					}
-					if m.Same != "" && was != is {
-						t.Fatalf("%s: hook %d: %s: %s; but %v becomes %v", file, i, m.At, m.Same, was, is)
-					}
-					if m.More && was && !is || !m.More && is && !was {
-						if strings.HasSuffix(m.At, "command") && (p.Hooks[i].Decide == "allow" || strings.Contains(m.At, "except")) {
-							continue // without a command no shell line is let through
-						}
-						if m.At == "match" && len(p.Hooks[i].Except) > 0 {
-							continue // without a match an exception takes out a call, and not one of its commands
-						}
-						t.Fatalf("%s: hook %d: %s: %s: more %v; but %v becomes %v", file, i, m.At, m.What, m.More, was, is)
-					}
-				}
-			}
-		}
-	})
 }

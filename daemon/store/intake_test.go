@@ -293,37 +293,6 @@ func TestIntakeTwice(t *testing.T) {
 	wantIDs(t, again.Reader, "a", "b", "torn")
 }
 
-func TestIntakeSideFiles(t *testing.T) {
-	t.Parallel()
-	spoolDir, storeDir := places(t.TempDir())
-	s := openTest(t, storeDir, nil)
-	w := writer(t, spoolDir, &spool.Options{Records: spool.Full})
-	big := entry("big")
-	big.Input.Tool.Content = strings.Repeat("<big>", 30_000)
-	huge := entry("huge")
-	huge.Input.Tool.Content = strings.Repeat("huge ", 1_000_000)
-	w.Observe(context.Background(), &big.Record)
-	w.Observe(context.Background(), &huge.Record)
-	if err := w.Err(); err != nil {
-		t.Fatal(err)
-	}
-	once(t, &Intake{Spool: spoolDir, Store: s})
-	if err := os.RemoveAll(spoolDir); err != nil {
-		t.Fatal(err)
-	}
-	for row, err := range s.Records(context.Background(), Query{Oldest: true}) {
-		switch {
-		case err != nil:
-			t.Error(err)
-		case row.ID == "big" && row.Input.Tool.Content != big.Input.Tool.Content:
-			t.Error("the event of a side file is not in the store")
-		case row.ID == "huge" && (len(row.Input.Tool.Content) < 100_000 || len(row.Line) > MaxLine):
-			t.Errorf("of a huge event %d bytes are in the store", len(row.Input.Tool.Content))
-		}
-	}
-	wantIDs(t, s.Reader, "big", "huge")
-}
-
 func TestIntakeLock(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())

@@ -8,8 +8,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,4 +173,118 @@ func TestLogAtAnyMoment(t *testing.T) {
 		once(t, in)
 		check("after a pass")
 	}
+}
+
+// Retention that ends in the middle leaves a log that verifies clean, and goes on later.
+func TestRetentionInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, &Options{unsafe: true})
+	for i := range 3 * pruneBatch {
+		aged(t, s, fmt.Sprint(i), 100*day)
+	}
+	now := time.Now()
+	if err := s.writeAnchor(*s.head.Load()); err != nil { // as Prune does first
+		t.Fatal(err)
+	}
+	err := s.write(t.Context(), 0, func(c *change) error { // the first commit of Prune
+		_, err := c.prune(func(*chainRow) class { return remove }, Removal{Time: now.UTC(), Reason: byAge, MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 2*pruneBatch {
+		t.Errorf("Verify in the middle = %+v, %v", report, err)
+	}
+	closeTest(t, s)
+	s = openTest(t, dir, nil)
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 0 {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+// Reading while lines are taken in shows each of them.
+func TestLogBesideIntake(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	s := openTest(t, l.Store, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Millisecond}
+	done := make(chan error, 1)
+	go func() { done <- in.Run(ctx) }()
+	w := writer(t, l.Spool, &spool.Options{MaxSize: 20 << 10, MaxAge: 1 << 62, KeepFiles: 1000})
+	var want []string
+	for i := range 300 {
+		id := fmt.Sprintf("r%04d", i)
+		write(t, w, id)
+		want = append(want, id)
+		if i%10 == 0 {
+			got := shown(t, l, Query{})
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("after %d (-want +got):\n%s", i+1, diff)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The limit of number can be far away: that many rows with times in the future in a row do
+// not keep retention from the rows behind them.
+func TestRetentionAhead(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir(), &Options{unsafe: true})
+	for i := range 3 * pruneBatch {
+		aged(t, s, fmt.Sprint("ahead", i), -1000*day)
+	}
+	aged(t, s, "old", 100*day)
+	aged(t, s, "young", 1)
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s.Reader); n != 1 {
+		t.Errorf("%d records are kept, want 1", n)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
+func TestIntakeSideFiles(t *testing.T) {
+	t.Parallel()
+	spoolDir, storeDir := places(t.TempDir())
+	s := openTest(t, storeDir, nil)
+	w := writer(t, spoolDir, &spool.Options{Records: spool.Full})
+	big := entry("big")
+	big.Input.Tool.Content = strings.Repeat("<big>", 30_000)
+	huge := entry("huge")
+	huge.Input.Tool.Content = strings.Repeat("huge ", 1_000_000)
+	w.Observe(context.Background(), &big.Record)
+	w.Observe(context.Background(), &huge.Record)
+	if err := w.Err(); err != nil {
+		t.Fatal(err)
+	}
+	once(t, &Intake{Spool: spoolDir, Store: s})
+	if err := os.RemoveAll(spoolDir); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range s.Records(context.Background(), Query{Oldest: true}) {
+		switch {
+		case err != nil:
+			t.Error(err)
+		case row.ID == "big" && row.Input.Tool.Content != big.Input.Tool.Content:
+			t.Error("the event of a side file is not in the store")
+		case row.ID == "huge" && (len(row.Input.Tool.Content) < 100_000 || len(row.Line) > MaxLine):
+			t.Errorf("of a huge event %d bytes are in the store", len(row.Input.Tool.Content))
+		}
+	}
+	wantIDs(t, s.Reader, "big", "huge")
 }

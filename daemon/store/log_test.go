@@ -102,36 +102,6 @@ func TestLogRead(t *testing.T) {
 	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // and without anybody at work
 }
 
-// Reading while lines are taken in shows each of them.
-func TestLogBesideIntake(t *testing.T) {
-	t.Parallel()
-	l := Log{}
-	l.Spool, l.Store = places(t.TempDir())
-	s := openTest(t, l.Store, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Millisecond}
-	done := make(chan error, 1)
-	go func() { done <- in.Run(ctx) }()
-	w := writer(t, l.Spool, &spool.Options{MaxSize: 20 << 10, MaxAge: 1 << 62, KeepFiles: 1000})
-	var want []string
-	for i := range 300 {
-		id := fmt.Sprintf("r%04d", i)
-		write(t, w, id)
-		want = append(want, id)
-		if i%10 == 0 {
-			got := shown(t, l, Query{})
-			slices.Sort(got)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("after %d (-want +got):\n%s", i+1, diff)
-			}
-		}
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
 func TestLogFollow(t *testing.T) {
 	t.Parallel()
 	l := Log{}

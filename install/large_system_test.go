@@ -1,0 +1,128 @@
+//go:build system
+
+// These tests start no program, but they take too long under the race detector, which the
+// system tier does not use.
+
+package install
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// FuzzPlan feeds arbitrary bytes: either they are refused, or what is installed
+// can be taken back.
+func FuzzPlan(f *testing.F) {
+	for _, tt := range oddFiles {
+		f.Add([]byte(tt.text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, a := range append(documents()[:2], ownRows...) {
+			if a.isText("settings.json") {
+				continue
+			}
+			w := wanted(t, a.Name)
+			w.Events, _, _ = a.choose(nil, "")
+			w.Current = data
+			c, err := Plan(w)
+			if fe, ok := errors.AsType[*FileError](err); ok {
+				if strings.Contains(fe.Hint, "mistake of grapnel") {
+					t.Fatalf("Plan(%q): %v", data, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("Plan(%q): %v", data, err)
+			}
+			if d, err := parse(a, "settings.json", data); err != nil {
+				continue
+			} else if spots, err := d.spots(); err != nil || len(ours(spots)) > 0 {
+				continue // installed already: nothing to compare with
+			}
+			back, err := PlanRemove(a, "settings.json", c.After, &c.Made)
+			if err != nil || !bytes.Equal(back.After, data) {
+				t.Fatalf("%q came back as %q, %v, by way of %q", data, back.After, err, c.After)
+			}
+		}
+	})
+}
+
+// The promise of the package: whatever the file looks like, installing and
+// uninstalling gives it back to the byte; installing twice is installing once;
+// and installing differently in between leaves no trace.
+func TestRoundTripProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWriter(t)
+		original := []byte(w.document())
+		first, second := drawWanted(w, "first"), drawWanted(w, "second")
+
+		first.Current = original
+		one := mustPlan(t, first)
+		onlyAdds(t, original, one.After)
+
+		again := first
+		again.Current, again.Made = one.After, &one.Made
+		if c := mustPlan(t, again); c.Changed() || c.Diff != "" {
+			t.Fatalf("installing twice changes\n%s", c.Diff)
+		} else if diff := cmp.Diff(one.Made, c.Made); diff != "" {
+			t.Fatalf("installing twice changes the memory (-first +second):\n%s", diff)
+		}
+
+		second.Current, second.Made = one.After, &one.Made
+		two := mustPlan(t, second)
+		for _, c := range []*Change{one, two} {
+			back, err := PlanRemove(w.agent, "settings.json", c.After, &c.Made)
+			if err != nil {
+				t.Fatalf("PlanRemove(%q): %v", c.After, err)
+			}
+			if !bytes.Equal(back.After, original) {
+				t.Fatalf("installed and uninstalled\n%q became\n%q by way of\n%q", original, back.After, c.After)
+			}
+			// Without memory the bytes of empty lists may differ, and what was
+			// empty before may be gone, but nothing else.
+			bare, err := PlanRemove(w.agent, "settings.json", c.After, nil)
+			if err != nil {
+				t.Fatalf("PlanRemove(%q) without memory: %v", c.After, err)
+			}
+			if got, want := w.meaning(t, bare.After), w.meaning(t, original); got != want {
+				t.Fatalf("without memory\n%s became\n%s", want, got)
+			}
+		}
+	})
+}
+
+// A person edits the file while we are installed in it. Then uninstalling gives
+// the file as if it had been edited without us.
+func TestEditedBetweenProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWriter(t)
+		original := []byte(w.document())
+		wanted := drawWanted(w, "wanted")
+		wanted.Current = original
+		c := mustPlan(t, wanted)
+		installed := c.After
+		for range rapid.IntRange(1, 3).Draw(t, "edits") {
+			paths := itemPaths(t, w.agent, original)
+			if len(paths) == 0 {
+				t.SkipNow() // an empty object: nothing to edit
+			}
+			path := rapid.SampledFrom(paths).Draw(t, "where")
+			edit := w.edit(path)
+			original, installed = edit(t, w.agent, original), edit(t, w.agent, installed)
+		}
+		back, err := PlanRemove(w.agent, "settings.json", installed, &c.Made)
+		if err != nil {
+			t.Fatalf("PlanRemove(%q): %v", installed, err)
+		}
+		if !bytes.Equal(back.After, original) {
+			t.Fatalf("uninstalled\n%q\ngot  %q\nwant %q", installed, back.After, original)
+		}
+	})
+}

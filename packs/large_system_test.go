@@ -1,0 +1,28 @@
+//go:build system
+
+// These tests start no program, but they take too long under the race detector, which the
+// system tier does not use.
+
+package packs_test
+
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// What a hook advises instead is nothing that another hook stops: a model that does
+// as it is told must get on.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	e := using(t, shelf(t).Names()...)
+	for name, p := range shipped(t) {
+		for _, h := range p.Hooks {
+			for _, line := range h.Advice {
+				if v := e.Fire(t.Context(), event(t, "PreToolUse", "Bash", map[string]any{"command": line})); v.Decision != grapnel.None {
+					t.Errorf("%s.yaml:%d: hook %s advises %q, and that is answered with %v: %v", name, h.Line, h.Name, line, v.Decision, v.Reasons)
+				}
+			}
+		}
+	}
+}
