@@ -28,7 +28,7 @@ func (w *walker) fedText(at *place) (string, bool) {
 // given is the text of a here-document or a here-string.
 func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
 	// Each command of a block gets the document again: { a; b; c; } <<EOF.
-	if n := r.Hdoc; n != nil && !w.spend(int(n.End().Offset()-n.Pos().Offset())*stepsPerFold) { //nolint:gosec // G115: at most maxNested
+	if n := r.Hdoc; n != nil && !w.spend(int(n.End().Offset()-n.Pos().Offset())*stepsPerFold) {
 		return "", false
 	}
 	switch r.Op {

@@ -480,7 +480,7 @@ func (w *walker) decode(s string) string {
 // source is the text of a node.
 func (w *walker) source(at *place, n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
-	if from >= to || to > uint(len(at.src)) || !w.spend(int(to-from)) { //nolint:gosec // G115: at most maxNested
+	if from >= to || to > uint(len(at.src)) || !w.spend(int(to-from)) {
 		return "$(...)"
 	}
 	return w.decode(at.src[from:to])

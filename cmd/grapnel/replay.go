@@ -379,10 +379,7 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 }
 
 func (p *projects) engine(dirs []answer.Dir) (*grapnel.Engine, error) {
-	key := ""
-	for _, dir := range dirs {
-		key += fmt.Sprintf("%q %t ", dir.Path, dir.GuardsOnly)
-	}
+	key := fmt.Sprintf("%+v", dirs)
 	if e := p.engines[key]; e != nil {
 		return e, nil
 	}

@@ -116,7 +116,10 @@ func TestFilesRemoved(t *testing.T) {
 				if jobs, err := s.Deliveries(t.Context(), DeliveryQuery{}); err != nil || len(jobs) != 1 {
 					t.Errorf("Deliveries = %v, %v, want the one that was put before", jobs, err)
 				}
-				for range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
+				for _, err := range s.Records(t.Context(), Query{Text: "wintermute", Limit: 1}) {
+					if err != nil {
+						t.Fatal(err)
+					}
 					rows--
 				}
 				if rows == report.Rows {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -148,8 +149,8 @@ func (s *setup) atEnd(f func() error) { s.ends = append(s.ends, f) }
 
 func (s *setup) cleanUp() error {
 	var errs []error
-	for i := len(s.ends) - 1; i >= 0; i-- {
-		errs = append(errs, s.ends[i]())
+	for _, end := range slices.Backward(s.ends) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }

@@ -40,7 +40,7 @@ func run(args []string) error {
 	if err := forbidFork(); err != nil {
 		return fmt.Errorf("cannot forbid child processes: %w", err)
 	}
-	return fmt.Errorf("cannot run %s: %w", path, syscall.Exec(path, args, os.Environ())) //nolint:gosec // G204: a test binary
+	return fmt.Errorf("cannot run %s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
 // forbidFork makes the kernel refuse every new process of this thread. New threads stay
@@ -77,8 +77,8 @@ func forbidFork() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}                                                            //nolint:gosec // G115: about ten
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // G103: the call takes a pointer
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errors.New("seccomp: " + errno.Error())
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 // GRAPNEL_TEST_PROGRAMS.
 type Variant string
 
+// The variants.
 const (
 	Plain  Variant = "plain"  // as "make build" does
 	Race   Variant = "race"   // with the race detector

@@ -185,7 +185,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 
 // work reads the event and makes the reply.
 func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
-	place, err := Locate(inv.root, inv.id)
+	place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
 	inv.watch.found(place)
 	input := readInput(inTime(stdin))
 	input.Event = inv.event

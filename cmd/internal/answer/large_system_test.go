@@ -61,7 +61,7 @@ func TestRootsInUseAreNeverRemoved(t *testing.T) {
 	cwds := []string{filepath.Join(dir, "p"), filepath.Join(dir, "q"), filepath.Join(dir, "r")}
 	ids := neighbors(2*rootsPerDir, "5a")
 	for seed := range uint64(4) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // for a test
+		random := rand.New(rand.NewPCG(seed, 1))
 		p := Place{State: filepath.Join(dir, fmt.Sprint("state", seed))}
 		if seed%2 == 1 {
 			p.roots = &roots{}

@@ -202,7 +202,7 @@ func (s *server) answer(ctx context.Context, id string, in dialect.Input) {
 		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
 		return worked{reply, pending}
 	})
-	defer inv.watch.settle()
+	defer inv.watch.settle() //nolint:contextcheck // the Record is written after the context has ended
 	reply, pending := result.reply, result.pending
 	s.say(dialect.Message{
 		Type: dialect.TypeAnswer, ID: id,

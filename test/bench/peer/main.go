@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil && !errors.Is(err, io.EOF) {
+	if err := run(os.Args[1:]); !errors.Is(err, io.EOF) {
 		_, _ = os.Stderr.WriteString("peer: " + err.Error() + "\n")
 		os.Exit(1)
 	}
@@ -100,7 +100,7 @@ func serve(socket string, args []string) error {
 		}
 		go func() {
 			defer conn.Close()
-			if err := answer(conn, k); err != nil && !errors.Is(err, io.EOF) {
+			if err := answer(conn, k); !errors.Is(err, io.EOF) {
 				_, _ = os.Stderr.WriteString("peer: " + err.Error() + "\n")
 			}
 		}()

@@ -13,7 +13,7 @@ import (
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "static") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "static") //nolint:usetesting // t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
