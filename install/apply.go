@@ -219,8 +219,6 @@ func removeDirs(made []string) {
 	}
 }
 
-var leftBehind = regexp.MustCompile(`^\.grapnel-[A-Z2-7]{12}\.tmp$`)
-
 // sweep removes what an installation that was killed has left of replace in a
 // directory. Another that is at work there, under another lock, fails and says so.
 func sweep(dir string) {
@@ -228,6 +226,7 @@ func sweep(dir string) {
 	if err != nil {
 		return // it is not there
 	}
+	leftBehind := regexp.MustCompile(`^\.grapnel-[A-Z2-7]{12}\.tmp$`)
 	for _, e := range entries {
 		if e.Type().IsRegular() && leftBehind.MatchString(e.Name()) {
 			_ = os.Remove(filepath.Join(dir, e.Name()))

@@ -48,6 +48,8 @@ type document struct {
 	data  []byte
 	root  *container            // nil if the file holds nothing but white space
 	seen  map[string]*container // by path: what at went through
+
+	commandKeys, eventKeys []string // members of an entry that hold the command, and the event
 }
 
 // A container is an object or an array.
@@ -152,7 +154,10 @@ func (c *container) texts(key string) []string {
 // parse takes a settings file apart. It refuses what the agent would not read,
 // and what could not be edited without a guess.
 func parse(a Agent, file string, data []byte) (*document, error) {
-	d := &document{agent: a, file: file, data: data, seen: map[string]*container{}}
+	d := &document{
+		agent: a, file: file, data: data, seen: map[string]*container{},
+		commandKeys: a.members("command", "powershell", "program"), eventKeys: a.members("event"),
+	}
 	repair, comma := "repair the file, then run the command again", a.Title+" does not read the file"
 	if a.Setup.JSON5 {
 		comma = "Grapnel cannot edit what JSON does not have"
@@ -489,7 +494,7 @@ func (d *document) groups(s *spot, at int) {
 func (d *document) handler(s *spot, v *hujson.Value) handler {
 	h := handler{value: v, id: s.event}
 	find := func(obj *container) bool {
-		for _, key := range d.agent.members("command", "powershell", "program") {
+		for _, key := range d.commandKeys {
 			if obj != nil && !h.ours {
 				h.entry, h.ours = parseEntry(obj.str(key), obj.texts("args"))
 			}
@@ -511,7 +516,7 @@ func (d *document) handler(s *spot, v *hujson.Value) handler {
 		}
 	}
 	if h.ours && s.event == "" {
-		for _, key := range d.agent.members("event") {
+		for _, key := range d.eventKeys {
 			h.id = obj.str(key)
 		}
 	}
@@ -524,6 +529,7 @@ func (d *document) handler(s *spot, v *hujson.Value) handler {
 
 // members lists the members of an entry whose values are those words of the template.
 func (a Agent) members(words ...string) []string {
+	memberIs := regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
 	var keys []string
 	for _, m := range memberIs.FindAllStringSubmatch(a.Setup.Entry, -1) {
 		if slices.Contains(words, m[2]) {
@@ -532,8 +538,6 @@ func (a Agent) members(words ...string) []string {
 	}
 	return keys
 }
-
-var memberIs = regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
 
 // editID is what a wish for the edit is known by.
 func editID(e *dialect.Edit) string { return e.Path + " " + e.Key }

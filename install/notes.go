@@ -119,6 +119,7 @@ func (d *document) strictNotes() []string {
 	void := func(offset int, what string) {
 		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or take it out", what, d.agent.Title))
 	}
+	commands := d.agent.members("command")
 	for _, s := range spots {
 		if s.event != "" && d.agent.event(s.event) == nil {
 			void(s.c.open, fmt.Sprintf("there is no event %q", s.event))
@@ -127,7 +128,7 @@ func (d *document) strictNotes() []string {
 		for _, g := range s.items {
 			for _, h := range g.handlers {
 				obj := newObject(h.value)
-				switch commands := d.agent.members("command"); {
+				switch {
 				case h.ours:
 				case obj == nil:
 					void(h.value.StartOffset, "this hook is not an object {...}")

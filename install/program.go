@@ -52,8 +52,6 @@ func rootsAlone(program string) error {
 	return nil
 }
 
-var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
-
 // version finds out the version of the agent where it decides what may be
 // written; "" if it does not matter or cannot be told, then with a note.
 func (s *session) version(ctx context.Context, a Agent) (version, note string) {
@@ -74,7 +72,7 @@ func (s *session) version(ctx context.Context, a Agent) (version, note string) {
 	cmd.Dir = filepath.Dir(program) // not where a project could have put something
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
-	if v := versionNumber.FindString(string(out)); v != "" && err == nil {
+	if v := regexp.MustCompile(`\d+\.\d+\.\d+`).FindString(string(out)); v != "" && err == nil {
 		return v, ""
 	}
 	return unknown(fmt.Sprintf("%s --version did not answer", program))
