@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
@@ -54,7 +55,14 @@ func TestDatabaseRemoved(t *testing.T) {
 		"files": func(store string) error {
 			return errors.Join(os.Remove(filepath.Join(store, "grapnel.db")), os.Remove(filepath.Join(store, "grapnel.db-wal")), os.Remove(filepath.Join(store, "grapnel.db-shm")))
 		},
-		"directory": os.RemoveAll,
+		"directory": func(store string) error {
+			// The daemon may create a file while its directory is being removed.
+			err := os.RemoveAll(store)
+			for errors.Is(err, syscall.ENOTEMPTY) {
+				err = os.RemoveAll(store)
+			}
+			return err
+		},
 		"replaced": func(store string) error {
 			other := filepath.Join(store, "other")
 			return errors.Join(os.WriteFile(other, []byte("no database"), 0o600), os.Rename(other, filepath.Join(store, "grapnel.db")))
