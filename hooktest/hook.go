@@ -227,8 +227,8 @@ func hostile(ev *grapnel.Event) []*grapnel.Event {
 		empty.Tool = &grapnel.Tool{Name: ev.Tool.Name, Class: ev.Tool.Class}
 	}
 	list := []*grapnel.Event{{}, {Kind: ev.Kind, Contract: ev.Contract}, empty}
-	// 256 KiB: more than a pipe holds, and than a variable of a program can.
-	texts := []string{strings.Repeat("x", 256<<10), "a\x00b\x1b[31m\r\n$(touch /tmp/x)'\"`\\", "\xff\xfe half \xed\xa0\x80", strings.Repeat("[{", 5000), ""}
+	// 160 KiB: more than a pipe holds, and than a variable of a program can.
+	texts := []string{strings.Repeat("x", 160<<10), "a\x00b\x1b[31m\r\n$(touch /tmp/x)'\"`\\", "\xff\xfe half \xed\xa0\x80", strings.Repeat("[{", 5000), ""}
 	for _, text := range texts {
 		list = append(list, withText(ev, text))
 	}

@@ -8,6 +8,7 @@ package install
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -125,4 +126,23 @@ func TestEditedBetweenProperty(t *testing.T) {
 			t.Fatalf("uninstalled\n%q\ngot  %q\nwant %q", installed, back.After, original)
 		}
 	})
+}
+
+// The work to edit a file of one long line grows with its length. It grew with the square
+// of it once: then this file would take longer than the timeout of the tests.
+func TestManyMembers(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&b, `"k%d":%d,`, i, i)
+	}
+	w := wanted(t, "claude-code", "PreToolUse")
+	w.Current = []byte("{" + strings.TrimSuffix(b.String(), ",") + "}")
+	c, err := Plan(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(c.After), `"k39999":39999`) {
+		t.Error("the last member is lost")
+	}
 }

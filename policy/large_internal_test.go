@@ -55,3 +55,24 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 		t.Errorf("a record of %d bytes needs %d bytes of memory, want at most %d, %v", len(deep), bytes, most, err)
 	}
 }
+
+// A long text matches the same patterns whether it is searched whole or only where the
+// words of a pattern are.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	patterns, texts := longTexts(t)
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Repeat(text, 4<<10/len(text)+1)
+			f := &facts{}
+			for i := range patterns {
+				p := patterns[i : i+1]
+				want := p[0].re == nil && p[0].in(text) || p[0].re != nil && p[0].re.get().MatchString(text)
+				if got := f.anyText(p, []string{text}); got != want {
+					t.Errorf("pattern %d: %v in %d bytes, want %v", i, got, len(text), want)
+				}
+			}
+		})
+	}
+}

@@ -618,7 +618,7 @@ func TestInDir(t *testing.T) {
 // 128 KiB, or one with a NUL byte, makes a start fail.
 func TestHugeEvent(t *testing.T) {
 	t.Parallel()
-	mb := strings.Repeat("y\x00", 1<<19)
+	mb := strings.Repeat("y\x00", 1<<17)
 	ev := event(t)
 	ev.Kind, ev.Agent.Name = grapnel.Kind(mb), mb
 	ev.Session = grapnel.Session{ID: mb, CWD: mb, Root: mb}

@@ -1,17 +1,20 @@
 // Nofork runs a program that cannot start child processes:
 //
-//	go test -exec "$PWD/bin/nofork" ./...
+//	go test -exec "$PWD/bin/nofork -except process.test" ./...
 //
 // "make test" runs the unit tests this way, so a test that starts a program fails
-// there with "operation not permitted". Such a test needs the build tag system.
+// there with "operation not permitted". Such a test needs the build tag system. The
+// program that -except names may start others.
 // Nofork works on Linux for amd64 and arm64.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -20,25 +23,29 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: nofork PROGRAM [ARG]...")
+	except := flag.String("except", "", "file name of a program that may start child processes")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: nofork [-except NAME] PROGRAM [ARG]...")
 		os.Exit(64)
 	}
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(flag.Args(), filepath.Base(flag.Arg(0)) != *except); err != nil {
 		fmt.Fprintf(os.Stderr, "nofork: error: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 // run returns only if it cannot replace this process by the program.
-func run(args []string) error {
+func run(args []string, forbid bool) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the filter belongs to the thread, and this thread becomes the program
-	if err := forbidFork(); err != nil {
-		return fmt.Errorf("cannot forbid child processes: %w", err)
+	if forbid {
+		runtime.LockOSThread() // the filter belongs to the thread, and this thread becomes the program
+		if err := forbidFork(); err != nil {
+			return fmt.Errorf("cannot forbid child processes: %w", err)
+		}
 	}
 	return fmt.Errorf("cannot run %s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
