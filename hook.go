@@ -53,6 +53,25 @@ func Replace(field Field, value any) (Outcome, error) {
 	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
 }
 
+// HookAs returns the first T among h and the hooks that it wraps. A Hook that wraps
+// another one has the method Unwrap() Hook. The engine looks this way for [Checker],
+// [Graceful] and [IDReader], so these facts about a hook survive each wrapper. It does not
+// look so for [Marker]: a wrapper must handle each event itself.
+func HookAs[T any](h Hook) (T, bool) {
+	for h != nil {
+		if found, ok := h.(T); ok {
+			return found, true
+		}
+		wrapper, ok := h.(interface{ Unwrap() Hook })
+		if !ok {
+			break
+		}
+		h = wrapper.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
 // Checker is a Hook that can tell before it is used that it cannot work. The engine
 // asks when it is given the hook, and does not take it if there is an error.
 type Checker interface {
@@ -284,7 +303,7 @@ func (s *Spec) check() error {
 	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
 		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Source.Scope)
 	}
-	if c, ok := s.Hook.(Checker); ok {
+	if c, ok := HookAs[Checker](s.Hook); ok {
 		if err := c.Check(); err != nil {
 			return fmt.Errorf("hook %q: %w", s.Name, err)
 		}

@@ -85,6 +85,11 @@ func (r reader) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 	return grapnel.Outcome{}, nil
 }
 
+// wrapped is a hook that wraps another one.
+type wrapped struct{ grapnel.Hook }
+
+func (w wrapped) Unwrap() grapnel.Hook { return w.Hook }
+
 func TestIDReader(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -94,6 +99,7 @@ func TestIDReader(t *testing.T) {
 		want  bool // an ID
 	}{
 		"hook":    {step("h", reader{&ids}), "", true},
+		"wrapped": {step("h", wrapped{wrapped{reader{&ids}}}), "", true},
 		"matcher": {grapnel.Spec{Name: "h", Hook: says(grapnel.Outcome{}), Match: reader{&ids}}, "", true},
 		"given":   {step("h", reader{&ids}), "mine", true},
 		"nobody": {step("h", grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {

@@ -147,7 +147,7 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
 	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == Enforce
 	l.matchers = l.matchers || s.Match != nil
-	l.readsID = l.readsID || readsID(s.Hook) || readsID(s.Match)
+	l.readsID = l.readsID || s.readsID()
 	phase := s.Phase
 	if preset.InChain && phase != PhaseObserve {
 		phase = PhaseStep
@@ -172,9 +172,11 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 	}
 }
 
-func readsID(v any) bool {
-	_, reads := v.(IDReader)
-	return reads
+// readsID reports whether the hook or its matcher reads Event.ID.
+func (s *Spec) readsID() bool {
+	_, hook := HookAs[IDReader](s.Hook)
+	_, matcher := s.Match.(IDReader)
+	return hook || matcher
 }
 
 // home is the number of the layer whose hook s is.

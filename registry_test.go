@@ -481,7 +481,7 @@ func TestChecker(t *testing.T) {
 	engine := newEngine(t, nil, good)
 	_, withErr := engine.With(bad)
 	_, newErr := grapnel.New([]grapnel.Spec{bad}, nil)
-	for name, err := range map[string]error{"New": newErr, "Add": engine.Add(bad), "With": withErr} {
+	for name, err := range map[string]error{"New": newErr, "Add": engine.Add(bad), "With": withErr, "wrapped": engine.Add(step("h", wrapped{bad.Hook}))} {
 		if !errors.Is(err, broken) || err.Error() != `hook "h": no license` {
 			t.Errorf("%s = %v, want what the hook says", name, err)
 		}

@@ -296,7 +296,7 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout))
 	var grace time.Duration
-	if g, ok := a.spec.Hook.(Graceful); ok {
+	if g, ok := HookAs[Graceful](a.spec.Hook); ok {
 		grace = g.Grace()
 	}
 	abandoned := make(chan struct{})

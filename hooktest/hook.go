@@ -145,7 +145,7 @@ func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) 
 		a.out, a.err = s.spec.Hook.Handle(ctx, &own)
 	}()
 	limit := soon
-	if g, ok := s.spec.Hook.(grapnel.Graceful); ok {
+	if g, ok := grapnel.HookAs[grapnel.Graceful](s.spec.Hook); ok {
 		limit += g.Grace()
 	}
 	var a answer

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
@@ -120,21 +119,8 @@ func (h *redacted) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outco
 	return out, errors.Join(err, wrong)
 }
 
-// Grace is that of the hook.
-func (h *redacted) Grace() time.Duration {
-	if g, ok := h.Hook.(grapnel.Graceful); ok {
-		return g.Grace()
-	}
-	return 0
-}
-
-// Check is that of the hook.
-func (h *redacted) Check() error {
-	if c, ok := h.Hook.(grapnel.Checker); ok {
-		return c.Check()
-	}
-	return nil
-}
+// Unwrap returns the hook that is trusted less.
+func (h *redacted) Unwrap() grapnel.Hook { return h.Hook }
 
 // Shown returns the event as a hook may see it: ev itself where nothing is kept from the
 // hook. Who writes an event down, to give it to the hook later, writes down this one.

@@ -655,10 +655,5 @@ func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outc
 	return out, err
 }
 
-// Grace is that of the program.
-func (p *pinned) Grace() time.Duration {
-	if g, ok := p.Hook.(grapnel.Graceful); ok {
-		return g.Grace()
-	}
-	return 0
-}
+// Unwrap returns the hook that runs the program.
+func (p *pinned) Unwrap() grapnel.Hook { return p.Hook }

@@ -1,0 +1,41 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+type factual struct{ checked error }
+
+func (f factual) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, nil
+}
+func (f factual) Check() error         { return f.checked }
+func (f factual) Grace() time.Duration { return time.Minute }
+func (f factual) ReadsID()             {}
+
+// What the engine has to know of a hook survives the wrappers around it. A hook under
+// `redact:` got no event ID once, so its Webhook-Id was empty.
+func TestWrappersKeepFacts(t *testing.T) {
+	t.Parallel()
+	wrong := errors.New("it cannot work")
+	specs := []grapnel.Spec{{Name: "h", Hook: &pinned{Hook: factual{wrong}}}}
+	newRedactor([]*Redact{{Fields: []string{"/token"}}}).guard(specs, func(*grapnel.Spec) bool { return true })
+	hook := specs[0].Hook
+	if _, ok := hook.(*redacted); !ok {
+		t.Fatalf("the hook is a %T, want it redacted", hook)
+	}
+	if c, ok := grapnel.HookAs[grapnel.Checker](hook); !ok || !errors.Is(c.Check(), wrong) {
+		t.Error("its Check is lost")
+	}
+	if g, ok := grapnel.HookAs[grapnel.Graceful](hook); !ok || g.Grace() != time.Minute {
+		t.Error("its Grace is lost")
+	}
+	if _, ok := grapnel.HookAs[grapnel.IDReader](hook); !ok {
+		t.Error("that it reads the ID is lost")
+	}
+}
