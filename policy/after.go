@@ -660,21 +660,8 @@ func (s *step) describe() string {
 	text := strings.Join(kinds, " or ")
 	var about []string
 	add := func(format string, args ...any) { about = append(about, fmt.Sprintf(format, args...)) }
-	if m := s.Match; m != nil {
-		for _, key := range []struct {
-			name  string
-			words []string
-		}{{"tool", m.Tool}, {"command", m.Command}, {"path", m.Path}, {"url", m.URL}, {"host", m.Host}, {"mcp", m.MCP}, {"mode", m.Mode}, {"agent", m.Agent}, {"subagent", m.Subagent}} {
-			if len(key.words) > 0 {
-				add("%s %s", key.name, strings.Join(key.words, " or "))
-			}
-		}
-		if len(m.Content)+len(m.Prompt)+len(m.Text) > 0 {
-			add("a text")
-		}
-		if m.Failed != nil {
-			add("failed %v", *m.Failed)
-		}
+	if s.Match != nil {
+		about = s.Match.describe()
 	}
 	if s.When != "" {
 		add("when %s", short(s.When))

@@ -329,6 +329,18 @@ func TestAfterAtOnce(t *testing.T) {
 	}
 }
 
+// Each key of a step is told. Some were left out once, so the reason was wrong.
+func TestAfterTellsEveryKey(t *testing.T) {
+	t.Parallel()
+	const match = `{tool: bash, agent: claude-code, mcp: m, mode: plan, subagent: s, command: ls, shell: unknown, path: a, reads: b, writes: c, url: "https://d*", host: e, content: f, prompt: g, text: h, secret: "*", failed: true, not: {path: i}}`
+	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: curl}, after: {event: tool.after, match: `+match+`}, block: no}`+"\n", nil)
+	specs := l.Specs()
+	got := NotYet(&specs[0], did(grapnel.ToolBefore, "curl x", "9"))
+	if want := "not after tool.after: tool bash, agent claude-code, mcp m, mode plan, subagent s, command ls, shell unknown, path a, reads b, writes c, url https://d*, host e, a text, secret *, failed true, not (path i)"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func TestAfterExplains(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: curl}, after: {event: tool.after, match: {path: "**/.env"}}, block: no}`+"\n", nil)

@@ -56,26 +56,6 @@ func Covers(wide, narrow *Hook) bool {
 	return true
 }
 
-// covers reports whether a word fits wherever another one does.
-func (k *matchKey) covers(wide, word string, as reading) bool {
-	switch k.name {
-	case "command":
-		return commandCovers(wide, word, as)
-	case "path", "reads", "writes":
-		return pathCovers(wide, word)
-	case "content", "prompt", "text":
-		return textCovers(wide, word)
-	case "tool": // a word may be a class, which globs do not match
-		return wide == "*"
-	case "host":
-		wide, word = strings.ToLower(wide), strings.ToLower(word)
-		return globCovers(wide, word)
-	case "agent", "shell", "secret":
-		return false
-	}
-	return globCovers(wide, word)
-}
-
 // samples are texts that a glob matches, with nothing, something, and something odd in the
 // place of each wildcard. What another glob matches all of, it matches by its wildcards.
 // nil = it has other wildcards than *.
@@ -194,8 +174,7 @@ func (h *Hook) deaf(kind grapnel.Kind) string {
 		return ""
 	}
 	for _, k := range m.keys() {
-		switch k.name {
-		case "tool", "command", "shell", "path", "reads", "writes", "url", "host", "mcp":
+		if k.tool {
 			return string(kind) + " is about no tool, and has no " + k.name
 		}
 	}

@@ -5,3 +5,12 @@ var (
 	Seal   = seal
 	Unseal = unseal
 )
+
+// MatchKeys lists the names of matchKeys.
+func MatchKeys() []string {
+	var names []string
+	for i := range matchKeys {
+		names = append(names, matchKeys[i].name)
+	}
+	return names
+}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -327,28 +326,21 @@ func list(texts []string) string {
 
 // flow writes a match in one line.
 func flow(m *Match) string {
-	parts := map[string][]string{
-		"tool": m.Tool, "command": m.Command, "path": m.Path, "reads": m.Reads, "writes": m.Writes, "url": m.URL, "host": m.Host, "agent": m.Agent, "mcp": m.MCP,
-		"mode": m.Mode, "subagent": m.Subagent, "content": texts(m.Content), "prompt": texts(m.Prompt), "text": texts(m.Text),
-	}
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(parts)) {
-		if len(parts[key]) > 0 {
-			out = append(out, key+": "+list(parts[key]))
+	for i := range matchKeys {
+		k := &matchKeys[i]
+		if words := k.said(m); len(words) > 0 {
+			out = append(out, k.name+": "+list(words))
 		}
+	}
+	slices.Sort(out)
+	if m.Failed != nil {
+		out = append(out, fmt.Sprintf("failed: %v", *m.Failed))
 	}
 	if m.Not != nil {
 		out = append(out, "not: "+flow(m.Not))
 	}
 	return "{" + strings.Join(out, ", ") + "}"
-}
-
-func texts(patterns []Pattern) []string {
-	var out []string
-	for _, p := range patterns {
-		out = append(out, p.Text)
-	}
-	return out
 }
 
 func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

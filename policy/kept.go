@@ -199,12 +199,15 @@ func (w *keptWriter) happening(part string, match *Match, except []Match, when s
 }
 
 func (w *keptWriter) match(part string, m *Match) {
-	for i, list := range m.texts() {
-		w.list(part+":"+matchTexts[i:i+1], *list)
-	}
-	for i, patterns := range m.patterns() {
-		for _, p := range *patterns {
-			w.put(part+":"+matchPatterns[i:i+1], p.Text, p.Literal, p.Near)
+	for i := range matchKeys {
+		k := &matchKeys[i]
+		name := part + ":" + string(k.code)
+		if k.words != nil {
+			w.list(name, *k.words(m))
+			continue
+		}
+		for _, p := range *k.texts(m) {
+			w.put(name, p.Text, p.Literal, p.Near)
 		}
 	}
 	if m.Failed != nil {
@@ -214,20 +217,6 @@ func (w *keptWriter) match(part string, m *Match) {
 		w.put(part + "!")
 		w.match(part+"!", m.Not)
 	}
-}
-
-// The keys of the lists of a match, in the order in which texts and patterns have them.
-const (
-	matchTexts    = "abcdefghijklm"
-	matchPatterns = "CPT"
-)
-
-func (m *Match) texts() [len(matchTexts)]*[]string {
-	return [...]*[]string{&m.Tool, &m.Command, &m.Shell, &m.Path, &m.Reads, &m.Writes, &m.URL, &m.Host, &m.Secret, &m.Agent, &m.MCP, &m.Mode, &m.Subagent}
-}
-
-func (m *Match) patterns() [len(matchPatterns)]*[]Pattern {
-	return [...]*[]Pattern{&m.Content, &m.Prompt, &m.Text}
 }
 
 func (w *keptWriter) command(key string, c *Command) {
@@ -500,13 +489,17 @@ func (m *Match) readKept(f keptField) error {
 	default:
 		return errUnknownField
 	}
-	if i := strings.Index(matchTexts, part); i >= 0 && len(part) == 1 {
-		return f.list(m.texts()[i])
-	}
-	if i := strings.Index(matchPatterns, part); i >= 0 && len(part) == 1 {
-		into := m.patterns()[i]
-		*into = append(*into, Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
-		return nil
+	for i := range matchKeys {
+		k := &matchKeys[i]
+		switch {
+		case part != string(k.code):
+		case k.words != nil:
+			return f.list(k.words(m))
+		default:
+			into := k.texts(m)
+			*into = append(*into, Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
+			return nil
+		}
 	}
 	if part != "F" {
 		return errUnknownField

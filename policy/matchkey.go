@@ -1,34 +1,165 @@
 package policy
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
 
-// A matchKey is a key of a match that has words, of which one has to fit.
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// A matchKey is a key of a match that has words, of which one has to fit. All that a
+// policy does with such a key is in its row of matchKeys; (*factCache).compile puts the
+// rows into an order that is quick to judge.
 type matchKey struct {
-	name  string
-	words func(*Match) *[]string       // nil = it has texts
-	texts func(*Match) *[]Pattern      // nil = it has words
-	got   func(*facts) []string        // what an event has for it
-	fits  func(*compiled, *facts) bool // nil = (*compiled).whole
+	name   string
+	code   byte                                       // its name in snapshots, unique among these keys
+	tool   bool                                       // only events about tools have anything for it
+	words  func(*Match) *[]string                     // nil = it has texts
+	texts  func(*Match) *[]Pattern                    // nil = it has words
+	parse  func(*fileParser, *yaml.Node) []string     // reads the words; nil for texts
+	got    func(*facts) []string                      // what an event has for it
+	fits   func(*compiled, *facts) bool               // nil = (*compiled).whole
+	covers func(wide, narrow string, as reading) bool // a word fits wherever another, different one does
 }
 
 // matchKeys lists them in the order in which people are told of them.
 var matchKeys = []matchKey{
-	{name: "tool", words: func(m *Match) *[]string { return &m.Tool }, got: toolWords},
-	{name: "agent", words: func(m *Match) *[]string { return &m.Agent }, got: func(f *facts) []string { return someOf(f.ev.Agent.Name) }},
-	{name: "mcp", words: func(m *Match) *[]string { return &m.MCP }, got: func(f *facts) []string { return someOf(part(part(f.ev.Tool).MCP).Server) }},
-	{name: "mode", words: func(m *Match) *[]string { return &m.Mode }, got: func(f *facts) []string { return someOf(f.ev.Session.Mode) }},
-	{name: "subagent", words: func(m *Match) *[]string { return &m.Subagent }, got: func(f *facts) []string { return someOf(part(f.ev.Session.Subagent).Type) }},
-	{name: "command", words: func(m *Match) *[]string { return &m.Command }, got: (*facts).commandTexts, fits: func(c *compiled, f *facts) bool { return c.fitsCommands(f, nil) }},
-	{name: "shell", words: func(m *Match) *[]string { return &m.Shell }, got: (*facts).unknown},
-	{name: "path", words: func(m *Match) *[]string { return &m.Path }, got: (*facts).pathTexts, fits: func(c *compiled, f *facts) bool { return c.fitsPaths(f, 0, nil) }},
-	{name: "reads", words: func(m *Match) *[]string { return &m.Reads }, got: (*facts).pathTexts, fits: func(c *compiled, f *facts) bool { return c.fitsPaths(f, 1, nil) }},
-	{name: "writes", words: func(m *Match) *[]string { return &m.Writes }, got: (*facts).pathTexts, fits: func(c *compiled, f *facts) bool { return c.fitsPaths(f, 2, nil) }},
-	{name: "url", words: func(m *Match) *[]string { return &m.URL }, got: (*facts).urls, fits: fitsURLs},
-	{name: "host", words: func(m *Match) *[]string { return &m.Host }, got: (*facts).hosts, fits: fitsURLs},
-	{name: "content", texts: func(m *Match) *[]Pattern { return &m.Content }, got: (*facts).content},
-	{name: "prompt", texts: func(m *Match) *[]Pattern { return &m.Prompt }, got: (*facts).prompt},
-	{name: "text", texts: func(m *Match) *[]Pattern { return &m.Text }, got: (*facts).allTexts},
-	{name: "secret", words: func(m *Match) *[]string { return &m.Secret }},
+	{
+		name: "tool", code: 'a', tool: true, words: func(m *Match) *[]string { return &m.Tool }, parse: parseGlobs,
+		got:    toolWords,
+		covers: func(wide, _ string, _ reading) bool { return wide == "*" }, // a word may be a class, which globs do not match
+	},
+	{
+		name: "agent", code: 'j', words: func(m *Match) *[]string { return &m.Agent },
+		parse: func(p *fileParser, n *yaml.Node) []string { return p.each(n, p.agent) },
+		got:   func(f *facts) []string { return someOf(f.ev.Agent.Name) }, covers: coversNothing,
+	},
+	{
+		name: "mcp", code: 'k', tool: true, words: func(m *Match) *[]string { return &m.MCP }, parse: parseGlobs,
+		got:    func(f *facts) []string { return someOf(part(part(f.ev.Tool).MCP).Server) },
+		covers: coversGlob,
+	},
+	{
+		name: "mode", code: 'l', words: func(m *Match) *[]string { return &m.Mode }, parse: parseGlobs,
+		got:    func(f *facts) []string { return someOf(f.ev.Session.Mode) },
+		covers: coversGlob,
+	},
+	{
+		name: "subagent", code: 'm', words: func(m *Match) *[]string { return &m.Subagent }, parse: parseGlobs,
+		got:    func(f *facts) []string { return someOf(part(f.ev.Session.Subagent).Type) },
+		covers: coversGlob,
+	},
+	{
+		name: "command", code: 'b', tool: true, words: func(m *Match) *[]string { return &m.Command },
+		parse:  func(p *fileParser, n *yaml.Node) []string { return p.each(n, p.commandPattern) },
+		got:    (*facts).commandTexts,
+		fits:   func(c *compiled, f *facts) bool { return c.fitsCommands(f, nil) },
+		covers: commandCovers,
+	},
+	{
+		name: "shell", code: 'c', tool: true, words: func(m *Match) *[]string { return &m.Shell },
+		parse: func(p *fileParser, n *yaml.Node) []string { return []string{p.oneOf(n, "unknown")} },
+		got:   (*facts).unknown, covers: coversNothing,
+	},
+	{
+		name: "path", code: 'd', tool: true, words: func(m *Match) *[]string { return &m.Path }, parse: parsePaths,
+		got:    (*facts).pathTexts,
+		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 0, nil) },
+		covers: coversPath,
+	},
+	{
+		name: "reads", code: 'e', tool: true, words: func(m *Match) *[]string { return &m.Reads }, parse: parsePaths,
+		got:    (*facts).pathTexts,
+		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 1, nil) },
+		covers: coversPath,
+	},
+	{
+		name: "writes", code: 'f', tool: true, words: func(m *Match) *[]string { return &m.Writes }, parse: parsePaths,
+		got:    (*facts).pathTexts,
+		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 2, nil) },
+		covers: coversPath,
+	},
+	{
+		name: "url", code: 'g', tool: true, words: func(m *Match) *[]string { return &m.URL }, parse: parseGlobs,
+		got: (*facts).urls, fits: fitsURLs,
+		covers: coversGlob,
+	},
+	{
+		name: "host", code: 'h', tool: true, words: func(m *Match) *[]string { return &m.Host }, parse: parseGlobs,
+		got: (*facts).hosts, fits: fitsURLs,
+		covers: func(wide, narrow string, _ reading) bool {
+			return globCovers(strings.ToLower(wide), strings.ToLower(narrow))
+		},
+	},
+	{
+		name: "content", code: 'C', texts: func(m *Match) *[]Pattern { return &m.Content },
+		got:    (*facts).content,
+		covers: coversText,
+	},
+	{
+		name: "prompt", code: 'P', texts: func(m *Match) *[]Pattern { return &m.Prompt },
+		got:    (*facts).prompt,
+		covers: coversText,
+	},
+	{
+		name: "text", code: 'T', texts: func(m *Match) *[]Pattern { return &m.Text },
+		got:    (*facts).allTexts,
+		covers: coversText,
+	},
+	{
+		name: "secret", code: 'i', words: func(m *Match) *[]string { return &m.Secret },
+		parse: func(p *fileParser, n *yaml.Node) []string { return p.secretIDs(n, "secret") }, covers: coversNothing,
+	},
+}
+
+func parseGlobs(p *fileParser, n *yaml.Node) []string { return p.each(n, p.glob) }
+func parsePaths(p *fileParser, n *yaml.Node) []string { return p.each(n, p.pathPattern) }
+
+func coversNothing(_, _ string, _ reading) bool { return false }
+
+func coversGlob(wide, narrow string, _ reading) bool { return globCovers(wide, narrow) }
+func coversPath(wide, narrow string, _ reading) bool { return pathCovers(wide, narrow) }
+func coversText(wide, narrow string, _ reading) bool { return textCovers(wide, narrow) }
+
+// matchWords lists how the keys are read into m.
+func (p *fileParser) matchWords(m *Match) []key {
+	var keys []key
+	for i := range matchKeys {
+		k := &matchKeys[i]
+		keys = append(keys, key{k.name, func(n *yaml.Node) {
+			if k.words != nil {
+				*k.words(m) = k.parse(p, n)
+			} else {
+				*k.texts(m) = p.patterns(n)
+			}
+		}})
+	}
+	return keys
+}
+
+// describe says in a few words what a match wants: tool bash, path **/.env.
+func (m *Match) describe() []string {
+	var parts []string
+	aboutText := false
+	for i := range matchKeys {
+		k := &matchKeys[i]
+		switch words := k.said(m); {
+		case len(words) == 0:
+		case k.words != nil:
+			parts = append(parts, k.name+" "+strings.Join(words, " or "))
+		case !aboutText: // a regular expression is too long for a few words
+			aboutText = true
+			parts = append(parts, "a text")
+		}
+	}
+	if m.Failed != nil {
+		parts = append(parts, fmt.Sprintf("failed %v", *m.Failed))
+	}
+	if m.Not != nil {
+		parts = append(parts, "not ("+strings.Join(m.Not.describe(), ", ")+")")
+	}
+	return parts
 }
 
 func fitsURLs(c *compiled, f *facts) bool { return c.fitsURLs(f, nil) }

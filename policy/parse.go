@@ -633,23 +633,7 @@ func (p *fileParser) matches(n *yaml.Node) []Match {
 
 func (p *fileParser) match(n *yaml.Node) Match {
 	var m Match
-	p.mapping(n, "match", []key{
-		{"tool", func(n *yaml.Node) { m.Tool = p.each(n, p.glob) }},
-		{"command", func(n *yaml.Node) { m.Command = p.each(n, p.commandPattern) }},
-		{"shell", func(n *yaml.Node) { m.Shell = []string{p.oneOf(n, "unknown")} }},
-		{"path", func(n *yaml.Node) { m.Path = p.each(n, p.pathPattern) }},
-		{"reads", func(n *yaml.Node) { m.Reads = p.each(n, p.pathPattern) }},
-		{"writes", func(n *yaml.Node) { m.Writes = p.each(n, p.pathPattern) }},
-		{"url", func(n *yaml.Node) { m.URL = p.each(n, p.glob) }},
-		{"host", func(n *yaml.Node) { m.Host = p.each(n, p.glob) }},
-		{"content", func(n *yaml.Node) { m.Content = p.patterns(n) }},
-		{"prompt", func(n *yaml.Node) { m.Prompt = p.patterns(n) }},
-		{"text", func(n *yaml.Node) { m.Text = p.patterns(n) }},
-		{"secret", func(n *yaml.Node) { m.Secret = p.secretIDs(n, "secret") }},
-		{"agent", func(n *yaml.Node) { m.Agent = p.each(n, p.agent) }},
-		{"mcp", func(n *yaml.Node) { m.MCP = p.each(n, p.glob) }},
-		{"mode", func(n *yaml.Node) { m.Mode = p.each(n, p.glob) }},
-		{"subagent", func(n *yaml.Node) { m.Subagent = p.each(n, p.glob) }},
+	p.mapping(n, "match", p.matchWords(&m), []key{
 		{"failed", func(n *yaml.Node) { m.Failed = new(p.boolean(n)) }},
 		{"not", func(n *yaml.Node) { m.Not = new(p.match(n)) }},
 	})

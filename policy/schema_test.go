@@ -125,6 +125,7 @@ func parserKeys(t *testing.T) map[string][]string {
 		trees = append(trees, tree)
 	}
 	named := namedTables(t, trees)
+	named["matchWords"] = policy.MatchKeys()
 	keys := map[string][]string{}
 	for _, tree := range trees {
 		ast.Inspect(tree, func(n ast.Node) bool {
