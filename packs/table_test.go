@@ -44,7 +44,7 @@ func source(shelf policy.Shelf) []byte {
 	kinds := map[string]string{}
 	var lists []string
 	for _, pack := range shelf.Packs() {
-		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q, Begins: %q, Hooks: []policy.ShelvedHook{\n", pack.Name, pack.Version, pack.Digest, pack.Begins)
+		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q, Begins: %s, Hooks: []policy.ShelvedHook{\n", pack.Name, pack.Version, pack.Digest, literal(pack.Begins))
 		for _, h := range pack.Hooks {
 			on := fmt.Sprintf("%#v", h.On)
 			if kinds[on] == "" { // most hooks listen to the same
@@ -82,7 +82,7 @@ func needs(n policy.Needs) string {
 		{"Tools", n.Tools}, {"Paths", n.Paths}, {"Text", n.Text}, {"Content", n.Content}, {"Prompt", n.Prompt},
 	} {
 		if list.text != "" {
-			parts = append(parts, fmt.Sprintf("%s: %q", list.name, list.text))
+			parts = append(parts, list.name+": "+literal(list.text))
 		}
 	}
 	if n.Program {
@@ -114,9 +114,32 @@ func quoted(kinds []grapnel.Kind) string {
 	return strings.Join(words, ", ")
 }
 
+// literal writes text as Go. A long text has a line for each of its parts, so that the
+// change of one pattern is the change of one line.
 func literal(text string) string {
-	if strings.ContainsAny(text, "`\ufeff\x1d\x1e\x1f") {
+	if len(text) <= 80 {
 		return fmt.Sprintf("%q", text)
 	}
-	return "`" + text + "`"
+	var b strings.Builder
+	for i, part := range parts(text) {
+		if i > 0 {
+			b.WriteString(" +\n")
+		}
+		fmt.Fprintf(&b, "%q", part)
+	}
+	return b.String()
+}
+
+// parts cuts a text behind each line break and each separator of words, and before each
+// separator of a snapshot.
+func parts(text string) []string {
+	var list []string
+	begin := 0
+	for i := 1; i < len(text); i++ {
+		if text[i-1] == '\n' || text[i-1] == '\x03' || text[i] == '\x1e' || text[i] == '\x1f' {
+			list = append(list, text[begin:i])
+			begin = i
+		}
+	}
+	return append(list, text[begin:])
 }
