@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
 )
@@ -636,7 +637,7 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 	}
 	k.Files = now
 	if data, err := json.Marshal(k); err == nil {
-		_ = writeFile(s.entryFile(k), data)
+		_ = atomicfile.Write(s.entryFile(k), data, 0o600)
 	}
 	s.prune()
 }
@@ -673,7 +674,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 		k.Files = slices.DeleteFunc(k.Files, func(f keptFile) bool { return f.Path == path })
 		data, err := json.Marshal(k)
 		if err == nil {
-			err = writeFile(name, data)
+			err = atomicfile.Write(name, data, 0o600)
 		}
 		if err != nil {
 			return true, fmt.Errorf("forget %s: %w", path, err)

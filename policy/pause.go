@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 )
 
 // MaxPause is how long a Pause may last.
@@ -63,7 +64,7 @@ func (p Pause) Write(name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return writeFile(name, append(data, '\n'))
+	return atomicfile.Write(name, append(data, '\n'), 0o600)
 }
 
 // String says when it ends.

@@ -1,13 +1,13 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -111,7 +111,7 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 // this answer.
 func (s snapshots) write(path, digest string, policy *Policy) {
 	if s.keep(path, digest, policy) {
-		_ = writeFile(s.lastFile(path), []byte(digest+"\n"+path+"\n"))
+		_ = atomicfile.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
 	}
 	s.prune()
 }
@@ -128,7 +128,7 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	if os.MkdirAll(s.dir, 0o700) != nil {
 		return false
 	}
-	return writeFile(s.file(digest), seal(snap.encode())) == nil
+	return atomicfile.Write(s.file(digest), seal(snap.encode()), 0o600) == nil
 }
 
 // prune drops the oldest contents, but none that is the last of its file: somebody
@@ -169,22 +169,6 @@ func (s snapshots) prune() {
 			surplus--
 		}
 	}
-}
-
-// writeFile replaces a file at once or not at all.
-func writeFile(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }
 
 // Forget lets go of the last valid content of a file, and reports whether there was one.

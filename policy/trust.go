@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/shell"
 )
@@ -403,7 +404,7 @@ func (s Trusts) Keep(x *Examined) (err error) {
 		return err
 	}
 	for digest, data := range x.contents {
-		if err := writeFile(filepath.Join(string(s), digest), data); err != nil {
+		if err := atomicfile.Write(filepath.Join(string(s), digest), data, 0o600); err != nil {
 			return err
 		}
 	}
@@ -411,7 +412,7 @@ func (s Trusts) Keep(x *Examined) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(s.name(x.File), append(data, '\n')); err != nil {
+	if err := atomicfile.Write(s.name(x.File), append(data, '\n'), 0o600); err != nil {
 		return err
 	}
 	s.sweep()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/spf13/cobra"
 )
 
@@ -206,30 +207,13 @@ func (c *console) writeUnit(u unit) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot write the unit: %w", err)
 	}
-	if err := putFile(file, u.text); err != nil {
+	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // as the service managers make it
+	if err == nil {
+		err = atomicfile.Write(file, []byte(u.text), 0o644)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot write the unit: %w", err)
 	}
 	_, err = fmt.Fprintf(c.out, "wrote %s\nswitch it on: %s\n", inLine(file), u.on)
-	return err
-}
-
-// putFile writes a file as a whole or not at all.
-func putFile(name, text string) error {
-	dir := filepath.Dir(name)
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as the service managers make it
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".grapnel-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
 	return err
 }

@@ -30,6 +30,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
@@ -284,29 +285,7 @@ func Write(dir string, rec Record) (err error) {
 			return err
 		}
 	}
-	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(append(data, '\n')); err != nil {
-		return err
-	}
-	if err := f.Chmod(mode); err != nil { // in spite of the umask
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filename(dir, rec.ID))
+	return atomicfile.WriteSync(filename(dir, rec.ID), append(data, '\n'), mode)
 }
 
 // List returns all records, oldest installation first. A directory that does

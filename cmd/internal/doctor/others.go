@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/spool"
 )
 
@@ -66,7 +67,7 @@ func readMemory(file string) (*memory, error) {
 
 // write replaces the file as a whole, for its owner alone: who could change it could
 // hide a change of the hooks.
-func (m *memory) write(file string) (err error) {
+func (m *memory) write(file string) error {
 	data, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return err
@@ -74,20 +75,7 @@ func (m *memory) write(file string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".doctor-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return atomicfile.Write(file, append(data, '\n'), 0o600)
 }
 
 // judgeOthers is about the hooks that are not ours, and what has become of them.
