@@ -74,7 +74,7 @@ test-system: ## tests that start programs, built once into bin/test; then the pa
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback
-	$(GO) test -tags e2e -count=1 -timeout 20m -v ./test/e2e/...
+	$(GO) test -tags e2e -count=1 -timeout 45m -v ./test/e2e/...
 
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases of the corpus each pack stops
