@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // roleVar makes the test binary one of many processes that use a spool.
@@ -114,14 +116,19 @@ func play(role []string) error {
 	}
 }
 
-// up counts one further.
+// up counts one further. A count that is refused because others hold the lock too long, as
+// on a busy machine, has counted nothing and is tried again.
 func (s *Spool) up(key string) (n int, err error) {
-	err = s.Count(key, func(kept []byte) ([]byte, time.Duration) {
-		n, _ = strconv.Atoi(string(kept))
-		n++
-		return strconv.AppendInt(nil, int64(n), 10), time.Hour
-	})
-	return n, err
+	for end := time.Now().Add(await.Limit); ; {
+		err = s.Count(key, func(kept []byte) ([]byte, time.Duration) {
+			n, _ = strconv.Atoi(string(kept))
+			n++
+			return strconv.AppendInt(nil, int64(n), 10), time.Hour
+		})
+		if !errors.Is(err, errLocked) || time.Now().After(end) {
+			return n, err
+		}
+	}
 }
 
 // note returns a hook that writes down which event it got.
