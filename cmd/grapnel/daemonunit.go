@@ -12,8 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 )
 
 func newDaemonUnit(c *console) *cobra.Command {
