@@ -121,7 +121,7 @@ func literal(text string) string {
 		return fmt.Sprintf("%q", text)
 	}
 	var b strings.Builder
-	for i, part := range parts(text) {
+	for i, part := range split(text) {
 		if i > 0 {
 			b.WriteString(" +\n")
 		}
@@ -130,9 +130,9 @@ func literal(text string) string {
 	return b.String()
 }
 
-// parts cuts a text behind each line break and each separator of words, and before each
+// split cuts a text behind each line break and each separator of words, and before each
 // separator of a snapshot.
-func parts(text string) []string {
+func split(text string) []string {
 	var list []string
 	begin := 0
 	for i := 1; i < len(text); i++ {

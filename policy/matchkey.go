@@ -20,7 +20,7 @@ type matchKey struct {
 	parse  func(*fileParser, *yaml.Node) []string     // reads the words; nil for texts
 	got    func(*facts) []string                      // what an event has for it
 	fits   func(*compiled, *facts) bool               // nil = (*compiled).whole
-	covers func(wide, narrow string, as reading) bool // a word fits wherever another, different one does
+	covers func(wide, narrow string, as reading) bool // wide fits wherever narrow does; the two differ
 }
 
 // matchKeys lists them in the order in which people are told of them.
