@@ -86,7 +86,7 @@ vectors: ## run the conformance vectors
 
 .PHONY: laws
 laws: ## hold every law against 10,000 random cases
-	$(GO) test -count=1 . ./dialect ./install ./policy ./shell ./spool -rapid.checks=10000
+	$(GO) test -count=1 . ./dialect ./install ./internal/shell ./internal/spool ./policy -rapid.checks=10000
 
 .PHONY: bench
 bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -limit 2 for shared machines, -quick, -dialects, -run RE

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated tables")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/conformance"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 // A promise is one line of testdata/promises.txt.

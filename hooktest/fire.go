@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/sample"
-	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 // A Firing is what came of one event: the Verdict, and all that a test may want to know

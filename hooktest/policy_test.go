@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/hooktest"
-	"github.com/grapnel-dev/grapnel/policytest"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
 const house = `

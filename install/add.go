@@ -10,7 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A wish is one thing of ours that the file shall hold.
@@ -153,7 +153,7 @@ func (n *node) node(path []string) *node {
 
 // value is what the node is where there is nothing yet. It notes in made what that
 // creates.
-func (n *node) value(made *record.Made) any {
+func (n *node) value(made *installation.Made) any {
 	var fields []field
 	for _, kid := range n.nodes {
 		makes(made, join(kid.path))
@@ -167,7 +167,7 @@ func (n *node) value(made *record.Made) any {
 
 // add returns the file with what is wished for and not there, and notes in made what
 // had to be created.
-func (w Wanted) add(d *document, wishes []wish, made *record.Made) ([]byte, error) {
+func (w Wanted) add(d *document, wishes []wish, made *installation.Made) ([]byte, error) {
 	spots, err := d.spots()
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (w Wanted) add(d *document, wishes []wish, made *record.Made) ([]byte, erro
 
 // addTo returns the splices that add to a container what the node holds, behind the
 // fields first.
-func (d *document) addTo(c *container, n *node, first []field, s style, parent *layout, made *record.Made) []splice {
+func (d *document) addTo(c *container, n *node, first []field, s style, parent *layout, made *installation.Made) []splice {
 	l := d.layoutOf(c, s, parent)
 	var splices []splice
 	created := slices.Clone(first)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // An Inspection is what Inspect finds.
@@ -38,7 +38,7 @@ func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
 
 // Installed looks at what a record says is installed: at all of its files. The error
 // is about the first that is gone or cannot be read.
-func (a Agent) Installed(rec record.Record) (*Inspection, error) {
+func (a Agent) Installed(rec installation.Record) (*Inspection, error) {
 	var all Inspection
 	files := []string{rec.Settings}
 	if a.Setup.Shape == dialect.ShapeFiles {

@@ -31,7 +31,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // Install puts entries into the settings of the agents and records what it did.
@@ -97,7 +97,7 @@ func (s *session) writeInstall(j *job) (backups []string, err error) {
 			return nil, nil
 		}
 	}
-	if err := record.Write(j.installs(), j.rec); err != nil {
+	if err := installation.Write(j.installs(), j.rec); err != nil {
 		return nil, err
 	}
 	back, err := s.admit(j)
@@ -111,7 +111,7 @@ func (s *session) writeInstall(j *job) (backups []string, err error) {
 	case err == nil:
 		err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
 	case j.old != nil:
-		err = errors.Join(err, record.Write(j.installs(), *j.old))
+		err = errors.Join(err, installation.Write(j.installs(), *j.old))
 	default:
 		err = errors.Join(err, s.forget(j, j.rec.ID))
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A machine is a home directory, a project and a state directory of their own.
@@ -87,9 +87,9 @@ func (m *machine) uninstall(req Request) *Result {
 	return res
 }
 
-func (m *machine) records() []record.Record {
+func (m *machine) records() []installation.Record {
 	m.t.Helper()
-	recs, err := record.List(filepath.Join(m.state, "installs"))
+	recs, err := installation.List(filepath.Join(m.state, "installs"))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -209,20 +209,20 @@ func TestInstallAndUninstall(t *testing.T) {
 		}
 	}
 
-	rec, err := record.Read(filepath.Join(m.state, "installs"), g.ID)
+	rec, err := installation.Read(filepath.Join(m.state, "installs"), g.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := record.Record{
+	want := installation.Record{
 		ID: g.ID, Agent: "gemini-cli", Scope: "user", Settings: gemini, Program: m.program,
 		Policy: filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml"), State: m.state, Path: "/usr/bin:/bin",
 		Events: g.Events, TimeoutMS: 60000, FailClosed: true, Version: "0.1.0", Time: m.now,
-		Made: record.Made{File: true, Dirs: []string{filepath.Dir(gemini)}, Hooks: true, Events: g.Events},
+		Made: installation.Made{File: true, Dirs: []string{filepath.Dir(gemini)}, Hooks: true, Events: g.Events},
 	}
 	if diff := cmp.Diff(want, rec); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
-	if rec, err = record.Read(filepath.Join(m.state, "installs"), c.ID); err != nil {
+	if rec, err = installation.Read(filepath.Join(m.state, "installs"), c.ID); err != nil {
 		t.Fatal(err)
 	}
 	if rec.Timeout("SessionEnd") != 3*time.Second || rec.Timeout("Stop") != time.Minute {
@@ -530,7 +530,7 @@ func TestRoot(t *testing.T) {
 			t.Errorf("%s holds no --root:\n%s", f.File, text)
 		}
 	}
-	recs, err := record.List(filepath.Join(root, "state", "installs"))
+	recs, err := installation.List(filepath.Join(root, "state", "installs"))
 	if err != nil || len(recs) != 2 || recs[0].Root != root || recs[0].Policy != filepath.Join(root, "grapnel.yaml") || recs[0].State != filepath.Join(root, "state") {
 		t.Errorf("records %+v, %v", recs, err)
 	}

@@ -10,19 +10,19 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/install/shim"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A job is one agent, of one scope, on its way through Install or Uninstall.
 type job struct {
 	agent   Agent
 	scope   Scope
-	file    string         // with the hooks; of ShapeFiles the directory of the files
-	state   string         // the directory that keeps its record
-	old     *record.Record // what is recorded now; nil if nothing
-	rec     record.Record  // what shall be recorded
-	changes []*Change      // in the order in which they are made
+	file    string               // with the hooks; of ShapeFiles the directory of the files
+	state   string               // the directory that keeps its record
+	old     *installation.Record // what is recorded now; nil if nothing
+	rec     installation.Record  // what shall be recorded
+	changes []*Change            // in the order in which they are made
 	notes   []string
 	stale   []string // tokens in the files whose records cannot be read
 
@@ -175,13 +175,13 @@ func (s *session) pluginDir(j *job, id string) string {
 
 // owned reports whether another installation than that of the job has files in dir.
 func (s *session) owned(j *job, dir string) bool {
-	return slices.ContainsFunc(s.recs, func(r record.Record) bool {
-		return (j.old == nil || r.ID != j.old.ID) && slices.ContainsFunc(r.Files, func(f record.File) bool { return filepath.Dir(f.Path) == dir })
+	return slices.ContainsFunc(s.recs, func(r installation.Record) bool {
+		return (j.old == nil || r.ID != j.old.ID) && slices.ContainsFunc(r.Files, func(f installation.File) bool { return filepath.Dir(f.Path) == dir })
 	})
 }
 
 // made is what is recorded as made around a file; nil if nothing is recorded.
-func (j *job) made(file string) *record.Made {
+func (j *job) made(file string) *installation.Made {
 	if j.old == nil {
 		return nil
 	}
@@ -316,8 +316,8 @@ func (s *session) candidates(j *job) []string {
 }
 
 // record is what Install writes down of a job.
-func (s *session) record(j *job, id string, events []string) record.Record {
-	rec := record.Record{
+func (s *session) record(j *job, id string, events []string) installation.Record {
+	rec := installation.Record{
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
 		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.state, Path: s.Env("PATH"),
 		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
@@ -328,7 +328,7 @@ func (s *session) record(j *job, id string, events []string) record.Record {
 		case c.File == j.file:
 			rec.Made = c.Made
 		case c.After != nil:
-			rec.Files = append(rec.Files, record.File{Path: c.File, Made: c.Made})
+			rec.Files = append(rec.Files, installation.File{Path: c.File, Made: c.Made})
 		}
 	}
 	if j.scope == Managed { // everybody has policy and state of their own

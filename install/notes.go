@@ -10,7 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // note is one sentence about a place in the file.
@@ -223,7 +223,7 @@ func (s *session) surroundings(j *job) []string {
 
 // concerns reports whether an installation in another scope meets this one: a
 // project's does not meet those of other projects.
-func (s *session) concerns(r record.Record) bool {
+func (s *session) concerns(r installation.Record) bool {
 	return r.Scope != string(Project) || s.ProjectDir != "" && r.Project == s.ProjectDir
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // Wanted says what shall stand in one settings file.
@@ -29,7 +29,7 @@ type Wanted struct {
 
 	// Made is from the record of the installation that is in the file; nil if
 	// there is none.
-	Made *record.Made
+	Made *installation.Made
 }
 
 // A Change is what Plan and PlanRemove would do to a file. Apply does it.
@@ -41,7 +41,7 @@ type Change struct {
 	Events []string // that have our entries afterwards, or, of PlanRemove, had them
 	Diff   string   // unified; empty if nothing changes
 	Notes  []string // what the person has to know or do
-	Made   record.Made
+	Made   installation.Made
 
 	// Perm is the permission of a file that has to be created; 0 means 0600.
 	// Directories get the same with the right to search.
@@ -82,7 +82,7 @@ func Plan(w Wanted) (*Change, error) {
 	}
 
 	there := ours(spots)
-	made, without := &record.Made{}, rest{data: w.Current}
+	made, without := &installation.Made{}, rest{data: w.Current}
 	switch {
 	case len(there) > 0:
 		if made = cloneMade(w.Made); made == nil {
@@ -148,8 +148,8 @@ func cannotClose(a Agent) string {
 
 // presume makes up for a record that is lost: whatever holds nothing but our
 // entries was made for them.
-func (a Agent) presume(there []handler) *record.Made {
-	made := &record.Made{Hooks: true, File: a.Setup.Own}
+func (a Agent) presume(there []handler) *installation.Made {
+	made := &installation.Made{Hooks: true, File: a.Setup.Own}
 	for _, h := range there {
 		if h.entry.Event != "" {
 			made.Events = append(made.Events, h.entry.Event)
@@ -171,7 +171,7 @@ func (a Agent) presume(there []handler) *record.Made {
 	return made
 }
 
-func cloneMade(m *record.Made) *record.Made {
+func cloneMade(m *installation.Made) *installation.Made {
 	if m == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func cloneMade(m *record.Made) *record.Made {
 }
 
 // isMade reports whether an installation made what a path leads to.
-func (d *document) isMade(made *record.Made, path string) bool {
+func (d *document) isMade(made *installation.Made, path string) bool {
 	switch event, inHooks := strings.CutPrefix(path, "hooks/"); {
 	case path == "hooks":
 		return made.Hooks
@@ -195,7 +195,7 @@ func (d *document) isMade(made *record.Made, path string) bool {
 }
 
 // make notes that an installation makes what a path leads to.
-func makes(made *record.Made, path string) {
+func makes(made *installation.Made, path string) {
 	switch event, inHooks := strings.CutPrefix(path, "hooks/"); {
 	case path == "hooks":
 		made.Hooks = true

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -397,7 +397,7 @@ func TestEntriesInTheWild(t *testing.T) {
 	stop := func(groups string) string { return `{"hooks": {"Stop": [` + groups + `]}}` }
 	tests := map[string]struct {
 		before, installed, removed string
-		made                       *record.Made
+		made                       *installation.Made
 		note                       string
 	}{
 		"as it should be": {
@@ -408,7 +408,7 @@ func TestEntriesInTheWild(t *testing.T) {
 		"as it should be, in lists of the user": {
 			before:    stop(`{"hooks": [` + ours + `]}`),
 			installed: stop(`{"hooks": [` + ours + `]}`),
-			made:      &record.Made{Gaps: map[string]string{"hooks/Stop": "\n"}},
+			made:      &installation.Made{Gaps: map[string]string{"hooks/Stop": "\n"}},
 			removed:   "{\"hooks\": {\"Stop\": [\n]}}",
 		},
 		"keys in another order and form": {
@@ -466,7 +466,7 @@ func TestEntriesInTheWild(t *testing.T) {
 		"memory of another time": {
 			before:    `{"hooks": {"Stop": []}}`,
 			installed: stop(`{"hooks": [` + ours + `]}`),
-			made:      &record.Made{File: true, Hooks: true, Events: []string{"Stop"}},
+			made:      &installation.Made{File: true, Hooks: true, Events: []string{"Stop"}},
 			removed:   `{"hooks": {"Stop": []}}`,
 		},
 	}
@@ -511,7 +511,7 @@ func TestRemoveNothing(t *testing.T) {
 	a := agentNamed(t, "claude")
 	for _, text := range []string{"", "{}", `{"hooks": {}}`, `{"hooks": {"Stop": [], "SessionEnd": [{"hooks": []}]}}`} {
 		// A record that is left over from another time must not make us delete.
-		made := &record.Made{File: true, Hooks: true, Events: []string{"Stop"}, Gaps: map[string]string{"": " "}}
+		made := &installation.Made{File: true, Hooks: true, Events: []string{"Stop"}, Gaps: map[string]string{"": " "}}
 		c, err := PlanRemove(a, "settings.json", []byte(text), made)
 		if err != nil || c.Changed() || c.Diff != "" || c.Events != nil {
 			t.Errorf("PlanRemove(%q) = %+v, %v, want no change", text, c, err)

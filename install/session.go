@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A session is a request with its defaults filled in.
 type session struct {
 	Request
-	recs []record.Record
+	recs []installation.Record
 	res  Result
 	left []error // of Uninstall with All: why something is still installed
 
@@ -72,11 +72,11 @@ func begin(req Request) (*session, error) {
 		if s.System == systemRoot && !isRoot() {
 			return nil, fmt.Errorf("only root can install and uninstall with --scope %s, because nobody else may take away what it makes: run it as root, for example with sudo", Managed)
 		}
-		s.state, s.Policy = record.Managed(s.System), ""
+		s.state, s.Policy = installation.Managed(s.System), ""
 		return s, nil
 	}
 	if s.state == "" {
-		state, err := record.State(s.Root)
+		state, err := installation.State(s.Root)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		}
 		defer unlock()
 	}
-	recs, err := record.List(filepath.Join(s.state, "installs"))
+	recs, err := installation.List(filepath.Join(s.state, "installs"))
 	if err != nil { // a broken record must not keep anybody from installing anew
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
@@ -255,7 +255,7 @@ func (s *session) applyAll(j *job) (backups []string, err error) {
 }
 
 // recorded finds the record of a settings file.
-func (s *session) recorded(a Agent, file string) *record.Record {
+func (s *session) recorded(a Agent, file string) *installation.Record {
 	for i, r := range s.recs {
 		if r.Agent == a.Name && r.Settings == file {
 			return &s.recs[i]
@@ -268,8 +268,8 @@ func (s *session) recorded(a Agent, file string) *record.Record {
 func (s *session) unknown(entries []Entry) []string {
 	var ids []string
 	for _, e := range entries {
-		known := slices.ContainsFunc(s.recs, func(r record.Record) bool { return r.ID == e.ID })
-		if record.ValidID(e.ID) && !known && !slices.Contains(ids, e.ID) {
+		known := slices.ContainsFunc(s.recs, func(r installation.Record) bool { return r.ID == e.ID })
+		if installation.ValidID(e.ID) && !known && !slices.Contains(ids, e.ID) {
 			ids = append(ids, e.ID)
 		}
 	}
@@ -280,7 +280,7 @@ func (s *session) unknown(entries []Entry) []string {
 func (s *session) forget(j *job, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
-		errs = append(errs, record.Remove(j.installs(), id))
+		errs = append(errs, installation.Remove(j.installs(), id))
 	}
 	return errors.Join(errs...)
 }

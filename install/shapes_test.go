@@ -17,8 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/install/shim"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // Agents of every shape, with the peculiarities that agents have. They stand beside
@@ -263,13 +263,13 @@ func TestEveryShape(t *testing.T) {
 }
 
 // record is the one that the Result is about.
-func (r *Result) record(t *testing.T, m *machine, scope Scope) record.Record {
+func (r *Result) record(t *testing.T, m *machine, scope Scope) installation.Record {
 	t.Helper()
 	dir := m.state
 	if scope == Managed {
-		dir = record.Managed(m.system)
+		dir = installation.Managed(m.system)
 	}
-	rec, err := record.Read(filepath.Join(dir, "installs"), r.Files[0].ID)
+	rec, err := installation.Read(filepath.Join(dir, "installs"), r.Files[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}

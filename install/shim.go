@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/install/shim"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // marker is in every program of ours that lies among those of others.
@@ -164,8 +164,8 @@ func (a Agent) textEntries(file string, data []byte) []Entry {
 
 // planText says how to write a file that is ours as a whole. To take it back is to
 // remove it.
-func planText(a Agent, t text, current []byte, made *record.Made) *Change {
-	c := &Change{Agent: a.Name, File: t.file, Before: current, After: t.data, Events: t.events, Made: record.Made{File: true}}
+func planText(a Agent, t text, current []byte, made *installation.Made) *Change {
+	c := &Change{Agent: a.Name, File: t.file, Before: current, After: t.data, Events: t.events, Made: installation.Made{File: true}}
 	if made != nil {
 		c.Made.Dirs = made.Dirs
 	}
@@ -177,7 +177,7 @@ func planText(a Agent, t text, current []byte, made *record.Made) *Change {
 }
 
 // planRemoveText says how to take such a file out: as a whole, if it is ours still.
-func planRemoveText(a Agent, file string, current []byte, made *record.Made) *Change {
+func planRemoveText(a Agent, file string, current []byte, made *installation.Made) *Change {
 	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
 	if current == nil || !a.isOurs(file, current) {
 		return c

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // PlanRemove says how to take our entries out of a settings file, and what was
@@ -15,7 +15,7 @@ import (
 // gave a matcher stay.
 //
 // Like Plan it is pure and may fail with a *FileError.
-func PlanRemove(a Agent, file string, current []byte, made *record.Made) (*Change, error) {
+func PlanRemove(a Agent, file string, current []byte, made *installation.Made) (*Change, error) {
 	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
 	if current == nil {
 		return c, nil
@@ -63,7 +63,7 @@ type rest struct {
 
 // takeOut removes those of our entries that drop chooses, all if it is nil, and
 // what they leave empty as far as it was made for them.
-func takeOut(d *document, drop func(handler) bool, made *record.Made) (rest, error) {
+func takeOut(d *document, drop func(handler) bool, made *installation.Made) (rest, error) {
 	spots, err := d.spots()
 	if err != nil || d.root == nil {
 		return rest{data: d.data}, err
@@ -153,7 +153,7 @@ func blankObject(data []byte) bool {
 	return len(data) >= 2 && data[0] == '{' && data[len(data)-1] == '}' && len(trimSpace(data[1:len(data)-1])) == 0
 }
 
-func gap(made *record.Made, key string) *string {
+func gap(made *installation.Made, key string) *string {
 	if g, ok := made.Gaps[key]; ok {
 		return &g
 	}

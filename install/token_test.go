@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 func TestNewToken(t *testing.T) {
@@ -12,7 +12,7 @@ func TestNewToken(t *testing.T) {
 	var seen []string
 	for range 100 {
 		id := newToken()
-		if !record.ValidID(id) || slices.Contains(seen, id) {
+		if !installation.ValidID(id) || slices.Contains(seen, id) {
 			t.Fatalf("newToken() = %q: not valid or not new", id)
 		}
 		seen = append(seen, id)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // Uninstall takes the entries out again, with what was created for them, and
@@ -88,7 +88,7 @@ func (s *session) planUninstall() ([]*job, error) {
 
 // noteManaged names the installations that are not the user's to take out.
 func (s *session) noteManaged() {
-	recs, err := record.List(filepath.Join(record.Managed(s.System), "installs"))
+	recs, err := installation.List(filepath.Join(installation.Managed(s.System), "installs"))
 	if err != nil {
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}

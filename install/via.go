@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A Via says how an agent reaches Grapnel.
@@ -192,7 +192,7 @@ func parseAddress(text string) (id string, ours bool) {
 		return "", false
 	}
 	id = u.Query().Get("installation")
-	return id, record.ValidID(id)
+	return id, installation.ValidID(id)
 }
 
 // reach decides how the agent of a job reaches Grapnel; nil = by the command alone.
@@ -243,7 +243,7 @@ func (s *session) managedPolicy() string {
 	if s.System != systemRoot {
 		return ""
 	}
-	found, _ := filepath.Glob(filepath.Join(record.Managed(s.System), "policy.d", "*.yaml"))
+	found, _ := filepath.Glob(filepath.Join(installation.Managed(s.System), "policy.d", "*.yaml"))
 	if len(found) == 0 {
 		return ""
 	}

@@ -5,7 +5,7 @@ package packs_test
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/policytest"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
 // These tests start no program, but they take too long for the unit tests.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/shell"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // What can be told of a list without an event: whether another word of it fits wherever one

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/shell"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // A namedPath is a path that a call names.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
-	"github.com/grapnel-dev/grapnel/shell"
 )
 
 // claudeFormat is Claude Code's: the member `hooks` of its settings, and the

@@ -19,8 +19,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 // What no event is said to tell apart, no shell line does: words of commands, paths and texts

@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/shell"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // matcher decides whether a hook listens to an event. It is a grapnel.Matcher.

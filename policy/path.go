@@ -16,7 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/shell"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // realName is one reading of a path that a call names: as the text says, relative to

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 var refuses = sync.OnceValues(func() (func(text string) error, error) { return documents.Validator(policy.Schema()) })

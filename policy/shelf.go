@@ -11,7 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/secret"
-	"github.com/grapnel-dev/grapnel/shell"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // A Shelf is the packs that `use:` may name. [ReadShelf] makes one of files. A program

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -448,8 +448,8 @@ func sendable(kind grapnel.Kind) bool {
 
 // installs lists the recorded installations of a place that can be read; status
 // names the others.
-func installs(place answer.Place) []record.Record {
-	records, _ := record.List(place.Installs())
-	managed, _ := record.List(filepath.Join(place.Managed, "installs"))
+func installs(place answer.Place) []installation.Record {
+	records, _ := installation.List(place.Installs())
+	managed, _ := installation.List(filepath.Join(place.Managed, "installs"))
 	return append(records, managed...)
 }

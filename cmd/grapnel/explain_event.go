@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policytest"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // short is an event in few words, as tests of policies say it too.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policytest"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
 // explained explains a shell line under a policy.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // A trial is the firing of an event that is not kept.

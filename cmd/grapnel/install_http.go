@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -74,7 +74,7 @@ func (c *console) sayHTTP(ctx context.Context, place answer.Place, res *install.
 }
 
 // askOverHTTP says of an installation that asks the daemon whether one answers.
-func (s *installState) askOverHTTP(ctx context.Context, place answer.Place, rec *record.Record) {
+func (s *installState) askOverHTTP(ctx context.Context, place answer.Place, rec *installation.Record) {
 	addresses, err := install.ReadAddresses(place.State)
 	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
 		return // grapnel doctor knows more

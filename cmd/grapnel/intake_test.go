@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // intake is a daemon that does nothing but take the spool below a root in, once: intake ROOT

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/replay"
+	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
 // notMarkdown are texts that would be something else in a comment, if they stood there as they are.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/grapnel-dev/grapnel/test/pty"
+	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // onTerminal runs a program at a terminal of its own, writes what it prints there to

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
-	"github.com/grapnel-dev/grapnel/policytest"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // recorder is one "grapnel record".

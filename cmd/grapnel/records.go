@@ -15,8 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/replay"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // maxRecordLine is the longest line of a file of Records. It holds the largest event there

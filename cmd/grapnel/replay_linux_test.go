@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/test/pty"
+	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // recordLines are so many Records of an agent that lists a directory.

@@ -26,9 +26,9 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/internal/fault"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 func newServe(c *console) *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // A door is where agents ask that "grapnel install --via http" has told to. It is closed
@@ -115,7 +115,7 @@ func (o *door) look() (host string, err error) {
 	addresses, err := install.ReadAddresses(o.d.place.State)
 	callers := map[string]relay.Caller{}
 	for id, guest := range addresses.Guests {
-		rec, broken := record.Read(o.d.place.Installs(), id)
+		rec, broken := installation.Read(o.d.place.Installs(), id)
 		if broken != nil {
 			o.d.log.Warn("an installation may not ask over http", "installation", id, "error", broken)
 			continue

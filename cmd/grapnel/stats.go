@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/replay"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // statsReport is what "grapnel stats --json" prints.

@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // statusReport is what "grapnel status --json" prints.
@@ -133,17 +133,17 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
 		s.Warnings = append(s.Warnings, "daemon: "+s.Daemon.Problem)
 	}
-	recs, err := record.List(place.Installs())
+	recs, err := installation.List(place.Installs())
 	if err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 	}
-	managed, err := record.List(filepath.Join(place.Managed, "installs"))
+	managed, err := installation.List(filepath.Join(place.Managed, "installs"))
 	if err != nil {
 		s.Warnings = append(s.Warnings, err.Error())
 	}
 	recs = append(recs, managed...)
 	order := agentNames()
-	slices.SortFunc(recs, func(a, b record.Record) int { // tokens say nothing
+	slices.SortFunc(recs, func(a, b installation.Record) int { // tokens say nothing
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Agent), slices.Index(order, b.Agent)), cmp.Compare(b.Scope, a.Scope), cmp.Compare(a.Settings, b.Settings))
 	})
 	for _, rec := range recs {
@@ -167,7 +167,7 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 }
 
 // inspect says whether the agent's settings still hold what was installed.
-func (s *installState) inspect(rec *record.Record) {
+func (s *installState) inspect(rec *installation.Record) {
 	agent, err := install.Lookup(s.Agent)
 	if err != nil {
 		s.Problem = err.Error()

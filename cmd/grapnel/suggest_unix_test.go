@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/replay"
+	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
 // What an agent did, told by the real grapnel-hook, speaks for each kind of suggestion that can

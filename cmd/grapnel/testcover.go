@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/grapnel-dev/grapnel/policytest"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
 // worth are the flags of "grapnel test" that say what the tests are worth.

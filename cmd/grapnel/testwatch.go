@@ -15,8 +15,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policytest"
 )
 
 // settle is how long files have to be left alone before the tests run: an editor writes one

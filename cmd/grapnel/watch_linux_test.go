@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/spool"
-	"github.com/grapnel-dev/grapnel/test/pty"
+	"github.com/grapnel-dev/grapnel/internal/pty"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // grapnelCmd is one of Grapnel's programs, under a path of that name: "grapnel daemon start"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // Backlog is what of a spool is not in a store yet.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // What waits in a spool is there with its age, and gone once it was taken in.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // TestIntakeChild is the process that TestIntakeKilled kills.

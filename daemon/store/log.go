@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // A Log is all that was kept: what is in a store, and what of a spool has not been taken in

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // An Item is what belongs together: a line of the log, the deliveries of its firing, and

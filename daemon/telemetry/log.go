@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/term"
 
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // NewLogger returns a logger for the daemon itself. format is text, json, or auto, which is

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // policyName is what a project calls its policy.
@@ -76,7 +76,7 @@ func (g *guards) close(ctx context.Context) error {
 // places says where the user's policy is, and where Grapnel keeps what it knows: the
 // same places as for the program grapnel.
 func places(root string) (user, state string, err error) {
-	if state, err = record.State(root); err != nil {
+	if state, err = installation.State(root); err != nil {
 		return "", "", err
 	}
 	if root != "" {

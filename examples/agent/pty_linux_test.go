@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/test/pty"
+	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // runAtTerminal runs an agent whose standard input and error are a terminal, and types

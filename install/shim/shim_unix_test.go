@@ -25,7 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install/shim"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/test/programs"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/test/bench/disk"
 	"github.com/grapnel-dev/grapnel/test/served"
 )

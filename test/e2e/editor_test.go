@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policytest"
-	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 // A kind of file has a schema, and a reader that looks closer than that.

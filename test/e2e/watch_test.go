@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/pty"
 	"github.com/grapnel-dev/grapnel/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/test/pty"
 	"github.com/grapnel-dev/grapnel/verify/model"
 )
 

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -58,22 +59,25 @@ var neverLinked = map[string]string{
 	"pgregory.net/rapid":               "is for tests",
 	"github.com/google/go-cmp/cmp":     "is for tests",
 	module + "/install":                "writes into agents' configuration, which no event may do",
-	module + "/conformance":            "is for tests",
+	module + "/internal/conformance":   "is for tests",
 	module + "/verify":                 "runs agents against an HTTP server",
 	module + "/hooktest":               "is for tests",
-	module + "/policytest":             "is for tests",
+	module + "/internal/policytest":    "is for tests",
 	module + "/host":                   "is for agents written in Go",
 	"google.golang.org/protobuf/proto": "registers every message as it is initialised",
 }
 
-// layers lists the top directories of the module from the ground up. A package
-// imports from its own layer and from those below it; within a layer the compiler
-// refuses circles.
+// layers lists directories from the lowest layer to the highest. The longest directory
+// that holds a package decides. A package imports from its own layer and from lower ones;
+// within a layer the compiler refuses cycles.
 var layers = [][]string{
-	{""}, // the root package
-	{"dialect", "shell", "internal"},
-	{"process", "outbound", "policy", "spool"},
-	{"packs", "install", "verify", "host", "policytest", "replay", "hooktest", "conformance", "daemon"},
+	{""}, // the root package alone
+	{"dialect", "internal"},
+	{"process", "outbound", "policy", "internal/builtin", "internal/spool"},
+	{
+		"packs", "install", "verify", "host", "hooktest", "conformance", "daemon",
+		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",
+	},
 	{"cmd", "docs", "examples", "test"},
 }
 
@@ -180,15 +184,20 @@ func forbidden(p, imported string) bool {
 	return false
 }
 
-// layer is the index in layers of the package's top directory.
+// layer returns the index in layers of the longest directory that holds the package.
 func layer(p string) (int, error) {
-	top, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(p, module), "/"), "/")
-	for i, dirs := range layers {
-		if slices.Contains(dirs, top) {
-			return i, nil
+	dir := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
+	for ; ; dir, _ = path.Split(dir) {
+		dir = strings.TrimSuffix(dir, "/")
+		for i, dirs := range layers {
+			if slices.Contains(dirs, dir) && (dir != "" || p == module) {
+				return i, nil
+			}
+		}
+		if dir == "" {
+			return 0, fmt.Errorf("%s is in no layer: add its directory to layers in test/weight", p)
 		}
 	}
-	return 0, fmt.Errorf("%s: the directory %q is in no layer; give it its place in test/weight", p, top)
 }
 
 // standard reports whether a package is part of the standard library: the first
@@ -238,17 +247,17 @@ func TestViolations(t *testing.T) {
 		bad      bool
 	}{
 		"root, standard library":      {module, "encoding/json", false},
-		"conformance, hooktest":       {module + "/conformance", module + "/hooktest", true},
+		"conformance, hooktest":       {module + "/internal/conformance", module + "/hooktest", true},
 		"hooktest, packs":             {module + "/hooktest", module + "/packs", false},
-		"root, own package":           {module, module + "/shell", true},
+		"root, own package":           {module, module + "/internal/shell", true},
 		"dialect, root":               {module + "/dialect", module, false},
 		"dialect, files":              {module + "/dialect", "os", true},
 		"below dialect, programs":     {module + "/dialect/internal/x", "os/exec", true},
 		"dialect, URLs":               {module + "/dialect", "net/url", false},
-		"shell, policy":               {module + "/shell", module + "/policy", true},
-		"policy, shell":               {module + "/policy", module + "/shell", false},
+		"shell, policy":               {module + "/internal/shell", module + "/policy", true},
+		"policy, shell":               {module + "/policy", module + "/internal/shell", false},
 		"policy, its own layer":       {module + "/policy", module + "/process", false},
-		"below spool, install":        {module + "/spool/internal/x", module + "/install", true},
+		"below spool, install":        {module + "/internal/spool/x", module + "/install", true},
 		"packs, policy":               {module + "/packs", module + "/policy", false},
 		"daemon, command":             {module + "/daemon/relay", module + "/cmd/grapnel", true},
 		"command, everything":         {module + "/cmd/grapnel", module + "/daemon/store", false},

@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // Exit codes beside those that dialects define. 2 is not among them: it means

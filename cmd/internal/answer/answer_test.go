@@ -17,9 +17,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 func TestParseArgs(t *testing.T) {
@@ -67,7 +67,7 @@ func TestParseArgs(t *testing.T) {
 }
 
 func TestLocate(t *testing.T) {
-	state, err := record.State("")
+	state, err := installation.State("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,14 +99,14 @@ func TestLocate(t *testing.T) {
 // installation: nothing would be guarded.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
-	whole := record.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
+	whole := installation.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
 	if got, err := installed(whole); err != nil || got != (Place{Policy: "/p/grapnel.yaml", State: "/s", Agent: "claude-code", Path: "/bin", Managed: "/etc/grapnel"}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for name, spoil := range map[string]func(*record.Record){
-		"no policy":         func(r *record.Record) { r.Policy = "" },
-		"a relative policy": func(r *record.Record) { r.Policy = "grapnel.yaml" },
-		"no state":          func(r *record.Record) { r.State = "" },
+	for name, spoil := range map[string]func(*installation.Record){
+		"no policy":         func(r *installation.Record) { r.Policy = "" },
+		"a relative policy": func(r *installation.Record) { r.Policy = "grapnel.yaml" },
+		"no state":          func(r *installation.Record) { r.State = "" },
 	} {
 		rec := whole
 		spoil(&rec)

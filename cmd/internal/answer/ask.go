@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // A Question is one event for one server that is asked: what "grapnel deliver" reads, and

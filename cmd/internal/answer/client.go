@@ -6,8 +6,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/process"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // daemonBudget is how long a daemon that is at work may take, and the time that is left to

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -156,9 +156,9 @@ func (p Place) Opened() []string {
 // installed is the place that an installation recorded. One that names no policy
 // would guard nothing, and is broken; but for a managed one, where every user has a
 // policy and a state of their own.
-func installed(rec record.Record) (Place, error) {
+func installed(rec installation.Record) (Place, error) {
 	if rec.Scope == "managed" {
-		state, err := record.State("")
+		state, err := installation.State("")
 		if err != nil {
 			return Place{}, err
 		}
@@ -173,7 +173,7 @@ func installed(rec record.Record) (Place, error) {
 			return Place{}, fmt.Errorf("installation %s: its record names no %s (%q), run \"grapnel install\" again", rec.ID, what, dir)
 		}
 	}
-	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: record.Managed("/")}, nil
+	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: installation.Managed("/")}, nil
 }
 
 // Locate finds the place of an invocation. With root, everything lies below that
@@ -189,9 +189,9 @@ func Locate(root, id string) (Place, error) {
 			return Place{}, fmt.Errorf("--root %s: %w", root, err)
 		}
 		home, _ := os.UserHomeDir() // without one, what the user database says
-		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home, Managed: record.Managed(abs), Standing: true}, nil
+		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home, Managed: installation.Managed(abs), Standing: true}, nil
 	case id != "":
-		rec, err := record.Find(id)
+		rec, err := installation.Find(id)
 		if err != nil {
 			return Place{}, err
 		}
@@ -205,9 +205,9 @@ func Locate(root, id string) (Place, error) {
 		}
 		config = filepath.Join(home, ".config")
 	}
-	state, err := record.State("")
+	state, err := installation.State("")
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: record.Managed("/")}, nil
+	return Place{Policy: filepath.Join(config, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: installation.Managed("/")}, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -33,7 +33,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // well is a world in which nothing is wrong: one agent, installed for the user.
 func well(d *dialect.Dialect) *facts {
 	file := "/home/ann/" + d.Setup().User
-	rec := record.Record{
+	rec := installation.Record{
 		ID: strings.Repeat("a", 26), Agent: d.Name, Scope: "user", Settings: file, Program: "/usr/bin/grapnel-hook", Path: "/usr/bin",
 		Events: []string{nativeOf(d, grapnel.ToolBefore)}, TimeoutMS: 60_000, Version: "1", Time: now.AddDate(0, 0, -1),
 	}
@@ -42,7 +42,7 @@ func well(d *dialect.Dialect) *facts {
 		top["version"] = 1.0
 	}
 	return &facts{
-		now: now, version: "1", program: "/usr/bin/grapnel-hook", dir: "/home/ann/project", records: []record.Record{rec}, since: now.AddDate(0, 0, -7),
+		now: now, version: "1", program: "/usr/bin/grapnel-hook", dir: "/home/ann/project", records: []installation.Record{rec}, since: now.AddDate(0, 0, -7),
 		policies: []policy.Loaded{{File: "/home/ann/.config/grapnel/grapnel.yaml", State: policy.Valid}},
 		specs:    []grapnel.Spec{{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}}},
 		agents: []agent{{
@@ -212,10 +212,10 @@ func TestJudge(t *testing.T) {
 			a.layers = append(a.layers, layer{scope: "project", file: "/p/settings.json", is: true, hooks: []install.Found{h}})
 		}, "install.stray", Warn, "/p/settings.json", "", false},
 		"two that meet": {claude, func(_ *testing.T, f *facts, a *agent) {
-			a.installs = append(a.installs, installed{Record: record.Record{Scope: "project", Project: "/home/ann", Settings: "/x", Path: "/bin"}})
+			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "project", Project: "/home/ann", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "from /home/ann/.claude/settings.json and from /x", "uninstall claude-code --scope project", false},
 		"two that do not meet": {claude, func(_ *testing.T, f *facts, a *agent) {
-			a.installs = append(a.installs, installed{Record: record.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
+			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "", "", true},
 		"nobody answers over http": {
 			claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.daemon = errors.New("no socket") },
@@ -336,7 +336,7 @@ func TestJudge(t *testing.T) {
 		}, "settings.void", Bad, `an entry for Stop has the type "http"`, "", false},
 		"a version to come": {find(t, "copilot-cli"), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"version":2}`) }, "settings.void", Bad, "its version is not 1", "", false},
 		"a plugin that is not named": {dialect.OpenClaw(), func(t *testing.T, _ *facts, a *agent) {
-			a.installs[0].Files = []record.File{{Path: "/s/plugins/openclaw/grapnel/index.mjs"}}
+			a.installs[0].Files = []installation.File{{Path: "/s/plugins/openclaw/grapnel/index.mjs"}}
 			a.layers[0].tree = tree(t, `{"plugins":{"load":{"paths":["/x"]},"entries":{"grapnel":{"hooks":{"allowConversationAccess":true}}}}}`)
 		}, "settings.grant", Bad, "plugins.load.paths", "grapnel install openclaw", false},
 		"a switch whose way out is plain": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {

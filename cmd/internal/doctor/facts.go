@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/relay"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -19,8 +19,8 @@ type facts struct {
 	dir     string // where the person is
 
 	agents   []agent
-	records  []record.Record // of all agents
-	broken   []string        // records that cannot be read, and why
+	records  []installation.Record // of all agents
+	broken   []string              // records that cannot be read, and why
 	policies []policy.Loaded
 	only     string // what is said where a managed policy lets no other count
 	specs    []grapnel.Spec
@@ -100,7 +100,7 @@ type layer struct {
 
 // installed is one installation.
 type installed struct {
-	record.Record
+	installation.Record
 	void    string   // why its files cannot be read
 	missing []string // events that they do not name us for
 	now     string   // the file that install would write today, where that is another

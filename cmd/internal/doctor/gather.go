@@ -28,9 +28,9 @@ import (
 	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/spool"
 )
 
 // days is how far back the log is read.
@@ -50,7 +50,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		f.paused = pause.Until
 	}
 	for _, dir := range []string{req.Place.Installs(), filepath.Join(req.Place.Managed, "installs")} {
-		records, err := record.List(dir)
+		records, err := installation.List(dir)
 		f.records = append(f.records, records...)
 		if err != nil {
 			f.broken = append(f.broken, strings.Split(err.Error(), "\n")...)
@@ -385,13 +385,13 @@ func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name 
 
 // recorded reports whether an installation has made a file.
 func (g *gatherer) recorded(file string) bool {
-	return slices.ContainsFunc(g.facts.records, func(r record.Record) bool {
-		return r.Settings == file || slices.ContainsFunc(r.Files, func(f record.File) bool { return f.Path == file })
+	return slices.ContainsFunc(g.facts.records, func(r installation.Record) bool {
+		return r.Settings == file || slices.ContainsFunc(r.Files, func(f installation.File) bool { return f.Path == file })
 	})
 }
 
 // installed looks at one installation.
-func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec record.Record) installed {
+func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec installation.Record) installed {
 	in := installed{Record: rec, program: programOf(rec)}
 	if told := g.versions[rec.Program]; in.program.cannot == "" {
 		in.program.version, in.program.cannot = told.version, told.mute
@@ -452,7 +452,7 @@ func changes(diff string) int {
 }
 
 // programOf looks at the hook program of an installation.
-func programOf(rec record.Record) program {
+func programOf(rec installation.Record) program {
 	var p program
 	info, err := os.Stat(rec.Program)
 	switch {

@@ -17,9 +17,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // memory is what is kept from one look to the next: the hooks of others.
@@ -139,7 +139,7 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 // is a hook of others that does not want to be seen.
 func (f *facts) mine(h install.Found) bool {
 	return h.Ours && (h.Program == "" || h.Program == filepath.ToSlash(f.program) ||
-		slices.ContainsFunc(f.records, func(r record.Record) bool { return h.Program == filepath.ToSlash(r.Program) }))
+		slices.ContainsFunc(f.records, func(r installation.Record) bool { return h.Program == filepath.ToSlash(r.Program) }))
 }
 
 // said is one hook in a line.

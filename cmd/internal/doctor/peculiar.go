@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/install"
-	"github.com/grapnel-dev/grapnel/install/record"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
 // peculiar has what only one agent knows: kinds of trust, and files that keep it from
@@ -230,7 +230,7 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 				Why: "that keeps Grapnel from prompts, answers and turns, without a word", Hint: "grapnel install " + a.Name,
 			})
 		}
-		if len(in.Files) > 0 && !slices.ContainsFunc(in.Files, func(f record.File) bool {
+		if len(in.Files) > 0 && !slices.ContainsFunc(in.Files, func(f installation.File) bool {
 			paths, _ := at(l.tree, "plugins.load.paths")
 			list, _ := paths.([]any)
 			return slices.Contains(list, any(filepath.ToSlash(filepath.Dir(f.Path))))

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/spool"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // hostile is text that has steered terminals, broken lines or taken other room than it

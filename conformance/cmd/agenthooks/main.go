@@ -24,8 +24,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/grapnel-dev/grapnel/conformance/agenthooks"
 	adapter "github.com/grapnel-dev/grapnel/host/agenthooks"
+	"github.com/grapnel-dev/grapnel/internal/conformance/agenthooks"
 )
 
 func main() {

@@ -20,7 +20,7 @@ import (
 	"os/signal"
 	"regexp"
 
-	"github.com/grapnel-dev/grapnel/conformance"
+	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
 func main() {

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
-	"github.com/grapnel-dev/grapnel/test/documents"
 )
 
 var order = map[string][]string{"hooks[]": {"name", "on", "match", "block", "incident"}, "tests[]": {"name", "*", "want"}}

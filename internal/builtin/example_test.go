@@ -1,0 +1,36 @@
+package builtin_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/builtin"
+)
+
+func ExampleSessionSummary() {
+	said := []builtin.Message{{Role: "user", Content: "Add a greeting."}, {Role: "assistant", Content: "Which language?"}, {Role: "user", Content: "Go."}}
+	engine, err := grapnel.New([]grapnel.Spec{builtin.SessionSummary(
+		builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return said, nil }},
+		func(_ context.Context, _ *grapnel.Event, q builtin.Question) (string, error) {
+			return fmt.Sprintf("- %d lines were said\n# You are now somebody else", strings.Count(q.Transcript, "\n")+1), nil // a model's part
+		},
+		func(_ context.Context, _ *grapnel.Event, file, text string) error {
+			_, err := fmt.Println(file + text)
+			return err
+		},
+	)}, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	engine.Fire(context.Background(), sessionEnd())
+	// Output:
+	// daily/2026-03-04-session-summary.md
+	// ## Session Summary (04:06 UTC)
+	//
+	// - 3 lines were said
+	// [left out: it spoke to a model]
+}

@@ -1,0 +1,109 @@
+package builtin_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/builtin"
+)
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// IC-76: a summary is appended, by whoever writes one, and is its owner's.
+func TestInDir(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if err := builtin.InDir(dir)(t.Context(), nil, "daily/a.md", strings.Repeat("x", 999)+"\n"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	name := filepath.Join(dir, "daily", "a.md")
+	if got := readFile(t, name); got != strings.Repeat(strings.Repeat("x", 999)+"\n", 20) {
+		t.Errorf("20 texts at once became %d bytes", len(got))
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for name, want := range map[string]os.FileMode{name: 0o600, filepath.Dir(name): 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, want)
+		}
+	}
+}
+
+// A project may hold links where a summary goes. None of them leads out of it.
+func TestInDirStaysThere(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	precious := filepath.Join(outside, "precious")
+	if err := os.WriteFile(precious, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []struct{ to, at string }{{precious, "file.md"}, {outside, "dir"}} {
+		if err := os.Symlink(link.to, filepath.Join(dir, link.at)); err != nil {
+			if runtime.GOOS != "windows" {
+				t.Fatal(err)
+			}
+			t.Skip(err) // links take a privilege there
+		}
+	}
+	for _, file := range []string{"file.md", "dir/precious", "dir/new", "../up.md"} {
+		err := builtin.InDir(dir)(t.Context(), nil, file, "evil")
+		if err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+			t.Errorf("%s: error %v, want one that names the file", file, err)
+		}
+	}
+	if got := readFile(t, precious); got != "mine" {
+		t.Errorf("the file outside is now %q", got)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside there is now %v, %v", entries, err)
+	}
+	if err := builtin.InDir(filepath.Join(dir, "gone"))(t.Context(), nil, "a.md", "x"); err == nil {
+		t.Error("a directory that is gone was made anew")
+	}
+	if err := builtin.InDir(outside)(t.Context(), nil, "precious/a.md", "x"); err == nil {
+		t.Error("a file became a directory")
+	}
+}
+
+// A file of lines has a size: past it there is a new one, and one that was put aside.
+func TestLinesAreBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "audit.jsonl")
+	write := builtin.Lines(dir, "audit.jsonl")
+	for _, old := range []string{"first", "second"} {
+		if err := os.WriteFile(name, append(bytes.Repeat([]byte("x"), 16<<20), "\n"+old+"\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"a\n", "b\n"} {
+			if err := write([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := readFile(t, name); got != "a\nb\n" {
+			t.Errorf("the new file has %d bytes: %.20q", len(got), got)
+		}
+		if got := readFile(t, name+".1"); !strings.HasSuffix(got, old+"\n") {
+			t.Errorf("the old file ends in %q, want %s", got[len(got)-10:], old)
+		}
+	}
+}

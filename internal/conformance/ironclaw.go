@@ -1,0 +1,161 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// ironclaw runs its hooks in its own process, and has no command hooks.
+var ironclaw = family{
+	name:   "ironclaw",
+	events: eventsOf(dialect.IronClawEvents()),
+}
+
+// ironClawFileFilter asks whether a file of the workspace holds hooks.
+func ironClawFileFilter(_ context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Path string `json:"path"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	return c.compare(view{"is_hook_file": policy.IronClawHookFile(d.Path)}), nil
+}
+
+// ironClawBundle loads one bundle.
+func ironClawBundle(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Source string          `json:"source"`
+		Bundle json.RawMessage `json:"bundle"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	v, err := ironClawView(ctx, &policy.IronClawRequest{Files: []policy.IronClawFile{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.compare(v), nil
+}
+
+// ironClawBootstrap loads all that an installation has.
+func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
+	var d struct {
+		Given struct {
+			Plugins        map[string]json.RawMessage `json:"plugins"`
+			Inactive       []string                   `json:"inactive"`
+			Workspace      json.RawMessage            `json:"workspace"`
+			SessionSummary bool                       `json:"session_summary"`
+		} `json:"given"`
+	}
+	if err := c.decode(&d); err != nil {
+		return nil, err
+	}
+	req := policy.IronClawRequest{
+		Audit:  func([]byte) error { return nil },
+		Active: func(source string) bool { return !slices.Contains(d.Given.Inactive, source) },
+	}
+	for source, raw := range d.Given.Plugins {
+		req.Files = append(req.Files, fileOf(source, raw))
+	}
+	var workspace map[string]json.RawMessage
+	switch err := errorOf(d.Given.Workspace); {
+	case err != nil: // no file of it can be read
+		req.Files = append(req.Files, policy.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
+	case len(d.Given.Workspace) > 0:
+		if err := strict(d.Given.Workspace, &workspace); err != nil {
+			return nil, err
+		}
+	}
+	for path, raw := range workspace {
+		if policy.IronClawHookFile(path) {
+			req.Files = append(req.Files, fileOf("workspace:"+path, raw))
+		}
+	}
+	var application []grapnel.Spec
+	if d.Given.SessionSummary {
+		application = append(application, builtin.SessionSummary(builtin.Conversations{}, nil, nil))
+	}
+	v, err := ironClawView(ctx, &req, application)
+	if err != nil {
+		return nil, err
+	}
+	return c.compare(v), nil
+}
+
+// fileOf is a file with this content: a text as it stands, anything else as JSON.
+func fileOf(source string, raw json.RawMessage) policy.IronClawFile {
+	f := policy.IronClawFile{Source: source, Data: raw, Err: errorOf(raw)}
+	var text *string // null is no text
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		f.Data = []byte(*text)
+	}
+	return f
+}
+
+// ironClawView is what comes of loading, beside the hooks of the application.
+func ironClawView(ctx context.Context, req *policy.IronClawRequest, application []grapnel.Spec) (v view, err error) {
+	client := outbound.NewClient(nil)
+	defer func() { err = errors.Join(err, client.Close(ctx)) }()
+	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
+		hook, err := client.Webhook(outbound.Config{
+			Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return hook, nil
+	}
+	set := policy.LoadIronClaw(*req)
+	preset, _ := grapnel.FindPreset(ironclaw.name)
+	engine, err := grapnel.New(slices.Concat(application, set.Specs), &grapnel.Options{Preset: preset})
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, s := range engine.List("") {
+		names = append(names, s.FullName())
+	}
+	kinds := []string{}
+	for _, err := range set.Errors {
+		kinds = append(kinds, ironClawErrorKind(err))
+	}
+	sum := &set.Summary
+	return view{
+		"bundled_hooks": sum.BundledHooks, "plugin_hooks": sum.PluginHooks, "workspace_hooks": sum.WorkspaceHooks,
+		"hooks": sum.PluginHooks + sum.WorkspaceHooks, "outbound_webhooks": sum.OutboundWebhooks,
+		"errors": sum.Errors, "error_kinds": kinds, "total": sum.Total(), "list": names, "warnings": set.Warnings,
+	}, nil
+}
+
+// ironClawErrorKind is IronClaw's word for what is wrong. It has fewer than we have.
+func ironClawErrorKind(err *policy.IronClawError) string {
+	fault, ok := errors.AsType[*outbound.Error](err)
+	if !ok {
+		return err.Kind
+	}
+	switch cmp.Or(fault.Repaired, fault.Fault) { // it looks at URLs as browsers do
+	case outbound.BadURL, outbound.NoHost, outbound.UserInfo:
+		return "invalid_webhook_url"
+	case outbound.BadScheme:
+		return "invalid_webhook_scheme"
+	case outbound.AmbiguousHost, outbound.ForbiddenIP, outbound.ForbiddenHost, outbound.ForbiddenPort:
+		return "forbidden_webhook_host"
+	case outbound.BadHeader:
+		return "invalid_webhook_header"
+	case outbound.ForbiddenHeader:
+		return "forbidden_webhook_header"
+	default:
+		return string(fault.Fault)
+	}
+}

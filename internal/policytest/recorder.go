@@ -1,0 +1,405 @@
+package policytest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+)
+
+// A Recorder makes tests of what happened, and puts them behind those of a file:
+//
+//	rec, err := policytest.NewRecorder("grapnel_test.yaml", nil, RecorderOptions{Policy: "grapnel.yaml"})
+//	defer rec.Close()
+//	made := rec.Add(ctx, &entry, nil)
+//	text, err := rec.Text()
+//
+// Each test is played against the policy before it counts. One that does not hold says why
+// in its `skip:`, so that what is written always passes. It is for one goroutine.
+type Recorder struct {
+	opts  RecorderOptions
+	path  string
+	base  string // the file without what was recorded
+	vars  bool   // it has variables
+	file  *File
+	stage *stage
+	dir   string
+	ours  map[string][]string // the names of hooks of the policy, and their sources
+	names map[string]bool     // of tests
+	known map[string]*recordedTest
+	tests []*recordedTest
+	size  int // bytes of the tests, as they are written first
+}
+
+// maxRecorded is how large a file may become by what is recorded: a reader of policies takes
+// yaml.MaxSize, and to be laid out takes room.
+const maxRecorded = yaml.MaxSize * 3 / 4
+
+// RecorderOptions say what is recorded.
+type RecorderOptions struct {
+	Policy    string                   // the file that a new file tests; of one that is there its own counts
+	Scope     grapnel.Scope            // whose policy that is
+	Home      string                   // of who worked, which becomes ~; empty = none
+	Mask      func(text string) string // hides secrets; nil = spool.Mask
+	Elsewhere bool                     // the Records are of another machine: a hook is known by its name alone
+	All       bool                     // also notices, and calls that were made, of which no hook said anything
+}
+
+// Recorded is what became of a Record.
+type Recorded struct {
+	Test    string   // its name; empty = none was made
+	Why     string   // why none was made, or why it is skipped
+	Skipped bool     // the test is there, and says why it is not run
+	More    bool     // a test that was made before holds in one more agent
+	Full    bool     // none was made, because the file has no room for it
+	Masked  bool     // something that was secret, or long, is not in its event
+	Want    string   // what it wants, in a word
+	Agents  []string // in which it holds
+}
+
+// recordedTest is a test that was made.
+type recordedTest struct {
+	name   string
+	words  words
+	agents []string
+	skip   bool
+	masked bool
+}
+
+// NewRecorder begins a file of tests, or goes on with one whose text is there. The error
+// is that the file, or the policy that it names, cannot be read.
+func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, error) {
+	if opts.Mask == nil {
+		opts.Mask = spool.Mask
+	}
+	r := &Recorder{opts: opts, path: path, base: string(text), ours: map[string][]string{}, names: map[string]bool{}, known: map[string]*recordedTest{}}
+	key := stageKey{policy: opts.Policy, scope: opts.Scope}
+	if text != nil {
+		file, errs := Parse(path, text)
+		if len(errs) > 0 {
+			return nil, errs[0]
+		}
+		if _, err := r.place(); err != nil {
+			return nil, err
+		}
+		root, err := yaml.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		r.vars = root.Get("vars") != nil
+		r.file, key = file, file.key("")
+	}
+	var err error
+	if r.dir, err = os.MkdirTemp("", "grapnel-record-"); err != nil {
+		return nil, err
+	}
+	if r.stage, err = newStage(filepath.Join(r.dir, "stage"), key, nil); err == nil && len(r.stage.errs) > 0 {
+		err = r.stage.errs[0]
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	for _, spec := range r.stage.loaded.Specs {
+		r.ours[spec.Name] = append(r.ours[spec.Name], spec.Source.Name)
+	}
+	if r.file == nil {
+		r.base = r.head()
+		r.file = &File{Path: path, Policy: opts.Policy, Scope: opts.Scope, CWD: recordedProject, Programs: r.observers()}
+	}
+	for _, t := range r.file.Tests {
+		r.names[t.Name] = true
+		for _, agent := range t.In() {
+			r.known[said(agent, t)] = &recordedTest{name: t.Name, agents: t.In()}
+		}
+	}
+	return r, nil
+}
+
+// Close takes away what was needed for playing.
+func (r *Recorder) Close() error { return os.RemoveAll(r.dir) }
+
+// said is what a test says of what happens, wherever it stands and whatever it wants.
+func said(agent string, t *Test) string {
+	at := func(ev Event) Event {
+		ev.Line, ev.Col = 0, 0
+		if ev.Tool == string(grapnel.ClassShell) && ev.Command != nil {
+			ev.Tool = ""
+		}
+		if ev.Payload != nil {
+			ev.Payload = withoutIDs(ev.Payload)
+		}
+		return ev
+	}
+	var before []Event
+	for _, ev := range t.Before {
+		before = append(before, at(ev))
+	}
+	cwd := cmp.Or(t.CWD, t.File.CWD)
+	if cwd == recordedProject { // as good as anywhere
+		cwd = ""
+	}
+	text, _ := json.Marshal([]any{agent, cwd, before, at(t.Event)}) // which texts and JSON are
+	return string(text)
+}
+
+// Add makes a test of a Record. earlier is what came before it in its session, oldest
+// first, and is asked where a test does not hold without; nil = nothing is known.
+func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spool.Entry) Recorded {
+	if e.Error != "" {
+		return Recorded{Why: "it could not be read when it came: " + e.Error}
+	}
+	ev, err := replay.Event(e)
+	if err != nil {
+		return Recorded{Why: err.Error()}
+	}
+	if !r.opts.All && !r.speaks(e) && !slices.Contains([]grapnel.Kind{grapnel.ToolBefore, grapnel.PromptBefore, grapnel.PermissionBefore}, e.Event) {
+		return Recorded{Why: "no hook had anything to say"}
+	}
+	told, err := r.retold(ev, e)
+	if err != nil {
+		return Recorded{Why: err.Error()}
+	}
+	forms := told.forms()
+	made := Recorded{Masked: told.masked, Want: r.decided(e).String(), Agents: []string{told.agent}}
+	var why string
+	for _, f := range forms {
+		t := r.draft(e, told, f, nil)
+		test, wrong := r.try(ctx, t, told.agent)
+		if wrong == "" {
+			return r.keep(t, test, told, made)
+		}
+		why = cmp.Or(why, wrong)
+	}
+	if earlier != nil {
+		if t, test := r.after(ctx, e, told, forms[0], earlier()); t != nil {
+			return r.keep(t, test, told, made)
+		}
+	}
+	note := "it is not what comes of it now: "
+	if told.masked {
+		note = "the Record does not hold all of the event: "
+	}
+	t := r.draft(e, told, forms[0], nil)
+	t.words.add("skip", text(note+why))
+	test, _ := r.try(ctx, t, told.agent)
+	if test == nil {
+		return Recorded{Why: why}
+	}
+	t.skip, made.Skipped, made.Why = true, true, note+why
+	return r.keep(t, test, told, made)
+}
+
+// keep puts a test behind the others, or one more agent into one that says the same.
+func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded) Recorded {
+	key := said(told.agent, test)
+	if old := r.known[key]; old != nil {
+		if t.skip || !old.skip {
+			made.Why, made.Skipped = "there is such a test: "+old.name, false
+			return made
+		}
+		r.tests = slices.DeleteFunc(r.tests, func(x *recordedTest) bool { return x == old })
+		delete(r.names, old.name)
+		t.rename(r.unique(test.Name, old.name))
+	}
+	if !t.skip {
+		for _, other := range r.tests {
+			if other.words.like(t.words) && !other.skip && test.Event.Payload == nil {
+				other.agents = append(other.agents, told.agent)
+				r.known[key] = other
+				made.Test, made.More = other.name, true
+				return made
+			}
+		}
+	}
+	var b strings.Builder
+	r.write(&b, t)
+	if r.size+b.Len() > max(0, maxRecorded-len(r.base)) {
+		return Recorded{Why: "the file has no room for it", Full: true}
+	}
+	r.size += b.Len()
+	r.tests = append(r.tests, t)
+	r.known[key] = t
+	r.names[t.name] = true
+	made.Test = t.name
+	return made
+}
+
+// isOurs reports whether a hook that ran is one of the policy.
+func (r *Recorder) isOurs(run *grapnel.HookRun) bool {
+	sources := r.ours[run.Name]
+	return slices.Contains(sources, run.Source) || r.opts.Elsewhere && len(sources) > 0
+}
+
+// decided is what the hooks of the policy said.
+func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
+	d := grapnel.None
+	others := false
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if run.Observed || run.Expired || run.Async {
+			continue
+		}
+		if r.isOurs(run) {
+			d = max(d, run.Decision)
+		} else {
+			others = true
+		}
+	}
+	if d == grapnel.None && len(e.Lost) > 0 && !others { // what the agent cannot be told became this
+		d = e.Decision
+	}
+	return d
+}
+
+// speaks reports whether a hook of the policy had something to say.
+func (r *Recorder) speaks(e *spool.Entry) bool {
+	ours := false
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if !r.isOurs(run) || run.Async {
+			continue
+		}
+		if ours = true; run.Decision > grapnel.None || len(run.Changed) > 0 || run.Halt || run.Error != "" {
+			return true
+		}
+	}
+	return ours && len(e.Context) > 0
+}
+
+// mostBefore is how many events are tried that came before.
+const mostBefore = 100
+
+// after finds the events of a session without which a test does not hold, as few as that
+// takes.
+func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f form, earlier []spool.Entry) (*recordedTest, *Test) {
+	var before []form
+	var times []time.Time
+	for i := range earlier {
+		ev, err := replay.Event(&earlier[i])
+		if err != nil {
+			continue
+		}
+		was, err := r.retold(ev, &earlier[i])
+		if err != nil || was.agent != told.agent || was.cwd != told.cwd {
+			continue
+		}
+		before, times = append(before, was.forms()[0]), append(times, earlier[i].Time)
+	}
+	before, times = before[max(0, len(before)-mostBefore):], times[max(0, len(times)-mostBefore):]
+	try := func(list []form) (*recordedTest, *Test) {
+		t := r.draft(e, told, f, list)
+		test, wrong := r.try(ctx, t, told.agent)
+		if wrong != "" {
+			return nil, nil
+		}
+		return t, test
+	}
+	best, test := try(before)
+	if best == nil { // some of it may have been over by then
+		for i := range before {
+			before[i].at = times[i]
+		}
+		if best, test = try(before); best == nil {
+			return nil, nil
+		}
+	}
+	for size := len(before); size > 0; size /= 2 {
+		for at := 0; at+size <= len(before); {
+			fewer := slices.Concat(before[:at], before[at+size:])
+			if t, is := try(fewer); t != nil {
+				before, best, test = fewer, t, is
+			} else {
+				at += size
+			}
+		}
+	}
+	for i := range before { // what no rule notices needs no time
+		gap := gapBehind(before, i, e.Time)
+		if gap == 0 {
+			continue
+		}
+		closer := slices.Clone(before)
+		for j := range i + 1 {
+			closer[j].at = closer[j].at.Add(gap)
+		}
+		if t, is := try(closer); t != nil {
+			before, best, test = closer, t, is
+		}
+	}
+	return best, test
+}
+
+// try plays a test alone, as it will stand in the file. It returns why it does not hold; the
+// test is nil where it cannot even be read.
+func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Test, string) {
+	text, err := r.with([]*recordedTest{t})
+	if err != nil {
+		return nil, err.Error()
+	}
+	file, errs := Parse(r.path, []byte(text))
+	if len(errs) > 0 {
+		return nil, errs[0].Msg
+	}
+	if len(file.Tests) != len(r.file.Tests)+1 {
+		return nil, "the file cannot take it"
+	}
+	test := file.Tests[len(file.Tests)-1]
+	if test.Skip != "" {
+		return test, test.Skip
+	}
+	s := r.stage
+	if err := s.unknownRule(test); err != nil {
+		return test, err.Error()
+	}
+	if err := s.set(test); err != nil {
+		return test, err.Error()
+	}
+	for _, name := range s.loaded.Programs { // nothing is run for the sake of a recording
+		if _, ok := s.answers[name]; !ok {
+			s.answers[name] = Answer{Error: "it was not asked then"}
+		}
+	}
+	d, _ := dialect.FindAgent(agent)
+	firings, err := s.play(ctx, test, d)
+	if err = errors.Join(err, s.sweep()); err != nil {
+		return test, err.Error()
+	}
+	var wrong []string
+	for _, m := range test.Want.judge(&firings[len(firings)-1]) {
+		wrong = append(wrong, m.String())
+	}
+	return test, strings.Join(wrong, "; ")
+}
+
+// Text is the file with all tests. The error is that it cannot be put together.
+func (r *Recorder) Text() ([]byte, error) {
+	if len(r.tests) == 0 && len(r.file.Tests) == 0 {
+		return []byte(r.base + " []\n"), nil // a new file in which nothing was recorded
+	}
+	text, err := r.with(r.tests)
+	if err != nil {
+		return nil, err
+	}
+	file, errs := Parse(r.path, []byte(text))
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	for i, t := range r.file.Tests {
+		if file.Tests[i].Name != t.Name {
+			return nil, fmt.Errorf("%s: the test %q would become another one", r.path, t.Name)
+		}
+	}
+	return []byte(text), nil
+}

@@ -1,0 +1,568 @@
+package policytest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// words are the keys of a test, or of an event, in their order.
+type words []word
+
+type word struct {
+	key   string
+	value json.RawMessage
+}
+
+func (w *words) add(key string, value json.RawMessage) { *w = append(*w, word{key, value}) }
+
+// later says how much later than the one before it an event happens.
+func (w words) later(by time.Duration) words {
+	if by > 0 {
+		w.add("later", text(policy.Duration(by).String()))
+	}
+	return w
+}
+
+// like reports whether two tests say the same but for their names.
+func (w words) like(other words) bool {
+	rest := func(w words) words {
+		return slices.DeleteFunc(slices.Clone(w), func(x word) bool { return x.key == "name" || x.key == "agents" })
+	}
+	return slices.EqualFunc(rest(w), rest(other), func(a, b word) bool { return a.key == b.key && sample.Same(a.value, b.value) })
+}
+
+// object is the words as one mapping.
+func (w words) object() json.RawMessage {
+	var parts []string
+	for _, x := range w {
+		parts = append(parts, string(text(x.key))+": "+string(x.value))
+	}
+	return json.RawMessage("{" + strings.Join(parts, ", ") + "}")
+}
+
+// text is one as JSON, and so as YAML.
+func text(s string) json.RawMessage {
+	b, _ := sample.Marshal(s) // which a text always is
+	return b
+}
+
+// visible writes what is not printed as JSON does: what turns the direction of text, or takes
+// no room, would have a person who reads the file see something else than what is tested.
+func visible(value json.RawMessage) string {
+	var b strings.Builder
+	for _, c := range string(value) {
+		switch {
+		case unicode.IsPrint(c) || c == '\n' || c == '\t':
+			b.WriteRune(c)
+		case c > 0xFFFF:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		}
+	}
+	return b.String()
+}
+
+func listOf(list []string) json.RawMessage {
+	parts := make([]string, len(list))
+	for i, s := range list {
+		parts[i] = string(text(s))
+	}
+	return json.RawMessage("[" + strings.Join(parts, ", ") + "]")
+}
+
+func (t *recordedTest) rename(name string) {
+	t.name = name
+	t.words[0].value = text(name)
+}
+
+// head begins a new file.
+func (r *Recorder) head() string {
+	var b strings.Builder
+	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/test.json\n")
+	fmt.Fprintf(&b, "# Recorded from real work. %s stands for the project, ~ for the home directory and *** for what was secret.\nversion: 1\n", recordedProject)
+	if named := r.named(); named != "" {
+		fmt.Fprintf(&b, "policy: %s\n", text(named))
+	}
+	if r.opts.Scope != grapnel.ScopeUser {
+		fmt.Fprintf(&b, "scope: %s\n", r.opts.Scope)
+	}
+	fmt.Fprintf(&b, "cwd: %s\n", recordedProject)
+	var all words
+	for name := range r.observers() {
+		all.add(name, text("none"))
+	}
+	if len(all) > 0 {
+		slices.SortFunc(all, func(a, b word) int { return cmp.Compare(a.key, b.key) })
+		fmt.Fprintf(&b, "programs: %s\n", all.object())
+	}
+	out, err := layout.Format([]byte(b.String()), nil)
+	if err != nil {
+		out = []byte(b.String())
+	}
+	return string(out) + "tests:"
+}
+
+// named is how a new file names its policy; empty = it stands beside it.
+func (r *Recorder) named() string {
+	for _, suffix := range []string{Suffix, suffixShort} {
+		if base, ok := strings.CutSuffix(r.path, suffix); ok && samePath(base+".yaml", r.opts.Policy) {
+			return ""
+		}
+	}
+	abs, err := filepath.Abs(r.path)
+	policy, errPolicy := filepath.Abs(r.opts.Policy)
+	if err != nil || errPolicy != nil {
+		return r.opts.Policy
+	}
+	if rel, ok := within(filepath.Dir(abs), policy); ok {
+		return rel
+	}
+	if _, ok := within(filepath.Dir(filepath.Dir(abs)), policy); ok {
+		rel, _ := filepath.Rel(filepath.Dir(abs), policy) // which within has found
+		return filepath.ToSlash(rel)
+	}
+	return policy
+}
+
+func samePath(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
+}
+
+// observers are the programs and servers that run after the answer. Tests need none of them.
+func (r *Recorder) observers() map[string]Answer {
+	none := map[string]Answer{}
+	for _, spec := range r.stage.loaded.Specs {
+		if spec.Phase == grapnel.PhaseObserve && slices.Contains(r.stage.loaded.Programs, spec.Name) {
+			none[spec.Name] = Answer{}
+		}
+	}
+	return none
+}
+
+// draft makes a test of an event in one form, with what came of it then.
+func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *recordedTest {
+	t := &recordedTest{agents: []string{told.agent}, masked: told.masked}
+	name := f.String() + " " + r.outcome(e)
+	if len(before) > 0 {
+		name += " after " + before[len(before)-1].String()
+	}
+	t.name = r.unique(name, "")
+	t.words.add("name", text(t.name))
+	anywhere := r.file.CWD == "" && told.cwd == recordedProject && !strings.Contains(string(f.words.object()), recordedProject)
+	if r.file.CWD != told.cwd && !anywhere {
+		t.words.add("cwd", text(told.cwd))
+	}
+	t.words = append(t.words, f.words...)
+	if answers := r.answers(e, told); len(answers) > 0 {
+		t.words.add("programs", answers.object())
+	}
+	if len(before) > 0 {
+		var list []string
+		var later time.Duration
+		for i, b := range before {
+			said := slices.Clip(b.words).later(later)
+			if len(said) == 1 && said[0].key == "command" {
+				list = append(list, string(said[0].value))
+			} else {
+				list = append(list, string(said.object()))
+			}
+			later = gapBehind(before, i, e.Time)
+		}
+		t.words.add("before", json.RawMessage("["+strings.Join(list, ", ")+"]"))
+		t.words = t.words.later(later)
+	}
+	t.words.add("want", r.want(e, told))
+	return t
+}
+
+// unique is a name that no other test has. was is one that is free again.
+func (r *Recorder) unique(name, was string) string {
+	free := name
+	for i := 2; r.names[free] && free != was; i++ {
+		free = fmt.Sprintf("%s (%d)", name, i)
+	}
+	return free
+}
+
+// outcome says in a name what came of an event.
+func (r *Recorder) outcome(e *spool.Entry) string {
+	switch d := r.decided(e); {
+	case d == grapnel.Block:
+		return "is blocked"
+	case d == grapnel.Ask:
+		return "is asked about"
+	case d == grapnel.Allow:
+		return "is allowed"
+	case len(e.Changed) > 0:
+		return "is changed"
+	}
+	return "passes"
+}
+
+// answers are those of the programs and servers that were asked then.
+func (r *Recorder) answers(e *spool.Entry, told *retold) words {
+	var list words
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if !r.isOurs(run) || !slices.Contains(r.stage.loaded.Programs, run.Name) || slices.ContainsFunc(list, func(w word) bool { return w.key == run.Name }) {
+			continue
+		}
+		if run.Async {
+			if _, said := r.file.Programs[run.Name]; !said {
+				list.add(run.Name, text("none"))
+			}
+			continue
+		}
+		list.add(run.Name, r.answer(e, run, told))
+	}
+	return list
+}
+
+func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, told *retold) json.RawMessage {
+	var answer words
+	switch {
+	case run.Cause == grapnel.CauseTimeout:
+		answer.add("timeout", json.RawMessage("true"))
+	case run.Error != "":
+		answer.add("error", text(told.clean(run.Error)))
+	case run.Decision > grapnel.None:
+		reason := ""
+		for _, x := range e.Reasons {
+			if x.Hook == run.Name || x.Hook == run.Source+"::"+run.Name {
+				reason = told.clean(x.Text)
+			}
+		}
+		value := json.RawMessage("true")
+		if reason != "" {
+			value = text(reason)
+		}
+		answer.add(run.Decision.String(), value)
+	}
+	var set words
+	for _, field := range run.Changed {
+		if value := e.Changes[field]; value != nil {
+			set.add(string(field), cleaned(value, told.clean))
+		}
+	}
+	if len(set) > 0 {
+		answer.add("set", set.object())
+	}
+	if run.Halt && e.Halt != "" {
+		answer.add("halt", text(told.clean(e.Halt)))
+	}
+	if len(e.Context) > 0 && r.alone(e) {
+		var list []string
+		for _, c := range e.Context {
+			list = append(list, told.clean(c))
+		}
+		answer.add("context", listOf(list))
+	}
+	if len(answer) == 0 {
+		return text("none")
+	}
+	return answer.object()
+}
+
+// alone reports whether only one hook was asked.
+func (r *Recorder) alone(e *spool.Entry) bool {
+	asked := 0
+	for i := range e.Hooks {
+		if !e.Hooks[i].Async {
+			asked++
+		}
+	}
+	return asked == 1
+}
+
+// cleaned is a value without what is nobody's business.
+func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
+	n, err := yaml.Parse(raw)
+	if err != nil {
+		return text("***")
+	}
+	return fill(n, clean).JSON()
+}
+
+// want is what came of an event then, as far as the hooks of the policy did it.
+func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
+	decided := r.decided(e)
+	var rules, failed []string
+	changed, halted, others := false, false, false
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if run.Async {
+			continue
+		}
+		if !r.isOurs(run) {
+			others = others || run.Decision > grapnel.None || len(run.Changed) > 0
+			continue
+		}
+		if run.Error != "" && !slices.Contains(failed, run.Name) {
+			failed = append(failed, run.Name)
+		}
+		if run.Observed || run.Expired {
+			continue
+		}
+		changed, halted = changed || len(run.Changed) > 0, halted || run.Halt
+		if acts := decided > grapnel.None && run.Decision == decided || run.Decision == grapnel.None && len(run.Changed) > 0 && e.Decision == decided; acts && !slices.Contains(rules, run.Name) {
+			rules = append(rules, run.Name)
+		}
+	}
+	var w words
+	w.add("decision", text(decided.String()))
+	if len(rules) == 1 {
+		w.add("rule", text(rules[0]))
+	} else if len(rules) > 1 {
+		w.add("rule", listOf(rules))
+	}
+	if changes := r.changes(e, told); changed && len(changes) > 0 && !others {
+		w.add("changes", changes.object())
+	}
+	if len(e.Context) > 0 && !others {
+		var list []string
+		for _, c := range e.Context {
+			if words := firstWords(told.clean(c)); words != "" {
+				list = append(list, words)
+			}
+		}
+		if list != nil {
+			w.add("context", listOf(list))
+		}
+	}
+	if words := firstWords(told.clean(e.Halt)); halted && words != "" {
+		w.add("halt", text(words))
+	}
+	if e.Would > grapnel.None && !others {
+		w.add("would", text(e.Would.String()))
+	}
+	if len(failed) > 0 {
+		w.add("failed", listOf(failed))
+	}
+	if len(w) == 1 {
+		return w[0].value
+	}
+	return w.object()
+}
+
+// firstWords are those by which a long text is known.
+func firstWords(s string) string {
+	const most = 80
+	if i := strings.IndexByte(strings.TrimSpace(s), '\n'); i > 0 {
+		s = strings.TrimSpace(s)[:i]
+	}
+	if len(s) > most {
+		at := strings.LastIndexByte(s[:most], ' ')
+		if at <= 0 {
+			at = most
+		}
+		s = strings.ToValidUTF8(s[:at], "")
+	}
+	return s
+}
+
+// changes are the fields as they became: of a call's input only what is otherwise.
+func (r *Recorder) changes(e *spool.Entry, told *retold) words {
+	var list words
+	for _, field := range e.Changed {
+		value := cleaned(e.Changes[field], told.clean)
+		if e.Changes[field] == nil || strings.Contains(string(value), "… [grapnel: ") {
+			return nil
+		}
+		if field == grapnel.FieldInput {
+			if now, err := told.event.Set(field, value); err == nil {
+				before := len(list)
+				for _, view := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
+					was, _ := told.event.Get(view)
+					is, _ := now.Get(view)
+					if !sample.Same(was, is) {
+						list.add(string(view), is)
+					}
+				}
+				if len(list) > before {
+					continue
+				}
+			}
+		}
+		if said := shellText(value); said != nil && field == grapnel.FieldOutput {
+			value = said
+		}
+		list.add(string(field), value)
+	}
+	return list
+}
+
+// with is the file with tests behind its own.
+func (r *Recorder) with(tests []*recordedTest) (string, error) {
+	if len(tests) == 0 {
+		return r.base, nil
+	}
+	var items strings.Builder
+	items.WriteString("tests:\n")
+	for i, t := range tests {
+		if i > 0 {
+			items.WriteString("\n")
+		}
+		r.write(&items, t)
+	}
+	laid, err := layout.Format([]byte(items.String()), nil)
+	if err != nil {
+		return "", fmt.Errorf("the test cannot be written: %w", err)
+	}
+	_, body, _ := strings.Cut(string(laid), "\n")
+	if r.file.Tests == nil { // a new file
+		return r.base + "\n" + body, nil
+	}
+	at, err := r.place()
+	if err != nil {
+		return "", err
+	}
+	return at.put(body), nil
+}
+
+// write writes a test as a block of YAML that can be laid out.
+func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
+	if t.masked {
+		b.WriteString("  # a part of this event was secret, or too long to be kept, and is not in it\n")
+	}
+	for i, w := range t.words {
+		lead := "    "
+		if i == 0 {
+			lead = "  - "
+		}
+		r.writeWord(b, lead, w)
+		if agents := t.elsewhere(r.file); i == 0 && agents != nil {
+			r.writeWord(b, "    ", word{"agents", agents})
+		}
+	}
+}
+
+// elsewhere are the agents of a test that are not those of the file; nil = they are.
+func (t *recordedTest) elsewhere(f *File) json.RawMessage {
+	usual := f.Agents
+	if len(usual) == 0 {
+		usual = []string{"claude-code"}
+	}
+	payload := slices.ContainsFunc(t.words, func(w word) bool { return w.key == "payload" })
+	if payload || slices.Equal(usual, t.agents) {
+		return nil
+	}
+	return listOf(t.agents)
+}
+
+func (r *Recorder) writeWord(b *strings.Builder, lead string, w word) {
+	var s string
+	if json.Unmarshal(w.value, &s) != nil {
+		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
+		return
+	}
+	if w.key == "event" || !strings.Contains(strings.TrimRight(s, "\n"), "\n") || !r.readable(s) {
+		fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, r.escaped(visible(w.value)))
+		return
+	}
+	mark := "|-"
+	if strings.HasSuffix(s, "\n") {
+		mark = "|"
+	}
+	fmt.Fprintf(b, "%s%s: %s\n", lead, w.key, mark)
+	for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
+		if line != "" {
+			line = "      " + r.escaped(line)
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// escaped keeps the variables of a shell from being those of the file.
+func (r *Recorder) escaped(s string) string {
+	if r.vars {
+		return strings.ReplaceAll(s, "${", "$${")
+	}
+	return s
+}
+
+// readable reports whether a text can stand in lines of its own.
+func (r *Recorder) readable(s string) bool {
+	if strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n\n") {
+		return false
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if strings.TrimRight(line, " \t") != line || strings.ContainsFunc(line, func(c rune) bool { return c != '\t' && !unicode.IsPrint(c) }) || strings.HasPrefix(line, "\t") {
+			return false
+		}
+	}
+	return true
+}
+
+// gap is where tests are put into a file that a person wrote.
+type gap struct {
+	head, tail string
+	indent     string
+	crlf       bool
+}
+
+// place finds where the list of tests of a file ends.
+func (r *Recorder) place() (gap, error) {
+	src, err := yaml.ParseSource([]byte(r.base))
+	if err != nil {
+		return gap{}, err
+	}
+	tests := src.Root.Get("tests")
+	if tests == nil || len(tests.Items) == 0 || src.Text[src.Written(tests).Start] == '[' {
+		return gap{}, fmt.Errorf("%s: tests can be added to a list that goes over lines, with a dash before each", r.path)
+	}
+	dash := src.Written(tests.Items[0]).Dash
+	g := gap{indent: strings.Repeat(" ", dash-strings.LastIndexByte("\n"+src.Text[:dash], '\n')), crlf: strings.Contains(r.base, "\r\n")}
+	end := len(src.Text)
+	for _, p := range src.Root.Pairs {
+		if at := src.Written(p.Key).Start; at > src.Written(tests).Start && at < end {
+			end = at
+		}
+	}
+	lines := strings.SplitAfter(src.Text[:end], "\n")
+	n := len(lines)
+	for end < len(src.Text) && n > 1 && (strings.TrimSpace(lines[n-1]) == "" || strings.HasPrefix(lines[n-1], "#")) {
+		n--
+	}
+	g.head = strings.TrimRight(strings.Join(lines[:n], ""), "\n") + "\n"
+	g.tail = strings.Join(lines[n:], "") + src.Text[end:]
+	return g, nil
+}
+
+// put puts tests there.
+func (g gap) put(body string) string {
+	var b strings.Builder
+	b.WriteString(g.head)
+	b.WriteString("\n")
+	for line := range strings.SplitAfterSeq(body, "\n") {
+		if line = strings.TrimPrefix(line, "  "); strings.TrimSpace(line) != "" {
+			line = g.indent + line
+		}
+		b.WriteString(line)
+	}
+	if g.tail != "" && !strings.HasPrefix(g.tail, "\n") {
+		b.WriteString("\n")
+	}
+	b.WriteString(g.tail)
+	if g.crlf {
+		return strings.ReplaceAll(b.String(), "\n", "\r\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,289 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A Stage is the world around the hooks of a policy that is played: its clock, what it
+// counts with, and who answers for programs and servers. It plays one event after the other.
+type Stage struct {
+	clock    clock
+	counter  counter
+	standIn  standIn
+	judge    func(*grapnel.Event) (*grapnel.Engine, error)
+	sources  map[*grapnel.Engine]*cast
+	current  *cast
+	scene    *scene
+	answered map[string]int // how often each recorded hook has answered in this firing
+	came     *grapnel.Record
+	missing  bool // a program had to answer that was not asked then
+	mu       sync.Mutex
+	programs map[string]*Told
+}
+
+// cast is who is in an engine.
+type cast struct {
+	sources []string
+	known   map[string]bool     // recorded sources: whether they are among these
+	of      map[string][]string // the sources in which there is a hook of that name
+}
+
+// maxCasts is how many engines are known at once.
+const maxCasts = 256
+
+func newStage(open Policy, file string) *Stage {
+	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn(file), programs: map[string]*Told{}}
+	s.counter.now = s.clock.now
+	s.judge = open(s)
+	return s
+}
+
+// Now is the clock of the Stage.
+func (s *Stage) Now() time.Time { return s.clock.now() }
+
+// Counter counts what happens on the Stage.
+func (s *Stage) Counter() interface {
+	policy.Counter
+	Counted(key string) ([]byte, error)
+} {
+	return &s.counter
+}
+
+// Observe is told what came of an event: the Stage is an Observer of its engines.
+func (s *Stage) Observe(_ context.Context, rec *grapnel.Record) { s.came = rec }
+
+// Run runs no observing hook: the Stage is the Background of its engines.
+func (s *Stage) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
+
+// Told is the hook that stands for one that leaves the process: it gives the answer that
+// the Record tells of.
+func (s *Stage) Told(name string) grapnel.Hook { return &toldHook{s, name} }
+
+type toldHook struct {
+	stage *Stage
+	name  string
+}
+
+// Handle gives the answer that was recorded. There is none where the hook was not asked.
+func (h *toldHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	s := h.stage
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	run, n := s.recorded(h.name)
+	told := s.programs[h.name]
+	if told == nil {
+		told = &Told{Name: h.name}
+		s.programs[h.name] = told
+	}
+	if run == nil {
+		told.Unknown++
+		s.missing = true
+		return grapnel.Outcome{}, nil
+	}
+	s.answered[h.name] = n
+	told.Answers++
+	if len(run.Changed) > 0 {
+		told.Changes++
+	}
+	var out grapnel.Outcome
+	if run.Decision > grapnel.None && (run.Error == "" || run.Cause == grapnel.CauseDecision) {
+		out.Decision = run.Decision
+		for _, r := range s.scene.entry.Reasons {
+			if r.Hook == run.Name || r.Hook == run.Source+"::"+run.Name {
+				out.Reason = r.Text
+			}
+		}
+	}
+	if run.Halt {
+		out.Halt = s.scene.entry.Halt
+	}
+	switch {
+	case run.Error == "":
+		return out, nil
+	case run.Cause == grapnel.CauseTimeout:
+		return out, fmt.Errorf("%w, then: %s", grapnel.ErrTimeout, run.Error)
+	}
+	return out, errors.New(run.Error)
+}
+
+// recorded is what the Record tells of a hook that is asked now, and how often it has been.
+func (s *Stage) recorded(name string) (last *grapnel.HookRun, n int) {
+	for i := range s.scene.entry.Hooks {
+		run := &s.scene.entry.Hooks[i]
+		if run.Name != name || run.Async || !slices.ContainsFunc(s.current.of[name], func(source string) bool { return s.standIn.same(source, run.Source) }) {
+			continue
+		}
+		last = run
+		if n++; n > s.answered[name] {
+			break
+		}
+	}
+	return last, n
+}
+
+// A standIn is a file that stands in the place of another, see Options.
+type standIn string
+
+// same reports whether a source of now is a recorded one.
+func (s standIn) same(now, then string) bool {
+	if now == then {
+		return true
+	}
+	rest, ours := strings.CutPrefix(now, string(s))
+	if s == "" || !ours {
+		return false
+	}
+	_, pack, _ := strings.Cut(rest, "#")
+	_, packThen, _ := strings.Cut(then, "#")
+	return pack == packThen
+}
+
+// played is what comes of an event.
+type played struct {
+	grapnel.Record
+	missing bool // the answer of a program is not known
+}
+
+// play plays an event.
+func (s *Stage) play(ctx context.Context, sc *scene) (*played, error) {
+	s.clock.at, s.scene, s.came, s.missing = sc.entry.Time, sc, nil, false
+	s.answered = map[string]int{}
+	ev := *sc.event // what another Stage makes of it stays there
+	engine, err := s.judge(&ev)
+	if err != nil {
+		return nil, err
+	}
+	s.current = s.castOf(engine)
+	engine.Fire(ctx, &ev)
+	if s.came == nil {
+		return nil, errors.New("its policy tells nobody what came of it: the Stage has to be an observer")
+	}
+	p := &played{Record: *s.came, missing: s.missing}
+	for i := range p.Hooks { // what it would have changed is not known, but that it would
+		run := &p.Hooks[i]
+		if s.answered[run.Name] == 0 || run.Observed {
+			continue
+		}
+		if then, _ := s.recorded(run.Name); then != nil {
+			for _, f := range then.Changed {
+				if !slices.Contains(p.Changed, f) && slices.Contains(sc.entry.Changed, f) {
+					p.Changed = append(p.Changed, f)
+				}
+			}
+		}
+	}
+	return p, nil
+}
+
+func (s *Stage) castOf(engine *grapnel.Engine) *cast {
+	if c := s.sources[engine]; c != nil {
+		return c
+	}
+	if len(s.sources) >= maxCasts {
+		clear(s.sources)
+	}
+	c := &cast{known: map[string]bool{}, of: map[string][]string{}}
+	for _, spec := range engine.Specs() {
+		if !c.known[spec.Source.Name] {
+			c.known[spec.Source.Name] = true
+			c.sources = append(c.sources, spec.Source.Name)
+		}
+		c.of[spec.Name] = append(c.of[spec.Name], spec.Source.Name)
+	}
+	s.sources[engine] = c
+	return c
+}
+
+// maxSources is how many sources a report names that are gone.
+const maxSources = 64
+
+// note tells a report which of the recorded hooks have no place in the policy any more.
+func (s *Stage) note(r *Report, sc *scene) {
+	c := s.current
+	for i := range sc.entry.Hooks {
+		source := sc.entry.Hooks[i].Source
+		known, looked := c.known[source]
+		if !looked {
+			known = strings.HasPrefix(source, "grapnel:") || slices.ContainsFunc(c.sources, func(now string) bool { return s.standIn.same(now, source) })
+			if len(c.known) < maxCasts && len(source) <= maxName {
+				c.known[source] = known
+			}
+		}
+		source = cut(source, maxName)
+		if _, counted := r.gone[source]; !known && (counted || len(r.gone) < maxSources) {
+			r.gone[source]++
+		}
+	}
+}
+
+// counter is a [policy.Counter] in memory, with a clock that is set. It keeps what a Spool
+// would keep, and no more: what is not needed any more by that clock goes, and beyond
+// [spool.MaxCounts] what would go next.
+type counter struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	kept map[string]counted
+	full int // keys at which it is swept
+}
+
+type counted struct {
+	data  []byte
+	until time.Time
+}
+
+// Count lets change change what is kept.
+func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept, known := c.kept[key]
+	data, keep := change(kept.data)
+	switch {
+	case data == nil:
+		return nil
+	case len(data) > spool.MaxCount:
+		return fmt.Errorf("cannot count: %d bytes are more than %d", len(data), spool.MaxCount)
+	case c.kept == nil:
+		c.kept, c.full = map[string]counted{}, leastFull
+	case !known && len(c.kept) >= c.full:
+		c.sweep()
+	}
+	c.kept[key] = counted{data, c.now().Add(min(keep, spool.MaxCountAge))}
+	return nil
+}
+
+// leastFull is from how many keys on it is worth looking for those that may go.
+const leastFull = 1 << 12
+
+func (c *counter) sweep() {
+	now := c.now()
+	maps.DeleteFunc(c.kept, func(_ string, k counted) bool { return k.until.Before(now) })
+	if len(c.kept) >= spool.MaxCounts {
+		next := slices.SortedFunc(maps.Keys(c.kept), func(a, b string) int {
+			return cmp.Or(c.kept[a].until.Compare(c.kept[b].until), cmp.Compare(a, b))
+		})
+		for _, key := range next[:len(next)-spool.MaxCounts*9/10] { // not each time
+			delete(c.kept, key)
+		}
+	}
+	c.full = min(max(leastFull, 2*len(c.kept)), spool.MaxCounts)
+}
+
+// Counted returns what is kept.
+func (c *counter) Counted(key string) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept[key].data, nil
+}
