@@ -19,10 +19,10 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## show Grapnel at work, without any agent
-	@$(GO) run ./test/demo
+	@$(GO) run ./cmd/test/demo
 
 # make build compiles the same programs as "go install ./cmd/...": it uses no flags of its
-# own. test/bench builds with it, too.
+# own. cmd/test/bench builds with it, too.
 BIN      := bin/
 PROGRAMS := ./cmd/...
 
@@ -30,7 +30,7 @@ PROGRAMS := ./cmd/...
 build: ## build grapnel and grapnel-hook into bin/
 	$(GO) build -o '$(BIN)' $(PROGRAMS)
 
-# Unit tests run under test/nofork, where Linux refuses to start programs. Only package
+# Unit tests run under cmd/test/nofork, where Linux refuses to start programs. Only package
 # process starts programs in its unit tests, because that is what it is for.
 NOFORK := $(if $(filter linux,$(shell $(GO) env GOOS)),-exec '$(CURDIR)/bin/test/nofork -except process.test')
 # SQLite is C translated to Go. Its pointer arithmetic and its memory are not ours to
@@ -58,7 +58,7 @@ test-bridge/%: bin/test/nofork
 
 .PHONY: bin/test/nofork
 bin/test/nofork:
-	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./test/nofork)
+	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/test/nofork)
 
 # System tests are in files with the build tag system. Their packages also hold unit
 # tests, which ran before, so the tests are selected by name.
@@ -66,7 +66,7 @@ SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge '^//go:bu
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
-	$(GO) run ./test/programs/build '$(CURDIR)/bin/test'
+	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
 		-run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
@@ -74,11 +74,11 @@ test-system: ## tests that start programs, built once into bin/test; then the pa
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback
-	$(GO) test -tags e2e -count=1 -timeout 45m -v ./test/e2e/...
+	$(GO) test -tags e2e -count=1 -timeout 45m -v ./cmd/test/e2e/...
 
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases of the corpus each pack stops
-	$(GO) test ./test/corpus -tags system -count=1 -v -run TestCorpus
+	$(GO) test ./cmd/test/corpus -tags system -count=1 -v -run TestCorpus
 
 .PHONY: vectors
 vectors: ## run the conformance vectors
@@ -86,24 +86,24 @@ vectors: ## run the conformance vectors
 
 .PHONY: laws
 laws: ## hold every law against 10,000 random cases
-	$(GO) test -count=1 . ./dialect ./install ./internal/shell ./internal/spool ./policy -rapid.checks=10000
+	$(GO) test -count=1 . ./dialect ./internal/shell ./internal/spool ./policy ./cmd/internal/install -rapid.checks=10000
 
 .PHONY: bench
 bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -limit 2 for shared machines, -quick, -dialects, -run RE
-	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./test/bench $(BENCHFLAGS)
+	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./cmd/test/bench $(BENCHFLAGS)
 
 .PHONY: load
 load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -limit 2 for shared machines, -time 10s measures longer, -profile FILE says where the time goes
-	@$(GO) run ./test/load $(LOADFLAGS)
+	@$(GO) run ./cmd/test/load $(LOADFLAGS)
 
 .PHONY: crash
 crash: ## kill a daemon 1,000 times while agents ask it, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
-	@$(GO) run ./test/crash $(CRASHFLAGS)
+	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 
 TIME ?= 10m
 .PHONY: soak
 soak: ## keep a daemon busy for TIME (10m) and look whether it grows; before that leave it alone, and look what it takes then
-	@$(GO) run ./test/soak -time $(TIME) $(SOAKFLAGS)
+	@$(GO) run ./cmd/test/soak -time $(TIME) $(SOAKFLAGS)
 
 # One after the other on one core, so that a machine stays usable. When its time is
 # over a target may fail without having found anything (golang/go#75804, before Go 1.27).

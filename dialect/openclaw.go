@@ -8,7 +8,7 @@ import (
 )
 
 // openClaw is the language of OpenClaw, whose hooks are functions (event, ctx) of a
-// plugin in its own process. Ours, in install/shim, forwards what they are given as
+// plugin in its own process. Ours, in cmd/internal/install/shim, forwards what they are given as
 // {hook, event, ctx} and hands the answer back. "Seen live" below means version 2026.9.6.
 //
 // What a hook has nothing to say about is answered with nothing, which the plugin gives

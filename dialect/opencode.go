@@ -8,7 +8,7 @@ import (
 )
 
 // openCode is the language of OpenCode, whose hooks are functions (input, output) of a
-// plugin in its own process. Ours, in install/shim, forwards what they are given as
+// plugin in its own process. Ours, in cmd/internal/install/shim, forwards what they are given as
 // {hook, directory, input, output}, in which hook is the type of what comes over the
 // bus, and does to output what the answer says. "Seen live" below means version 1.18.33.
 //

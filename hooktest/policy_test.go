@@ -64,7 +64,7 @@ func TestPolicyOfAProject(t *testing.T) {
 }
 
 // The agent gets what grapnel-hook would say, each in its own language; a test of
-// cmd/internal/answer compares both.
+// cmd/internal/hookcmd compares both.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	engine := hooktest.PolicyText(t, house, nil)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -19,5 +19,5 @@ func main() {
 	// garbage would only cost time, unless the event is a very large one.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(128 << 20)
-	os.Exit(answer.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(hookcmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 )
 
 // checkFormats are the ways in which findings are written, by what --format calls them.
@@ -128,7 +128,7 @@ type (
 // sarifLog is one run with all findings. Files below the directory one is in are named
 // from there, as GitHub wants it.
 func sarifLog(found []finding) sarif {
-	driver := sarifDriver{Name: "grapnel", Version: answer.Version, InformationURI: "https://github.com/grapnel-dev/grapnel"}
+	driver := sarifDriver{Name: "grapnel", Version: hookcmd.Version, InformationURI: "https://github.com/grapnel-dev/grapnel"}
 	for _, kind := range findingKinds {
 		rule := sarifRule{ID: kind.rule, ShortDescription: sarifMessage{kind.about}}
 		rule.DefaultConfiguration.Level = kind.severity

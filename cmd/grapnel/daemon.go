@@ -19,10 +19,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 )
 
 func newDaemon(c *console) *cobra.Command {
@@ -128,26 +128,26 @@ Exit code 0: it runs; 1: it does not, or does not answer.`,
 const noteName = "daemon.json"
 
 // daemonFile is a file that a daemon has beside its socket.
-func daemonFile(place answer.Place, name string) string {
-	return filepath.Join(filepath.Dir(thin.Socket(place.State)), name)
+func daemonFile(place hookcmd.Place, name string) string {
+	return filepath.Join(filepath.Dir(client.Socket(place.State)), name)
 }
 
 // startTime is how long a daemon may take until it answers.
 const startTime = 15 * time.Second
 
 // startDaemon starts a daemon, if none runs, and waits until it answers.
-func (c *console) startDaemon(ctx context.Context, place answer.Place) error {
-	socket := thin.Socket(place.State)
-	found, err := relay.Look(ctx, socket)
+func (c *console) startDaemon(ctx context.Context, place hookcmd.Place) error {
+	socket := client.Socket(place.State)
+	found, err := server.Look(ctx, socket)
 	switch {
 	case err == nil:
 		return c.sayDaemon("already runs", socket, found)
-	case errors.Is(err, relay.ErrSilent):
+	case errors.Is(err, server.ErrSilent):
 		return withHint(fmt.Errorf("a daemon runs%s, and does not say how it is: %w", ofProcess(found), err), `run "grapnel daemon restart"`)
-	case !errors.Is(err, relay.ErrAbsent):
+	case !errors.Is(err, server.ErrAbsent):
 		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
-	if err := relay.Prepare(socket); err != nil {
+	if err := server.Prepare(socket); err != nil {
 		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
 	begun, ended, err := c.spawn(place)
@@ -155,7 +155,7 @@ func (c *console) startDaemon(ctx context.Context, place answer.Place) error {
 		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
 	for limit := time.Now().Add(startTime); ; {
-		if found, err = relay.Look(ctx, socket); err == nil {
+		if found, err = server.Look(ctx, socket); err == nil {
 			if found.PID != begun.pid {
 				return c.sayDaemon("already runs", socket, found) // somebody else was quicker
 			}
@@ -164,7 +164,7 @@ func (c *console) startDaemon(ctx context.Context, place answer.Place) error {
 		select {
 		case how := <-ended:
 			ended = nil
-			if !relay.Busy(socket) {
+			if !server.Busy(socket) {
 				return withHint(fmt.Errorf("the daemon has ended at once: %s%s", how, begun.said()), `"grapnel serve" runs it here, in the foreground`)
 			}
 		case <-time.After(20 * time.Millisecond):
@@ -178,18 +178,18 @@ func (c *console) startDaemon(ctx context.Context, place answer.Place) error {
 }
 
 // ofProcess names the process of a daemon, if it is known.
-func ofProcess(f *relay.Found) string {
+func ofProcess(f *server.Found) string {
 	if f == nil || f.PID == 0 {
 		return ""
 	}
 	return fmt.Sprintf(" (process %d)", f.PID)
 }
 
-func (c *console) sayDaemon(what, socket string, found *relay.Found) error {
+func (c *console) sayDaemon(what, socket string, found *server.Found) error {
 	version := found.Text("version")
 	_, err := fmt.Fprintf(c.out, "the daemon %s: version %s, process %d, on %s\n", what, inLine(version), found.PID, inLine(socket))
-	if version != answer.Version {
-		fmt.Fprintf(c.err, "grapnel: hint: this program is of version %s; hooks of that version do not ask it: run \"grapnel daemon restart\"\n", answer.Version)
+	if version != hookcmd.Version {
+		fmt.Fprintf(c.err, "grapnel: hint: this program is of version %s; hooks of that version do not ask it: run \"grapnel daemon restart\"\n", hookcmd.Version)
 	}
 	return err
 }
@@ -219,7 +219,7 @@ func (b *begun) said() string {
 
 // spawn starts "grapnel serve" where no terminal, directory or agent holds it. How it ended
 // is told if it does while we look.
-func (c *console) spawn(place answer.Place) (*begun, <-chan string, error) {
+func (c *console) spawn(place hookcmd.Place) (*begun, <-chan string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -288,24 +288,24 @@ func openStore(ctx context.Context, dir string, wait time.Duration, opts *store.
 const endTime = 2*stopTime + 5*time.Second
 
 // stopDaemon ends the daemon that runs, if one does.
-func (c *console) stopDaemon(ctx context.Context, place answer.Place) error {
-	socket := thin.Socket(place.State)
-	found, err := relay.Look(ctx, socket)
+func (c *console) stopDaemon(ctx context.Context, place hookcmd.Place) error {
+	socket := client.Socket(place.State)
+	found, err := server.Look(ctx, socket)
 	switch {
-	case errors.Is(err, relay.ErrDead):
-		if err := errors.Join(relay.Clear(socket), removeFile(daemonFile(place, noteName))); err != nil {
+	case errors.Is(err, server.ErrDead):
+		if err := errors.Join(server.Clear(socket), removeFile(daemonFile(place, noteName))); err != nil {
 			return fmt.Errorf("no daemon is running, and what a dead one has left cannot be removed: %w", err)
 		}
 		_, err = fmt.Fprintln(c.out, "no daemon is running; what one that died has left was removed")
 		return err
-	case errors.Is(err, relay.ErrAbsent):
+	case errors.Is(err, server.ErrAbsent):
 		_, err = fmt.Fprintln(c.out, "no daemon is running")
 		return err
 	case found == nil:
 		return fmt.Errorf("cannot stop the daemon: %w", err)
 	}
 	proc, err := identify(ctx, place, found)
-	if errors.Is(err, relay.ErrAbsent) { // it was about to end
+	if errors.Is(err, server.ErrAbsent) { // it was about to end
 		return c.stopDaemon(ctx, place)
 	}
 	if err != nil {
@@ -340,7 +340,7 @@ func removeFile(name string) error {
 // identify takes hold of the process of a daemon: of that one, not of another that has its
 // number since. The kernel says who listens, and it has to say so of itself; that it still
 // listens once we hold the process shows that it is this one.
-func identify(ctx context.Context, place answer.Place, found *relay.Found) (*os.Process, error) {
+func identify(ctx context.Context, place hookcmd.Place, found *server.Found) (*os.Process, error) {
 	if found.PID == 0 {
 		return nil, withHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
 	}
@@ -348,7 +348,7 @@ func identify(ctx context.Context, place answer.Place, found *relay.Found) (*os.
 	if err != nil {
 		return nil, err
 	}
-	again, err := relay.Look(ctx, thin.Socket(place.State))
+	again, err := server.Look(ctx, client.Socket(place.State))
 	switch {
 	case again == nil:
 		err = fmt.Errorf("it has just gone: %w", err)
@@ -417,17 +417,17 @@ type daemonReport struct {
 	Health map[string]json.RawMessage `json:"health,omitempty"` // all that it says of itself
 }
 
-func daemonStatus(ctx context.Context, place answer.Place) *daemonReport {
-	r := &daemonReport{Socket: thin.Socket(place.State), Program: answer.Version, Store: sizeOf(place.Store())}
-	found, err := relay.Look(ctx, r.Socket)
+func daemonStatus(ctx context.Context, place hookcmd.Place) *daemonReport {
+	r := &daemonReport{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
+	found, err := server.Look(ctx, r.Socket)
 	switch {
 	case err == nil:
 		r.State, r.Running = "running", true
-	case errors.Is(err, relay.ErrSilent):
+	case errors.Is(err, server.ErrSilent):
 		r.State = "silent"
-	case errors.Is(err, relay.ErrDead):
+	case errors.Is(err, server.ErrDead):
 		r.State = "dead"
-	case errors.Is(err, relay.ErrAbsent):
+	case errors.Is(err, server.ErrAbsent):
 		r.State = "absent"
 	default:
 		r.State = "unknown"

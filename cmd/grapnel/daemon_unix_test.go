@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -252,12 +252,12 @@ func TestOtherDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(root) }()
-	l, err := relay.Listen(thin.Socket(filepath.Join(root, "state")))
+	l, err := server.Listen(client.Socket(filepath.Join(root, "state")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	health := map[string]any{"version": "9.9.9-next", "pid": 1, "queue": map[string]int{"waiting": 7}, "evil\x1b[31m": "\x1b[31m"}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: relay.Handler(relay.Options{Version: "9.9.9-next", Health: func() (any, bool) { return health, true }})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: server.Handler(server.Options{Version: "9.9.9-next", Health: func() (any, bool) { return health, true }})}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	defer func() {
@@ -295,7 +295,7 @@ func TestHealth(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = kept.Close() })
 	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), door: &door{}, store: kept}
-	server := httptest.NewServer(relay.Handler(relay.Options{Health: d.health}))
+	server := httptest.NewServer(server.Handler(server.Options{Health: d.health}))
 	defer server.Close()
 	ask := func() (status int, failed map[string]string) {
 		resp, err := server.Client().Get(server.URL + "/v1/health")

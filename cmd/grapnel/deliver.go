@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -24,7 +24,7 @@ func newDeliver(c *console) *cobra.Command {
 			// Of one for a server that is asked the event is sent as it stands.
 			var both struct {
 				HTTP *policy.HTTP `json:"http"`
-				answer.Question
+				hookcmd.Question
 				Webhook policy.Webhook `json:"webhook"`
 			}
 			if err := json.NewDecoder(c.in).Decode(&both); err != nil {
@@ -32,11 +32,11 @@ func newDeliver(c *console) *cobra.Command {
 			}
 			if both.HTTP != nil {
 				both.Question.HTTP = *both.HTTP
-				ctx, cancel := answer.WithParent(cmd.Context())
+				ctx, cancel := hookcmd.WithParent(cmd.Context())
 				defer cancel()
 				return c.printLine(ask(ctx, both.Question))
 			}
-			d := answer.Delivery{Webhook: both.Webhook, Networks: both.Networks}
+			d := hookcmd.Delivery{Webhook: both.Webhook, Networks: both.Networks}
 			if len(both.Event) > 0 {
 				if err := json.Unmarshal(both.Event, &d.Event); err != nil {
 					return fmt.Errorf("cannot read what to deliver: %w", err)

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 )
 
 // defaultDeliveries is how many deliveries are listed at most, since a store may hold a
@@ -37,8 +37,8 @@ func newDeliveries(c *console) *cobra.Command {
 		Example: "  grapnel deliveries --state dead\n  grapnel deliveries retry --all-dead --target team\n  grapnel deliveries on team",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := store.DeliveryQuery{State: deliver.State(state), Limit: limit}
-			known := []deliver.State{"", deliver.Waiting, deliver.Delivered, deliver.Dead}
+			query := store.DeliveryQuery{State: delivery.State(state), Limit: limit}
+			known := []delivery.State{"", delivery.Waiting, delivery.Delivered, delivery.Dead}
 			switch {
 			case !slices.Contains(known, query.State):
 				return usageError{withHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead")}
@@ -207,9 +207,9 @@ const lockWait = 3 * time.Second
 
 // deliveriesOf is who keeps the deliveries of a place: the daemon that runs, or the store,
 // which one process at a time writes to.
-func deliveriesOf(place answer.Place) (keeper, error) {
-	if relay.Busy(thin.Socket(place.State)) {
-		return running{thin.Socket(place.State)}, nil
+func deliveriesOf(place hookcmd.Place) (keeper, error) {
+	if server.Busy(client.Socket(place.State)) {
+		return running{client.Socket(place.State)}, nil
 	}
 	s, err := openStore(context.Background(), place.Store(), lockWait, nil)
 	if errors.Is(err, store.ErrLocked) {
@@ -247,7 +247,7 @@ func (r running) post(ctx context.Context, path string, what, into any) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := relay.Client(r.socket, 10*lockWait).Do(req)
+	resp, err := server.Client(r.socket, 10*lockWait).Do(req)
 	if err != nil {
 		return fmt.Errorf("the daemon does not do it: %w", err)
 	}
@@ -265,16 +265,16 @@ func (r running) post(ctx context.Context, path string, what, into any) error {
 }
 
 // deliveryOf returns the delivery of an ID.
-func deliveryOf(ctx context.Context, r *store.Reader, id string) (deliver.Job, error) {
-	var jobs []deliver.Job
+func deliveryOf(ctx context.Context, r *store.Reader, id string) (delivery.Job, error) {
+	var jobs []delivery.Job
 	if r != nil && id != "" {
 		var err error
 		if jobs, err = r.Deliveries(ctx, store.DeliveryQuery{ID: id}); err != nil {
-			return deliver.Job{}, err
+			return delivery.Job{}, err
 		}
 	}
 	if len(jobs) == 0 {
-		return deliver.Job{}, withHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
+		return delivery.Job{}, withHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
 	}
 	return jobs[0], nil
 }
@@ -287,16 +287,16 @@ func deadOnes(ctx context.Context, r *store.Reader, named []string, target strin
 		switch {
 		case err != nil:
 			return nil, err
-		case job.State == deliver.Waiting:
+		case job.State == delivery.Waiting:
 			return nil, withHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
-		case job.State != deliver.Dead:
+		case job.State != delivery.Dead:
 			return nil, fmt.Errorf("the delivery %q is not dead, it is %s", id, job.State)
 		}
 	}
 	if len(named) > 0 || r == nil {
 		return named, nil
 	}
-	query := store.DeliveryQuery{State: deliver.Dead}
+	query := store.DeliveryQuery{State: delivery.Dead}
 	if target != "" {
 		found, err := targetNamed(ctx, r, target)
 		if err != nil {
@@ -347,7 +347,7 @@ func targetNamed(ctx context.Context, r *store.Reader, name string) (store.Targe
 
 // deliveryLine is a delivery in a list: without its event, which "show" has.
 type deliveryLine struct {
-	deliver.Job
+	delivery.Job
 	Event json.RawMessage `json:"event,omitempty"` // never; it stands before that of the Job
 	Off   bool            `json:"off,omitempty"`   // its target wants to hear no more
 }
@@ -360,7 +360,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		}
 		query.Target = found.Name
 	}
-	var jobs []deliver.Job
+	var jobs []delivery.Job
 	var targets []store.Target
 	if r != nil {
 		var err error
@@ -384,7 +384,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 	for i := range slices.Backward(jobs) {
 		job := &jobs[i]
 		if c.json {
-			if err := c.printLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == deliver.Waiting}); err != nil {
+			if err := c.printLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == delivery.Waiting}); err != nil {
 				return err
 			}
 			continue
@@ -412,15 +412,15 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 	return nil
 }
 
-func (c *console) deliveryState(s deliver.State) string {
-	colour := map[deliver.State]string{deliver.Delivered: green, deliver.Dead: red, deliver.Waiting: yellow}[s]
+func (c *console) deliveryState(s delivery.State) string {
+	colour := map[delivery.State]string{delivery.Delivered: green, delivery.Dead: red, delivery.Waiting: yellow}[s]
 	return c.paint(colour, fmt.Sprintf("%-9s", s))
 }
 
 func oneLine(text string) string { return plain(strings.Join(strings.Fields(text), " ")) }
 
 // becomes says what has become of a delivery, and what will.
-func becomes(job *deliver.Job, off bool, now time.Time) string {
+func becomes(job *delivery.Job, off bool, now time.Time) string {
 	said := "not tried yet"
 	switch {
 	case job.Tries == 1:
@@ -429,7 +429,7 @@ func becomes(job *deliver.Job, off bool, now time.Time) string {
 		said = fmt.Sprintf("%d tries", job.Tries)
 	}
 	switch {
-	case job.State != deliver.Waiting:
+	case job.State != delivery.Waiting:
 	case off:
 		said += ", its target is off"
 	case job.Next.After(now):
@@ -443,7 +443,7 @@ func becomes(job *deliver.Job, off bool, now time.Time) string {
 	return said
 }
 
-func (c *console) printDelivery(job *deliver.Job) error {
+func (c *console) printDelivery(job *delivery.Job) error {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -41,7 +41,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 }
 
 // keep puts deliveries for the hook team into the store of a root.
-func keep(t *testing.T, place answer.Place, jobs ...deliver.Job) {
+func keep(t *testing.T, place hookcmd.Place, jobs ...delivery.Job) {
 	t.Helper()
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	digest := ""
@@ -57,7 +57,7 @@ func keep(t *testing.T, place answer.Place, jobs ...deliver.Job) {
 	for i := range jobs {
 		j := &jobs[i]
 		j.Record, j.Session, j.Event = "rec", "s1", json.RawMessage(`{"kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"a  b"}}`)
-		j.Hook = deliver.Hook{Name: "team", Source: place.Policy, File: place.Policy, Digest: digest, Scope: "user"}
+		j.Hook = delivery.Hook{Name: "team", Source: place.Policy, File: place.Policy, Digest: digest, Scope: "user"}
 		if j.Created.IsZero() {
 			j.Created = time.Now().Add(time.Duration(i) * time.Second)
 		}
@@ -85,7 +85,7 @@ func TestDeliveries(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestDeliveries(t *testing.T) {
 		t.Error("a store was made")
 	}
 
-	keep(t, place, deliver.Job{ID: "w1", Tries: 1, Next: time.Now().Add(time.Hour), Status: 500, Error: "it was busy"}, deliver.Job{ID: "d1", State: deliver.Dead, Tries: 8, Error: "it was \x1b[31mdown", Status: 500}, deliver.Job{ID: "d2", State: deliver.Dead, Tries: 8},
-		deliver.Job{ID: "d3", State: deliver.Dead, Tries: 8, Target: "elsewhere::other"}, deliver.Job{ID: "ok", State: deliver.Delivered, Tries: 1, Status: 200})
+	keep(t, place, delivery.Job{ID: "w1", Tries: 1, Next: time.Now().Add(time.Hour), Status: 500, Error: "it was busy"}, delivery.Job{ID: "d1", State: delivery.Dead, Tries: 8, Error: "it was \x1b[31mdown", Status: 500}, delivery.Job{ID: "d2", State: delivery.Dead, Tries: 8},
+		delivery.Job{ID: "d3", State: delivery.Dead, Tries: 8, Target: "elsewhere::other"}, delivery.Job{ID: "ok", State: delivery.Delivered, Tries: 1, Status: 200})
 
 	list := wants(t, root, 0, "d1", "deliveries")
 	if strings.Count(list, "\n") != 5 || strings.Contains(list, "\x1b") || strings.Index(list, "d1") > strings.Index(list, "d3") {
@@ -124,7 +124,7 @@ func TestDeliveries(t *testing.T) {
 	if said := wants(t, root, 0, "session  s1", "deliveries", "show", "d1"); !strings.Contains(said, `"a  b"`) || strings.Contains(said, "\x1b") {
 		t.Errorf("%s", said)
 	}
-	var shown deliver.Job
+	var shown delivery.Job
 	if err := json.Unmarshal([]byte(wants(t, root, 0, "", "deliveries", "show", "d1", "--json")), &shown); err != nil || shown.ID != "d1" || len(shown.Event) == 0 {
 		t.Errorf("%v: %+v", err, shown)
 	}
@@ -167,11 +167,11 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	writePolicy(t, root, "version: 1\nhooks:\n  - {name: team, on: tool.before, notify: https://127.0.0.1:1}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep(t, place, deliver.Job{ID: "d1", State: deliver.Dead, Tries: 8})
+	keep(t, place, delivery.Job{ID: "d1", State: delivery.Dead, Tries: 8})
 	s, err := store.Open(place.Store(), nil)
 	if err != nil {
 		t.Fatal(err)

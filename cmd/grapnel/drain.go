@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -53,7 +53,7 @@ func newDrain(c *console) *cobra.Command {
 type drained struct {
 	Busy bool `json:"busy,omitempty"` // another process has the deliveries, and does them
 	Kept int  `json:"kept"`           // deliveries that were put off, and are in the store now
-	deliver.Summary
+	delivery.Summary
 	Waiting int       `json:"waiting"` // deliveries that are left
 	Next    time.Time `json:"next,omitzero"`
 
@@ -62,11 +62,11 @@ type drained struct {
 }
 
 type tried struct {
-	job    deliver.Job
-	result deliver.Result
+	job    delivery.Job
+	result delivery.Result
 }
 
-func (d *drained) observe(j deliver.Job, r deliver.Result, _ time.Duration) {
+func (d *drained) observe(j delivery.Job, r delivery.Result, _ time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last[j.ID] = tried{j, r}
@@ -89,10 +89,10 @@ func (k *keeping) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error
 
 func (k *keeping) Flush(context.Context) error { return k.close() }
 
-func (c *console) drain(ctx context.Context, place answer.Place, wait time.Duration) error {
+func (c *console) drain(ctx context.Context, place hookcmd.Place, wait time.Duration) error {
 	end := time.Now().Add(wait)
 	box := &keeping{outbox: outbox{place: place}}
-	err := answer.Drain(ctx, place, box)
+	err := hookcmd.Drain(ctx, place, box)
 	done := &drained{Kept: box.kept, last: make(map[string]tried)}
 	err = errors.Join(err, c.deliver(ctx, place, end, done))
 	shown := c.printDrained(done)
@@ -107,7 +107,7 @@ func (c *console) drain(ctx context.Context, place answer.Place, wait time.Durat
 }
 
 // deliver tells what is due, until the end of the time.
-func (c *console) deliver(ctx context.Context, place answer.Place, end time.Time, done *drained) error {
+func (c *console) deliver(ctx context.Context, place hookcmd.Place, end time.Time, done *drained) error {
 	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func later(a, b time.Time) time.Time {
 func (c *console) printDrained(d *drained) error {
 	var missed []tried
 	for _, id := range slices.Sorted(maps.Keys(d.last)) {
-		if t := d.last[id]; t.result.State != deliver.Delivered {
+		if t := d.last[id]; t.result.State != delivery.Delivered {
 			missed = append(missed, t)
 		}
 	}
@@ -183,7 +183,7 @@ func (c *console) sayDrained(d *drained, missed []tried) error {
 		switch {
 		case t.result.Off:
 			what = "its target wants no more"
-		case t.result.State == deliver.Dead:
+		case t.result.State == delivery.Dead:
 			what = "given up"
 		}
 		if _, err := fmt.Fprintf(c.out, "%s  %s  %s (%s)\n", plain(t.job.Target), plain(t.job.ID), oneLine(t.result.Error), what); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
@@ -17,7 +17,7 @@ import (
 
 // A trial is the firing of an event that is not kept.
 type trial struct {
-	place    answer.Place
+	place    hookcmd.Place
 	run      bool // programs, and ask servers
 	counter  looking
 	networks []string // that servers may be reached in
@@ -42,9 +42,9 @@ type lateEnd struct {
 	took time.Duration
 }
 
-func (t *trial) options() *answer.Options {
+func (t *trial) options() *hookcmd.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
-	return &answer.Options{
+	return &hookcmd.Options{
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.told(w.Name), nil },
 		Notify:  func(h policy.HTTP) (grapnel.Hook, error) { return t.told(h.Name), nil },
@@ -58,7 +58,7 @@ func (t *trial) command(c policy.Command) grapnel.Hook {
 	if !t.run {
 		return t.leftOut(c.Name)
 	}
-	hook := answer.Runner(t.place)(c)
+	hook := hookcmd.Runner(t.place)(c)
 	if cmd, ok := hook.(*process.Command); ok {
 		cmd.Executor = listening{cmd.Executor, func(end *process.Ending) {
 			t.mu.Lock()
@@ -74,7 +74,7 @@ func (t *trial) command(c policy.Command) grapnel.Hook {
 func (t *trial) server(h policy.HTTP) (grapnel.Hook, error) {
 	t.servers = append(t.servers, h.Name)
 	if t.run {
-		return answer.Asker(t.counter, h, func() []string { return t.networks }), nil
+		return hookcmd.Asker(t.counter, h, func() []string { return t.networks }), nil
 	}
 	return t.leftOut(h.Name), nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 )
 
 //go:embed starter.yaml
@@ -37,7 +37,7 @@ func newInit(c *console) *cobra.Command {
 			switch scope {
 			case "user":
 			case "project":
-				if file, err = filepath.Abs(answer.ProjectPolicy); err != nil {
+				if file, err = filepath.Abs(hookcmd.ProjectPolicy); err != nil {
 					return err
 				}
 				content, perm = projectStarter, 0o644 // others who use the project read it too
@@ -49,7 +49,7 @@ func newInit(c *console) *cobra.Command {
 			}
 			fmt.Fprintf(c.out, "wrote %s\n", file)
 			if scope == "project" {
-				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", answer.ProjectPolicy)
+				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", hookcmd.ProjectPolicy)
 			} else {
 				fmt.Fprintf(c.out, "next: grapnel install\n")
 			}

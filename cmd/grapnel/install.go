@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -137,7 +137,7 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 		return install.Request{}, err
 	}
 	return install.Request{
-		Agents: agents, Scope: install.Scope(flags.scope), Root: c.root, ProjectDir: dir, DryRun: flags.dryRun, Version: answer.Version,
+		Agents: agents, Scope: install.Scope(flags.scope), Root: c.root, ProjectDir: dir, DryRun: flags.dryRun, Version: hookcmd.Version,
 	}, nil
 }
 
@@ -239,7 +239,7 @@ func installable(agent, event string) bool {
 
 // policyEvents lists, per agent, the events that the policy listens to and that are
 // not installed anyway.
-func policyEvents(place answer.Place) map[string][]string {
+func policyEvents(place hookcmd.Place) map[string][]string {
 	set := policyOf(place, nil)
 	events := map[string][]string{}
 	for _, d := range dialect.All() {
@@ -254,7 +254,7 @@ func policyEvents(place answer.Place) map[string][]string {
 }
 
 // policyOf loads the policy to look at it, and names the commands in it.
-func policyOf(place answer.Place, command func(policy.Command)) policy.Set {
+func policyOf(place hookcmd.Place, command func(policy.Command)) policy.Set {
 	return policy.Load(place.Request(place.Files(nil, nil), func(c policy.Command) grapnel.Hook {
 		if command != nil {
 			command(c)

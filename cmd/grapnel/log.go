@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
-	"github.com/grapnel-dev/grapnel/daemon/store"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -142,7 +142,7 @@ func (c *console) warn(err error) {
 }
 
 // logOf is all that was kept at a place.
-func logOf(place answer.Place) store.Log {
+func logOf(place hookcmd.Place) store.Log {
 	return store.Log{Spool: place.Spool(), Store: place.Store()}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 )
 
 // verifiedLog is what "grapnel log verify --json" prints.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -74,8 +74,8 @@ type console struct {
 }
 
 // place finds policy and state for a person.
-func (c *console) place() (answer.Place, error) {
-	place, err := answer.Locate(c.root, "")
+func (c *console) place() (hookcmd.Place, error) {
+	place, err := hookcmd.Locate(c.root, "")
 	if err != nil {
 		return place, usageError{err}
 	}
@@ -181,9 +181,9 @@ func newVersion(c *console) *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if c.json {
-				return c.printJSON(map[string]string{"version": answer.Version})
+				return c.printJSON(map[string]string{"version": hookcmd.Version})
 			}
-			_, err := fmt.Fprintf(c.out, "grapnel %s\n", answer.Version)
+			_, err := fmt.Fprintf(c.out, "grapnel %s\n", hookcmd.Version)
 			return err
 		},
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -76,7 +76,7 @@ type manPage struct {
 
 func newManPage(name string, section int, about string) *manPage {
 	p := &manPage{name: name, section: section}
-	p.line(".TH %s %d \"\" \"grapnel %s\" \"Grapnel\"", roff(strings.ToUpper(name)), section, answer.Version)
+	p.line(".TH %s %d \"\" \"grapnel %s\" \"Grapnel\"", roff(strings.ToUpper(name)), section, hookcmd.Version)
 	p.heading("NAME")
 	p.line("%s \\- %s", roff(name), roff(about))
 	return p

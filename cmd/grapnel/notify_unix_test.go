@@ -23,9 +23,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -106,9 +106,9 @@ func TestNotify(t *testing.T) {
 }
 
 // deliveries waits until that many are there, and no more wait for their first try.
-func deliveries(t *testing.T, place answer.Place, n int) []deliver.Job {
+func deliveries(t *testing.T, place hookcmd.Place, n int) []delivery.Job {
 	t.Helper()
-	var jobs []deliver.Job
+	var jobs []delivery.Job
 	await.Until(t, fmt.Sprintf("%d deliveries were tried", n), func() bool {
 		r, err := store.OpenReader(place.Store())
 		if err != nil {
@@ -120,7 +120,7 @@ func deliveries(t *testing.T, place answer.Place, n int) []deliver.Job {
 		}
 		tried := 0
 		for _, j := range jobs {
-			if j.Tries > 0 || j.State != deliver.Waiting {
+			if j.Tries > 0 || j.State != delivery.Waiting {
 				tried++
 			}
 		}
@@ -137,7 +137,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	server := listener(t, filepath.Join(root, "heard"), filepath.Join(root, "status"))
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n  - {name: other, on: tool.before, run: echo there >> "+root+"/other, async: true}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	if exit := hook([]string{"--drain", "--root", root}, strings.NewReader(""), io.Discard, os.Stderr); exit != 0 {
 		t.Fatalf("the drain ended with %d", exit)
 	}
-	if jobs := deliveries(t, place, 1); jobs[0].State != deliver.Delivered || jobs[0].Target != place.Policy+"::team" || jobs[0].Session != "c" {
+	if jobs := deliveries(t, place, 1); jobs[0].State != delivery.Delivered || jobs[0].Target != place.Policy+"::team" || jobs[0].Session != "c" {
 		t.Errorf("%+v", jobs[0])
 	}
 	text, err := os.ReadFile(filepath.Join(root, "heard"))
@@ -178,7 +178,7 @@ func TestNotifyAgain(t *testing.T) {
 	server := listener(t, filepath.Join(root, "heard"), status)
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestNotifyAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	drains := func() (tried deliver.Summary) {
+	drains := func() (tried delivery.Summary) {
 		t.Helper()
 		var out strings.Builder
 		if exit := run([]string{"drain", "--root", root, "--json"}, strings.NewReader(""), &out, os.Stderr); exit != 0 {
@@ -201,7 +201,7 @@ func TestNotifyAgain(t *testing.T) {
 	}
 	says("500")
 	runHook(t, "claude-code", root, claudeShell)
-	if j := deliveries(t, place, 1)[0]; j.State != deliver.Waiting || j.Status != 500 || j.Tries != 1 {
+	if j := deliveries(t, place, 1)[0]; j.State != delivery.Waiting || j.Status != 500 || j.Tries != 1 {
 		t.Errorf("%+v", j)
 	}
 	says("204")
@@ -243,12 +243,12 @@ func TestNotifyTrustsNobodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	runHook(t, "claude-code", root, claudeShell, "SSL_CERT_FILE="+known, "SSL_CERT_DIR="+root)
-	if j := deliveries(t, place, 1)[0]; j.State != deliver.Waiting || !strings.Contains(j.Error, "certificate") {
+	if j := deliveries(t, place, 1)[0]; j.State != delivery.Waiting || !strings.Contains(j.Error, "certificate") {
 		t.Errorf("%+v", j)
 	}
 }
@@ -261,14 +261,14 @@ func TestNotifyOfAServerThatHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: {url: "+server.URL+", timeout: 1s}}\n")
-	place, err := answer.Locate(root, "")
+	place, err := hookcmd.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if stdout, stderr, exit := runHook(t, "claude-code", root, claudeShell); stdout != "" || stderr != "" || exit != 0 {
 		t.Errorf("exit %d, %s%s", exit, stdout, stderr)
 	}
-	if j := deliveries(t, place, 1)[0]; j.State != deliver.Waiting || j.Tries != 1 || !strings.Contains(j.Error, "1s") || j.Next.Before(time.Now()) {
+	if j := deliveries(t, place, 1)[0]; j.State != delivery.Waiting || j.Tries != 1 || !strings.Contains(j.Error, "1s") || j.Next.Before(time.Now()) {
 		t.Errorf("%+v", j)
 	}
 }

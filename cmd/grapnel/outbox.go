@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/outbound"
@@ -20,13 +20,13 @@ import (
 
 // hook is "grapnel hook": grapnel-hook, and an outbox.
 func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return answer.Program{Outbox: func(place answer.Place) answer.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
+	return hookcmd.Program{Outbox: func(place hookcmd.Place) hookcmd.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
 }
 
 // outbox is what a drain puts deliveries into on a machine without a daemon: the store,
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.
 type outbox struct {
-	place answer.Place
+	place hookcmd.Place
 	store *store.Store // nil = not open
 }
 
@@ -46,14 +46,14 @@ func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error 
 	if err != nil {
 		return err
 	}
-	return o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+	return o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
 }
 
 // jobOf is what was put off as a delivery.
-func jobOf(p *spool.Pending, h *policy.HTTP) (deliver.Job, error) {
-	job := deliver.Job{
-		ID: p.ID, Target: h.FullName(), Hook: deliver.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
-		Ordered: h.Ordered, Created: p.Time, State: deliver.Waiting,
+func jobOf(p *spool.Pending, h *policy.HTTP) (delivery.Job, error) {
+	job := delivery.Job{
+		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
+		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,
 	}
 	if p.Event == nil {
 		return job, errors.New("its event is missing")
@@ -94,16 +94,16 @@ func (o *outbox) close() (err error) {
 }
 
 // deliverOnce tries each delivery that is due, and tells observe of each try; nil = nobody.
-func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue, observe func(deliver.Job, deliver.Result, time.Duration)) (deliver.Summary, error) {
+func deliverOnce(ctx context.Context, place hookcmd.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
 	networks, err := outbound.ParseNetworks(place.Opened())
 	if err != nil {
-		return deliver.Summary{}, err
+		return delivery.Summary{}, err
 	}
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
-	return deliver.New(queue, deliver.Options{
+	return delivery.New(queue, delivery.Options{
 		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
-		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
+		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
 			t, _, err := targetOf(place, j)
 			return t, err
 		},
@@ -112,12 +112,12 @@ func deliverOnce(ctx context.Context, place answer.Place, queue deliver.Queue, o
 
 // targetOf says where a delivery goes, as the content of the policy says that it is for, and
 // which networks are open now.
-func targetOf(place answer.Place, j *deliver.Job) (t deliver.Target, opened []string, err error) {
-	h, opened, err := answer.NotifyOf(place, answer.HookRef(j.Hook))
+func targetOf(place hookcmd.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
+	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
 	if err != nil {
 		return t, nil, err
 	}
-	return deliver.Target{
+	return delivery.Target{
 		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
 	}, opened, nil
 }

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -27,7 +27,7 @@ const maxRecordLine = 40 << 20
 // log --json" has written.
 type recordsFrom struct {
 	console *console
-	place   answer.Place
+	place   hookcmd.Place
 	files   []string // - is standard input; none = the log of the place
 	filter  spool.Filter
 	text    string // of the log only: what these words are in

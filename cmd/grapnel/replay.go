@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -163,7 +163,7 @@ func classNames() string {
 // staged is a policy that is played: what is in force at a place, or a content in the place
 // of the user's own file there.
 type staged struct {
-	place   answer.Place
+	place   hookcmd.Place
 	content map[string][]byte
 	run     bool     // programs
 	ask     []string // servers, by the names of their hooks
@@ -284,10 +284,10 @@ func (r *recordsFrom) play(ctx context.Context, opts replay.Options) (*replay.Re
 }
 
 // open loads the policies for who works in some directories.
-func (s *staged) open(dirs []answer.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
-	run := answer.Runner(s.place)
+func (s *staged) open(dirs []hookcmd.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
+	run := hookcmd.Runner(s.place)
 	var set policy.Set
-	opts := &answer.Options{
+	opts := &hookcmd.Options{
 		Command: func(cmd policy.Command) grapnel.Hook {
 			if s.run && !cmd.Async {
 				return run(cmd)
@@ -299,7 +299,7 @@ func (s *staged) open(dirs []answer.Dir, stage *replay.Stage) (*grapnel.Engine, 
 				s.servers.add(h.Name)
 			}
 			if slices.Contains(s.ask, h.Name) && !h.Async {
-				return answer.Asker(stage.Counter(), h, func() []string { return set.Networks }), nil
+				return hookcmd.Asker(stage.Counter(), h, func() []string { return set.Networks }), nil
 			}
 			return stage.Told(h.Name), nil
 		},
@@ -308,7 +308,7 @@ func (s *staged) open(dirs []answer.Dir, stage *replay.Stage) (*grapnel.Engine, 
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}
-	engine, loaded, err := answer.Open(s.place, s.place.Files(nil, dirs), opts)
+	engine, loaded, err := hookcmd.Open(s.place, s.place.Files(nil, dirs), opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -348,15 +348,15 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	key := ev.Agent.Name + "\x00" + ev.Session.ID + "\x00" + cwd
 	at, known := p.places[key]
 	if !known {
-		var dirs []answer.Dir
+		var dirs []hookcmd.Dir
 		was := ev.Session.Root
 		if filepath.IsAbs(cwd) { // else nobody knows any more where it worked
 			dirs = p.place.Dirs(ev, false)
 			at.root = ev.Session.Root
 		}
 		ev.Session.Root = was
-		dirs = slices.DeleteFunc(dirs, func(dir answer.Dir) bool {
-			name := filepath.Join(dir.Path, answer.ProjectPolicy)
+		dirs = slices.DeleteFunc(dirs, func(dir hookcmd.Dir) bool {
+			name := filepath.Join(dir.Path, hookcmd.ProjectPolicy)
 			if _, err := os.Lstat(name); err == nil {
 				return false
 			}
@@ -378,7 +378,7 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	return at.engine, nil
 }
 
-func (p *projects) engine(dirs []answer.Dir) (*grapnel.Engine, error) {
+func (p *projects) engine(dirs []hookcmd.Dir) (*grapnel.Engine, error) {
 	key := fmt.Sprintf("%+v", dirs)
 	if e := p.engines[key]; e != nil {
 		return e, nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 )
 
 const (

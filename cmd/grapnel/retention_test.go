@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/daemon/store/storetest"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 )
 
 // What is old is removed, also after a night in which the machine slept; what a clock takes

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
 // signalDaemon sends a signal to the daemon of a root: signal KILL|QUIT|STOP|CONT ROOT
@@ -22,7 +22,7 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	if !ok {
 		ts.Fatalf("unknown signal %s", args[0])
 	}
-	found, err := relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+	found, err := server.Look(context.Background(), client.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
 	if found == nil {
 		ts.Fatalf("no daemon: %v", err)
 	}
@@ -30,8 +30,8 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(proc.Signal(sig))
 	if !within(func() bool { // all of its threads
-		_, err = relay.Look(context.Background(), thin.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
-		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, relay.ErrSilent) || errors.Is(err, relay.ErrAbsent) && ended(proc)
+		_, err = server.Look(context.Background(), client.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
+		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, server.ErrSilent) || errors.Is(err, server.ErrAbsent) && ended(proc)
 	}) {
 		ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
 	}
@@ -41,7 +41,7 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 func endDaemons(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type() == fs.ModeSocket {
-			if found, _ := relay.Look(context.Background(), path); found != nil && found.PID != os.Getpid() {
+			if found, _ := server.Look(context.Background(), path); found != nil && found.PID != os.Getpid() {
 				_ = syscall.Kill(found.PID, syscall.SIGKILL)
 			}
 		}

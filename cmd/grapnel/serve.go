@@ -19,13 +19,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/deliver"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
-	"github.com/grapnel-dev/grapnel/daemon/telemetry"
-	"github.com/grapnel-dev/grapnel/internal/fault"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -53,7 +53,7 @@ runs it in the background.`,
 			defer stop()
 			out := c.err
 			if logTo != "" {
-				if err := relay.Prepare(thin.Socket(place.State)); err != nil { // mostly it is there
+				if err := server.Prepare(client.Socket(place.State)); err != nil { // mostly it is there
 					return fmt.Errorf("cannot listen: %w", err)
 				}
 				file, err := newLogFile(logTo)
@@ -80,21 +80,21 @@ runs it in the background.`,
 
 // A daemon is one run of "grapnel serve".
 type daemon struct {
-	place answer.Place
+	place hookcmd.Place
 	log   *slog.Logger
 	begun time.Time
 
 	store   *store.Store
-	warm    *answer.Warm
+	warm    *hookcmd.Warm
 	metrics *telemetry.Metrics
 	export  *telemetry.Export // nil = no collector is told anything
 	servers *servers          // that hooks ask
 	door    *door             // for agents that ask over http
 
 	mu      sync.Mutex
-	loaded  []policy.Loaded    // of the policies that were loaded last
-	failed  map[string]string  // parts that have ended before they should, and why
-	deliver *deliver.Deliverer // nil = not yet
+	loaded  []policy.Loaded     // of the policies that were loaded last
+	failed  map[string]string   // parts that have ended before they should, and why
+	deliver *delivery.Deliverer // nil = not yet
 
 	answered, declined atomic.Int64
 	unrecorded         atomic.Int64  // answers without a Record
@@ -108,8 +108,8 @@ const stopTime = 5 * time.Second
 
 // run works until ctx is done, and returns when everything inside has stopped.
 func (d *daemon) run(ctx context.Context) (err error) {
-	l, err := relay.Listen(thin.Socket(d.place.State))
-	if errors.Is(err, relay.ErrRunning) {
+	l, err := server.Listen(client.Socket(d.place.State))
+	if errors.Is(err, server.ErrRunning) {
 		return withHint(err, "run \"grapnel daemon status\"")
 	}
 	if err != nil {
@@ -131,22 +131,22 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	forgetTrust()
 	d.servers = &servers{clients: map[string]*outbound.Client{}}
 	defer func() { err = errors.Join(err, d.servers.close(context.WithoutCancel(ctx))) }()
-	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: answer.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
 	told, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
 	}
-	told.Version, told.Metrics, told.Log = answer.Version, d.metrics, d.log
+	told.Version, told.Metrics, told.Log = hookcmd.Version, d.metrics, d.log
 	if d.export, err = telemetry.NewExport(told); err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
 	}
-	d.warm = answer.NewWarm(answer.WarmOptions{State: d.place.State, Keep: d.keep, Ask: d.servers.ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
-	routes := relay.Options{
-		Version: answer.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
+	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keep, Ask: d.servers.ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
+	routes := server.Options{
+		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
-	server := relay.NewServer(routes, &http.Server{
+	server := server.NewServer(routes, &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	})
@@ -171,7 +171,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err := d.note(); err != nil {
 		d.log.Warn("nobody can see that this daemon runs", "error", err)
 	}
-	d.log.Info("listening", "socket", thin.Socket(d.place.State), "version", answer.Version, "pid", os.Getpid())
+	d.log.Info("listening", "socket", client.Socket(d.place.State), "version", hookcmd.Version, "pid", os.Getpid())
 	select {
 	case <-ctx.Done():
 	case err := <-served:
@@ -204,7 +204,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 var errLost = errors.New("the socket was removed, so nobody finds this daemon: it ends")
 
 // watchSocket ends the daemon when its socket is lost.
-func watchSocket(ctx context.Context, l *relay.Listener, lost context.CancelCauseFunc) error {
+func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCauseFunc) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -232,14 +232,14 @@ func (d *daemon) partFailed(name string, err error) {
 }
 
 // answer answers one event.
-func (d *daemon) answer(ctx context.Context, q *thin.Question) (*thin.Answer, error) {
+func (d *daemon) answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	answered, declined := d.metrics.Request()
 	a, err := d.warm.Answer(telemetry.WithParent(ctx, q.Parent, ""), q)
 	switch {
 	case err == nil:
 		d.answered.Add(1)
 		answered()
-	case errors.Is(err, thin.ErrSelf):
+	case errors.Is(err, client.ErrSelf):
 		declined("self")
 	default:
 		declined("error")
@@ -257,7 +257,7 @@ func (d *daemon) declinedFor(reason string) {
 }
 
 // keep makes durable what an answer leaves.
-func (d *daemon) keep(ctx context.Context, lines []spool.Made, notices []answer.Notice) error {
+func (d *daemon) keep(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice) error {
 	if fault.On {
 		fault.At("serve: before an answer is kept")
 	}
@@ -326,10 +326,10 @@ func (d *daemon) deliveries(ctx context.Context) error {
 	if fault.On {
 		now = fault.Now
 	}
-	deliverer := deliver.New(d.store, deliver.Options{
+	deliverer := delivery.New(d.store, delivery.Options{
 		Now:    now,
 		Client: client, Log: d.log,
-		Resolve: func(_ context.Context, j *deliver.Job) (deliver.Target, error) {
+		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
 			t, opened, err := targetOf(d.place, j)
 			if err != nil {
 				return t, err
@@ -339,7 +339,7 @@ func (d *daemon) deliveries(ctx context.Context) error {
 			client.SetNetworks(networks)
 			return t, err
 		},
-		Observe: func(_ deliver.Job, r deliver.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
+		Observe: func(_ delivery.Job, r delivery.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
 	})
 	d.mu.Lock()
 	d.deliver = deliverer
@@ -348,11 +348,11 @@ func (d *daemon) deliveries(ctx context.Context) error {
 }
 
 // endOf is how a try to deliver ended, in a word.
-func endOf(r *deliver.Result) string {
+func endOf(r *delivery.Result) string {
 	switch {
 	case r.Off:
 		return "off"
-	case r.State == deliver.Waiting:
+	case r.State == delivery.Waiting:
 		return "again"
 	default:
 		return string(r.State)
@@ -374,7 +374,7 @@ func (d *daemon) drain(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if d.overdue(time.Now()) {
-			if err := answer.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
+			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
 				d.log.Warn("hooks that wait were not run", "error", err)
 			}
 		}
@@ -407,7 +407,7 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) err
 	if fault.On {
 		fault.At("serve: before a notice is kept")
 	}
-	err = o.store.Put(ctx, store.Item{Jobs: []deliver.Job{job}})
+	err = o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
 	if fault.On {
 		fault.At("serve: a notice is kept")
 	}
@@ -454,10 +454,10 @@ func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, er
 	stats := telemetry.DeliveryStats{}
 	for _, t := range targets {
 		one := telemetry.TargetStats{Target: t.Name, Off: t.Off, Jobs: map[string]int{
-			string(deliver.Waiting): t.Waiting, string(deliver.Dead): t.Dead, string(deliver.Delivered): t.Delivered,
+			string(delivery.Waiting): t.Waiting, string(delivery.Dead): t.Dead, string(delivery.Delivered): t.Delivered,
 		}}
 		if !t.Oldest.IsZero() {
-			one.Oldest = map[string]time.Duration{string(deliver.Waiting): time.Since(t.Oldest)}
+			one.Oldest = map[string]time.Duration{string(delivery.Waiting): time.Since(t.Oldest)}
 		}
 		stats.Targets = append(stats.Targets, one)
 	}
@@ -495,13 +495,13 @@ func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
 // health is what is said of the daemon, and whether all its parts work.
 func (d *daemon) health() (said any, well bool) {
 	health := map[string]any{
-		"version": answer.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
+		"version": hookcmd.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
 	}
 	if http := d.door.health(); http != nil {
 		health["http"] = http
 	}
 	store := d.storeHealth()
-	if store != (relay.StoreHealth{}) {
+	if store != (server.StoreHealth{}) {
 		health["store"] = store
 	}
 	d.mu.Lock()
@@ -513,9 +513,9 @@ func (d *daemon) health() (said any, well bool) {
 }
 
 // storeHealth says whether Records are lost or in danger.
-func (d *daemon) storeHealth() relay.StoreHealth {
+func (d *daemon) storeHealth() server.StoreHealth {
 	c := d.store.Condition()
-	h := relay.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: d.unrecorded.Load()}
+	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: d.unrecorded.Load()}
 	if c.Err != nil {
 		h.Error = c.Err.Error()
 	}

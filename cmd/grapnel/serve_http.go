@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
@@ -22,7 +22,7 @@ type door struct {
 	d *daemon
 
 	mu      sync.Mutex
-	callers map[string]relay.Caller
+	callers map[string]server.Caller
 	host    string // that is listened on; empty = none
 	failed  string // why it is not
 }
@@ -51,19 +51,19 @@ func (o *door) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	var seen fs.FileInfo
-	var server *http.Server
+	var running *http.Server
 	var served chan struct{}
 	shut := func() {
-		if server == nil {
+		if running == nil {
 			return
 		}
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
-		if server.Shutdown(end) != nil {
-			_ = server.Close()
+		if running.Shutdown(end) != nil {
+			_ = running.Close()
 		}
 		<-served
-		server = nil
+		running = nil
 		o.say("", "")
 	}
 	defer shut()
@@ -75,12 +75,12 @@ func (o *door) run(ctx context.Context) {
 		if changed := !sameFile(info, seen); first || changed || o.wants() != "" {
 			seen = info
 			host, err := o.look()
-			if host == "" || server != nil && host != o.at() {
+			if host == "" || running != nil && host != o.at() {
 				shut()
 			}
 			var l net.Listener
-			if host != "" && server == nil && err == nil {
-				l, err = relay.ListenHooks(host)
+			if host != "" && running == nil && err == nil {
+				l, err = server.ListenHooks(host)
 			}
 			switch {
 			case err != nil:
@@ -89,7 +89,7 @@ func (o *door) run(ctx context.Context) {
 				}
 				o.say("", err.Error())
 			case l != nil:
-				server = relay.HooksServer(relay.HooksOptions{Host: host, Caller: o.caller, Answer: o.answer, Log: o.d.log})
+				running = server.HooksServer(server.HooksOptions{Host: host, Caller: o.caller, Answer: o.answer, Log: o.d.log})
 				served = make(chan struct{})
 				go func(s *http.Server, done chan struct{}) {
 					defer close(done)
@@ -97,7 +97,7 @@ func (o *door) run(ctx context.Context) {
 						o.d.log.Error("cannot go on listening over http", "address", host, "error", err)
 						o.say("", err.Error())
 					}
-				}(server, served)
+				}(running, served)
 				o.say(host, "")
 				o.d.log.Info("listening over http", "address", host)
 			}
@@ -113,14 +113,14 @@ func (o *door) run(ctx context.Context) {
 // look reads who may ask, and returns where they do; empty = nobody may.
 func (o *door) look() (host string, err error) {
 	addresses, err := install.ReadAddresses(o.d.place.State)
-	callers := map[string]relay.Caller{}
+	callers := map[string]server.Caller{}
 	for id, guest := range addresses.Guests {
 		rec, broken := installation.Read(o.d.place.Installs(), id)
 		if broken != nil {
 			o.d.log.Warn("an installation may not ask over http", "installation", id, "error", broken)
 			continue
 		}
-		callers[id] = relay.Caller{Agent: rec.Agent, Secret: guest.Secret, Root: rec.Root}
+		callers[id] = server.Caller{Agent: rec.Agent, Secret: guest.Secret, Root: rec.Root}
 	}
 	o.mu.Lock()
 	o.callers = callers
@@ -131,7 +131,7 @@ func (o *door) look() (host string, err error) {
 	return addresses.Host(), err
 }
 
-func (o *door) caller(id string) (relay.Caller, bool) {
+func (o *door) caller(id string) (server.Caller, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c, ok := o.callers[id]
@@ -139,7 +139,7 @@ func (o *door) caller(id string) (relay.Caller, bool) {
 }
 
 // answer answers an event of an agent that has nobody else to ask.
-func (o *door) answer(ctx context.Context, q *thin.Question) (*thin.Answer, error) {
+func (o *door) answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	if q.Root != "" {
 		q.Home, _ = os.UserHomeDir()
 	}
@@ -167,7 +167,7 @@ func (o *door) wants() string {
 }
 
 // health is where agents are answered, and why not; nil while none ask.
-func (o *door) health() *relay.HTTPHealth {
+func (o *door) health() *server.HTTPHealth {
 	if o == nil {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (o *door) health() *relay.HTTPHealth {
 	if o.host == "" && o.failed == "" {
 		return nil
 	}
-	return &relay.HTTPHealth{Address: o.host, Error: o.failed}
+	return &server.HTTPHealth{Address: o.host, Error: o.failed}
 }
 
 func sameFile(a, b fs.FileInfo) bool {

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -46,7 +46,7 @@ func overHTTP(t *testing.T) (install.Request, string) {
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	req, host := overHTTP(t)
-	place, err := answer.Locate(req.Root, "")
+	place, err := hookcmd.Locate(req.Root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &daemon{place: place, log: slog.New(slog.DiscardHandler)}
-	d.warm = answer.NewWarm(answer.WarmOptions{State: place.State})
+	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: place.State})
 	defer func() { _ = d.warm.Close(context.Background()) }()
 	shut := d.open(t.Context())
 	defer shut()

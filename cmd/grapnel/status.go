@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -72,8 +72,8 @@ func newStatus(c *console) *cobra.Command {
 	})
 }
 
-func status(ctx context.Context, place answer.Place) (*statusReport, error) {
-	s := &statusReport{Version: answer.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
+func status(ctx context.Context, place hookcmd.Place) (*statusReport, error) {
+	s := &statusReport{Version: hookcmd.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
 	dir, err := workDir()
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func status(ctx context.Context, place answer.Place) (*statusReport, error) {
 	held := sandboxes(&req)
 	look := req.HTTP
 	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) {
-		if why := answer.Circuit(place, &h, time.Now()); why != nil {
+		if why := hookcmd.Circuit(place, &h, time.Now()); why != nil {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s is %v", h.Name, why))
 		}
 		if _, err := look(h); err != nil { // it is in force all the same, and fails

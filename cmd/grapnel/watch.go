@@ -11,11 +11,11 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
 )
 
 func newWatch(c *console) *cobra.Command {
@@ -60,7 +60,7 @@ func newWatch(c *console) *cobra.Command {
 }
 
 // watch shows what happens until the person has had enough.
-func (c *console) watch(ctx context.Context, place answer.Place, query store.Query, opts watch.Options) error {
+func (c *console) watch(ctx context.Context, place hookcmd.Place, query store.Query, opts watch.Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	profile := colorprofile.ANSI // what is drawn has no other colours, so no terminal is asked for more
 	if os.Getenv("NO_COLOR") != "" {
@@ -73,7 +73,7 @@ func (c *console) watch(ctx context.Context, place answer.Place, query store.Que
 	items := make(chan watched, 1024)
 	wait.Go(func() { followItems(ctx, logOf(place), query, items) })
 	wait.Go(func() { passOn(ctx, items, func(b watch.Batch) { p.Send(b) }) })
-	wait.Go(func() { lookForDaemon(ctx, thin.Socket(place.State), func(k watch.Keeper) { p.Send(k) }) })
+	wait.Go(func() { lookForDaemon(ctx, client.Socket(place.State), func(k watch.Keeper) { p.Send(k) }) })
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrInterrupted) {
 		return nil
@@ -147,16 +147,16 @@ const lookTime = 2 * time.Second
 func lookForDaemon(ctx context.Context, socket string, say func(watch.Keeper)) {
 	var said *watch.Keeper
 	for {
-		found, err := relay.Look(ctx, socket)
+		found, err := server.Look(ctx, socket)
 		var now watch.Keeper
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			now = watch.Keeper{Daemon: true, PID: found.PID}
-		case errors.Is(err, relay.ErrDead):
+		case errors.Is(err, server.ErrDead):
 			now.Problem = "the daemon has died: reading the spool"
-		case !errors.Is(err, relay.ErrAbsent):
+		case !errors.Is(err, server.ErrAbsent):
 			now.Problem = err.Error()
 		}
 		if said == nil || *said != now {

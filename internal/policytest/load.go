@@ -110,7 +110,7 @@ func ProjectRoot(dir string) string {
 }
 
 // Program makes the hook behind a `run:` or a `worker:`, which really starts it. A test in
-// cmd/internal/answer holds it to what grapnel-hook makes. A program that runs in a sandbox
+// cmd/internal/hookcmd holds it to what grapnel-hook makes. A program that runs in a sandbox
 // wants process.SandboxMain at the beginning of main.
 func Program(c policy.Command) grapnel.Hook { return command(c) }
 

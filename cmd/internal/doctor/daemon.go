@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
 // judgeDaemon is about who answers from one warm process. Nobody needs one: that there is
@@ -16,11 +16,11 @@ func judgeDaemon(f *facts) []Finding {
 	}
 	const without = "grapnel-hook answers by itself, a little slower"
 	switch {
-	case errors.Is(d.err, relay.ErrDead):
+	case errors.Is(d.err, server.ErrDead):
 		return finding("daemon.dead", Warn, "the daemon has died, and has left its socket", without, `grapnel daemon start; without one, grapnel daemon stop removes what is left`)
-	case errors.Is(d.err, relay.ErrAbsent), d.err == nil && d.found == nil:
+	case errors.Is(d.err, server.ErrAbsent), d.err == nil && d.found == nil:
 		return nil
-	case errors.Is(d.err, relay.ErrSilent):
+	case errors.Is(d.err, server.ErrSilent):
 		return finding("daemon.silent", Warn, "a daemon listens, and does not say how it is: "+cut(d.err.Error(), 200), "each event waits for it a moment before grapnel-hook answers by itself", "grapnel daemon restart")
 	case d.err != nil:
 		return finding("daemon.refused", Bad, "whoever listens for events is not believed: "+cut(d.err.Error(), 200), without, "grapnel daemon status")

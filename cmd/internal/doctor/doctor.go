@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -87,7 +87,7 @@ func (r *Report) Worst() Level {
 
 // A Request says what to look at.
 type Request struct {
-	Place   answer.Place
+	Place   hookcmd.Place
 	Dir     string     // where the person is, an absolute path
 	Agents  []string   // names or aliases; none = all
 	Set     policy.Set // of the place, with hooks that are never called
@@ -129,7 +129,7 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 		})
 	}
 	arrange(found)
-	return &Report{Version: answer.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found}, nil
+	return &Report{Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found}, nil
 }
 
 // arrange puts findings into the order of the report. What was found first comes first

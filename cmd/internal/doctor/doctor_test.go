@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -71,7 +71,7 @@ func asking() overHTTP {
 	id := strings.Repeat("a", 26)
 	return overHTTP{
 		Addresses: install.Addresses{Port: 24100, Guests: map[string]install.Guest{id: {Agent: "claude-code", Secret: "s"}}},
-		health:    relay.HTTPHealth{Address: "127.0.0.1:24100"}, modes: map[string]fs.FileMode{id: 0o600},
+		health:    server.HTTPHealth{Address: "127.0.0.1:24100"}, modes: map[string]fs.FileMode{id: 0o600},
 	}
 }
 
@@ -79,14 +79,14 @@ func other(event, command string) install.Found {
 	return install.Found{Event: event, Command: command, Entry: json.RawMessage(`{"command":` + raw(command) + `}`), Group: 1}
 }
 
-func daemonOf(version string, well bool) *relay.Found {
-	return &relay.Found{PID: 7, Health: map[string]json.RawMessage{"version": json.RawMessage(raw(version))}, Well: well}
+func daemonOf(version string, well bool) *server.Found {
+	return &server.Found{PID: 7, Health: map[string]json.RawMessage{"version": json.RawMessage(raw(version))}, Well: well}
 }
 
 // Nobody needs a daemon.
 func TestNoDaemon(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{nil, relay.ErrAbsent, fmt.Errorf("x: %w", relay.ErrAbsent)} {
+	for _, err := range []error{nil, server.ErrAbsent, fmt.Errorf("x: %w", server.ErrAbsent)} {
 		if found := judgeDaemon(&facts{daemon: daemon{err: err}}); found != nil {
 			t.Errorf("%v: %+v", err, found)
 		}
@@ -169,9 +169,9 @@ func TestJudge(t *testing.T) {
 		"a daemon":                    {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", true) }, "daemon.running", OK, "process 7, version 1", "", false},
 		"a daemon of another version": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("2", true) }, "daemon.version", Warn, "version 2; this is 1", "grapnel daemon restart", false},
 		"a daemon with a broken part": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", false) }, "daemon.ill", Warn, "a part of it", "grapnel daemon status", false},
-		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = relay.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
+		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = server.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
 		"a daemon that hangs": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.daemon.found, f.daemon.err = &relay.Found{PID: 7}, fmt.Errorf("%w: timeout", relay.ErrSilent)
+			f.daemon.found, f.daemon.err = &server.Found{PID: 7}, fmt.Errorf("%w: timeout", server.ErrSilent)
 		}, "daemon.silent", Warn, "does not answer: timeout", "grapnel daemon restart", false},
 		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
 		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
@@ -223,7 +223,7 @@ func TestJudge(t *testing.T) {
 		},
 		"the port is taken": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.http = asking()
-			f.http.health = relay.HTTPHealth{Error: "address already in use"}
+			f.http.health = server.HTTPHealth{Error: "address already in use"}
 		}, "http.deaf", Bad, "does not listen on 127.0.0.1:24100: address already in use", "another port", false},
 		"another port": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.http = asking()
@@ -650,7 +650,7 @@ func TestLeaving(t *testing.T) {
 		if err := os.WriteFile(file, []byte("version: 1\nhooks:\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g := gatherer{Request: &Request{Place: answer.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
+		g := gatherer{Request: &Request{Place: hookcmd.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
 		got, err := g.leaving(t.Context(), dialect.ClaudeCode(), file, filepath.Join(dir, "root"), in)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", text, err, diff)

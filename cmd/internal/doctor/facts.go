@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -45,8 +45,8 @@ type facts struct {
 // daemon is who answers from one warm process, if anybody does.
 type daemon struct {
 	socket string
-	err    error        // why it does not say how it is; nil and no found = nobody has looked
-	found  *relay.Found // nil = there is none, or none that is believed
+	err    error         // why it does not say how it is; nil and no found = nobody has looked
+	found  *server.Found // nil = there is none, or none that is believed
 }
 
 // box is a hook in a sandbox.

@@ -22,12 +22,12 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -39,7 +39,7 @@ const days = 7
 // gather collects the facts.
 func gather(ctx context.Context, req *Request) (*facts, error) {
 	f := &facts{
-		now: req.Now, version: answer.Version, program: req.Program, dir: req.Dir,
+		now: req.Now, version: hookcmd.Version, program: req.Program, dir: req.Dir,
 		policies: req.Set.Files, only: req.Set.OnlyManaged, specs: req.Set.Specs, since: req.Now.AddDate(0, 0, -days),
 	}
 	wanted, err := agentsOf(req.Agents)
@@ -70,7 +70,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 			return nil, err
 		}
 	}
-	g.project = cmp.Or(answer.ProjectRoot(req.Dir), g.project)
+	g.project = cmp.Or(hookcmd.ProjectRoot(req.Dir), g.project)
 	for _, a := range wanted {
 		f.agents = append(f.agents, g.find(a, len(req.Agents) > 0))
 	}
@@ -83,8 +83,8 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	g.log(ctx)
 	f.http = g.http(ctx)
 	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
-	f.daemon.socket = thin.Socket(req.Place.State)
-	f.daemon.found, f.daemon.err = relay.Look(ctx, f.daemon.socket)
+	f.daemon.socket = client.Socket(req.Place.State)
+	f.daemon.found, f.daemon.err = server.Look(ctx, f.daemon.socket)
 	return f, nil
 }
 
@@ -93,7 +93,7 @@ func boxes(programs []policy.Command) []box {
 	var found []box
 	for _, c := range programs {
 		if c.Sandbox != nil && !c.Sandbox.Off {
-			found = append(found, box{c.Name, c.Sandbox.Describe(), answer.Unsandboxed(c), c.Sandbox.Optional})
+			found = append(found, box{c.Name, c.Sandbox.Describe(), hookcmd.Unsandboxed(c), c.Sandbox.Optional})
 		}
 	}
 	return found
@@ -421,7 +421,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 	res, err := install.Install(ctx, install.Request{
 		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
 		Home: g.home, Events: g.Events, Versions: map[string]string{a.Name: a.version}, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
-		FailClosed: rec.FailClosed, DryRun: true, Version: answer.Version, Programs: g.Starts,
+		FailClosed: rec.FailClosed, DryRun: true, Version: hookcmd.Version, Programs: g.Starts,
 	})
 	if err != nil {
 		in.cannot = err.Error()

@@ -7,9 +7,9 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/grapnel-dev/grapnel/daemon/relay"
-	"github.com/grapnel-dev/grapnel/daemon/relay/thin"
-	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
 // overHTTP is what is known of agents that ask the daemon over http.
@@ -17,7 +17,7 @@ type overHTTP struct {
 	install.Addresses
 	unreadable string // why the addresses cannot be read
 	daemon     error  // why no daemon answers; nil = one does, or nobody asks
-	health     relay.HTTPHealth
+	health     server.HTTPHealth
 	modes      map[string]fs.FileMode // of the settings, by installation
 	proxy      string                 // the variable that names one for what is asked of this machine
 }
@@ -33,9 +33,9 @@ func (g *gatherer) http(ctx context.Context) overHTTP {
 		return o
 	}
 	var said struct {
-		HTTP *relay.HTTPHealth `json:"http"`
+		HTTP *server.HTTPHealth `json:"http"`
 	}
-	if o.daemon = relay.Health(ctx, thin.Socket(g.Place.State), &said); said.HTTP != nil {
+	if o.daemon = server.Health(ctx, client.Socket(g.Place.State), &said); said.HTTP != nil {
 		o.health = *said.HTTP
 	}
 	o.proxy = install.Proxied(os.Getenv)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/answer"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -187,7 +187,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 			return grapnel.Outcome{}, nil
 		})
 	}
-	engine, _, err := answer.Open(place, place.Files(nil, nil), &answer.Options{
+	engine, _, err := hookcmd.Open(place, place.Files(nil, nil), &hookcmd.Options{
 		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
 		HTTP:       func(h policy.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
 		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background

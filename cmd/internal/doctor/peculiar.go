@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 

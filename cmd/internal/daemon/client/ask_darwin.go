@@ -1,0 +1,23 @@
+package client
+
+import "golang.org/x/sys/unix"
+
+const closeOnExec = 0 // the program starts nothing meanwhile
+
+func peerOf(fd int) (int, error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(cred.Uid), nil
+}
+
+// maxName is the length of the longest name that a socket can be reached by.
+const maxName = 103
+
+func short(socket string) (name string, done func(), err error) {
+	if len(socket) > maxName {
+		return "", nil, errAbsent
+	}
+	return socket, func() {}, nil
+}

@@ -1,0 +1,125 @@
+package delivery
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/outbound"
+)
+
+// What a receiver gets to read: the names of envelopes.
+const (
+	EnvelopePlain       = "plain"       // the event, as servers get it that are asked; also what no name means
+	EnvelopeCloudEvents = "cloudevents" // the same as the data of a CloudEvent 1.0, in its structured mode
+	EnvelopeSummary     = "summary"     // that it happened, and not what
+	EnvelopeIronClaw    = "ironclaw"    // the same in the words of IronClaw's outbound webhooks
+)
+
+// Envelopes lists the names.
+func Envelopes() []string {
+	return []string{EnvelopePlain, EnvelopeCloudEvents, EnvelopeSummary, EnvelopeIronClaw}
+}
+
+// envelope writes what is sent about a job, and says of which media type it is. The same
+// job always makes the same bytes.
+func envelope(name string, j *Job) (body []byte, media string, err error) {
+	media = "application/json"
+	body, err = plainEvent(j.Event)
+	if err != nil {
+		return nil, "", fmt.Errorf("the event of the delivery cannot be read: %w", err)
+	}
+	if name == "" || name == EnvelopePlain {
+		return body, media, nil
+	}
+	var ev grapnel.Event
+	if err := json.Unmarshal(j.Event, &ev); err != nil {
+		return nil, "", fmt.Errorf("the event of the delivery cannot be read: %w", err)
+	}
+	switch name {
+	case EnvelopeCloudEvents:
+		media = "application/cloudevents+json; charset=utf-8"
+		body, err = cloudEvent(j, &ev, body)
+	case EnvelopeSummary:
+		body, err = outbound.WriteBody("", j.Target, &ev, j.Created)
+	case EnvelopeIronClaw:
+		body, err = outbound.WriteBody("ironclaw", j.Target, &ev, j.Created)
+	default:
+		err = fmt.Errorf("nobody knows the envelope %q", name)
+	}
+	return body, media, err
+}
+
+// plainEvent is an event in the plain dialect, which has its version in front. What the
+// event says stays as it is, letter by letter.
+func plainEvent(raw json.RawMessage) ([]byte, error) {
+	var line bytes.Buffer
+	if err := json.Compact(&line, raw); err != nil {
+		return nil, err
+	}
+	var top struct {
+		Version *int `json:"grapnel"`
+	}
+	if err := json.Unmarshal(raw, &top); err != nil {
+		return nil, err
+	}
+	text := line.Bytes()
+	if top.Version != nil {
+		return text, nil
+	}
+	if len(text) == 0 || text[0] != '{' {
+		return nil, fmt.Errorf("it is no JSON object")
+	}
+	head := append([]byte(`{"grapnel":`), strconv.Itoa(dialect.PlainVersion)...)
+	if len(text) > len("{}") {
+		head = append(head, ',')
+	}
+	return append(head, text[1:]...), nil
+}
+
+// A cloudEventJSON is an event of CloudEvents 1.0, with the attributes that we have something
+// for. https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
+type cloudEventJSON struct {
+	Version string          `json:"specversion"`
+	ID      string          `json:"id"`     // with the source the same only for the same
+	Source  string          `json:"source"` // a URI, whose scheme is ours
+	Type    string          `json:"type"`   // begins with a domain, the last part first
+	Subject string          `json:"subject,omitempty"`
+	Time    string          `json:"time,omitempty"` // RFC 3339
+	Media   string          `json:"datacontenttype"`
+	Data    json.RawMessage `json:"data"`
+}
+
+func cloudEvent(j *Job, ev *grapnel.Event, plain []byte) ([]byte, error) {
+	kind := cmp.Or(string(ev.Kind), "unknown")
+	ce := cloudEventJSON{
+		Version: "1.0", ID: j.ID, Source: "grapnel:agents/" + url.PathEscape(cmp.Or(ev.Agent.Name, "unknown")), Type: "dev.grapnel." + visible(kind),
+		Subject: visible(ev.Session.ID), Media: "application/json", Data: plain,
+	}
+	if at := cmp.Or(ev.Time, j.Created); !at.IsZero() {
+		ce.Time = at.UTC().Format(time.RFC3339Nano)
+	}
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	err := e.Encode(ce)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// visible is a text without control characters, which an attribute cannot have.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+}

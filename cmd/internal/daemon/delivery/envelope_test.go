@@ -1,0 +1,169 @@
+package delivery
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+func told(t *testing.T, event string) *Job {
+	t.Helper()
+	return &Job{ID: "msg_1", Target: "user::team", Session: "s1", Event: json.RawMessage(event), Created: time.Date(2026, 11, 21, 20, 0, 0, 5, time.FixedZone("x", 3600))}
+}
+
+// A plain envelope is the event as servers get it that are asked.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	ev := &grapnel.Event{
+		ID: "e1", Kind: grapnel.ToolBefore, Time: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), Agent: grapnel.Agent{Name: "codex"},
+		Tool:    &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{"n":1.00,"command":"ls <a>"}`)},
+		Verdict: &grapnel.Verdict{Decision: grapnel.Block},
+	}
+	raw, err := json.Marshal(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := dialect.Plain().WriteEvent(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, bytes.TrimSpace(want)) // as json.Marshal has it, which nobody can tell apart
+	for _, name := range []string{"", EnvelopePlain} {
+		body, media, err := envelope(name, told(t, string(raw)))
+		if err != nil || media != "application/json" || !bytes.Equal(body, escaped.Bytes()) {
+			t.Errorf("%s, %v\n%s, want\n%s", media, err, body, escaped.Bytes())
+		}
+		again, _, err := envelope(name, told(t, string(body)))
+		if err != nil || !bytes.Equal(again, body) {
+			t.Errorf("an event that has its version already: %v\n%s", err, again)
+		}
+	}
+	if !bytes.Contains(want, []byte(`"decision":"block"`)) || !bytes.Contains(want, []byte("1.00")) {
+		t.Errorf("without the verdict, or with other numbers: %s", want)
+	}
+}
+
+var (
+	reverseDNS = regexp.MustCompile(`^dev\.grapnel\.[^\x00-\x1f]+$`)
+	rfc3339    = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+	attribute  = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+)
+
+// What the specification wants of a CloudEvent in JSON: names, which attributes have to be
+// there and not be empty, and how they are written.
+func checkCloudEvent(t *testing.T, body []byte) map[string]json.RawMessage {
+	t.Helper()
+	var ce map[string]json.RawMessage
+	if err := json.Unmarshal(body, &ce); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	texts := map[string]string{}
+	for name, raw := range ce {
+		var text string
+		if name == "data" {
+			continue
+		}
+		if !attribute.MatchString(name) || json.Unmarshal(raw, &text) != nil || text == "" {
+			t.Errorf("%s: attribute %q is %s", body, name, raw)
+		}
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r <= 0x9f }) {
+			t.Errorf("%s: a control character in %q", body, name)
+		}
+		texts[name] = text
+	}
+	source, err := url.Parse(texts["source"])
+	if texts["specversion"] != "1.0" || texts["id"] != "msg_1" || err != nil || !source.IsAbs() || !reverseDNS.MatchString(texts["type"]) || texts["datacontenttype"] != "application/json" {
+		t.Errorf("%s: %v", body, err)
+	}
+	if at := texts["time"]; at != "" {
+		if _, err := time.Parse(time.RFC3339, at); err != nil || !rfc3339.MatchString(at) {
+			t.Errorf("%s: time %s: %v", body, at, err)
+		}
+	}
+	return ce
+}
+
+func TestCloudEvents(t *testing.T) {
+	t.Parallel()
+	body, media, err := envelope(EnvelopeCloudEvents, told(t, `{"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}`))
+	if err != nil || media != "application/cloudevents+json; charset=utf-8" {
+		t.Fatal(media, err)
+	}
+	checkCloudEvent(t, body)
+	const want = `{"specversion":"1.0","id":"msg_1","source":"grapnel:agents/claude-code","type":"dev.grapnel.tool.before","subject":"s 1","time":"2026-11-21T20:00:00.5Z","datacontenttype":"application/json",` +
+		`"data":{"grapnel":1,"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}}`
+	if string(body) != want {
+		t.Errorf("%s, want\n%s", body, want)
+	}
+	for _, odd := range []string{`{}`, `{"agent":{"name":"a b/ü?#"},"kind":"native.x.Odd Name\u0007"}`, `{"session":{"id":"\u0000\n"}}`, `{"time":"0001-01-01T00:00:00Z"}`} {
+		body, _, err := envelope(EnvelopeCloudEvents, told(t, odd))
+		if err != nil {
+			t.Fatal(odd, err)
+		}
+		ce := checkCloudEvent(t, body)
+		if string(ce["time"]) != `"2026-11-21T19:00:00.000000005Z"` {
+			t.Errorf("%s: time %s, want that of the job", odd, ce["time"])
+		}
+	}
+}
+
+// Where only is said that something happened there is nothing of what.
+func TestSummaries(t *testing.T) {
+	t.Parallel()
+	j := told(t, `{"id":"e1","kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"Bash","input":{"command":"s3cret"}},"verdict":{"decision":"block"}}`)
+	for name, want := range map[string]string{
+		EnvelopeSummary:  `{"hook":"user::team","time":"2026-11-21T19:00:00.000000005Z","id":"e1","agent":"codex","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`,
+		EnvelopeIronClaw: `{"hook":"user::team","point":"beforeToolCall","timestamp":"2026-11-21T19:00:00.000000005+00:00","event":{"type":"toolCall","tool_name":"Bash","context":"chat","parameter_count":1},"metadata_present":false}`,
+	} {
+		body, media, err := envelope(name, j)
+		if err != nil || media != "application/json" || string(body) != want {
+			t.Errorf("%s: %s, %v\n%s, want\n%s", name, media, err, body, want)
+		}
+	}
+	if _, _, err := envelope(EnvelopeIronClaw, told(t, `{"kind":"notification.sent"}`)); err == nil {
+		t.Error("IronClaw has a word for everything")
+	}
+}
+
+// What is no event is an error, whatever it is.
+func TestBadEvents(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{"", "null", "[]", `"x"`, "{", `{"kind":1}`, `{} {}`} {
+		for _, name := range Envelopes() {
+			body, _, err := envelope(name, told(t, raw))
+			if err == nil && !(name == EnvelopePlain && raw == `{"kind":1}`) {
+				t.Errorf("%s of %q is %s", name, raw, body)
+			}
+		}
+	}
+}
+
+// Whatever the event is, what is sent is one JSON object on one line, and the same again.
+func FuzzEnvelope(f *testing.F) {
+	for _, seed := range []string{"{}", `{"kind":"tool.before"}`, `{"grapnel":1}`, "{ \n}", `{"session":{"id":"\u0000"}}`, "null", `{"agent":{"name":"%"}}`, "{\"kind\":\"\xff\"}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		for _, name := range Envelopes() {
+			body, _, err := envelope(name, told(t, raw))
+			if err != nil {
+				continue
+			}
+			again, _, _ := envelope(name, told(t, raw))
+			if !json.Valid(body) || body[0] != '{' || bytes.ContainsAny(body, "\r\n") || !bytes.Equal(body, again) {
+				t.Errorf("%s of %q is %q", name, raw, body)
+			}
+			if name == EnvelopeCloudEvents {
+				checkCloudEvent(t, body)
+			}
+		}
+	})
+}

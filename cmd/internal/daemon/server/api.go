@@ -1,0 +1,242 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+
+	// heartbeat is how often a reader of events that gets none is written to, so that one
+	// who has gone away is noticed.
+	heartbeat = 15 * time.Second
+)
+
+// WithStore lets readers see what a store keeps, and have its deliveries tried again.
+func (o *Options) WithStore(s *store.Store) {
+	o.Records = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { records(w, r, s) })
+	o.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events(w, r, s, o.Stopping) })
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/deliveries", func(w http.ResponseWriter, r *http.Request) { deliveries(w, r, s) })
+	mux.HandleFunc("GET /v1/deliveries/targets", func(w http.ResponseWriter, r *http.Request) {
+		targets, err := s.Targets(r.Context())
+		write(w, targets, err)
+	})
+	mux.HandleFunc("POST /v1/deliveries/retry", func(w http.ResponseWriter, r *http.Request) {
+		var want struct{ IDs []string }
+		if !readJSON(w, r, &want) {
+			return
+		}
+		n, err := s.Retry(r.Context(), want.IDs...)
+		write(w, map[string]int{"retried": n}, err)
+	})
+	mux.HandleFunc("POST /v1/deliveries/on", func(w http.ResponseWriter, r *http.Request) {
+		var want struct{ Target string }
+		if !readJSON(w, r, &want) {
+			return
+		}
+		switch err := s.SwitchOn(r.Context(), want.Target); {
+		case errors.Is(err, store.ErrNoTarget):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	o.Deliveries = mux
+}
+
+// maxRequest is the size in bytes of the longest body that is no event.
+const maxRequest = 1 << 20
+
+// readJSON reads what a request says, or answers why it cannot.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
+	data, status, err := readBody(w, r, maxRequest)
+	if err == nil {
+		status, err = http.StatusBadRequest, json.Unmarshal(data, into)
+	}
+	if err != nil {
+		http.Error(w, "cannot read the request: "+err.Error(), status)
+	}
+	return err == nil
+}
+
+func write(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// records writes Records, a line each.
+func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
+	words := r.URL.Query()
+	filter, err := filterOf(words)
+	limit, before := int64(0), int64(0)
+	if err == nil {
+		limit, err = number(words, "limit", defaultLimit, maxLimit)
+	}
+	if err == nil {
+		before, err = number(words, "before", 0, 1<<62)
+	}
+	if text := words.Get("text"); err == nil && strings.TrimSpace(text) != "" {
+		err = store.ValidText(text)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	begun := false
+	for row, err := range s.Records(r.Context(), store.Query{Filter: filter, Text: words.Get("text"), Limit: int(limit), Before: before}) {
+		switch failed := err != nil && row.Line == nil; {
+		case failed && !begun:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		case failed: // the status was told
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+			return
+		}
+		begun = true
+		if _, err := fmt.Fprintf(w, "{\"seq\":%d,%s\n", row.Seq, row.Line[1:]); err != nil {
+			return
+		}
+	}
+}
+
+// events writes Records as they come.
+func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-chan struct{}) {
+	words := r.URL.Query()
+	filter, err := filterOf(words)
+	after := int64(-1)
+	if last := cmp.Or(r.Header.Get("Last-Event-ID"), words.Get("after")); err == nil && last != "" {
+		after, err = number(url.Values{"after": {last}}, "after", 0, 1<<62)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	ctx := r.Context()
+	live := s.Subscribe(ctx) // before the past is read, so that nothing falls between
+	if _, err := fmt.Fprint(w, ": the Records of this machine\n\n"); err != nil || out.Flush() != nil {
+		return
+	}
+	if after >= 0 {
+		for row, err := range s.Records(ctx, store.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
+			if err != nil && row.Line == nil {
+				return
+			}
+			if after = row.Seq; event(w, row.Seq, row.Line) != nil {
+				return
+			}
+		}
+		if out.Flush() != nil {
+			return
+		}
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-stopping:
+			return
+		case <-beat.C:
+			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil || out.Flush() != nil {
+				return
+			}
+		case now, more := <-live:
+			if !more {
+				return
+			}
+			if now.Lost > 0 {
+				if _, err := fmt.Fprintf(w, "event: lost\ndata: %d\n\n", now.Lost); err != nil {
+					return
+				}
+			}
+			if now.Seq > after && filter.Wants(&now.Entry) && event(w, now.Seq, now.Line) != nil || out.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+func event(w http.ResponseWriter, seq int64, line []byte) error {
+	_, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", seq, line)
+	return err
+}
+
+func deliveries(w http.ResponseWriter, r *http.Request, s *store.Store) {
+	words := r.URL.Query()
+	limit, err := number(words, "limit", defaultLimit, maxLimit)
+	state := delivery.State(words.Get("state"))
+	switch state {
+	case "", delivery.Waiting, delivery.Delivered, delivery.Dead:
+	default:
+		err = fmt.Errorf("unknown state %q: want %s, %s or %s", state, delivery.Waiting, delivery.Delivered, delivery.Dead)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	jobs, err := s.Deliveries(r.Context(), store.DeliveryQuery{State: state, Target: words.Get("target"), Session: words.Get("session"), ID: words.Get("id"), Limit: int(limit)})
+	if jobs == nil {
+		jobs = []delivery.Job{}
+	}
+	write(w, jobs, err)
+}
+
+func number(words url.Values, name string, without, most int64) (int64, error) {
+	text := words.Get(name)
+	if text == "" {
+		return without, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%s %q: want a number up to %d", name, text, most)
+	}
+	return n, nil
+}
+
+// filterOf reads which Records are wanted.
+func filterOf(words url.Values) (spool.Filter, error) {
+	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook")}
+	if since := words.Get("since"); since != "" {
+		if ago, err := time.ParseDuration(since); err == nil {
+			f.Since = time.Now().Add(-ago)
+		} else if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return f, fmt.Errorf("since %q: want a duration such as 1h, or a time such as 2026-01-31T12:00:00Z", since)
+		}
+	}
+	for _, kind := range words["event"] {
+		f.Events = append(f.Events, grapnel.Kind(kind))
+	}
+	for _, word := range words["decision"] {
+		var d grapnel.Decision
+		if err := d.UnmarshalText([]byte(word)); err != nil {
+			return f, err
+		}
+		f.Decisions = append(f.Decisions, d)
+	}
+	return f, nil
+}

@@ -1,0 +1,194 @@
+//go:build system
+
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
+)
+
+// roleVar makes the test binary another process that uses a store.
+const roleVar = "STORE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role := strings.Fields(os.Getenv(roleVar))
+	if len(role) == 0 {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	play := map[string]func(dir, name string) error{"put": playPut, "full": playFull}[role[0]]
+	if err := play(role[1], role[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// playPut puts records with a delivery each, and says which have been put, until it is
+// killed.
+func playPut(dir, name string) error {
+	s, err := store.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	var out sync.Mutex
+	for w := range 8 {
+		go func() {
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("%s-%d-%d", name, w, i)
+				err := s.Put(context.Background(), store.Item{
+					Line: storetest.Line(storetest.Entry(id)),
+					Jobs: []delivery.Job{{ID: "job-" + id, Record: id, Target: "user::tell", Event: []byte(`{}`)}},
+					Mark: &store.Mark{File: fmt.Sprint(w), Offset: int64(i)},
+				})
+				if err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				out.Lock()
+				fmt.Println(id)
+				out.Unlock()
+			}
+		}()
+	}
+	go func() {
+		for {
+			jobs, err := s.Lease(context.Background(), time.Now(), time.Hour, 3, nil)
+			var results []delivery.Result
+			for _, j := range jobs {
+				results = append(results, delivery.Result{ID: j.ID, State: delivery.Delivered, At: time.Now()})
+			}
+			if err == nil {
+				err = s.Settle(context.Background(), results)
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
+	}()
+	select {}
+}
+
+// process prepares another process.
+func process(t *testing.T, role, dir, name string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), roleVar+"="+role+" "+dir+" "+name)
+	cmd.Stderr = t.Output()
+	return cmd
+}
+
+// What Put has returned from is there after kill -9, with its delivery, and nothing is
+// there in part.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	told := map[string]bool{}
+	for round := range 8 {
+		cmd := process(t, "put", dir, fmt.Sprint(round))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() {
+			t.Fatal("it did not begin")
+		}
+		kill := time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() }) // must fire: it ends the writer
+		for lines.Scan() {
+			told[lines.Text()] = true
+		}
+		kill.Stop()
+		_ = cmd.Wait() // it was killed
+
+		// First as somebody who only looks, then as the next daemon.
+		r, err := store.OpenReader(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole(t, r, told)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		s, err := store.Open(dir, &store.Options{Note: func(err error) { t.Errorf("round %d: %v", round, err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole(t, s.Reader, told)
+		free(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	if len(told) == 0 {
+		t.Error("nothing was put")
+	}
+}
+
+// free checks that whoever was killed keeps no delivery from being tried.
+func free(t *testing.T, s *store.Store) {
+	t.Helper()
+	waiting, err := s.Deliveries(t.Context(), store.DeliveryQuery{State: delivery.Waiting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leased, err := s.Lease(t.Context(), time.Now(), time.Hour, len(waiting)+1, nil)
+	if err != nil || len(leased) != len(waiting) {
+		t.Errorf("%d deliveries are due, %v, and %d wait", len(leased), err, len(waiting))
+	}
+}
+
+// whole checks that a store is sound and has what was told, and deliveries for all it has.
+func whole(t *testing.T, r *store.Reader, told map[string]bool) {
+	t.Helper()
+	report, err := r.Verify(t.Context())
+	if err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+	there := map[string]bool{}
+	for row, err := range r.Records(t.Context(), store.Query{Lean: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		there[row.ID] = true
+	}
+	for id := range told {
+		if !there[id] {
+			t.Errorf("%s was put, and is not there", id)
+		}
+	}
+	jobs, err := r.Deliveries(t.Context(), store.DeliveryQuery{})
+	if err != nil || len(jobs) != len(there) {
+		t.Errorf("%d deliveries for %d records, %v", len(jobs), len(there), err)
+	}
+}
+
+// On a disk that is really full, and not only said to be by the database.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	cmd := process(t, "full", t.TempDir(), "x")
+	if out, err := cmd.Output(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,56 @@
+//go:build unix
+
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
+)
+
+// playFull puts records until no file may grow beyond some size, makes room, and goes on.
+func playFull(dir, _ string) error {
+	s, err := store.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	put := func(i int) error {
+		return s.Put(context.Background(), store.Item{Line: storetest.Line(storetest.Entry(fmt.Sprint(i)))})
+	}
+	kept := 0
+	for size := uint64(300_000); size < 3_000_000; size += 900_000 {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: math.MaxInt64}); err != nil {
+			return err
+		}
+		for err = nil; err == nil; kept++ {
+			err = put(kept)
+		}
+		kept--
+		kept--
+		for range 20 {
+			if err := put(kept); err == nil {
+				kept++ // another try may need less room
+			}
+		}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: math.MaxInt64, Max: math.MaxInt64}); err != nil {
+		return err
+	}
+	for range 100 {
+		if err := put(kept); err != nil {
+			return fmt.Errorf("there is room again: %w", err)
+		}
+		kept++
+	}
+	report, err := s.Verify(context.Background())
+	if err == nil && (!report.OK() || report.Rows != kept || kept < 130) {
+		err = fmt.Errorf("verify = %+v, want %d rows", report, kept)
+	}
+	return errors.Join(err, s.Close())
+}

@@ -1,0 +1,281 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// An Item is what belongs together: a line of the log, the deliveries of its firing, and
+// how far the file has been read that it came from. Each may be missing.
+type Item struct {
+	// Line is a line of the log as package spool writes it. A line that is there already is
+	// kept once. Of two answers to one firing the first is kept, and the other counted.
+	Line []byte
+
+	// Entry is what the line says, but for the event, for who knows; see [spool.Made]. Nil =
+	// the line is read.
+	Entry *spool.Entry
+
+	// Jobs are kept once for each ID. One without a State waits.
+	Jobs []delivery.Job
+
+	Mark *Mark
+}
+
+// A Mark is how far a file has been taken in: all lines before the offset, in bytes.
+type Mark struct {
+	File   string
+	Offset int64
+}
+
+// MaxLine is the size of the longest line that is kept.
+const MaxLine = 1 << 20
+
+// ErrLine is what Put returns of a line that is not one of the log.
+var ErrLine = errors.New("not a line of the log")
+
+// An ItemError says which of the items of a Put cannot be kept, whenever that is tried.
+// The others were not kept either.
+type ItemError struct {
+	Item int // from 0
+	Err  error
+}
+
+// Error says which and why.
+func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e.Err) }
+
+// Unwrap returns why.
+func (e *ItemError) Unwrap() error { return e.Err }
+
+// line is what Put has to know of a line before it is its turn.
+type line struct {
+	spool.Entry
+	raw    []byte
+	event  json.RawMessage // as it is there
+	digest Hash
+}
+
+// read reads the line of an item. Its event is left out: it is kept as it is.
+func (item *Item) read() (line, error) {
+	l := line{raw: bytes.TrimSpace(item.Line)}
+	if item.Entry == nil {
+		return parse(l.raw)
+	}
+	if err := short(l.raw); err != nil {
+		return line{}, err
+	}
+	if !json.Valid(l.raw) { // whatever its event is
+		return line{}, fmt.Errorf("%w: it is not valid JSON", ErrLine)
+	}
+	l.Entry, l.digest = *item.Entry, sha256.Sum256(l.raw)
+	return l, l.named()
+}
+
+// parse reads a line.
+func parse(raw []byte) (line, error) {
+	raw = bytes.TrimSpace(raw)
+	if err := short(raw); err != nil {
+		return line{}, err
+	}
+	var wire struct {
+		spool.Entry
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return line{}, fmt.Errorf("%w: %w", ErrLine, err)
+	}
+	l := line{Entry: wire.Entry, raw: raw, event: wire.Input, digest: sha256.Sum256(raw)}
+	return l, l.named()
+}
+
+func short(raw []byte) error {
+	if len(raw) > MaxLine {
+		return fmt.Errorf("%w: it has %d bytes, and %d is the most", ErrLine, len(raw), MaxLine)
+	}
+	return nil
+}
+
+func (l *line) named() error {
+	if l.ID == "" || l.Time.IsZero() {
+		return fmt.Errorf("%w: it has no id or no time", ErrLine)
+	}
+	return nil
+}
+
+// input reads the event of a line into its Entry.
+func (l *line) input() error {
+	if l.event == nil {
+		return nil
+	}
+	err := json.Unmarshal(l.event, &l.Input)
+	if err != nil {
+		l.Input = nil
+	}
+	return err
+}
+
+// Put keeps items, all of them or none. They are on disk when it returns nil. If ctx ends
+// while Put waits for its turn, nothing is kept; if it ends later, Put goes on waiting.
+// The caller must not change the items until then. An ItemError says that an item is at
+// fault, and not the disk.
+func (s *Store) Put(ctx context.Context, items ...Item) error {
+	_, err := s.put(ctx, false, items)
+	return err
+}
+
+// put is Put, and returns the rows that were not there before, if they are wanted.
+func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, err error) {
+	lines := make([]*line, len(items))
+	size := 0
+	for i := range items {
+		item := &items[i]
+		if item.Line != nil {
+			l, err := item.read()
+			if err != nil {
+				return nil, &ItemError{i, err}
+			}
+			lines[i] = &l
+			size += len(l.raw)
+		}
+		for j := range item.Jobs {
+			if err := check(&item.Jobs[j]); err != nil {
+				return nil, &ItemError{i, err}
+			}
+			size += len(item.Jobs[j].Event)
+		}
+		if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
+			return nil, &ItemError{i, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)}
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	err = s.write(ctx, size, func(c *change) error {
+		first := len(c.rows)
+		for i := range items {
+			if lines[i] != nil {
+				if err := c.putLine(lines[i], want || s.live.any()); err != nil {
+					return err
+				}
+			}
+			for j := range items[i].Jobs {
+				if err := c.putJob(&items[i].Jobs[j]); err != nil {
+					return err
+				}
+			}
+			if mark := items[i].Mark; mark != nil {
+				if err := c.run(`INSERT INTO mark(file, "offset") VALUES (?,?) ON CONFLICT DO UPDATE SET "offset" = excluded."offset"`, mark.File, mark.Offset); err != nil {
+					return err
+				}
+			}
+		}
+		rows = c.rows[first:]
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot keep a record: %w", err)
+	}
+	return rows, nil
+}
+
+// putLine adds a row to the chain, and to those that others are told of if they want it.
+func (c *change) putLine(l *line, told bool) error {
+	head := c.head.next(c.head.Seq+1, stamp(l.Time), l.digest)
+	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
+		head.Seq, l.ID, l.Late, l.digest[:], head.Hash[:], stamp(l.Time), l.Agent, l.Session, string(l.Event), l.Tool,
+		int64(l.Decision), int64(l.Would), l.Error)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		if l.Late {
+			return nil // only the same line
+		}
+		var same bool
+		found, err := c.row("SELECT digest = ? FROM record WHERE id = ? AND late = 0", []any{l.digest[:], l.ID}, &same)
+		if err != nil || same {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("record %s was refused, although there is no other with its number %d", l.ID, head.Seq)
+		}
+		return c.run("INSERT INTO again(id, digest) VALUES (?,?) ON CONFLICT DO NOTHING", l.ID, l.digest[:])
+	}
+	if err := c.run("INSERT INTO line(seq, line) VALUES (?,?)", head.Seq, l.raw); err != nil {
+		return err
+	}
+	for i := range l.Hooks {
+		run := &l.Hooks[i]
+		err := c.run("INSERT INTO hook(seq, n, name, source, decision, cause, error, fail_open, async, ms) VALUES (?,?,?,?,?,?,?,?,?,?)",
+			head.Seq, i, run.Name, run.Source, int64(run.Decision), string(run.Cause), run.Error, run.FailOpen, run.Async, run.MS)
+		if err != nil {
+			return err
+		}
+	}
+	c.head = head
+	if told {
+		c.rows = append(c.rows, Row{Seq: head.Seq, Entry: l.Entry, Line: bytes.Clone(l.raw)})
+	}
+	return nil
+}
+
+// Mark returns how far a file has been taken in; 0 if nothing is known of it.
+func (s *Store) Mark(ctx context.Context, file string) (offset int64, err error) {
+	err = s.read(ctx, func(v *view) error {
+		_, err := v.row(`SELECT "offset" FROM mark WHERE file = ?`, []any{file}, &offset)
+		return err
+	})
+	return offset, err
+}
+
+// ForgetMark removes what is known of a file that is gone.
+func (s *Store) ForgetMark(ctx context.Context, file string) error {
+	return s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM mark WHERE file = ?", file) })
+}
+
+// check refuses a Job that nobody could deliver.
+func check(j *delivery.Job) error {
+	var what string
+	switch {
+	case j.ID == "":
+		what = "it has no id"
+	case j.Target == "":
+		what = "it has no target"
+	case len(j.Event) > 0 && !json.Valid(j.Event):
+		what = "its event is not valid JSON"
+	case !known(j.State) && j.State != "":
+		what = fmt.Sprintf("%q is not a state", j.State)
+	default:
+		return nil
+	}
+	return fmt.Errorf("cannot keep the delivery %q of record %q: %s", j.ID, j.Record, what)
+}
+
+func known(state delivery.State) bool {
+	return state == delivery.Waiting || state == delivery.Delivered || state == delivery.Dead
+}
+
+// hookWanted returns the condition under which a row of table hook is the one of a Filter:
+// a name, or source::name.
+func hookWanted(hook string) (cond string, args []any) {
+	cond, args = "name = ?", []any{hook}
+	for at := 0; ; {
+		next := strings.Index(hook[at:], "::")
+		if next < 0 {
+			return "(" + cond + ")", args
+		}
+		at += next
+		cond += " OR (name = ? AND source = ?)"
+		args = append(args, hook[at+2:], hook[:at])
+		at++
+	}
+}

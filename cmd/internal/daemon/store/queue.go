@@ -1,0 +1,306 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+)
+
+var _ delivery.Queue = (*Store)(nil)
+
+// ErrNoTarget is what SwitchOn returns of a target of which nothing is known.
+var ErrNoTarget = errors.New("there is no such target")
+
+// putJob adds a delivery.
+func (c *change) putJob(j *delivery.Job) error {
+	hook, err := json.Marshal(j.Hook)
+	if err != nil {
+		return err
+	}
+	state := cmp.Or(j.State, delivery.Waiting)
+	ready := true
+	if j.Ordered && state == delivery.Waiting {
+		if ready, err = c.first(j.Target, j.Session); err != nil {
+			return err
+		}
+	}
+	n, err := c.change(`INSERT INTO job(id, record, target, session, ordered, ready, state, tries, next, due, status, error, created, ended, hook, event)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO NOTHING`,
+		j.ID, j.Record, j.Target, j.Session, j.Ordered, ready, string(state), j.Tries, stamp(j.Next), stamp(j.Next), j.Status, j.Error,
+		stamp(j.Created), stamp(j.Ended), hook, append([]byte{}, j.Event...)) // nil would be NULL
+	if n > 0 {
+		c.due = true
+	}
+	return err
+}
+
+// first reports whether no job of a target and session waits.
+func (c *change) first(target, session string) (bool, error) {
+	var n int
+	waits, err := c.row("SELECT 1 FROM job WHERE state = 'waiting' AND target = ? AND session = ? LIMIT 1", []any{target, session}, &n)
+	return !waits, err
+}
+
+// promote makes the first job that waits for a target and session ready.
+func (c *change) promote(target, session string) error {
+	return c.run(`UPDATE job SET ready = 1 WHERE ready = 0 AND num =
+		(SELECT num FROM job WHERE state = 'waiting' AND target = ? AND session = ? ORDER BY num LIMIT 1)`, target, session)
+}
+
+// farthest is longer than any job is made to wait. One that is due after that was put off
+// by a clock that was wrong, and would never be tried once it is right.
+const farthest = 48 * time.Hour
+
+// Lease returns up to n jobs that are due, those that were put first before others, and
+// none of them again before the lease is over, they are settled or the Store is opened
+// anew: one process at a time has it, so whoever had leased them then has died. Targets that
+// are off or in except are left out, and so are ordered jobs that another one of their
+// target and session is before. Jobs that would wait for more than two days are due at once
+// when now is before what it was, or for the first time.
+func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n int, except []string) ([]delivery.Job, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	var jobs []delivery.Job
+	err := s.write(ctx, 0, func(c *change) error {
+		jobs = nil
+		if s.leased.IsZero() {
+			if err := c.run("UPDATE job SET due = next WHERE state = 'waiting' AND due > next"); err != nil {
+				return err
+			}
+		}
+		if s.leased.IsZero() || now.Before(s.leased) {
+			if err := c.run("UPDATE job SET due = ? WHERE state = 'waiting' AND due > ?", stamp(now), stamp(now.Add(farthest))); err != nil {
+				return err
+			}
+		}
+		s.leased = now
+		targets, err := liveTargets(c.row, except)
+		if err != nil {
+			return err
+		}
+		var nums []int64
+		for _, t := range targets {
+			if t.due > stamp(now) {
+				continue
+			}
+			nums, err = c.ints(nums, `SELECT num FROM job INDEXED BY job_turn WHERE state = 'waiting' AND ready = 1 AND target = ? AND due <= ?
+				ORDER BY num LIMIT ?`, t.name, stamp(now), n)
+			if err != nil {
+				return err
+			}
+		}
+		slices.Sort(nums)
+		nums = nums[:min(n, len(nums))]
+		for _, num := range nums {
+			if err := c.run("UPDATE job SET due = ? WHERE num = ?", stamp(now.Add(lease)), num); err != nil {
+				return err
+			}
+			job, err := scanJob(func(into ...any) error {
+				_, err := c.row("SELECT "+jobColumns+" FROM job WHERE num = ?", []any{num}, into...)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, job)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot lease deliveries: %w", err)
+	}
+	return jobs, nil
+}
+
+// due is when the next job of a target is.
+type due struct {
+	name string
+	due  int64
+}
+
+// liveTargets returns the targets that are not off and have jobs that wait for their time
+// only. It looks at one row for each, however many jobs there are.
+func liveTargets(row func(query string, args []any, into ...any) (bool, error), except []string) ([]due, error) {
+	var targets []due
+	for last := ""; ; { // no target has an empty name
+		var t due
+		var off bool
+		found, err := row(`SELECT target, due, target IN (SELECT target FROM off) FROM job INDEXED BY job_due
+			WHERE state = 'waiting' AND ready = 1 AND target > ? ORDER BY target, due LIMIT 1`, []any{last}, &t.name, &t.due, &off)
+		if err != nil || !found {
+			return targets, err
+		}
+		if !off && !slices.Contains(except, t.name) {
+			targets = append(targets, t)
+		}
+		last = t.name
+	}
+}
+
+// Settle says how tries ended, and counts them. A job that was not tried is due as it was. What is known of no longer is passed over,
+// and so is what a second try of a job says that another has ended: a delivery stays one,
+// and a dead job comes back to life by being delivered only.
+func (s *Store) Settle(ctx context.Context, results []delivery.Result) error {
+	for _, r := range results {
+		if !known(r.State) {
+			return fmt.Errorf("cannot settle the delivery %q: %q is not a state", r.ID, r.State)
+		}
+	}
+	if len(results) == 0 {
+		return nil
+	}
+	err := s.write(ctx, 0, func(c *change) error {
+		for i := range results {
+			if err := c.settle(&results[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot settle deliveries: %w", err)
+	}
+	return nil
+}
+
+func (c *change) settle(r *delivery.Result) error {
+	var num int64
+	var state delivery.State
+	var target, session string
+	found, err := c.row("SELECT num, state, target, session FROM job WHERE id = ?", []any{r.ID}, &num, &state, &target, &session)
+	if err != nil || !found {
+		return err
+	}
+	if r.Off {
+		if err := c.run("INSERT INTO off(target, since, why) VALUES (?,?,?) ON CONFLICT DO NOTHING",
+			target, stamp(r.At), cmp.Or(r.Error, fmt.Sprintf("it answered %d", r.Status))); err != nil {
+			return err
+		}
+	}
+	if state == delivery.Delivered || state == delivery.Dead && r.State != delivery.Delivered {
+		return nil
+	}
+	if r.Untried {
+		return c.run("UPDATE job SET due = next WHERE num = ? AND state = 'waiting'", num)
+	}
+	var next, ended int64
+	if r.State == delivery.Waiting {
+		next = stamp(r.Next)
+	} else {
+		ended = stamp(r.At)
+	}
+	if err := c.run("UPDATE job SET state = ?, tries = tries + 1, next = ?, due = ?, status = ?, error = ?, ended = ? WHERE num = ?",
+		string(r.State), next, next, r.Status, r.Error, ended, num); err != nil {
+		return err
+	}
+	if r.State == delivery.Waiting {
+		return nil
+	}
+	return c.promote(target, session)
+}
+
+// NextDue is when the next job is due that Lease could return. The time of one that is due
+// at once is long past. A job that is leased is due when its lease ends: whoever has it may
+// have died.
+func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
+	var next time.Time
+	err := s.read(ctx, func(v *view) error {
+		targets, err := liveTargets(v.row, nil)
+		for _, t := range targets {
+			if at := time.Unix(0, t.due).UTC(); next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot tell when a delivery is due: %w", err)
+	}
+	return next, nil
+}
+
+// Retry has dead jobs tried again, at once and as often as new ones. It returns how many
+// of these IDs are those of dead jobs.
+func (s *Store) Retry(ctx context.Context, ids ...string) (n int, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = s.write(ctx, 0, func(c *change) error {
+		n = 0
+		for _, id := range ids {
+			var num int64
+			var target, session string
+			dead, err := c.row("SELECT num, target, session FROM job WHERE id = ? AND state = 'dead'", []any{id}, &num, &target, &session)
+			if err != nil {
+				return err
+			}
+			if !dead {
+				continue
+			}
+			// It takes its place again: ordered ones that came after it wait for it.
+			err = errors.Join(
+				c.run("UPDATE job SET state = 'waiting', ready = 1 - ordered, tries = 0, next = 0, due = 0, ended = 0 WHERE num = ?", num),
+				c.run("UPDATE job SET ready = 0 WHERE state = 'waiting' AND target = ? AND session = ? AND num > ? AND ordered AND ready", target, session, num),
+				c.promote(target, session))
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		c.due = c.due || n > 0
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot have deliveries tried again: %w", err)
+	}
+	return n, nil
+}
+
+// SwitchOn has the jobs of a target delivered again that wanted no more. One that is on
+// stays so; of one that is not known it returns ErrNoTarget.
+func (s *Store) SwitchOn(ctx context.Context, target string) error {
+	err := s.write(ctx, 0, func(c *change) error {
+		n, err := c.change("DELETE FROM off WHERE target = ?", target)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			c.due = true
+			return nil
+		}
+		found, err := c.row("SELECT 1 FROM job WHERE target = ? LIMIT 1", []any{target}, new(int))
+		if err == nil && !found {
+			err = ErrNoTarget
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot switch %q on: %w", target, err)
+	}
+	return nil
+}
+
+const jobColumns = "id, record, target, session, ordered, state, tries, next, status, error, created, ended, hook, event"
+
+// scanJob reads jobColumns.
+func scanJob(scan func(into ...any) error) (delivery.Job, error) {
+	var j delivery.Job
+	var next, created, ended int64
+	var hook, event []byte
+	err := scan(&j.ID, &j.Record, &j.Target, &j.Session, &j.Ordered, &j.State, &j.Tries, &next, &j.Status, &j.Error, &created, &ended, &hook, &event)
+	if err != nil {
+		return j, err
+	}
+	j.Next, j.Created, j.Ended = unstamp(next), unstamp(created), unstamp(ended)
+	if len(event) > 0 {
+		j.Event = event
+	}
+	return j, json.Unmarshal(hook, &j.Hook)
+}

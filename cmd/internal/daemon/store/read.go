@@ -1,0 +1,512 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// A Reader reads a store, while a process writes to it or while none does. It is safe for
+// concurrent use.
+type Reader struct {
+	dir  string
+	mend func(context.Context, error) error // has a damaged index of words made anew; nil = cannot
+
+	// For Verify: the limits of retention, and the clock.
+	maxAge     time.Duration
+	maxRecords int
+	now        func() time.Time
+
+	mu   sync.Mutex
+	db   *sql.DB
+	info fs.FileInfo // of the file that db has open
+}
+
+func newReader(dir string) *Reader {
+	return &Reader{dir: dir, maxAge: maxAge, maxRecords: maxRecords, now: time.Now}
+}
+
+// OpenReader opens the store in a directory for reading. The error is fs.ErrNotExist if
+// there is none or it is just being made, and ErrNewer if this version cannot read it.
+func OpenReader(dir string) (*Reader, error) {
+	r := newReader(filepath.Clean(dir))
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("cannot open the store: the directory %q is not an absolute path", dir)
+	}
+	err := r.read(context.Background(), func(v *view) error {
+		var have int
+		if _, err := v.row("PRAGMA user_version", nil, &have); err != nil {
+			return err
+		}
+		switch {
+		case have == 0: // it is just being made
+			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
+		case have > version():
+			return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
+		case have < version():
+			return fmt.Errorf("%s: %w (its version is %d, and this one needs %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, version())
+		}
+		return nil
+	})
+	if broken(err) {
+		err = fmt.Errorf("%s: %w: a daemon that starts puts it aside, and begins a new one", filepath.Join(dir, baseFile), err)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open the store: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+// Close closes what is open. The Reader can be used again.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.db == nil {
+		return nil
+	}
+	err := r.db.Close()
+	r.db = nil
+	return err
+}
+
+// open returns the database. If another one has been begun under its name, because it was
+// damaged, that is opened.
+func (r *Reader) open() (*sql.DB, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	info, err := os.Lstat(filepath.Join(r.dir, baseFile))
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", filepath.Join(r.dir, baseFile))
+	case r.db != nil && os.SameFile(info, r.info):
+		return r.db, nil
+	case r.db != nil:
+		_ = r.db.Close()
+	}
+	r.db, err = sql.Open("sqlite", source(r.dir, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)", "_pragma=trusted_schema(0)"))
+	if err != nil {
+		return nil, err
+	}
+	r.db.SetMaxOpenConns(8)
+	r.db.SetMaxIdleConns(2)
+	r.info = info
+	return r.db, nil
+}
+
+// view is the store as it was at one moment.
+type view struct {
+	ctx context.Context
+	tx  *sql.Tx
+}
+
+// read has do look at one state of the store.
+func (r *Reader) read(ctx context.Context, do func(*view) error) error {
+	db, err := r.open()
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing was written
+	return do(&view{ctx: ctx, tx: tx})
+}
+
+func (v *view) row(query string, args []any, into ...any) (bool, error) {
+	err := v.tx.QueryRowContext(v.ctx, query, args...).Scan(into...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// each calls do for each row.
+func (v *view) each(query string, args []any, do func(scan func(into ...any) error) error) error {
+	rows, err := v.tx.QueryContext(v.ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// loadHead returns the end of the chain.
+func loadHead(ctx context.Context, q querier) (Head, error) {
+	var h Head
+	var hash []byte
+	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM (
+			SELECT * FROM (SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT seq, hash FROM removal ORDER BY seq DESC LIMIT 1)
+			UNION ALL SELECT * FROM (SELECT last, hash FROM gap ORDER BY first DESC LIMIT 1)
+		) ORDER BY seq DESC LIMIT 1`).Scan(&h.Seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Head{}, nil
+	}
+	if err == nil && len(hash) != len(h.Hash) {
+		err = fmt.Errorf("%w: row %d has a hash of %d bytes", errBroken, h.Seq, len(hash))
+	}
+	copy(h.Hash[:], hash)
+	return h, err
+}
+
+// hashAt returns the hash of a row, or nil if the database does not have it.
+func hashAt(ctx context.Context, q querier, seq int64) (*Hash, error) {
+	var hash []byte
+	err := q.QueryRowContext(ctx, `SELECT hash FROM record WHERE seq = ?1
+		UNION ALL SELECT hash FROM removal WHERE seq = ?1
+		UNION ALL SELECT after FROM removal WHERE last = ?1
+		UNION ALL SELECT hash FROM gap WHERE last = ?1`, seq).Scan(&hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	var h Hash
+	copy(h[:], hash)
+	return &h, err
+}
+
+// Head returns the end of the chain. Kept elsewhere, it shows later that all up to it is
+// still there and unchanged.
+func (r *Reader) Head(ctx context.Context) (h Head, err error) {
+	err = r.read(ctx, func(v *view) error {
+		h, err = loadHead(ctx, v.tx)
+		return err
+	})
+	return h, err
+}
+
+// A Query says which Records are wanted, and in which order. The zero Query wants all, the
+// newest first.
+type Query struct {
+	spool.Filter
+
+	ID string // of the firing: its line, and those that tell how its observers ended
+
+	// Text is what the Record speaks of: words that it all has, in its reasons and errors,
+	// its tool, its hooks or its event. Several in quotes stand beside each other; a * ends
+	// the beginning of a word.
+	Text string
+
+	Oldest bool  // first
+	After  int64 // rows behind this one only
+	Before int64 // rows before this one only; 0 = all
+	Limit  int   // 0 = none
+	Lean   bool  // leave Input out
+}
+
+// A Row is an Entry and where it stands. Rows are numbered in the order in which they were
+// put, whatever a clock said.
+type Row struct {
+	Seq int64
+	spool.Entry
+	Line []byte // of the log, without its end
+}
+
+// page is how many rows are read at once. No reading goes on while they are looked at: it
+// would keep the write-ahead log from being cleared.
+const page = 128
+
+// Records yields what a Query wants. An error about one Record's event comes with its Row,
+// without the event, and the reading goes on; any other is the last. What is put meanwhile
+// may or may not be yielded.
+func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for left := q.Limit; ; {
+			n := page
+			if q.Limit > 0 {
+				n = min(n, left)
+			}
+			rows, err := r.page(ctx, &q, n)
+			if brokenWords(err) && r.mend != nil && r.mend(ctx, err) == nil {
+				rows, err = r.page(ctx, &q, n)
+			}
+			if err != nil {
+				yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
+				return
+			}
+			for _, row := range rows {
+				l, err := parse(row.Line)
+				if err == nil && !q.Lean {
+					err = l.input()
+				}
+				if err != nil {
+					err = fmt.Errorf("cannot read the event of record %s: %w", l.ID, err)
+				}
+				row.Entry = l.Entry
+				if !yield(row, err) {
+					return
+				}
+			}
+			left -= len(rows)
+			if len(rows) < n || q.Limit > 0 && left <= 0 {
+				return
+			}
+			if last := rows[len(rows)-1].Seq; q.Oldest {
+				q.After = last
+			} else {
+				q.Before = last
+			}
+		}
+	}
+}
+
+// page reads the next rows of a Query.
+func (r *Reader) page(ctx context.Context, q *Query, n int) (rows []Row, err error) {
+	err = r.read(ctx, func(v *view) error {
+		cond, args, err := v.where(q)
+		if err != nil {
+			return err
+		}
+		order := "DESC"
+		if q.Oldest {
+			order = "ASC"
+		}
+		return v.each("SELECT r.seq, l.line FROM record r JOIN line l ON l.seq = r.seq WHERE "+cond+" ORDER BY r.seq "+order+" LIMIT ?",
+			append(args, n), func(scan func(into ...any) error) error {
+				var row Row
+				err := scan(&row.Seq, &row.Line)
+				rows = append(rows, row)
+				return err
+			})
+	})
+	return rows, err
+}
+
+// oftenRuns is how many runs of a hook are so many that it is quicker to ask of each Record
+// whether the hook had a part in it than to list all in which it had.
+const oftenRuns = 2000
+
+// where is the condition of a Query.
+func (v *view) where(q *Query) (cond string, args []any, err error) {
+	conds := []string{"r.seq > ?"}
+	args = []any{q.After}
+	add := func(cond string, more ...any) {
+		conds, args = append(conds, cond), append(args, more...)
+	}
+	if q.Before > 0 {
+		add("r.seq < ?", q.Before)
+	}
+	if !q.Since.IsZero() {
+		// The index tells where the first of them is, so that what is before is not read.
+		var first sql.NullInt64
+		if _, err := v.row("SELECT min(seq) FROM record WHERE time >= ?", []any{stamp(q.Since)}, &first); err != nil {
+			return "", nil, err
+		}
+		if !first.Valid {
+			return "0", nil, nil
+		}
+		add("r.seq >= ? AND r.time >= ?", first.Int64, stamp(q.Since))
+	}
+	if q.ID != "" {
+		add("r.id = ?", q.ID)
+	}
+	if q.Agent != "" {
+		add("r.agent = ?", q.Agent)
+	}
+	if q.Session != "" {
+		add("r.session = ?", q.Session)
+	}
+	if len(q.Events) > 0 {
+		add("r.event IN ("+marks(len(q.Events))+")", anys(q.Events, func(k grapnel.Kind) any { return string(k) })...)
+	}
+	if len(q.Decisions) > 0 {
+		cond := "r.decision IN (" + marks(len(q.Decisions)) + ")"
+		partial := " AND r.decision > 0"
+		for _, d := range q.Decisions {
+			if d == grapnel.None {
+				partial = "" // the index has the others only
+			}
+		}
+		add(cond+partial, anys(q.Decisions, func(d grapnel.Decision) any { return int64(d) })...)
+	}
+	if q.Hook != "" {
+		cond, args := hookWanted(q.Hook)
+		var n int
+		if _, err := v.row("SELECT count(*) FROM (SELECT 1 FROM hook WHERE "+cond+" LIMIT ?)", append(slices.Clone(args), oftenRuns), &n); err != nil {
+			return "", nil, err
+		}
+		if n < oftenRuns {
+			add("r.seq IN (SELECT seq FROM hook WHERE "+cond+")", args...)
+		} else {
+			add("EXISTS (SELECT 1 FROM hook WHERE hook.seq = r.seq AND "+cond+")", args...)
+		}
+	}
+	if strings.TrimSpace(q.Text) != "" {
+		match, err := matchOf(q.Text)
+		if err != nil {
+			return "", nil, err
+		}
+		fresh, err := v.fresh(match)
+		if err != nil {
+			return "", nil, err
+		}
+		add("r.seq IN (SELECT rowid FROM words WHERE words MATCH ? UNION ALL SELECT value FROM json_each(?))", match, fresh)
+	}
+	return strings.Join(conds, " AND "), args, nil
+}
+
+func anys[T any](list []T, as func(T) any) []any {
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = as(v)
+	}
+	return out
+}
+
+// A DeliveryQuery says which deliveries are wanted. Empty fields want all.
+type DeliveryQuery struct {
+	State   delivery.State
+	Target  string
+	Session string
+	ID      string
+	Record  string
+	Limit   int // 0 = none
+}
+
+// Deliveries returns what a DeliveryQuery wants, the newest first.
+func (r *Reader) Deliveries(ctx context.Context, q DeliveryQuery) ([]delivery.Job, error) {
+	conds, args := []string{"1"}, []any(nil)
+	for _, c := range []struct{ cond, value string }{
+		{"state = ?", string(q.State)}, {"target = ?", q.Target}, {"session = ?", q.Session}, {"id = ?", q.ID}, {"record = ?", q.Record},
+	} {
+		if c.value != "" {
+			conds, args = append(conds, c.cond), append(args, c.value)
+		}
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = -1
+	}
+	var jobs []delivery.Job
+	err := r.read(ctx, func(v *view) error {
+		return v.each("SELECT "+jobColumns+" FROM job WHERE "+strings.Join(conds, " AND ")+" ORDER BY num DESC LIMIT ?", append(args, limit),
+			func(scan func(into ...any) error) error {
+				job, err := scanJob(scan)
+				jobs = append(jobs, job)
+				return err
+			})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the deliveries: %w", err)
+	}
+	return jobs, nil
+}
+
+// A Target is where deliveries go: a hook, by its full name.
+type Target struct {
+	Name      string    `json:"name"`
+	Off       bool      `json:"off,omitempty"`   // it wants no more
+	Since     time.Time `json:"since,omitzero"`  // when it went off
+	Why       string    `json:"why,omitempty"`   // it is off
+	Waiting   int       `json:"waiting"`         // jobs
+	Dead      int       `json:"dead"`            // jobs
+	Delivered int       `json:"delivered"`       // jobs that are still kept
+	Oldest    time.Time `json:"oldest,omitzero"` // when the oldest that waits was created
+}
+
+// Targets returns all that deliveries are known of, by name.
+func (r *Reader) Targets(ctx context.Context) ([]Target, error) {
+	var targets []Target
+	err := r.read(ctx, func(v *view) error {
+		return v.each(`SELECT j.name, off.target IS NOT NULL, coalesce(off.since, 0), coalesce(off.why, ''), j.waiting, j.dead, j.delivered, j.oldest
+			FROM (SELECT target AS name, sum(state = 'waiting') AS waiting, sum(state = 'dead') AS dead, sum(state = 'delivered') AS delivered,
+					coalesce(min(CASE state WHEN 'waiting' THEN created END), 0) AS oldest FROM job GROUP BY target
+				UNION ALL SELECT target, 0, 0, 0, 0 FROM off WHERE target NOT IN (SELECT target FROM job)) j
+			LEFT JOIN off ON off.target = j.name ORDER BY j.name`, nil, func(scan func(into ...any) error) error {
+			var t Target
+			var since, oldest int64
+			err := scan(&t.Name, &t.Off, &since, &t.Why, &t.Waiting, &t.Dead, &t.Delivered, &oldest)
+			t.Since, t.Oldest = unstamp(since), unstamp(oldest)
+			targets = append(targets, t)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the targets: %w", err)
+	}
+	return targets, nil
+}
+
+// Stats count what is in the store. They are what spool.Summarize says of a log.
+type Stats struct {
+	spool.Stats
+	Again int `json:"again,omitempty"` // answers to firings that had one already
+}
+
+// Stats counts what has been put since a time, by the times of the Records; the zero time
+// is the beginning.
+func (r *Reader) Stats(ctx context.Context, since time.Time) (Stats, error) {
+	tally := spool.NewTally(since)
+	var again int
+	err := r.read(ctx, func(v *view) error {
+		var args []any
+		cond := "1"
+		if !since.IsZero() {
+			cond, args = "r.time >= ?", []any{stamp(since)}
+		}
+		var e spool.Entry
+		var seq int64
+		err := v.each(`SELECT r.seq, r.time, r.late, r.decision, r.would, r.error,
+				h.n IS NOT NULL, coalesce(h.name, ''), coalesce(h.source, ''), coalesce(h.decision, 0), coalesce(h.cause, ''), coalesce(h.error, ''),
+				coalesce(h.fail_open, 0), coalesce(h.async, 0), coalesce(h.ms, 0.0)
+			FROM record r LEFT JOIN hook h ON h.seq = r.seq WHERE `+cond+` ORDER BY r.seq, h.n`, args, func(scan func(into ...any) error) error {
+			var next spool.Entry
+			var run grapnel.HookRun
+			var n, at int64
+			var hook bool
+			err := scan(&n, &at, &next.Late, &next.Decision, &next.Would, &next.Error,
+				&hook, &run.Name, &run.Source, &run.Decision, &run.Cause, &run.Error, &run.FailOpen, &run.Async, &run.MS)
+			if err != nil {
+				return err
+			}
+			if n != seq {
+				if seq != 0 {
+					tally.Add(&e)
+				}
+				next.Time = unstamp(at)
+				e, seq = next, n
+			}
+			if hook {
+				e.Hooks = append(e.Hooks, run)
+			}
+			return nil
+		})
+		if seq != 0 {
+			tally.Add(&e)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = v.row("SELECT count(*) FROM again WHERE id IN (SELECT id FROM record r WHERE late = 0 AND "+cond+")", args, &again)
+		return err
+	})
+	if err != nil {
+		return Stats{}, fmt.Errorf("cannot count the records: %w", err)
+	}
+	return Stats{Stats: tally.Stats(), Again: again}, nil
+}

@@ -1,0 +1,765 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// Store is what a daemon asks of one. The contract of each method is that of package store.
+type Store interface {
+	delivery.Queue
+	Put(ctx context.Context, items ...store.Item) error
+	Mark(ctx context.Context, file string) (int64, error)
+	ForgetMark(ctx context.Context, file string) error
+	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
+	Stats(ctx context.Context, since time.Time) (store.Stats, error)
+	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
+	Targets(ctx context.Context) ([]store.Target, error)
+	Retry(ctx context.Context, ids ...string) (int, error)
+	SwitchOn(ctx context.Context, target string) error
+	Prune(ctx context.Context, now time.Time) error
+	Verify(ctx context.Context, heads ...store.Head) (store.Report, error)
+	Subscribe(ctx context.Context) <-chan store.Live
+	Close() error
+}
+
+// Open opens the store of a name; the same one when the name comes again after Close. It
+// keeps Records for a day, and 100 of them.
+type Open func(t *testing.T, name string) Store
+
+// Run runs the tests that every store passes, those of its queue apart: see Queue.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Open){
+		"Once":       testRecordOnce,
+		"Whole":      testWhole,
+		"Restart":    testRestart,
+		"Filter":     testFilter,
+		"Text":       testText,
+		"Pages":      testPages,
+		"Stats":      testStats,
+		"Deliveries": testDeliveries,
+		"Prune":      testPrune,
+		"Subscribe":  testSubscribe,
+		"Slow":       testSlow,
+		"Callers":    testCallers,
+		"Gone":       testGone,
+		"Closed":     testClosed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
+// opened makes every error the end of the test.
+type opened struct {
+	Store
+	t   *testing.T
+	ctx context.Context
+}
+
+func begin(t *testing.T, open Open) *opened {
+	t.Helper()
+	return again(t, open, t.Name())
+}
+
+func again(t *testing.T, open Open, name string) *opened {
+	t.Helper()
+	s := &opened{open(t, name), t, context.Background()}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// Entry is a firing of a shell tool that a hook blocks.
+func Entry(id string) spool.Entry {
+	return spool.Entry{Record: grapnel.Record{
+		ID: id, Time: epoch, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash", Decision: grapnel.Block,
+		Hooks:   []grapnel.HookRun{{Name: "no-ls", Source: "user", Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.25}},
+		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No listing here, says Zoë.", Cause: grapnel.CauseDecision}}, MS: 1.5,
+		Input: &grapnel.Event{ID: id, Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Input: []byte(`{"command":"ls wintermute"}`)}},
+	}}
+}
+
+// Line is the line of an Entry in the log.
+func Line(e spool.Entry) []byte {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // it is made of texts and numbers
+	}
+	return append(line, '\n')
+}
+
+func (s *opened) put(items ...store.Item) {
+	s.t.Helper()
+	if err := s.Put(s.ctx, items...); err != nil {
+		s.t.Fatalf("Put: %v", err)
+	}
+}
+
+func (s *opened) line(entries ...spool.Entry) {
+	s.t.Helper()
+	for _, e := range entries {
+		s.put(store.Item{Line: Line(e)})
+	}
+}
+
+// ids returns those of what a Query finds.
+func (s *opened) ids(q store.Query) []string {
+	s.t.Helper()
+	ids := []string{}
+	for row, err := range s.Records(s.ctx, q) {
+		if err != nil {
+			s.t.Fatalf("Records(%+v): %v", q, err)
+		}
+		ids = append(ids, row.ID)
+	}
+	return ids
+}
+
+func (s *opened) want(q store.Query, ids ...string) {
+	s.t.Helper()
+	if got := s.ids(q); !slices.Equal(got, ids) {
+		s.t.Errorf("Records(%+v) = %v, want %v", q, got, ids)
+	}
+}
+
+func (s *opened) sound(rows int) store.Report {
+	s.t.Helper()
+	report, err := s.Verify(s.ctx)
+	if err != nil || !report.OK() || report.Rows != rows {
+		s.t.Errorf("Verify = %+v, %v, want %d rows and nothing wrong", report, err, rows)
+	}
+	return report
+}
+
+func testRecordOnce(t *testing.T, open Open) {
+	s := begin(t, open)
+	first := Entry("1")
+	s.line(first, first)
+	s.put(store.Item{Line: Line(first)}, store.Item{Line: Line(first)})
+	second := Entry("1")
+	second.Decision, second.MS = grapnel.None, 7
+	s.line(second, second)
+	late := Entry("1")
+	late.Late = true
+	s.line(late, late)
+	late.MS = 9
+	s.line(late)
+	var got []bool
+	for row, err := range s.Records(s.ctx, store.Query{Oldest: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 && row.Decision != grapnel.Block {
+			t.Errorf("the second answer replaced the first: %+v", row)
+		}
+		if len(got) == 0 && string(row.Line)+"\n" != string(Line(first)) {
+			t.Errorf("Line = %q, want %q", row.Line, Line(first))
+		}
+		got = append(got, row.Late)
+	}
+	if !slices.Equal(got, []bool{false, true, true}) {
+		t.Errorf("late = %v, want one firing and two lines behind it", got)
+	}
+	if stats, err := s.Stats(s.ctx, time.Time{}); err != nil || stats.Again != 1 || stats.Firings != 1 {
+		t.Errorf("Stats = %+v, %v, want one firing and one other answer", stats, err)
+	}
+	s.want(store.Query{ID: "1", Limit: 2}, "1", "1")
+	s.want(store.Query{ID: "2"})
+	s.sound(3)
+}
+
+func testWhole(t *testing.T, open Open) {
+	s := begin(t, open)
+	for name, bad := range map[string]store.Item{
+		"torn":       {Line: Line(Entry("x"))[:50]},
+		"no id":      {Line: Line(Entry(""))},
+		"no time":    {Line: Line(spool.Entry{Record: grapnel.Record{ID: "x"}})},
+		"no object":  {Line: []byte("7\n")},
+		"empty":      {Line: []byte{}},
+		"too long":   {Line: append(slices.Repeat([]byte(" "), 10), []byte(`{"id":"x","time":"2026-03-04T05:06:07Z","agent":"`+strings.Repeat("a", store.MaxLine)+`"}`)...)},
+		"bad job":    {Jobs: []delivery.Job{{ID: "x"}}},
+		"bad mark":   {Mark: &store.Mark{File: "", Offset: 1}},
+		"below zero": {Mark: &store.Mark{File: "f", Offset: -1}},
+	} {
+		good := store.Item{Line: Line(Entry("good")), Jobs: []delivery.Job{job("good", "a")}, Mark: &store.Mark{File: "f", Offset: 1}}
+		err := s.Put(s.ctx, good, bad)
+		if at, ok := errors.AsType[*store.ItemError](err); !ok || at.Item != 1 || bad.Line != nil != errors.Is(err, store.ErrLine) {
+			t.Errorf("%s: Put = %v", name, err)
+		}
+	}
+	s.want(store.Query{})
+	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) > 0 {
+		t.Errorf("Deliveries = %v, %v, want none", jobs, err)
+	}
+	if at, err := s.Mark(s.ctx, "f"); at != 0 || err != nil {
+		t.Errorf("Mark = %v, %v, want 0", at, err)
+	}
+	s.put()
+	s.put(store.Item{})
+	s.sound(0)
+}
+
+func testRestart(t *testing.T, open Open) {
+	s := begin(t, open)
+	s.put(store.Item{Line: Line(Entry("1")), Jobs: []delivery.Job{job("1", "a"), job("2", "a")}, Mark: &store.Mark{File: "f", Offset: 7}})
+	s.put(store.Item{Mark: &store.Mark{File: "f", Offset: 70}}, store.Item{Mark: &store.Mark{File: "g", Offset: 1}})
+	if err := s.ForgetMark(s.ctx, "g"); err != nil {
+		t.Error(err)
+	}
+	q := &queue{t, Opened{Queue: s}}
+	q.want(0, 1, "1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = again(t, open, t.Name())
+	s.want(store.Query{}, "1")
+	for file, want := range map[string]int64{"f": 70, "g": 0, "unknown": 0} {
+		if got, err := s.Mark(s.ctx, file); got != want || err != nil {
+			t.Errorf("Mark(%s) = %v, %v, want %d", file, got, err, want)
+		}
+	}
+	q = &queue{t, Opened{Queue: s}}
+	q.want(time.Second, 9, "1", "2") // whoever had leased one of them has gone
+	q.want(time.Second, 9)
+	q.due(time.Minute + time.Second)
+	s.line(Entry("1"), Entry("2"))
+	s.want(store.Query{}, "2", "1")
+	s.sound(2)
+}
+
+// various is a log in which every field of a Filter matters. Its clock jumps.
+func various() []spool.Entry {
+	var entries []spool.Entry
+	for i := range 40 {
+		e := Entry(fmt.Sprintf("%02d", i))
+		e.Time = epoch.Add(time.Duration(i*7%40) * time.Second)
+		e.Agent = []string{"claude-code", "codex"}[i%2]
+		e.Session = []string{"s1", "s2", "s3"}[i%3]
+		e.Event = []grapnel.Kind{grapnel.ToolBefore, grapnel.AgentAfter, "native.x.Y"}[i%5%3]
+		e.Decision = []grapnel.Decision{grapnel.None, grapnel.Allow, grapnel.Ask, grapnel.Block}[i%4]
+		e.Late = i%11 == 10
+		e.Would = grapnel.Decision(i % 3)
+		e.Hooks = nil
+		for h := range i % 3 {
+			run := grapnel.HookRun{Name: fmt.Sprint("h", i%4), Source: fmt.Sprint("src", h), MS: float64(i) / 4, Async: i%7 == 0}
+			if i%5 == 0 {
+				run.Error, run.Cause, run.FailOpen = "broke", grapnel.CauseTimeout, true
+			}
+			e.Hooks = append(e.Hooks, run)
+		}
+		if i == 13 {
+			e.Hooks = append(e.Hooks, grapnel.HookRun{Name: "odd::name", Source: "a::b"})
+			e.Error = "it could not be read"
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func testFilter(t *testing.T, open Open) {
+	s := begin(t, open)
+	entries := various()
+	s.line(entries...)
+	far := Entry("far")
+	far.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	s.line(far)
+	entries = append(entries, far)
+	for _, f := range []spool.Filter{
+		{},
+		{Since: epoch.Add(20 * time.Second)},
+		{Since: epoch.Add(20*time.Second + 1)},
+		{Since: epoch.Add(time.Hour)},
+		{Since: time.Date(9999, 6, 1, 0, 0, 0, 0, time.UTC)},
+		{Since: time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC)},
+		{Agent: "codex"},
+		{Agent: "CODEX"},
+		{Session: "s2"},
+		{Events: []grapnel.Kind{grapnel.AgentAfter, "native.x.Y"}},
+		{Decisions: []grapnel.Decision{grapnel.None}},
+		{Decisions: []grapnel.Decision{grapnel.Block, grapnel.Ask}},
+		{Decisions: []grapnel.Decision{grapnel.Block, grapnel.None}},
+		{Hook: "h2"},
+		{Hook: "src1::h2"},
+		{Hook: "src9::h2"},
+		{Hook: "odd::name"},
+		{Hook: "a::b::odd::name"},
+		{Hook: "b::odd::name"},
+		{Hook: "::"},
+		{Agent: "claude-code", Session: "s1", Hook: "h2", Events: []grapnel.Kind{grapnel.ToolBefore}, Since: epoch.Add(5 * time.Second), Decisions: []grapnel.Decision{grapnel.Ask}},
+	} {
+		want := []string{}
+		for i := range entries {
+			if f.Wants(&entries[i]) && !(f.Since.Year() == 9999) {
+				want = append(want, entries[i].ID)
+			}
+		}
+		if f.Since.Year() == 9999 {
+			want = []string{"far"} // times that far away are all one
+		}
+		s.want(store.Query{Filter: f, Oldest: true}, want...)
+		slices.Reverse(want)
+		s.want(store.Query{Filter: f}, want...)
+		s.want(store.Query{Filter: f, Lean: true, Limit: 3}, want[:min(3, len(want))]...)
+	}
+}
+
+func testText(t *testing.T, open Open) {
+	s := begin(t, open)
+	for i := range 30 {
+		e := Entry(fmt.Sprintf("%02d", i))
+		if i%2 == 1 {
+			e.Reasons, e.Hooks[0].Name = nil, "plain"
+			e.Input.Tool.Input = []byte(`{"command":"rm -rf \u002ftmp\/neuromancer\n\"case\"","timeout":120000,"nested":[{"text":"molly"},["deep"]]}`)
+		}
+		s.line(e)
+	}
+	check := func(when string) {
+		t.Helper()
+		for text, want := range map[string]int{
+			"wintermute":        15,
+			"WINTERMUTE":        15,
+			"winter":            0,
+			"winter*":           15,
+			"says zoe":          15,
+			"zoe says":          15,
+			`"says zoe"`:        15,
+			`"zoe says"`:        0,
+			"rm -rf":            15,
+			"-rf / && neurom*":  15,
+			"/tmp/neuromancer":  15,
+			"case molly deep":   15,
+			"120000":            15,
+			"timeout":           0, // names of members are no texts
+			"command":           0,
+			"plain":             15,
+			"user no-ls":        15,
+			"Bash":              30,
+			"tool.before":       30,
+			"wintermute molly":  0,
+			"wintermute OR x":   0,
+			"wintermute NOT zz": 0,
+			`unfinished"`:       0,
+			"x\x00y":            0,
+			"  ":                30,
+		} {
+			if got := len(s.ids(store.Query{Text: text})); got != want {
+				t.Errorf("%s: %q finds %d, want %d", when, text, got, want)
+			}
+		}
+		s.want(store.Query{Text: "molly", Limit: 2, Before: 20}, "17", "15")
+		s.want(store.Query{Text: "molly", Oldest: true, After: 20, Filter: spool.Filter{Hook: "plain"}, Limit: 2}, "21", "23")
+		for _, text := range []string{"*", `"`, "--", `" "`} {
+			for _, err := range s.Records(s.ctx, store.Query{Text: text}) {
+				if err == nil {
+					t.Errorf("%s: %q finds something", when, text)
+				}
+			}
+		}
+	}
+	check("at once")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = again(t, open, t.Name())
+	check("after a restart")
+	time.Sleep(time.Second) // for an index that is made later, if there is one
+	check("later")
+	s.line(Entry("more"))
+	s.want(store.Query{Text: "wintermute", Limit: 2}, "more", "28")
+}
+
+func testPages(t *testing.T, open Open) {
+	s := begin(t, open)
+	var items []store.Item
+	var want []string
+	for i := range 400 {
+		id := fmt.Sprintf("%03d", i)
+		items, want = append(items, store.Item{Line: Line(Entry(id))}), append(want, id)
+	}
+	s.put(items...)
+	s.want(store.Query{Oldest: true}, want...)
+	s.want(store.Query{Oldest: true, Limit: 300}, want[:300]...)
+	s.want(store.Query{Oldest: true, After: 100, Before: 300}, want[100:299]...)
+	var got []string
+	for before := int64(0); ; {
+		n := len(got)
+		for row, err := range s.Records(s.ctx, store.Query{Before: before, Limit: 33}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, before = append(got, row.ID), row.Seq
+		}
+		if len(got) == n {
+			break
+		}
+	}
+	slices.Reverse(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("pages = %v, want %v", got, want)
+	}
+	for _, err := range s.Records(s.ctx, store.Query{}) {
+		if err != nil {
+			t.Error(err)
+		}
+		break // and nothing is left open, or Close would hang
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	for _, err := range s.Records(ctx, store.Query{}) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Records = %v, want that it was given up", err)
+		}
+	}
+}
+
+func testStats(t *testing.T, open Open) {
+	s := begin(t, open)
+	dir := t.TempDir()
+	var log []byte
+	for _, e := range various() {
+		s.line(e)
+		log = append(log, Line(e)...)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, since := range []time.Time{{}, epoch.Add(20 * time.Second), epoch.Add(time.Hour)} {
+		want, err := spool.Summarize(dir, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Stats(s.ctx, since)
+		order := cmpopts.SortSlices(func(a, b spool.HookStats) int {
+			return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
+		})
+		if diff := gocmp.Diff(store.Stats{Stats: want}, got, order); diff != "" || err != nil {
+			t.Errorf("Stats since %v are not those of the log (- want + got): %v\n%s", since, err, diff)
+		}
+	}
+}
+
+func testDeliveries(t *testing.T, open Open) {
+	s := begin(t, open)
+	a, b, c := job("a", "x"), job("b", "y"), ordered("c", "x", "s2")
+	b.Record, b.Created = "r2", epoch.Add(-time.Hour)
+	s.put(store.Item{Jobs: []delivery.Job{a, b, c, ordered("d", "x", "s2")}})
+	q := &queue{t, Opened{Queue: s}}
+	q.settle(delivered("a"), delivery.Result{ID: "c", State: delivery.Dead, Status: 410, Error: "410 Gone", At: epoch.Add(time.Second), Off: true})
+	for _, c := range []struct {
+		query store.DeliveryQuery
+		want  []string
+	}{
+		{store.DeliveryQuery{}, []string{"d", "c", "b", "a"}},
+		{store.DeliveryQuery{Limit: 2}, []string{"d", "c"}},
+		{store.DeliveryQuery{State: delivery.Waiting}, []string{"d", "b"}},
+		{store.DeliveryQuery{Target: "x", State: delivery.Dead}, []string{"c"}},
+		{store.DeliveryQuery{Session: "s2"}, []string{"d", "c"}},
+		{store.DeliveryQuery{ID: "a"}, []string{"a"}},
+		{store.DeliveryQuery{Record: "r2"}, []string{"b"}},
+		{store.DeliveryQuery{ID: "z"}, nil},
+	} {
+		jobs, err := s.Deliveries(s.ctx, c.query)
+		var got []string
+		for _, j := range jobs {
+			got = append(got, j.ID)
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("Deliveries(%+v) = %v, %v, want %v", c.query, got, err, c.want)
+		}
+	}
+	targets := func(want ...store.Target) {
+		t.Helper()
+		got, err := s.Targets(s.ctx)
+		if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Targets differ (- want + got): %v\n%s", err, diff)
+		}
+	}
+	y := store.Target{Name: "y", Waiting: 1, Oldest: epoch.Add(-time.Hour)}
+	targets(store.Target{Name: "x", Off: true, Since: epoch.Add(time.Second), Why: "410 Gone", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
+
+	if err := s.SwitchOn(s.ctx, "z"); !errors.Is(err, store.ErrNoTarget) {
+		t.Errorf("SwitchOn of an unknown target = %v", err)
+	}
+	if err := errors.Join(s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "x"), s.SwitchOn(s.ctx, "y")); err != nil {
+		t.Error(err)
+	}
+	targets(store.Target{Name: "x", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
+
+	// What is tried again takes its place before what came after it.
+	for i, want := range []int{1, 0} {
+		if n, err := s.Retry(s.ctx, "a", "b", "c", "unknown"); n != want || err != nil {
+			t.Errorf("Retry %d = %d, %v, want %d", i, n, err, want)
+		}
+	}
+	jobs, err := s.Lease(s.ctx, epoch, time.Minute, 9, []string{"y"})
+	if err != nil || len(jobs) != 1 || jobs[0].ID != "c" || jobs[0].Tries != 0 || !jobs[0].Ended.IsZero() {
+		t.Errorf("Lease = %+v, %v, want c from the start", jobs, err)
+	}
+	q.settle(delivered("c"))
+	q.want(time.Second, 9, "b", "d")
+}
+
+func testPrune(t *testing.T, open Open) {
+	s := begin(t, open)
+	now := epoch.Add(48 * time.Hour)
+	var ids []string
+	at := func(id string, age time.Duration, jobs ...delivery.Job) {
+		e := Entry(id)
+		e.Time = now.Add(-age)
+		for i := range jobs {
+			jobs[i].Record = id
+		}
+		s.put(store.Item{Line: Line(e), Jobs: jobs})
+		ids = append(ids, id)
+	}
+	at("old", 25*time.Hour)
+	at("ended", 25*time.Hour, job("j1", "a"), job("j2", "a"))
+	at("waits", 25*time.Hour, job("j3", "a"))
+	at("ahead", -10000*time.Hour) // written while the clock was wrong
+	at("old2", 24*time.Hour+1)
+	at("edge", 24*time.Hour)
+	at("old behind a young one", 25*time.Hour)
+	lone := job("lone", "a")
+	lone.Record = "nowhere"
+	s.put(store.Item{Jobs: []delivery.Job{lone, job("lone2", "a")}})
+	q := &queue{t, Opened{Queue: s}}
+	q.settle(delivered("j1"), delivery.Result{ID: "j2", State: delivery.Dead, At: epoch}, delivered("lone"))
+	head := s.sound(7).Head
+	if err := s.Prune(s.ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	s.want(store.Query{Oldest: true}, "edge", "old behind a young one")
+	s.want(store.Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
+	jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{})
+	if err != nil || len(jobs) != 2 || jobs[0].ID != "lone2" || jobs[1].ID != "j3" {
+		t.Errorf("Deliveries = %+v, %v, want those that wait", jobs, err)
+	}
+	report := s.sound(2)
+	if n := len(report.Removed); n != 1 || report.Head.Seq != head.Seq+1 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
+		t.Errorf("Verify = %+v, want one removal of 5 rows in the row behind the former head", report)
+	}
+	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) > 0 {
+		t.Errorf("Verify with the former head = %+v, %v", report, err)
+	}
+	if err := s.Prune(s.ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if again := s.sound(2); again.Head != report.Head {
+		t.Errorf("Verify = %+v, want no removal where nothing was old", again)
+	}
+	q.settle(delivered("j3"))
+	if err := s.Prune(s.ctx, now.Add(30*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.want(store.Query{})
+	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) != 1 {
+		t.Errorf("Deliveries = %+v, %v, want the one that waits", jobs, err)
+	}
+	report = s.sound(0)
+	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 8 || report.Removed[0].Records != 2 {
+		t.Errorf("Verify = %+v, want one removal of 2 Records and of the removal before", report)
+	}
+	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) != 1 {
+		t.Errorf("Verify with a head that was removed = %+v, %v, want that nothing is known of it", report, err)
+	}
+	// By number, and over several batches.
+	var items []store.Item
+	for i := range 700 {
+		e := Entry(fmt.Sprintf("n%03d", i))
+		e.Time = now
+		items = append(items, store.Item{Line: Line(e)})
+	}
+	s.put(items...)
+	s.put(store.Item{Jobs: []delivery.Job{{ID: "held", Record: "n007", Target: "a", Session: "s"}}})
+	if err := s.Prune(s.ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.ids(store.Query{Oldest: true}); len(got) != 100 || got[0] != "n600" {
+		t.Errorf("Records = %v, want the newest 100", got)
+	}
+	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
+		t.Errorf("Deliveries = %+v, %v, want that the one of a removed Record still waits", jobs, err)
+	}
+	if report := s.sound(100); len(report.Removed) != 3 || report.Removed[2].Reason != "number" {
+		t.Errorf("Verify = %+v, want three removals by number", report)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = again(t, open, t.Name())
+	s.line(Entry("after"))
+	s.sound(101)
+}
+
+func testSubscribe(t *testing.T, open Open) {
+	s := begin(t, open)
+	s.line(Entry("before"))
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	live, other := s.Subscribe(ctx), s.Subscribe(s.ctx)
+	for i := range 20 {
+		s.line(Entry(fmt.Sprint(i)), Entry(fmt.Sprint(i)))
+		for _, ch := range []<-chan store.Live{live, other} {
+			if got := <-ch; got.ID != fmt.Sprint(i) || got.Lost != 0 || got.Seq != int64(i)+2 || string(got.Line)+"\n" != string(Line(Entry(got.ID))) {
+				t.Fatalf("row %d = %+v", i, got)
+			}
+		}
+	}
+	cancel()
+	if got, ok := <-live; ok {
+		t.Errorf("after the end came %+v", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := <-other; ok {
+		t.Errorf("after Close came %+v", got)
+	}
+	if got, ok := <-s.Subscribe(s.ctx); ok {
+		t.Errorf("Subscribe after Close = %+v", got)
+	}
+}
+
+func testSlow(t *testing.T, open Open) {
+	s := begin(t, open)
+	const rows = 2500
+	live := s.Subscribe(t.Context())
+	for i := 0; i < rows; i += 500 {
+		var items []store.Item
+		for j := range 500 {
+			items = append(items, store.Item{Line: Line(Entry(fmt.Sprint(i + j)))})
+		}
+		s.put(items...)
+	}
+	seen, lost := 0, 0
+	for last := int64(0); last < rows; {
+		got := <-live
+		seen, lost = seen+1, lost+got.Lost
+		if got.Seq != last+1+int64(got.Lost) {
+			t.Fatalf("row %d came after %d, and %d are said to be lost", got.Seq, last, got.Lost)
+		}
+		last = got.Seq
+	}
+	if lost == 0 || seen+lost != rows {
+		t.Errorf("saw %d and lost %d of %d, want that some were lost", seen, lost, rows)
+	}
+}
+
+func testCallers(t *testing.T, open Open) {
+	s := begin(t, open)
+	var wait sync.WaitGroup
+	for w := range 32 {
+		wait.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprintf("%d-%d", w, i)
+				if err := s.Put(s.ctx, store.Item{Line: Line(Entry(id)), Jobs: []delivery.Job{job(id, "a")}, Mark: &store.Mark{File: fmt.Sprint(w), Offset: int64(i)}}); err != nil {
+					t.Error(err)
+				}
+				if w%16 == i {
+					if got := s.ids(store.Query{Limit: 1, Text: "wintermute"}); len(got) != 1 {
+						t.Errorf("nothing is there after Put")
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if got := s.ids(store.Query{Lean: true}); len(got) != 32*20 {
+		t.Errorf("%d records, want %d", len(got), 32*20)
+	}
+	s.sound(32 * 20)
+}
+
+func testGone(t *testing.T, open Open) {
+	s := begin(t, open)
+	ctx, cancel := context.WithCancel(s.ctx)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	kept := map[string]bool{}
+	for w := range 32 {
+		wait.Go(func() {
+			for i := range 1000 {
+				id := fmt.Sprintf("%d-%d", w, i)
+				err := s.Put(ctx, store.Item{Line: Line(Entry(id))}, store.Item{Line: Line(Entry(id + "+"))})
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					return
+				}
+				mu.Lock()
+				kept[id], kept[id+"+"] = true, true
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	cancel()
+	wait.Wait()
+	// An error means that nothing was kept, and nil that all of it was.
+	got := s.ids(store.Query{Lean: true})
+	for _, id := range got {
+		if !kept[id] {
+			t.Errorf("%s is there, and Put said that it is not", id)
+		}
+	}
+	if len(got) != len(kept) {
+		t.Errorf("%d records, want %d", len(got), len(kept))
+	}
+}
+
+func testClosed(t *testing.T, open Open) {
+	s := begin(t, open)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	kept := 0
+	for w := range 16 {
+		wait.Go(func() {
+			for i := 0; ; i++ {
+				err := s.Put(s.ctx, store.Item{Line: Line(Entry(fmt.Sprintf("%d-%d", w, i)))})
+				if err != nil {
+					if !errors.Is(err, store.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				mu.Lock()
+				kept++
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	wait.Wait()
+	s = again(t, open, t.Name())
+	s.sound(kept)
+}

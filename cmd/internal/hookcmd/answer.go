@@ -1,0 +1,455 @@
+// Package hookcmd is the program that agents run at their events: it finds its
+// configuration, loads the policy, and gives the agent the one answer that
+// dialect.Answer makes. [Main] is grapnel-hook and "grapnel hook"; [Open] is the
+// same engine for commands that look instead of answering.
+package hookcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// Exit codes beside those that dialects define. 2 is not among them: it means
+// block to several agents, and it is what a crash of a Go program gives.
+const (
+	exitFailure = 1
+	exitUsage   = 64
+)
+
+// Version is the version of Grapnel.
+const Version = "0.1.0"
+
+const usage = `usage: grapnel-hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]... [--serve]
+
+Reads one event of an AI agent on standard input, judges it by the policy, and
+answers in the agent's own language. Agents run it; "grapnel install" tells them to.
+
+  AGENT          %s; without it the payload decides
+  EVENT          the agent's name of the event, where its payload does not tell
+  --id T         the installation whose policy and state count
+  --root DIR     keep policy and state below DIR instead
+  --policy FILE  one more policy file
+  --serve        answer one event after the other, a line of JSON each, to the end of
+                 standard input: for plugins
+  --version      print the version
+  --help         print this
+
+To see what it would answer and why: grapnel explain
+`
+
+// maxDepth is how deep hooks may start hooks: an agent inside of a hook runs hooks
+// of its own, and a policy that starts an agent would never end.
+const maxDepth = 3
+
+// invocation is a command line.
+type invocation struct {
+	agent, event string
+	root, id     string
+	policies     []string
+	help         bool
+	version      bool
+	drain        bool
+	serve        bool
+	over         bool // in the place of the program that was asked; see handOver
+
+	firing string             // the ID of the firing, once a daemon was told one; empty = any
+	outbox func(Place) Outbox // see Program
+	watch  *watchdog          // of this event; nil = the caller has a deadline of its own
+}
+
+// parseArgs reads the command line. It does not use package flag, which would end
+// the process with 2 on an error.
+func parseArgs(args []string) (invocation, error) {
+	var inv invocation
+	var words []string
+	for i := 0; i < len(args); i++ {
+		name, value, hasValue := strings.Cut(args[i], "=")
+		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string)}[name]
+		switch {
+		case into != nil:
+			if !hasValue {
+				if i++; i == len(args) {
+					return inv, fmt.Errorf("%s wants a value", name)
+				}
+				value = args[i]
+			}
+			if value == "" {
+				return inv, fmt.Errorf("%s is empty", name)
+			}
+			*into = value
+			if name == "--policy" {
+				inv.policies = append(inv.policies, value)
+			}
+		case args[i] == "--help" || args[i] == "-h":
+			inv.help = true
+		case args[i] == "--version":
+			inv.version = true
+		case args[i] == "--drain":
+			inv.drain = true
+		case args[i] == "--serve":
+			inv.serve = true
+		case args[i] == "--over":
+			inv.over = true
+		case strings.HasPrefix(args[i], "-"):
+			return inv, fmt.Errorf("unknown flag %s", args[i])
+		default:
+			words = append(words, args[i])
+		}
+	}
+	if inv.root != "" && inv.id != "" {
+		return inv, errors.New("--id and --root exclude each other")
+	}
+	if inv.root != "" {
+		abs, err := filepath.Abs(inv.root) // the drain runs elsewhere
+		if err != nil {
+			return inv, fmt.Errorf("--root %s: %w", inv.root, err)
+		}
+		inv.root = abs
+	}
+	switch len(words) {
+	case 2:
+		inv.event = words[1]
+		fallthrough
+	case 1:
+		inv.agent = words[0]
+	case 0:
+	default:
+		return inv, fmt.Errorf("too many words: %s", strings.Join(words[2:], " "))
+	}
+	return inv, nil
+}
+
+// A Program is grapnel-hook, and what "grapnel hook" has beside it.
+type Program struct {
+	Outbox func(Place) Outbox // where what `notify:` hooks want told is kept; nil = nowhere: they fail
+}
+
+// Main runs grapnel-hook and returns its exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return Program{}.Main(args, stdin, stdout, stderr)
+}
+
+// Main runs the program and returns its exit code.
+func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
+	defer func() {
+		if r := recover(); r != nil { // not even lastResort could answer
+			fmt.Fprintf(stderr, "grapnel: error: internal error: %v\n", r)
+			exit = exitFailure
+		}
+	}()
+	inv, err := parseArgs(args)
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "grapnel: error: %v\ngrapnel: hint: run \"grapnel-hook --help\"\n", err)
+		return exitUsage
+	case inv.help:
+		fmt.Fprintf(stdout, usage, strings.Join(dialect.Names(), ", "))
+		return 0
+	case inv.version:
+		fmt.Fprintf(stdout, "grapnel %s\n", Version)
+		return 0
+	case inv.drain:
+		inv.outbox = p.Outbox
+		return drain(inv, stderr)
+	}
+	var named *dialect.Dialect
+	if inv.agent != "" {
+		var ok bool
+		if named, ok = agents(nil).find(inv.agent); !ok {
+			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known are %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
+			return exitUsage
+		}
+	}
+	if inv.serve {
+		return serve(inv, named, stdin, stdout, stderr)
+	}
+	inv.watch = newWatchdog(&inv, named, true)
+	result := inv.watch.run(context.Background(), func(ctx context.Context) worked { return inv.work(ctx, named, stdin) })
+	defer inv.watch.settle() // after the reply, which must not wait
+	inv.sayOver(&result.reply)
+	return inv.give(result.reply.Stdout, result.reply.Stderr, result.reply.Exit, result.pending, stdout, stderr)
+}
+
+// work reads the event and makes the reply.
+func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
+	place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+	inv.watch.found(place)
+	input := readInput(inTime(stdin))
+	input.Event = inv.event
+	inv.watch.read(input)
+	if err == nil {
+		if a := inv.askDaemon(place, input); a != nil {
+			return worked{dialect.Reply{Stdout: a.Stdout, Stderr: a.Stderr, Exit: a.Exit}, a.Drain}
+		}
+	}
+	d := agents(nil).choose(named, input.Payload, place.Agent)
+	if inv.over {
+		var stop context.CancelFunc
+		ctx, stop = WithParent(ctx)
+		defer stop()
+	}
+	reply, pending := answer(ctx, *inv, d, input, place, err)
+	return worked{reply, pending}
+}
+
+// give gives an answer to the agent, and then starts the drain of observing hooks.
+func (inv *invocation) give(said, told []byte, exit int, pending bool, stdout, stderr io.Writer) int {
+	if len(said) > 0 {
+		if _, err := stdout.Write(said); err != nil {
+			return exitFailure // the agent has gone away
+		}
+	}
+	if len(told) > 0 {
+		_, _ = stderr.Write(told)
+	}
+	if pending {
+		if err := startDrain(*inv); err != nil {
+			fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
+		}
+	}
+	return exit
+}
+
+// choose decides whose language to speak: the one that the command line names, the
+// one the payload is certainly in, that of the settings file the command stands in.
+// Only Claude Code's settings hold commands without an agent.
+func (a agents) choose(named *dialect.Dialect, payload []byte, installed string) *dialect.Dialect {
+	if named != nil {
+		return named
+	}
+	if d, ok := a.find(dialect.DetectName(payload)); ok {
+		return d
+	}
+	if d, ok := a.find(installed); ok {
+		return d
+	}
+	d, _ := a.find("claude-code")
+	return d
+}
+
+// agents are the dialects of a daemon, by name, so that not each event copies the tables
+// of one. nil = each event does.
+type agents map[string]*dialect.Dialect
+
+func newAgents() agents {
+	a := agents{}
+	for _, d := range dialect.All() {
+		a[d.Name] = d
+	}
+	return a
+}
+
+// find returns the dialect of an agent by its name or alias.
+func (a agents) find(name string) (*dialect.Dialect, bool) {
+	if a == nil {
+		return dialect.FindAgent(name)
+	}
+	full, _ := dialect.FullName(name)
+	d, ok := a[full]
+	return d, ok
+}
+
+// readInput reads the payload up to the size that is judged. The rest is read too,
+// so that the agent does not meet a closed pipe, and thrown away.
+func readInput(stdin io.Reader) dialect.Input {
+	data, err := readAll(io.LimitReader(stdin, dialect.MaxPayload+1))
+	if err == nil && len(data) > dialect.MaxPayload {
+		_, err = io.Copy(io.Discard, stdin)
+	}
+	if err != nil {
+		err = fmt.Errorf("cannot read standard input: %w", err)
+	}
+	return dialect.Input{Payload: data, Err: err}
+}
+
+// readAll is io.ReadAll in few steps: what does not fit into 64 KiB goes on in
+// memory that costs nothing before it is touched.
+func readAll(r io.Reader) ([]byte, error) {
+	data := make([]byte, 0, 64<<10)
+	for {
+		if len(data) == cap(data) {
+			data = append(make([]byte, 0, max(4<<20, 4*cap(data))), data...)
+		}
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) {
+			return data, nil
+		}
+		if err != nil {
+			return data, err
+		}
+	}
+}
+
+// answer makes the reply. Whatever goes wrong on the way is answered as a failure
+// of the guards, in the agent's language, and never by a crash.
+func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place Place, lost error) (reply dialect.Reply, pending bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			reply, pending = lastResort(ctx, d, input, fmt.Errorf("internal error: %v", r)), false
+		}
+	}()
+	if lost != nil {
+		return lastResort(ctx, d, input, lost), false
+	}
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return lastResort(ctx, d, input, err), false
+	}
+	defer func() { _ = sp.Close() }() // others follow where events are served
+	got := inv.receive(d, input)
+	inv.watch.received(got.Event)
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch}
+	run := runner(place)
+	var set policy.Set
+	f.set = &set
+	opts := &Options{
+		Command: func(c policy.Command) grapnel.Hook { f.programs = true; return run(c) },
+		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			f.programs = true
+			return newAsker(sp, h, func() []string { return set.Networks }), nil
+		},
+		Notify:    newTeller,
+		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
+		Unread: got.Err != nil,
+	}
+	var beyond error
+	dirs, rootless := place.dirs(got.Event, true)
+	f.rootless = rootless
+	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
+		if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
+			return reply, false
+		}
+		set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
+	}
+	if rootless != nil {
+		set.Specs = append(set.Specs, rootNotice(rootless))
+	}
+	engine, err := open(&set, opts)
+	if err != nil {
+		return lastResort(ctx, d, input, err), false
+	}
+	keepRecords(sp, &set)
+	reply, pending, err = inv.fire(ctx, engine, f, got, errors.Join(beyond, rootless))
+	if err != nil {
+		return lastResort(ctx, d, input, err), false
+	}
+	return reply, pending
+}
+
+// warn says on stderr what went wrong beside the answer, where that does no harm.
+func warn(reply *dialect.Reply, err error) {
+	if !reply.Silent {
+		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", err)
+	}
+}
+
+// lastResort answers when nothing can be judged: as if a guard that fails closed
+// had failed.
+func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
+	engine, newErr := grapnel.New(policy.Locked(err.Error()), nil)
+	if newErr != nil {
+		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", errors.Join(err, newErr)), Exit: exitFailure}
+	}
+	reply := dialect.Answer(context.WithoutCancel(ctx), engine, d, input)
+	warn(&reply, err)
+	return reply
+}
+
+// Options are how [Open] makes an engine.
+type Options struct {
+	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:` or a `worker:`; nil = left out
+	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
+	HTTP       func(policy.HTTP) (grapnel.Hook, error)    // and of one that is asked; nil = left out
+	Notify     func(policy.HTTP) (grapnel.Hook, error)    // and of one that is told until it has heard; nil = left out
+	Observers  []grapnel.Observer
+	Background grapnel.Background // who runs observing hooks
+	Stops      grapnel.StopCounter
+	Counter    policy.Counter // where limits count; nil = in memory
+
+	// Of who looks at what might have been.
+	Now      func() time.Time  // the clock of what is counted; nil = that of the system
+	Content  map[string][]byte // what policy files say, in place of what is on the disk
+	Unpaused bool              // a pause does not count
+
+	// Unread leaves the packs out that are always in force: an event that cannot be read
+	// is a failure of the guards that somebody has asked for, and without any nobody is
+	// locked out.
+	Unread bool
+}
+
+// Open loads policy files into an engine. While there is a pause, hooks observe.
+func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
+	set := load(place, files, opts)
+	engine, err := open(&set, opts)
+	return engine, set, err
+}
+
+func load(place Place, files []policy.File, opts *Options) policy.Set {
+	req := request{place.Request(files, opts.Command)}
+	req.Counter, req.Webhook, req.HTTP, req.Notify = opts.Counter, opts.Webhook, opts.HTTP, opts.Notify
+	req.Now, req.Content = opts.Now, opts.Content
+	if opts.Unread {
+		req.Always = nil
+	}
+	loose := req.loosely()
+	set := policy.Load(req.Request)
+	set.Specs = append(set.Specs, loose()...)
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok && !opts.Unpaused {
+		set.Specs = pause.Apply(set.Specs)
+	}
+	return set
+}
+
+func open(set *policy.Set, opts *Options) (*grapnel.Engine, error) {
+	return grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
+}
+
+// Runner makes the hooks that are programs at a place, and really run.
+func Runner(place Place) func(policy.Command) grapnel.Hook { return runner(place) }
+
+// runner makes the hooks that are programs. Too deep inside of other hooks they
+// fail instead of running, so that on_error decides and the Record says so; they
+// are not left out, since a project can set the variable that counts.
+func runner(place Place) func(policy.Command) grapnel.Hook {
+	depth := process.Depth()
+	homeDir := sync.OnceValues(home.Dir)
+	return func(c policy.Command) grapnel.Hook {
+		if depth >= maxDepth {
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{}, fmt.Errorf("not started: hooks are nested deeper than %d (GRAPNEL_DEPTH)", maxDepth)
+			})
+		}
+		var env []string
+		if place.Path != "" { // installed: not what an agent's project settings say
+			env = []string{"PATH=" + place.Path}
+			if dir, err := homeDir(); err == nil {
+				env = append(env, "HOME="+dir)
+			}
+		}
+		cmd := &process.Command{
+			// What was pinned is what its words name there; a worker lives where its policy does.
+			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
+			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
+			Executor: executor(c.Sandbox, c.Dir),
+		}
+		if d := c.Dialect(); d != nil {
+			cmd.Dialect, cmd.Vars = d, d.HookEnv
+		}
+		return cmd
+	}
+}

@@ -1,0 +1,399 @@
+package hookcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+func TestParseArgs(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]invocation{
+		"":                         {},
+		"claude-code":              {agent: "claude-code"},
+		"gemini BeforeTool --id x": {agent: "gemini", event: "BeforeTool", id: "x"},
+		"--id=x gemini":            {agent: "gemini", id: "x"},
+		"--id a --id b":            {id: "b"},
+		"--root /r":                {root: "/r"},
+		"--root r":                 {root: filepath.Join(here, "r")},
+		"--policy a --policy=b c":  {agent: "c", policies: []string{"a", "b"}},
+		"--policy --help":          {policies: []string{"--help"}},
+		"--policy a=b":             {policies: []string{"a=b"}},
+		"-h":                       {help: true},
+		"--help --version":         {help: true, version: true},
+		"--drain --id x":           {drain: true, id: "x"},
+	} {
+		got, err := parseArgs(strings.Fields(line))
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(invocation{})); diff != "" || err != nil {
+			t.Errorf("parseArgs(%q): %v (-want +got)\n%s", line, err, diff)
+		}
+	}
+	for line, want := range map[string]string{
+		"--id":            "--id wants a value",
+		"--root=":         "--root is empty",
+		"--policy=":       "--policy is empty",
+		"--id a --root b": "exclude each other",
+		"a b c d":         "too many words: c d",
+		"--nonsense":      "unknown flag --nonsense",
+		"--help=yes":      "unknown flag --help=yes",
+		"-":               "unknown flag -",
+		"--":              "unknown flag --",
+		"claude -x":       "unknown flag -x",
+	} {
+		if _, err := parseArgs(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parseArgs(%q) says %v, want %q", line, err, want)
+		}
+	}
+}
+
+func TestLocate(t *testing.T) {
+	state, err := installation.State("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, root := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_STATE_HOME", root)
+	for name, tt := range map[string]struct {
+		xdg, root string
+		want      Place
+	}{
+		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state"), Home: home, Managed: filepath.Join(root, "etc", "grapnel"), Standing: true}},
+		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
+		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
+		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
+	} {
+		t.Setenv("XDG_CONFIG_HOME", tt.xdg)
+		if got, err := Locate(tt.root, ""); got != tt.want || err != nil {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
+		}
+	}
+	for _, id := range []string{"x", "../../../etc/passwd", strings.Repeat("a", 26)} {
+		if got, err := Locate("", id); err == nil {
+			t.Errorf("id %q is taken for an installation: %+v", id, got)
+		}
+	}
+}
+
+// An installation's record is all that counts, and one that names no policy is no
+// installation: nothing would be guarded.
+func TestInstalled(t *testing.T) {
+	t.Parallel()
+	whole := installation.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
+	if got, err := installed(whole); err != nil || got != (Place{Policy: "/p/grapnel.yaml", State: "/s", Agent: "claude-code", Path: "/bin", Managed: "/etc/grapnel"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, spoil := range map[string]func(*installation.Record){
+		"no policy":         func(r *installation.Record) { r.Policy = "" },
+		"a relative policy": func(r *installation.Record) { r.Policy = "grapnel.yaml" },
+		"no state":          func(r *installation.Record) { r.State = "" },
+	} {
+		rec := whole
+		spoil(&rec)
+		if _, err := installed(rec); err == nil || !strings.Contains(err.Error(), "grapnel install") {
+			t.Errorf("%s: %v, want an error with a way out", name, err)
+		}
+	}
+}
+
+func TestFilesOnce(t *testing.T) {
+	t.Parallel()
+	p := Place{Policy: "/p/grapnel.yaml"}
+	want := []policy.File{
+		{Path: "/p/grapnel.yaml", Scope: grapnel.ScopeUser, Must: true},
+		{Path: "/q.yaml", Scope: grapnel.ScopeSession, Must: true},
+	}
+	if diff := cmp.Diff(want, p.Files([]string{"/q.yaml", "/p/../p/grapnel.yaml", "/q.yaml"}, nil)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What a project may have needs trust, unless it is named, and counts once by
+// whatever name.
+func TestFilesOfAProject(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/sub")
+	root, sub := filepath.Join(dir, "p"), filepath.Join(dir, "p", "sub")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	own := policy.File{Path: "/u/grapnel.yaml"}
+	of := func(dir string) policy.File {
+		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
+	}
+	namedSub := of(sub)
+	namedSub.Must, namedSub.Trust = true, false
+	for name, tt := range map[string]struct {
+		policy string
+		named  []string
+		want   []policy.File
+	}{
+		"root first":                {own.Path, nil, []policy.File{own, of(root), of(sub)}},
+		"one of them named":         {own.Path, []string{namedSub.Path}, []policy.File{own, of(root), namedSub}},
+		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []policy.File{own, of(root), namedSub}},
+		"the user's is the project": {of(root).Path, nil, []policy.File{{Path: of(root).Path}, of(sub)}},
+	} {
+		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []Dir{{Path: root}, {Path: sub}})); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	const claude, gemini = `{"hook_event_name":"PreToolUse","tool_name":"Bash"}`, `{"hook_event_name":"BeforeTool","timestamp":"2026-11-20T19:43:25.789Z"}`
+	for name, tt := range map[string]struct {
+		named              *dialect.Dialect
+		payload, installed string
+		want               *dialect.Dialect
+	}{
+		"the command line":              {dialect.GeminiCLI(), claude, "claude-code", dialect.GeminiCLI()},
+		"the payload":                   {nil, gemini, "claude-code", dialect.GeminiCLI()},
+		"the installation":              {nil, `nonsense`, "gemini-cli", dialect.GeminiCLI()},
+		"nobody":                        {nil, ``, "", dialect.ClaudeCode()},
+		"an installation of the future": {nil, ``, "nosuchagent", dialect.ClaudeCode()},
+	} {
+		if got := newAgents().choose(tt.named, []byte(tt.payload), tt.installed); got.Name != tt.want.Name {
+			t.Errorf("%s: %s, want %s", name, got.Name, tt.want.Name)
+		}
+	}
+}
+
+func TestReadInput(t *testing.T) {
+	t.Parallel()
+	over := io.LimitReader(zeros{}, dialect.MaxPayload+1000)
+	if in := readInput(over); len(in.Payload) != dialect.MaxPayload+1 || in.Err != nil {
+		t.Errorf("%d bytes, %v: one more than is judged is enough to know", len(in.Payload), in.Err)
+	}
+	if n, _ := io.Copy(io.Discard, over); n != 0 {
+		t.Errorf("%d bytes are left unread: the agent would meet a closed pipe", n)
+	}
+	if in := readInput(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("{}")))); in.Err == nil {
+		t.Error("a stream that breaks is no whole payload")
+	}
+	if in := readInput(iotest.OneByteReader(strings.NewReader("{}"))); string(in.Payload) != "{}" || in.Err != nil {
+		t.Errorf("byte by byte: %q, %v", in.Payload, in.Err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+const (
+	guard  = "version: 1\nhooks:\n  - {name: no-rm, on: tool.before, match: {command: rm}, block: no}\n"
+	remove = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"rm x"}}`
+)
+
+func guarded(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(guard), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error)  { panic("of the reader") }
+func (broken) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+// A crash of a Go program ends with 2, which means block to several agents.
+func TestMainNeverCrashes(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if exit := Main([]string{"claude-code", "--root", guarded(t)}, broken{}, &stdout, &stderr); exit != exitFailure {
+		t.Errorf("exit %d, want %d", exit, exitFailure)
+	}
+	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "internal error: of the reader") {
+		t.Errorf("stdout %q, stderr %q", &stdout, &stderr)
+	}
+	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), broken{}, io.Discard); exit != exitFailure {
+		t.Errorf("with stdout closed: exit %d, want %d", exit, exitFailure)
+	}
+	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), io.Discard, broken{}); exit != 0 {
+		t.Errorf("with stderr closed: exit %d, want 0", exit)
+	}
+}
+
+// A panic while the event is judged is answered like a guard that fails closed.
+func TestPanicInsideBlocks(t *testing.T) {
+	t.Parallel()
+	d := *dialect.ClaudeCode()
+	read, calls := d.ReadEvent, 0
+	d.ReadEvent = func(row *dialect.EventRow, top map[string]json.RawMessage, in dialect.Input) (*grapnel.Event, error) {
+		if calls++; calls == 1 {
+			panic("of the dialect")
+		}
+		return read(row, top, in)
+	}
+	place, err := Locate(guarded(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, pending := answer(t.Context(), invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil)
+	if !strings.Contains(string(reply.Stdout), `"permissionDecision":"deny"`) || reply.Exit != 0 || pending {
+		t.Errorf("%s %d, want a block", reply.Stdout, reply.Exit)
+	}
+}
+
+// However large an event is, it is read once.
+func TestReadsOnce(t *testing.T) {
+	t.Parallel()
+	d := *dialect.ClaudeCode()
+	read, calls := d.ReadEvent, 0
+	d.ReadEvent = func(row *dialect.EventRow, top map[string]json.RawMessage, in dialect.Input) (*grapnel.Event, error) {
+		calls++
+		return read(row, top, in)
+	}
+	place, err := Locate(guarded(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply, _ := answer(t.Context(), invocation{}, &d, dialect.Input{Payload: []byte(remove)}, place, nil); calls != 1 || !strings.Contains(string(reply.Stdout), `"deny"`) {
+		t.Errorf("read %d times, %s", calls, reply.Stdout)
+	}
+}
+
+// Programs that are started at once by a fresh installation disturb nobody.
+func TestFirstUseAtOnce(t *testing.T) {
+	t.Parallel()
+	root := guarded(t)
+	const n = 16
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			var stdout, stderr bytes.Buffer
+			exit := Main([]string{"claude-code", "--root", root}, strings.NewReader(remove), &stdout, &stderr)
+			if exit != 0 || !strings.Contains(stdout.String(), `"deny"`) || stderr.Len() > 0 {
+				t.Errorf("exit %d, %s, %s", exit, &stdout, &stderr)
+			}
+		})
+	}
+	all.Wait()
+	kept := 0
+	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+		if err != nil || entry.Decision != grapnel.Block {
+			t.Errorf("%v, %v, want a block", entry.Decision, err)
+		}
+		kept++
+	}
+	if kept != n {
+		t.Errorf("%d Records, want %d", kept, n)
+	}
+}
+
+// Too deep inside of other hooks a program fails, and is seen to; what a project
+// writes into the variable is no number of ours.
+func TestNestedDepth(t *testing.T) {
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore}
+	for depth, runs := range map[string]bool{"": true, "2": true, "3": false, "99": false, "-7": true, "much": true} {
+		t.Setenv("GRAPNEL_DEPTH", depth)
+		_, err := runner(Place{})(policy.Command{Name: "x", Args: []string{os.Args[0], "-test.run=^$"}}).Handle(context.Background(), ev)
+		if refused := err != nil && strings.Contains(err.Error(), "nested deeper"); refused == runs {
+			t.Errorf("depth %q: %v, want it to run: %v", depth, err, runs)
+		}
+	}
+}
+
+// A hook that was put off runs as it was then, or not at all.
+func TestFindPending(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set := policy.Load(place.Request(place.Files(nil, nil), runner(place)))
+		return set.Files[0].Digest
+	}
+	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
+	old := write(async)
+	now := write(strings.Replace(async, "true", "false", 1))
+	waits := spool.Pending{Hook: "p", Source: place.Policy, File: place.Policy, Digest: old}
+	if spec, _, err := findHook(place, nil, refOf(&waits)); err != nil || spec.Source.Digest != old {
+		t.Errorf("%+v, %v, want the hook of then", spec.Source, err)
+	}
+	if err := os.Remove(filepath.Join(place.Snapshots(), old+".snap")); err != nil {
+		t.Fatal(err)
+	}
+	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+		t.Errorf("the hook of %s runs in place of that of %s (now is %s)", spec.Source.Digest, old, now)
+	}
+}
+
+// A hook of a project that was put off runs with the rights of a project, and only
+// while what it was put off for is trusted.
+func TestFindPendingOfAProject(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p", "root")
+	place, err := Locate(filepath.Join(dir, "root"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "p", ProjectPolicy)
+	trust := func(text string) string {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if err := place.Trusts().Keep(x); err != nil {
+			t.Fatal(err)
+		}
+		policy.Load(place.Request(place.Files(nil, []Dir{{Path: filepath.Dir(file)}}), runner(place)))
+		return x.SHA256
+	}
+	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
+	old := trust(async)
+	waits := spool.Pending{Hook: "p", Source: file, File: file, Digest: old, Scope: "project"}
+	spec, _, err := findHook(place, nil, refOf(&waits))
+	if err != nil || spec.Source.Scope != grapnel.ScopeProject {
+		t.Errorf("%+v, %v, want the hook of a project", spec.Source, err)
+	}
+
+	trust(async + "# more\n")
+	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+		t.Errorf("%+v: it runs in place of what was trusted then", spec.Source)
+	}
+	trust(async)
+	if _, _, err := findHook(place, nil, refOf(&waits)); err != nil {
+		t.Errorf("trusted again: %v", err)
+	}
+	if forgot, err := place.Trusts().Forget(file, place.Snapshots()); !forgot || err != nil {
+		t.Fatal(forgot, err)
+	}
+	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+		t.Errorf("%+v runs, and nobody trusts it any more", spec.Source)
+	}
+}

@@ -1,0 +1,179 @@
+//go:build system && unix
+
+package hookcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// IC-57: an event goes to the program beside this one, with nothing of the environment
+// that could tell it whom to trust, and what it says is the error.
+func TestSend(t *testing.T) {
+	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
+	dir := t.TempDir()
+	place := Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
+	self := filepath.Join(dir, "bin", "grapnel-hook")
+	w := policy.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policy.Duration(2 * time.Second), Body: "ironclaw"}
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1}`)}}
+
+	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "bin", "grapnel")) || !strings.Contains(err.Error(), "same directory") {
+		t.Errorf("without the program: %v", err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		syscall.ForkLock.RLock() // a child that is started now must not hold the file open
+		defer syscall.ForkLock.RUnlock()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(dir, "bin", "grapnel")
+	write(program, "#!/bin/sh\ncat >got.json; echo \"$1\" >args; env >env\n")
+	write(place.Policy, "version: 1\nnetworks: [10.1.2.0/24, 'fd12::/16']\n")
+	if err := send(t.Context(), place, self, w, ev); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, "bin", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	var got Delivery
+	if err := json.Unmarshal([]byte(read("got.json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Delivery{w, []string{"10.1.2.0/24", "fd12::/16"}, ev}, got); diff != "" {
+		t.Errorf("the program reads (-want +got)\n%s", diff)
+	}
+	if args, env := read("args"), read("env"); args != "deliver\n" || strings.Contains(env, "SSL_CERT") {
+		t.Errorf("arguments %q, environment\n%s", args, env)
+	}
+
+	write(program, "#!/bin/sh\ncat >/dev/null; echo 'grapnel: error: nobody is there' >&2; exit 1\n")
+	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), "exit code 1: nobody is there") {
+		t.Errorf("a delivery that fails: %v", err)
+	}
+	write(program, "#!/bin/sh\nexec sleep 60\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // must fire: the program hangs
+	defer cancel()
+	if err := send(ctx, place, self, w, ev); err == nil || ctx.Err() == nil {
+		t.Errorf("one that hangs: %v", err)
+	}
+}
+
+// The program that asks is started without any variable, gets the event byte for byte and
+// less time than there is, and what it says is the answer, or the error.
+func TestAsker(t *testing.T) {
+	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "grapnel")
+	says := func(text string) {
+		t.Helper()
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+		if err := os.WriteFile(program, []byte("#!/bin/sh\ncat >got.json; /usr/bin/env >env; pwd >dir\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sp, err := spool.Open(filepath.Join(dir, "spool"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sp.Close() })
+	a := &asker{
+		http:     policy.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policy.Duration(time.Hour), Breaker: policy.Breaker{Failures: 2}},
+		networks: func() []string { return []string{"10.0.0.0/8"} }, circuits: sp, program: func() (string, error) { return program, nil },
+	}
+	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+	defer cancel()
+
+	says(`echo '{"answer":{"decision":"block","reason":"no"}}'`)
+	if out, err := a.Handle(ctx, ev); err != nil || out.Decision != grapnel.Block || out.Reason != "no" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	got, _ := os.ReadFile(filepath.Join(dir, "got.json"))
+	var q Question
+	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policy.Duration(time.Hour) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
+		t.Errorf("%v: it reads %s", err, got)
+	}
+	env, _ := os.ReadFile(filepath.Join(dir, "env"))
+	for line := range strings.Lines(string(env)) { // the shell sets its own
+		if name, _, _ := strings.Cut(line, "="); name != "PWD" && name != "SHLVL" && name != "_" && name != "OLDPWD" {
+			t.Errorf("it is started with %s", line)
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), await.Limit)
+	defer cancel()
+	if _, err := a.Handle(short, ev); err != nil {
+		t.Error(err)
+	}
+	end, _ := short.Deadline()
+	got, _ = os.ReadFile(filepath.Join(dir, "got.json"))
+	if err := json.Unmarshal(got, &q); err != nil || !q.Until.Before(end) || end.Sub(q.Until) > 200*time.Millisecond {
+		t.Errorf("it gets until %v, and there is time until %v", q.Until, end)
+	}
+
+	for text, want := range map[string]string{
+		`exit 2`:                                "exit code 2",
+		`echo nonsense`:                         "are both programs of one version?",
+		`echo '{"answer":{"decision":"deny"}}'`: "cannot read its answer",
+		`kill -9 $$`:                            "was ended by signal",
+		`echo 'grapnel: error: no' >&2; exit 1`: "exit code 1: no",
+	} {
+		says(text)
+		b := *a
+		b.http.URL += strings.ReplaceAll(want, " ", "") // another circuit
+		if out, err := b.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), want) || out.Decision != grapnel.None {
+			t.Errorf("%s: %v, %v, want %s", text, out, err, want)
+		}
+	}
+
+	// What the server did opens the circuit; what the request did does not.
+	says(`echo '{"error":"status 400"}'`)
+	for range 4 {
+		if _, err := a.Handle(ctx, ev); err == nil || err.Error() != "status 400" {
+			t.Error(err)
+		}
+	}
+	says(`echo '{"error":"down","failed":true,"timeout":true}'`)
+	for range 2 {
+		if _, err := a.Handle(ctx, ev); !errors.Is(err, grapnel.ErrTimeout) {
+			t.Error(err)
+		}
+	}
+	says(`echo '{}'; echo >asked`)
+	if _, err := a.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), "circuit open until") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "asked")); err == nil {
+		t.Error("the program is started while the circuit is open")
+	}
+	other := *a
+	other.http.Source = "project"
+	if _, err := other.Handle(ctx, ev); err != nil {
+		t.Errorf("another hook pays for it: %v", err)
+	}
+}

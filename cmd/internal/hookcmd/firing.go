@@ -1,0 +1,122 @@
+package hookcmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A sink takes what a firing leaves: its Record, and the hooks that observe it.
+type sink interface {
+	grapnel.Observer
+	grapnel.Background
+}
+
+// A keeper is a sink that keeps it.
+type keeper interface {
+	sink
+
+	// end is called once the answer is made. It says what could not be kept, and whether
+	// observing hooks wait for a drain.
+	end(ctx context.Context) (pending bool, err error)
+}
+
+// spooled keeps all in the spool.
+type spooled struct{ spool *spool.Spool }
+
+func (s spooled) Observe(ctx context.Context, rec *grapnel.Record) { s.spool.Observe(ctx, rec) }
+
+func (s spooled) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	return late(s).Run(ctx, ev, hooks)
+}
+
+func (s spooled) end(context.Context) (bool, error) { return s.spool.Queued(), s.spool.Err() }
+
+// firing is one answer on its way, and hands on what its engine tells.
+type firing struct {
+	set      *policy.Set
+	spool    *spool.Spool
+	keep     keeper
+	programs bool // of hooks may be started
+	sink     sink
+	record   grapnel.Record
+	watch    *watchdog // of the event; nil = there is none
+	rootless error     // why the root of the session could not be stored; nil = it was
+}
+
+// rootNotice tells the user at session start and with each prompt that the root of the
+// session could not be stored.
+func rootNotice(why error) grapnel.Spec { return policy.Notice("grapnel: " + why.Error()) }
+
+func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
+	if f.rootless != nil {
+		own := *rec
+		own.Error = strings.TrimPrefix(own.Error+"; "+f.rootless.Error(), "; ")
+		rec = &own
+	}
+	f.record = *rec
+	if f.watch.expired() {
+		return // the agent got another reply, which has its own Record
+	}
+	f.sink.Observe(ctx, rec)
+}
+
+func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	if f.watch.expired() {
+		return nil
+	}
+	return f.sink.Run(ctx, ev, hooks)
+}
+
+// receive reads an event.
+func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.Received {
+	got := dialect.Receive(d, input)
+	if got.Event.Time.IsZero() { // few agents say when; hooks of Gemini CLI, for one, are always told
+		got.Event.Time = time.Now()
+	}
+	if got.Event.ID == "" {
+		got.Event.ID = inv.firing
+	}
+	return got
+}
+
+// fire has an engine answer an event, and keeps what it leaves. lost is what went wrong
+// before, which the person is told.
+func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, lost error) (reply dialect.Reply, pending bool, err error) {
+	f.sink = f.keep
+	once := hold(f.spool, f.keep, got, inv)
+	defer once.close()
+	if once != nil {
+		f.sink = once
+	}
+	if said := once.verdict(f.set, f); said != nil {
+		engine = said
+	}
+	if f.programs { // an agent that ends us ends what we started
+		inv.watch.listen()
+	}
+	reply = got.Answer(ctx, engine)
+	if inv.watch.expired() {
+		return reply, false, nil
+	}
+	once.keep(ctx)
+	if lost != nil {
+		warn(&reply, lost)
+	}
+	if pending, err = f.keep.end(ctx); err != nil {
+		err = fmt.Errorf("no Record was kept: %w", err)
+		// A strict policy lets nothing through unrecorded. What was decided stays: a
+		// block must not be exchanged for something weaker.
+		if f.set.Strict && f.record.Decision < grapnel.Block && (policy.Locks(f.record.Event) || len(reply.Stdout) == 0) {
+			return reply, false, err
+		}
+		warn(&reply, err)
+	}
+	return reply, pending, nil
+}

@@ -1,0 +1,178 @@
+//go:build unix
+
+package hookcmd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
+)
+
+// Managed policies come first, in the order of their names, and count only as root's
+// alone: what others could have written blocks instead of guarding less.
+func TestManagedFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
+	load := func() policy.Set {
+		req := place.Request(place.Files(nil, nil), nil)
+		req.Always = nil
+		return policy.Load(req)
+	}
+	if set := load(); len(set.Specs) != 0 {
+		t.Fatalf("without a directory: %+v", set)
+	}
+	of := filepath.Join(place.Managed, "policy.d")
+	if err := os.MkdirAll(of, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, hook string) string {
+		name = filepath.Join(of, name)
+		text := "version: 1\nhooks:\n  - {name: " + hook + ", on: tool.before, block: no}\n"
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	second := write("b.yaml", "second")
+	write("a.yaml", "first")
+	write("c.txt", "no-policy")
+	names := func(set policy.Set) (names []string) {
+		for _, spec := range set.Specs {
+			if spec.Source.Scope != grapnel.ScopeManaged {
+				t.Errorf("%s is of scope %v", spec.Name, spec.Source.Scope)
+			}
+			names = append(names, spec.Name)
+		}
+		return names
+	}
+	place.Standing = true
+	if got := names(load()); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("in a root that stands in: %v", got)
+	}
+	place.Standing = false
+	if os.Geteuid() != 0 {
+		if got := names(load()); slices.Contains(got, "first") || !slices.Contains(got, "broken-policy") {
+			t.Errorf("policies of this user are taken for root's: %v", got)
+		}
+		return
+	}
+	if got := names(load()); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("policies of root: %v", got)
+	}
+	// What is kept lies where the user can write: it neither stands in for a file nor is
+	// it asked what a file means.
+	kept, err := filepath.Glob(filepath.Join(place.Snapshots(), "*.snap"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("nothing is kept for observers that run later: %v", err)
+	}
+	for _, name := range kept {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(data), "tool.before", "session.end")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range load().Specs {
+		if !slices.Contains(spec.On, grapnel.ToolBefore) {
+			t.Errorf("%s listens to %v: a file of the user says what root's policy means", spec.Name, spec.On)
+		}
+	}
+	for what, spoil := range map[string]func() error{
+		"not root's":          func() error { return os.Chown(second, 65534, -1) },
+		"written by others":   func() error { return os.Chmod(second, 0o666) },
+		"broken":              func() error { return os.WriteFile(second, []byte("version: 1\nhooks: x\n"), 0o644) },
+		"a link to nowhere":   func() error { return os.Remove(second) },
+		"a directory of mine": func() error { return os.Chown(of, 65534, -1) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if what == "a link to nowhere" {
+			if err := os.Symlink("/nowhere", second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := names(load()); !slices.Contains(got, "broken-policy") {
+			t.Errorf("%s: %v, want that everything is blocked", what, got)
+		}
+		_ = os.Remove(second)
+		write("b.yaml", "second")
+		if err := os.Chown(of, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a managed policy loads has to be root's alone as well, and so has what leads to
+// it. What is kept where the user can write adds nothing.
+func TestManagedLoads(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can write what is root's")
+	}
+	dir := t.TempDir()
+	place := Place{Policy: filepath.Join(dir, "user.yaml"), State: filepath.Join(dir, "state"), Managed: filepath.Join(dir, "managed")}
+	of := filepath.Join(place.Managed, "policy.d")
+	hooks := filepath.Join(dir, "hooks")
+	for _, name := range []string{of, hooks} {
+		if err := os.MkdirAll(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := filepath.Join(hooks, "a.hook.json")
+	for name, text := range map[string]string{
+		filepath.Join(of, "a.yaml"): "version: 1\nload: [{format: ironclaw, file: " + hooks + "/*.hook.json}]\n",
+		loaded:                      `{"rules": [{"name": "no-rm", "points": ["beforeToolCall"], "when_regex": "rm", "reject_reason": "no"}]}`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() (names []string) {
+		for _, spec := range policy.Load(place.Request(place.Files(nil, nil), nil)).Specs {
+			if spec.Source.Name != "grapnel#self-protection" {
+				names = append(names, spec.Name)
+			}
+		}
+		return names
+	}
+	for range 2 { // also of what is kept
+		if got := names(); !slices.Equal(got, []string{"no-rm"}) {
+			t.Fatalf("hooks %v", got)
+		}
+	}
+	for what, spoil := range map[string]func() error{
+		"a file of somebody":                   func() error { return os.Chown(loaded, 65534, -1) },
+		"a directory of somebody":              func() error { return os.Chown(hooks, 65534, -1) },
+		"a directory of somebody further up":   func() error { return os.Chown(dir, 65534, -1) },
+		"a directory that everybody can write": func() error { return os.Chmod(hooks, 0o777) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); slices.Contains(got, "no-rm") || !slices.Contains(got, "broken-policy") {
+			t.Errorf("%s: %v, want that tools are blocked", what, got)
+		}
+		for _, name := range []string{dir, hooks, loaded} {
+			if err := errors.Join(os.Chown(name, 0, -1), os.Chmod(name, map[bool]os.FileMode{true: 0o644, false: 0o755}[name == loaded])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Remove(loaded); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); slices.Contains(got, "no-rm") {
+		t.Errorf("a file that root removed is in force from where the user can write: %v", got)
+	}
+}

@@ -1,0 +1,255 @@
+package hookcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// memory is an Outbox that keeps what it is given, as long as it wants to.
+type memory struct {
+	err     error // of Put
+	ids     []string
+	events  []*grapnel.Event
+	told    []policy.HTTP
+	refs    []HookRef
+	flushed int
+}
+
+func (m *memory) Put(_ context.Context, p spool.Pending, h policy.HTTP) error {
+	if m.err != nil {
+		return m.err
+	}
+	m.ids, m.events, m.told, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.told, h), append(m.refs, refOf(&p))
+	return nil
+}
+
+func (m *memory) Flush(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > flushTime {
+		return errors.New("nothing ends it")
+	}
+	m.flushed++
+	return nil
+}
+
+// fire answers an event of Claude Code, and starts no drain.
+func fire(t *testing.T, place Place, payload string) dialect.Reply {
+	t.Helper()
+	reply, _ := answer(t.Context(), invocation{}, dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}, place, nil)
+	return reply
+}
+
+// drained runs what was put off.
+func drained(t *testing.T, root string, box *memory) {
+	t.Helper()
+	inv := invocation{root: root, drain: true}
+	if box != nil {
+		inv.outbox = func(Place) Outbox { return box }
+	}
+	if exit := drain(inv, io.Discard); exit != 0 {
+		t.Errorf("the drain ended with %d", exit)
+	}
+}
+
+// lateErrors are how the hooks that were put off ended.
+func lateErrors(t *testing.T, place Place) (ends []string) {
+	t.Helper()
+	entries, problems := entriesOf(t, place)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for _, e := range entries {
+		if e.Late {
+			ends = append(ends, strings.TrimSpace(e.Hooks[0].Name+" "+e.Hooks[0].Error))
+		}
+	}
+	return ends
+}
+
+func entriesOf(t *testing.T, place Place) (entries []spool.Entry, problems []error) {
+	t.Helper()
+	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries, problems
+}
+
+const notifying = `version: 1
+networks: [127.0.0.0/8]
+hooks:
+  - {name: guard, on: tool.before, match: {command: rm}, block: no}
+  - name: team
+    on: tool.before
+    when: verdict.decision == "block"
+    notify: {url: "https://hooks.example.com/x", secret: file:key, envelope: cloudevents, ordered: true, timeout: 3s, headers: {x-team: core}}
+`
+
+const harmless = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`
+
+// A block is answered, written down for the server that wants to know of it, and put into
+// the outbox by a drain with what was decided; what it does not want to know of is not.
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"grapnel.yaml": notifying, "key": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fire(t, place, harmless)
+	if reply := fire(t, place, remove); !strings.Contains(string(reply.Stdout), `"deny"`) || len(reply.Stderr) > 0 {
+		t.Fatalf("%s%s", reply.Stdout, reply.Stderr)
+	}
+	// What is written down holds no secret, and not where it goes.
+	lines, err := os.ReadFile(filepath.Join(place.Spool(), "pending.jsonl"))
+	if err != nil || strings.Count(string(lines), "\n") != 1 || strings.Contains(string(lines), "MfKQ9") || strings.Contains(string(lines), "hooks.example.com") {
+		t.Fatalf("%v, %s", err, lines)
+	}
+	box := &memory{}
+	drained(t, root, box)
+	if len(box.ids) != 1 || box.flushed == 0 {
+		t.Fatalf("%+v", box)
+	}
+	ev := box.events[0]
+	if ev.Kind != grapnel.ToolBefore || ev.Verdict == nil || ev.Verdict.Decision != grapnel.Block || ev.Session.ID != "s" {
+		t.Errorf("told of %+v with %+v", ev, ev.Verdict)
+	}
+	want := policy.HTTP{
+		Name: "team", URL: "https://hooks.example.com/x", Secrets: []string{"file:key"}, Headers: map[string]string{"x-team": "core"}, Body: "cloudevents", Ordered: true,
+		Notify: true, Async: true, Timeout: policy.Duration(3 * time.Second), Source: place.Policy, Dir: root, Scope: grapnel.ScopeUser,
+	}
+	if diff := cmp.Diff(want, box.told[0]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"team"}, lateErrors(t, place)); diff != "" {
+		t.Errorf("how it ended (-want +got)\n%s", diff)
+	}
+
+	// Whoever delivers finds address and key by what can be kept, whatever the file says now.
+	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.0.0.0/8]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, networks, err := NotifyOf(place, box.refs[0])
+	want.Name, want.Secrets = place.Policy+"::team", []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	if diff := cmp.Diff(want, h); diff != "" || err != nil || len(networks) != 1 || networks[0] != "10.0.0.0/8" {
+		t.Errorf("%v, %v, (-want +got)\n%s", err, networks, diff)
+	}
+	other := box.refs[0]
+	other.Name = "guard"
+	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "tells no server") {
+		t.Errorf("of a rule: %v", err)
+	}
+	other.Name = "nobody"
+	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "not to be found any more") {
+		t.Errorf("of nobody: %v", err)
+	}
+	if err := os.Remove(filepath.Join(root, "key")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := NotifyOf(place, box.refs[0]); err == nil || !strings.Contains(err.Error(), "secret file:key: no such file") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+// An outbox that cannot keep anything now gets it later, under the same ID; other hooks that
+// were put off run meanwhile. Without an outbox the Record says what is missing.
+func TestNotifyLater(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := notifying + "  - {name: other, on: tool.before, when: 'verdict.decision == \"block\"', http: https://127.0.0.1:1, async: true}\n"
+	if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fire(t, place, remove)
+	box := &memory{err: errors.New("the disk is full")}
+	drained(t, root, box)
+	if ends := lateErrors(t, place); len(ends) != 1 || !strings.HasPrefix(ends[0], "other ") || box.flushed != outboxRounds {
+		t.Errorf("with a full disk: %q, flushed %d times", ends, box.flushed)
+	}
+	box.err = nil
+	fire(t, place, remove)
+	drained(t, root, box)
+	if len(box.ids) != 2 || box.ids[0] == box.ids[1] {
+		t.Errorf("told %q", box.ids)
+	}
+	fire(t, place, remove)
+	drained(t, root, nil)
+	if ends := lateErrors(t, place); !strings.Contains(fmt.Sprint(ends), "team the program grapnel is needed to tell a server") {
+		t.Errorf("without an outbox: %q", ends)
+	}
+}
+
+// What a project's webhook hears is what it may see: that is written down, and nothing else.
+func TestNotifyOfAProject(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p", "root")
+	root := filepath.Join(dir, "root")
+	place, err := Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(place.Policy, []byte("version: 1\nredact: {patterns: ['tok-[a-z0-9]+']}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "p", ProjectPolicy)
+	if err := os.WriteFile(file, []byte("version: 1\nhooks:\n  - {name: far, on: tool.before, notify: 'https://a.example'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	payload := fmt.Sprintf(`{"session_id":"s","cwd":%q,"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"echo tok-12345"}}`, filepath.Dir(file))
+	fire(t, place, payload)
+	box := &memory{}
+	drained(t, root, box)
+	if len(box.ids) != 0 {
+		t.Fatal("a project that nobody trusts tells a server")
+	}
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if err := place.Trusts().Keep(x); err != nil {
+		t.Fatal(err)
+	}
+	fire(t, place, payload)
+	lines, err := os.ReadFile(filepath.Join(place.Spool(), "pending.jsonl"))
+	if err != nil || strings.Contains(string(lines), "tok-12345") {
+		t.Errorf("%v, %s", err, lines)
+	}
+	drained(t, root, box)
+	if len(box.ids) != 1 || box.told[0].Scope != grapnel.ScopeProject || strings.Contains(fmt.Sprint(box.events[0].Tool.Commands), "tok-12345") {
+		t.Fatalf("%+v", box)
+	}
+	if _, _, err := NotifyOf(place, box.refs[0]); err != nil {
+		t.Errorf("while it is trusted: %v", err)
+	}
+	if forgot, err := place.Trusts().Forget(file, place.Snapshots()); !forgot || err != nil {
+		t.Fatal(forgot, err)
+	}
+	if _, _, err := NotifyOf(place, box.refs[0]); err == nil {
+		t.Error("its server is told although nobody trusts it any more")
+	}
+}

@@ -1,0 +1,134 @@
+package hookcmd
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// ProjectPolicy is what a project calls its policies.
+const ProjectPolicy = "grapnel.yaml"
+
+// A Dir is a directory whose project policy applies to an event.
+type Dir struct {
+	Path       string // real, without links
+	GuardsOnly bool   // it is not in the project of the session, so an `allow` of its policy has no effect
+}
+
+// Dirs lists the directories whose policies apply to an event: those of the project,
+// from the root of the session down to the working directory, then every other directory
+// above the working directory that has a trusted policy. The latter can only add guards.
+//
+// The first event of a session fixes its root, so that a guard stays in force when the
+// agent changes its directory. If keep is set, Dirs stores the root for later events. An
+// event without a root gets this one. If the root cannot be stored, Dirs goes by the
+// working directory alone; see [Place.RootsRefused].
+func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
+	dirs, _ := p.dirs(ev, keep)
+	return dirs
+}
+
+// dirs is Dirs, with the reason why the root of the session was not stored.
+func (p Place) dirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
+	cwd := ev.Session.CWD
+	if !filepath.IsAbs(cwd) || len(cwd) > maxPath {
+		cwd, _ = os.Getwd() // agents run their hooks where they work
+	}
+	root, err := p.sessionRoot(ev, cwd, keep)
+	if ev.Session.Root == "" {
+		ev.Session.Root = root.called
+	}
+	return p.policyDirs(root, cwd), err
+}
+
+// DirsOf lists the directories whose policies apply to an agent that starts in dir.
+func (p Place) DirsOf(dir string) []Dir { return p.policyDirs(rootOf(dir), dir) }
+
+// ProjectRoot returns the real root of the project that dir is in, or "" if dir is empty.
+func ProjectRoot(dir string) string { return rootOf(dir).real }
+
+// policyDirs adds the trusted directories above cwd to those of a project.
+func (p Place) policyDirs(r root, cwd string) []Dir {
+	real := r.real // most agents work in the root, and no link has to be followed
+	if cwd != r.called && cwd != r.real {
+		real = policy.RealPath(cwd)
+	}
+	var dirs []Dir
+	for _, path := range r.downTo(real) {
+		dirs = append(dirs, Dir{Path: path})
+	}
+	trusts := p.Trusts()
+	if _, err := os.Lstat(string(trusts)); err != nil || real == "" {
+		return dirs // no policy was ever trusted
+	}
+	for last := ""; real != last; last, real = real, filepath.Dir(real) {
+		inProject := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Path == real })
+		if !inProject && trusts.Has(filepath.Join(real, ProjectPolicy)) {
+			dirs = append(dirs, Dir{Path: real, GuardsOnly: true})
+		}
+	}
+	return dirs
+}
+
+// A root is that of a project, by two names.
+type root struct {
+	called string // as the agent has it
+	real   string
+}
+
+func rootOf(dir string) root {
+	called := vcsRoot(dir)
+	return root{called, policy.RealPath(called)}
+}
+
+// ProjectFile is the name by which the policy of a project is known, wherever it is
+// called from: its directory is the real one. The file itself may be gone.
+func ProjectFile(name string) (string, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(policy.RealPath(filepath.Dir(abs)), filepath.Base(abs)), nil
+}
+
+// vcsRoot is the nearest directory that a version control system calls its own, by
+// the name of dir or else by its real name; without one, dir itself. A grapnel.yaml is
+// no mark: whoever plants one further down would move the root.
+func vcsRoot(dir string) string {
+	for _, at := range []string{dir, policy.RealPath(dir)} {
+		for last := ""; at != last; last, at = at, filepath.Dir(at) {
+			for _, mark := range []string{".git", ".hg", ".jj"} {
+				if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
+					return at
+				}
+			}
+		}
+	}
+	return dir
+}
+
+// maxPath is the length of the longest path that a system opens.
+const maxPath = 4096
+
+// downTo lists the directories from the root down to a real directory, or the root alone
+// if the directory is not below it.
+func (r root) downTo(dir string) []string {
+	if r.real == "" {
+		return nil // the working directory is unknown
+	}
+	dirs := []string{r.real}
+	rel, err := filepath.Rel(r.real, dir)
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return dirs
+	}
+	at := r.real
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		dirs = append(dirs, at)
+	}
+	return dirs
+}

@@ -1,0 +1,198 @@
+package hookcmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// tree makes directories below a new one, and returns that.
+func tree(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := policy.RealPath(t.TempDir())
+	for _, name := range names {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func in(session, cwd string) *grapnel.Event {
+	return &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"}, Session: grapnel.Session{ID: session, CWD: cwd}}
+}
+
+// below gives directories their names below another.
+func below(t *testing.T, dir string, dirs []Dir) []string {
+	t.Helper()
+	var names []string
+	for _, d := range dirs {
+		rel, err := filepath.Rel(dir, d.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, filepath.ToSlash(rel))
+	}
+	return names
+}
+
+func TestDirsOf(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/.git", "p/a/b", "p/mod/x", "hg/.hg", "hg/s", "jj/.jj", "none/x")
+	if err := os.WriteFile(filepath.Join(dir, "p/mod/.git"), []byte("gitdir: x"), 0o600); err != nil { // a submodule
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "p", "a"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for cwd, want := range map[string][]string{
+		"p":       {"p"},
+		"p/a/b":   {"p", "p/a", "p/a/b"},
+		"p/mod/x": {"p/mod", "p/mod/x"},
+		"hg/s":    {"hg", "hg/s"},
+		"jj":      {"jj"},
+		"none/x":  {"none/x"},
+		"p/gone":  {"p", "p/gone"},
+		"link":    {"p", "p/a"}, // nothing above its name is a project, and above what it means is
+	} {
+		if diff := cmp.Diff(want, below(t, dir, Place{}.DirsOf(filepath.Join(dir, cwd)))); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", cwd, diff)
+		}
+	}
+}
+
+// The first event of a session fixes the root; no change of directory moves it.
+func TestRootIsFixed(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/.git", "p/a/b", "other/.git", "plain/sub")
+	p := Place{State: filepath.Join(dir, "state")}
+	for _, tt := range []struct {
+		session, cwd string
+		want         []string
+	}{
+		{"one", "p/a", []string{"p", "p/a"}},
+		{"one", "p", []string{"p"}},
+		{"one", "p/a/b", []string{"p", "p/a", "p/a/b"}},
+		{"one", "other", []string{"p"}},
+		{"one", ".", []string{"p"}},
+		{"two", "other", []string{"other"}},
+		{"two", "p/a", []string{"other"}},
+		{"plain", "plain", []string{"plain"}},
+		{"plain", "plain/sub", []string{"plain", "plain/sub"}},
+		{"", "p", []string{"p"}},
+		{"", "other", []string{"other"}}, // who names no session has none
+	} {
+		got := p.Dirs(in(tt.session, filepath.Join(dir, tt.cwd)), true)
+		if diff := cmp.Diff(tt.want, below(t, dir, got)); diff != "" {
+			t.Errorf("session %q in %s (-want +got)\n%s", tt.session, tt.cwd, diff)
+		}
+	}
+	// Another agent's session of the same name is another session.
+	ev := in("one", filepath.Join(dir, "other"))
+	ev.Agent.Name = "b"
+	if got := below(t, dir, p.Dirs(ev, true)); got[0] != "other" {
+		t.Errorf("another agent's session: %v", got)
+	}
+}
+
+// Looking fixes nothing.
+func TestDirsWithoutKeeping(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/.git")
+	p := Place{State: filepath.Join(dir, "state")}
+	p.Dirs(in("s", filepath.Join(dir, "p")), false)
+	if _, err := os.Stat(p.State); !os.IsNotExist(err) {
+		t.Errorf("%v, want nothing to be written", err)
+	}
+}
+
+// A root is where the agent said, so that names through a link still mean something,
+// and the directories are the real ones.
+func TestRootThroughALink(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/.git", "p/a")
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "p"), link); err != nil {
+		t.Fatal(err)
+	}
+	p := Place{State: filepath.Join(dir, "state")}
+	ev := in("s", filepath.Join(link, "a"))
+	got := p.Dirs(ev, true)
+	if diff := cmp.Diff([]string{"p", "p/a"}, below(t, dir, got)); diff != "" || ev.Session.Root != link {
+		t.Errorf("root %s (-want +got)\n%s", ev.Session.Root, diff)
+	}
+}
+
+// An event that says not where the agent works is judged where its hook runs.
+func TestDirsWithoutDirectory(t *testing.T) {
+	dir := tree(t, "p/.git")
+	t.Chdir(filepath.Join(dir, "p"))
+	p := Place{State: filepath.Join(dir, "state")}
+	for _, cwd := range []string{"", "relative", "."} {
+		if diff := cmp.Diff([]string{"p"}, below(t, dir, p.Dirs(in("", cwd), true))); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", cwd, diff)
+		}
+	}
+}
+
+func TestDirsOfALongPath(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p/.git")
+	p := Place{State: filepath.Join(dir, "state")}
+	root := filepath.Join(dir, "p")
+	p.Dirs(in("s", root), true)
+	if got := p.Dirs(in("s", root+strings.Repeat("/x", 1<<20)), true); len(got) != 1 {
+		t.Errorf("%d directories, want the root alone", len(got))
+	}
+}
+
+// Of events that come at once, all agree on the root of the first.
+func TestRootAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "state")
+	p := Place{State: filepath.Join(dir, "state")}
+	var all sync.WaitGroup
+	roots := make([]string, 16)
+	for i := range roots {
+		cwd := filepath.Join(dir, fmt.Sprint(i))
+		all.Go(func() { roots[i] = p.Dirs(in("s", cwd), true)[0].Path })
+	}
+	all.Wait()
+	for _, root := range roots {
+		if root != roots[0] {
+			t.Fatalf("%q, want one root", roots)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v, %v, want one file", left, err)
+	}
+}
+
+// What is no root is written anew.
+func TestDamagedRoot(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, "p")
+	p := Place{State: filepath.Join(dir, "state")}
+	p.Dirs(in("s", filepath.Join(dir, "p")), true)
+	files, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if err := os.WriteFile(files[0], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, cwd := range []string{"p", "."} {
+		if got := p.Dirs(in("s", filepath.Join(dir, cwd)), true)[0].Path; got != filepath.Join(dir, "p") {
+			t.Errorf("in %s: root %s", cwd, got)
+		}
+	}
+}

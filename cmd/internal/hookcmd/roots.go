@@ -1,0 +1,198 @@
+package hookcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// Each session has a file with its root, sessions/XX/REST, where XXREST is the digest of
+// the agent's name and the session's ID: no ID is a path, and none names the file of
+// another session. The content and the name never change. The modification time says when
+// the root was last used.
+//
+// A root that was used within rootIdle is never removed: invented session IDs must not
+// remove the guards of a running session. Instead, the store is bounded by refusing new
+// roots. Each of the 256 directories has its own limit, so that a new session looks at a
+// few files, however many there are.
+const (
+	rootIdle      = 7 * 24 * time.Hour // a root stays for at least this long after its last use
+	rootRefresh   = time.Hour          // the modification time lags behind the last use by at most this
+	rootsPerDir   = 64                 // 16,384 roots in all
+	rootsPerLook  = 8                  // that a new session looks at while there is room
+	maxRefusals   = 1 << 20            // counted at most
+	rootTemporary = ".new-"            // begins the names of files that are being written
+)
+
+// errNoRoom says that the store of roots is full.
+var errNoRoom = fmt.Errorf("too many sessions were active in the last %d days", rootIdle/(24*time.Hour))
+
+// sessionRoot returns the root of the event's session. The error says why it could not be
+// stored. Unless the daemon remembers it, the root is that of cwd then.
+func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, error) {
+	if ev.Session.ID == "" {
+		return rootOf(cwd), nil
+	}
+	id := nameOf(ev.Agent.Name, ev.Session.ID)
+	name := filepath.Join(p.sessions(), id[:2], id[2:])
+	now := time.Now()
+	kept, used, ok := p.roots.load(name)
+	if !ok {
+		kept, used, ok = readRoot(name)
+	}
+	switch {
+	case !ok && (!keep || cwd == ""):
+		return rootOf(cwd), nil
+	case !ok:
+		kept = rootOf(cwd)
+	case !keep || recent(used, now):
+		p.roots.store(name, kept, used)
+		return kept, nil
+	case !errors.Is(os.Chtimes(name, now, now), fs.ErrNotExist): // a state that is read-only keeps its roots, too
+		p.roots.store(name, kept, now)
+		return kept, nil
+	default: // the daemon remembers a root whose file was removed
+	}
+	stored, err := p.keepRoot(name, kept, now)
+	if err != nil {
+		p.countRefusal(now)
+		return kept, fmt.Errorf("cannot keep the root of this session, so a project's policy ends where the agent leaves its directory: %w", err)
+	}
+	p.roots.store(name, stored, now)
+	return stored, nil
+}
+
+// recent reports whether a modification time says closely enough when a root was used. One
+// in the future comes from a clock that was turned back.
+func recent(used, now time.Time) bool { return now.Sub(used).Abs() < rootRefresh }
+
+func readRoot(name string) (kept root, used time.Time, ok bool) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
+	if err != nil {
+		return root{}, used, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return root{}, used, false
+	}
+	data := make([]byte, 2*maxPath+2)
+	n, _ := f.Read(data) // it was written whole
+	called, real, _ := strings.Cut(string(data[:n]), "\x00")
+	return root{called, real}, info.ModTime(), filepath.IsAbs(called) && filepath.IsAbs(real)
+}
+
+// keepRoot stores a root, and returns it, or the one that another event of the session
+// stored at the same time.
+func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
+	dir := filepath.Dir(name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return found, err
+	}
+	if err := makeRoom(dir, now); err != nil {
+		return found, err
+	}
+	f, err := os.CreateTemp(dir, rootTemporary+"*") // mode 0600
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.WriteString(found.called + "\x00" + found.real)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return found, err
+	}
+	err = os.Link(f.Name(), name) // unlike a rename it replaces nothing
+	if err == nil {
+		return found, nil
+	}
+	if first, _, ok := readRoot(name); ok {
+		return first, nil
+	}
+	return found, os.Rename(f.Name(), name) // no links on this file system, or the file holds no root
+}
+
+// makeRoom removes roots of a directory that are no longer used: of a full one all, of
+// others some, because a new session must not pay for many. The error is errNoRoom if there
+// is no room for one more after that.
+func makeRoom(dir string, now time.Time) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	roots, look := len(entries), len(entries)
+	if roots < rootsPerDir {
+		look = min(roots, rootsPerLook)
+	}
+	if look == 0 {
+		return nil
+	}
+	first := rand.IntN(len(entries)) //nolint:gosec // so that each has its turn
+	for i := range look {
+		entry := entries[(first+i)%len(entries)]
+		info, err := entry.Info()
+		if err != nil {
+			roots-- // another event has removed it
+			continue
+		}
+		name := filepath.Join(dir, entry.Name())
+		limit := rootIdle + rootRefresh
+		if strings.HasPrefix(entry.Name(), rootTemporary) {
+			limit = rootRefresh // its writer was killed
+		}
+		switch idle := now.Sub(info.ModTime()); {
+		case idle > limit:
+			_ = os.Remove(name)
+			roots--
+		case idle < -rootRefresh: // the clock was turned back: without this it would stay until then
+			_ = os.Chtimes(name, now, now)
+		}
+	}
+	if roots >= rootsPerDir {
+		return errNoRoom
+	}
+	return nil
+}
+
+// refusals is the file that counts refused roots: a byte for each event.
+func (p Place) refusals() string { return filepath.Join(p.sessions(), "refused") }
+
+// countRefusal counts an event whose session has no stored root. The count starts again
+// if the last one is older than rootIdle.
+func (p Place) countRefusal(now time.Time) {
+	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	info, err := os.Lstat(p.refusals())
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return
+	case err == nil && now.Sub(info.ModTime()) > rootIdle:
+		flags |= os.O_TRUNC
+	case err == nil && info.Size() >= maxRefusals:
+		_ = os.Chtimes(p.refusals(), now, now)
+		return
+	}
+	f, err := os.OpenFile(p.refusals(), flags, 0o600)
+	if err != nil {
+		return // the state cannot be written, which the event reports
+	}
+	_, _ = f.Write([]byte{'x'})
+	_ = f.Close()
+}
+
+// RootsRefused returns how many events of the last seven days had a session whose root
+// could not be stored, and when the last of them was. Such a session leaves a project's
+// policy behind when its agent leaves the directory.
+func (p Place) RootsRefused(now time.Time) (events int, last time.Time) {
+	info, err := os.Lstat(p.refusals())
+	if err != nil || !info.Mode().IsRegular() || now.Sub(info.ModTime()) > rootIdle {
+		return 0, last
+	}
+	return int(info.Size()), info.ModTime()
+}

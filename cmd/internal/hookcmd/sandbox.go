@@ -1,0 +1,59 @@
+package hookcmd
+
+import (
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// executor runs a program as its policy, in dir, says.
+func executor(s *policy.Sandbox, dir string) process.Executor {
+	if box := sandbox(s, dir); box != nil {
+		return box
+	}
+	return process.System
+}
+
+func sandbox(s *policy.Sandbox, dir string) *process.Sandbox {
+	if s == nil || s.Off {
+		return nil
+	}
+	return &process.Sandbox{Read: s.Read, Write: s.Write, Dir: dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
+}
+
+// Unsandboxed says why this machine cannot hold the program of a hook to its sandbox; nil =
+// it can, or the hook has none.
+func Unsandboxed(c policy.Command) error {
+	if box := sandbox(c.Sandbox, c.Dir); box != nil {
+		return box.Possible()
+	}
+	return nil
+}
+
+// request is a request to load policies.
+type request struct{ policy.Request }
+
+// loosely notes the programs that are loaded and run without all of their sandbox. What it
+// returns tells the person, when all are loaded.
+func (r *request) loosely() func() []grapnel.Spec {
+	command, names, why := r.Command, "", error(nil)
+	if command == nil {
+		return func() []grapnel.Spec { return nil }
+	}
+	r.Command = func(c policy.Command) grapnel.Hook {
+		if c.Sandbox != nil && c.Sandbox.Optional {
+			if err := Unsandboxed(c); err != nil {
+				names, why = fmt.Sprintf("%s %q", names, c.Name), err
+			}
+		}
+		return command(c)
+	}
+	return func() []grapnel.Spec {
+		if why == nil {
+			return nil
+		}
+		return []grapnel.Spec{policy.Notice(fmt.Sprintf("grapnel: hooks run that %v:%s. Their policy says `required: false`.", why, names))}
+	}
+}

@@ -1,0 +1,231 @@
+package hookcmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// How much is under way at once. What comes then waits in the pipe, cancels too, and with
+// it who writes there.
+const (
+	maxEvents = 32
+	maxBytes  = 64 << 20 // of lines; a single one may be as long as an event
+
+	maxLine = dialect.MaxPayload + 64<<10 // what is longer holds an event that is not read
+)
+
+// serve answers events as they come, for the plugin of an agent whose hooks are functions
+// in its own process. The lines are [dialect.Message]; each event is answered once, in any
+// order, with what it would get from a grapnel-hook of its own: by the policy as it is at
+// that moment, with a Record, and with a drain for what is left behind.
+//
+// It ends with its standard input, which is when the agent ends, or when it is told to,
+// and finishes what is under way. Told once more, it ends that too.
+func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stderr io.Writer) int {
+	// It lives on, unlike what answers a single event.
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	// A terminal tells everything that runs in it to stop; the agent decides whether it
+	// does. A reader that has gone away is an error, not our end.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGPIPE)
+	told := make(chan os.Signal, 2)
+	signal.Notify(told, syscall.SIGTERM)
+	defer signal.Stop(told)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := &lineServer{inv: inv, named: named, stdout: stdout, cancels: map[string]context.CancelFunc{}, left: make(chan struct{}, 1), gone: make(chan struct{})}
+	s.room.L = &s.mu
+	hello := dialect.Hello()
+	hello.Concurrency = maxEvents
+	s.say(hello)
+
+	lines := make(chan line)
+	go read(stdin, lines) // it may read for as long as we live
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for range s.left {
+			if err := startDrain(inv); err != nil {
+				fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
+			}
+		}
+	}()
+	for open := true; open; {
+		select {
+		case <-told:
+			open = false
+		case <-s.gone:
+			open = false
+		case l, more := <-lines:
+			if open = more; more {
+				s.hear(ctx, l, stderr)
+			}
+		}
+	}
+	go func() {
+		select {
+		case <-told:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	s.wait.Wait()
+	close(s.left)
+	<-drained
+	return 0
+}
+
+// A lineServer is one run of serve.
+type lineServer struct {
+	inv   invocation
+	named *dialect.Dialect
+	left  chan struct{} // observing hooks wait for a drain
+	wait  sync.WaitGroup
+
+	out    sync.Mutex
+	stdout io.Writer
+	deaf   bool
+	gone   chan struct{} // closed: nobody reads any more
+
+	mu            sync.Mutex
+	room          sync.Cond
+	events, bytes int
+	cancels       map[string]context.CancelFunc // by the id of the event
+}
+
+// A line is one of standard input, without its end.
+type line struct {
+	text []byte
+	cut  bool // it was longer
+}
+
+// read reads lines until there are no more.
+func read(stdin io.Reader, lines chan<- line) {
+	defer close(lines)
+	r := bufio.NewReaderSize(stdin, 64<<10)
+	var l line
+	for {
+		part, err := r.ReadSlice('\n')
+		if room := maxLine - len(l.text); len(part) > room {
+			part, l.cut = part[:room], true
+		}
+		l.text = append(l.text, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if len(l.text) > 0 {
+			lines <- line{slices.Clip(l.text), l.cut}
+		}
+		if l = (line{}); err != nil {
+			return
+		}
+	}
+}
+
+// hear takes a line, and begins what it asks for.
+func (s *lineServer) hear(ctx context.Context, l line, stderr io.Writer) {
+	m, err := dialect.ReadMessage(l.text)
+	switch {
+	case m.Type == dialect.TypeCancel:
+		s.mu.Lock()
+		if cancel := s.cancels[m.ID]; cancel != nil {
+			cancel()
+		}
+		s.mu.Unlock()
+		return
+	case m.Type == dialect.TypeEvent:
+		err = nil // the event shows it too, and is answered
+	case err == nil:
+		return // of a newer plugin
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "grapnel: error: cannot read a line: %v\n", err)
+		return
+	}
+	in := dialect.Input{Payload: m.Event, Event: s.inv.event}
+	if l.cut {
+		in.Payload = in.Payload[:min(len(in.Payload), dialect.MaxPayload+1)]
+	}
+	ctx, done := s.begin(ctx, m.ID, len(l.text))
+	s.wait.Go(func() {
+		defer done()
+		s.answer(ctx, m.ID, in)
+	})
+}
+
+// begin waits for room, and takes it.
+func (s *lineServer) begin(ctx context.Context, id string, size int) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.events > 0 && (s.events == maxEvents || s.bytes+size > maxBytes) {
+		s.room.Wait()
+	}
+	s.events, s.bytes = s.events+1, s.bytes+size
+	s.cancels[id] = cancel
+	return ctx, func() {
+		cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.events, s.bytes = s.events-1, s.bytes-size
+		delete(s.cancels, id)
+		s.room.Signal()
+	}
+}
+
+func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
+	defer func() {
+		if r := recover(); r != nil { // not even lastResort could answer
+			said := fmt.Sprintf("grapnel: error: internal error: %v\n", r)
+			s.say(dialect.Message{Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stderr: said, Exit: exitFailure}})
+		}
+	}()
+	inv := s.inv
+	inv.watch = newWatchdog(&inv, s.named, false)
+	inv.watch.read(in)
+	result := inv.watch.run(ctx, func(ctx context.Context) worked {
+		place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+		inv.watch.found(place)
+		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
+		return worked{reply, pending}
+	})
+	defer inv.watch.settle() //nolint:contextcheck // the Record is written after the context has ended
+	reply, pending := result.reply, result.pending
+	s.say(dialect.Message{
+		Type: dialect.TypeAnswer, ID: id,
+		Reply: &dialect.WireReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit},
+	})
+	if pending {
+		select {
+		case s.left <- struct{}{}:
+		default: // one is about to start
+		}
+	}
+}
+
+// say writes a line.
+func (s *lineServer) say(m dialect.Message) {
+	text, err := m.Write()
+	s.out.Lock()
+	defer s.out.Unlock()
+	if err == nil && !s.deaf {
+		_, err = s.stdout.Write(text)
+	}
+	if err != nil && !s.deaf {
+		s.deaf = true
+		close(s.gone)
+	}
+}

@@ -1,0 +1,435 @@
+package hookcmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// Some agents run this program twice for one action: they load the hook files of another
+// agent beside their own, or fire two events for one call. Each time they are answered in
+// the words that they are asked in, but the action is one: it has one Record, counts once
+// toward a limit, and where nothing else is told of it the second time its programs run
+// once. What was told is kept for a short while, in files that whoever judges an action
+// holds: told of at the same time, it is judged one after the other.
+//
+// Not all of these agents number their calls. So what is told once more is what has come
+// in another way than before; in the same way it is another action. By a call's ID it is
+// the same however it comes.
+
+const (
+	againWithin = 10 * time.Second // of the answer to the first, where the call has no ID
+	sameWithin  = 2 * time.Minute  // where it has: some agents number calls anew
+	keepActions = 16
+	keepReason  = 16 << 10 // bytes; what is longer is found anew
+	keepFacts   = 256
+)
+
+// An action is one of which an agent has told.
+type action struct {
+	ID       string // of its Record
+	Call     string // the agent's ID for it
+	What     string // it is, as far as all ways of telling agree
+	Whole    string // all that rules judge of it
+	Facts    []string
+	Ways     []string // in which it was told
+	At       int64    // nanoseconds since 1970 at which it was last answered
+	Policy   string
+	Decision grapnel.Decision
+	Reason   string
+	Halt     string
+	Final    bool // what was said holds for whatever tells no more
+}
+
+// writeActions writes actions as lines of quoted words: to let package encoding/json
+// prepare a type takes longer than all else that is done for it here.
+func writeActions(actions []action) []byte {
+	var b []byte
+	for i := range actions {
+		a := &actions[i]
+		for _, word := range []string{
+			a.ID, a.Call, a.What, a.Whole, strings.Join(a.Facts, " "), strings.Join(a.Ways, "\n"), strconv.FormatInt(a.At, 10), a.Policy,
+			a.Decision.String(), a.Reason, a.Halt, strconv.FormatBool(a.Final),
+		} {
+			b = append(strconv.AppendQuote(b, word), '\t')
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// readActions reads what is left of them after a time. What is broken is nothing.
+func readActions(kept []byte, now int64) []action {
+	var actions []action
+	for line := range strings.Lines(string(kept)) {
+		var words []string
+		for word := range strings.SplitSeq(strings.TrimSuffix(line, "\t\n"), "\t") {
+			text, err := strconv.Unquote(word)
+			if err != nil {
+				return nil
+			}
+			words = append(words, text)
+		}
+		if len(words) != 12 {
+			return nil
+		}
+		at, _ := strconv.ParseInt(words[6], 10, 64)
+		a := action{
+			ID: words[0], Call: words[1], What: words[2], Whole: words[3], Facts: strings.Fields(words[4]), Ways: strings.Split(words[5], "\n"), At: at,
+			Policy: words[7], Reason: words[9], Halt: words[10], Final: words[11] == "true",
+		}
+		if a.Decision.UnmarshalText([]byte(words[8])) != nil {
+			return nil
+		}
+		if now-at <= int64(sameWithin) {
+			actions = append(actions, a)
+		}
+	}
+	return actions
+}
+
+// again returns which of the actions is told once more, or -1. The first that fits is
+// it, before others one of which exactly the same was told.
+func (now *action) again(kept []action) int {
+	fits := -1
+	for i := range kept {
+		k := &kept[i]
+		age := now.At - k.At
+		switch {
+		case k.What != now.What || age < -int64(sameWithin): // a clock that was turned back
+		case k.Call != "" && now.Call != "":
+			if k.Call == now.Call && age <= int64(sameWithin) {
+				return i
+			}
+		case age > int64(againWithin) || slices.Contains(k.Ways, now.Ways[0]):
+		case fits < 0 || k.Whole == now.Whole && kept[fits].Whole != now.Whole:
+			fits = i
+		}
+	}
+	return fits
+}
+
+// told is one telling of an action.
+type told struct {
+	action
+	to    sink // that gets what counts
+	spool *spool.Spool
+	held  *spool.Held
+	kept  []action
+	first int // the one that is told once more; -1 = it is new
+
+	// What waits until it is known whether it counts.
+	records []*grapnel.Record
+	late    []func() error
+}
+
+// hold waits for others who judge the same action, and takes their time off that of the
+// event. It is nil for agents that tell of everything once, and where nothing can be
+// kept: then each telling counts by itself.
+func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *told {
+	way, twice := got.Way()
+	if !twice || got.Err != nil {
+		return nil
+	}
+	ev := got.Event
+	begun := time.Now()
+	t := &told{spool: sp, to: to, first: -1, action: action{
+		What: whatIs(ev), Whole: wholeOf(ev), Facts: factsOf(ev.Native), Ways: []string{strings.Join([]string{inv.id, inv.event, way}, " ")},
+	}}
+	if ev.Tool != nil {
+		t.Call = ev.Tool.ID
+	}
+	var err error
+	t.held, err = sp.Hold(t.What, ev.Budget/2)
+	ev.Budget -= time.Since(begun)
+	if err != nil {
+		return nil
+	}
+	t.At = time.Now().UnixNano()
+	t.kept = readActions(t.held.Kept, t.At)
+	if t.first = t.again(t.kept); t.first < 0 {
+		return t
+	}
+	// Limits go by these.
+	k := &t.kept[t.first]
+	ev.ID = k.ID
+	if ev.Tool != nil && ev.Tool.ID == "" {
+		ev.Tool.ID = k.Call
+	}
+	return t
+}
+
+// close lets others judge.
+func (t *told) close() {
+	if t != nil {
+		_ = t.held.Close()
+	}
+}
+
+// verdict returns an engine that says what was said the first time, or nil where that
+// has to be found anew: another policy is in force, or more is told.
+func (t *told) verdict(set *policy.Set, f *firing) *grapnel.Engine {
+	if t == nil {
+		return nil
+	}
+	t.Policy = digestOf(set)
+	if t.first < 0 {
+		return nil
+	}
+	k := &t.kept[t.first]
+	if !k.Final || k.Policy != t.Policy || k.Whole != t.Whole || len(t.Facts) == 0 ||
+		slices.ContainsFunc(t.Facts, func(f string) bool { return !slices.Contains(k.Facts, f) }) {
+		return nil
+	}
+	out := grapnel.Outcome{Decision: k.Decision, Reason: k.Reason, Halt: k.Halt} // context and messages were told
+	engine, err := grapnel.New([]grapnel.Spec{{
+		Name: "first answer",
+		Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }),
+	}}, &grapnel.Options{Observers: []grapnel.Observer{f}})
+	if err != nil {
+		return nil
+	}
+	return engine
+}
+
+// Observe keeps a Record until it is known whether it counts.
+func (t *told) Observe(_ context.Context, rec *grapnel.Record) { t.records = append(t.records, rec) }
+
+// Run keeps observing hooks until it is known whether they have something to observe.
+func (t *told) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	t.late = append(t.late, func() error { return t.to.Run(ctx, ev, hooks) })
+	return nil
+}
+
+// keep writes down what came of a telling, and what counts of it: all of the first, and
+// of another one only a decision that is stricter than the one before, or a failure.
+func (t *told) keep(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	k := &t.action
+	if t.first >= 0 {
+		k = &t.kept[t.first]
+		k.Ways = append(k.Ways, t.Ways[0])
+	}
+	k.At = time.Now().UnixNano()
+	counts := t.first < 0
+	final := false
+	for _, rec := range t.records {
+		failed := rec.Error != ""
+		for i := range rec.Hooks {
+			failed = failed || rec.Hooks[i].Error != ""
+		}
+		if t.first >= 0 && (rec.Decision > k.Decision || failed) {
+			counts = true
+		}
+		if t.first < 0 {
+			k.ID, k.Halt = rec.ID, rec.Halt
+			if rec.Verdict != nil {
+				// Where the agent could not be told all, what it is asked next may have other
+				// words.
+				k.Reason = rec.Verdict.Reason()
+				final = !failed && len(rec.Lost)+len(rec.Verdict.Native) == 0 && len(k.Reason)+len(k.Halt) <= keepReason
+			}
+			k.Final = final && len(rec.Changed) == 0
+		}
+		k.Decision = max(k.Decision, rec.Decision)
+	}
+	if counts {
+		t.release(ctx)
+	}
+	if t.first < 0 {
+		t.kept = append(t.kept, *k)
+	}
+	t.kept = t.kept[max(0, len(t.kept)-keepActions):]
+	_ = t.held.Keep(writeActions(t.kept)) // where that fails the next telling counts by itself
+	if t.first < 0 {
+		t.keepChanged(final)
+	}
+}
+
+// release hands on what has waited.
+func (t *told) release(ctx context.Context) {
+	var failed error
+	for _, run := range t.late {
+		if err := run(); err != nil {
+			failed = fmt.Errorf("observing hooks were not started: %w", err)
+		}
+	}
+	for _, rec := range t.records {
+		if failed != nil && rec.Error == "" {
+			rec.Error = failed.Error()
+		}
+		t.to.Observe(ctx, rec)
+	}
+}
+
+// keepChanged keeps the action under what it is after an answer that changed it, too: who
+// is told of it later is told of that. It was judged as it is then, and is not changed
+// once more.
+func (t *told) keepChanged(final bool) {
+	if len(t.records) != 1 || t.records[0].Verdict == nil || t.records[0].Verdict.Event == nil || len(t.records[0].Changed) == 0 {
+		return
+	}
+	after := t.action
+	now := t.records[0].Verdict.Event
+	if after.What, after.Whole = whatIs(now), wholeOf(now); after.What == t.What {
+		return
+	}
+	after.Final = final
+	changed := map[string]any{}
+	if now.Tool != nil {
+		changed["input"] = now.Tool.Input
+	}
+	if now.Prompt != nil {
+		changed["prompt"] = now.Prompt.Text
+	}
+	if data, err := json.Marshal(changed); err == nil {
+		after.Facts = slices.Concat(t.Facts, factsOf(data))
+	}
+	t.close()
+	held, err := t.spool.Hold(after.What, time.Second)
+	if err != nil {
+		return
+	}
+	defer held.Close()
+	kept := append(readActions(held.Kept, t.At), after)
+	_ = held.Keep(writeActions(kept[max(0, len(kept)-keepActions):]))
+}
+
+// digestOf names what is in force. What hooks of one source have in common is said once.
+func digestOf(set *policy.Set) string {
+	var parts []string
+	var before grapnel.Source
+	for i := range set.Specs {
+		s := &set.Specs[i]
+		if i == 0 || s.Source != before {
+			before = s.Source
+			parts = append(parts, "", before.Name, before.Digest, before.File, fmt.Sprint(before.Scope))
+		}
+		parts = append(parts, s.Name, string(rune('0'+s.Mode)))
+	}
+	return nameOf(parts...)
+}
+
+// nameOf returns a file name for what parts identify together.
+func nameOf(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// whatIs names the action that an event is about by what all tellings of it agree on: of
+// a command its words, of a file its path, of any other call the input.
+func whatIs(ev *grapnel.Event) string {
+	parts := []string{ev.Agent.Name, ev.Session.ID, ev.Session.Turn, string(ev.Kind), ev.Cause}
+	if s := ev.Session.Subagent; s != nil {
+		parts = append(parts, s.ID)
+	}
+	if p := ev.Prompt; p != nil {
+		parts = append(parts, p.Text)
+	}
+	if s := ev.Stop; s != nil {
+		parts = append(parts, s.LastMessage)
+	}
+	if n := ev.Notification; n != nil {
+		parts = append(parts, n.Type, n.Title, n.Message)
+	}
+	if m := ev.Message; m != nil {
+		parts = append(parts, m.Content)
+	}
+	if t := ev.Task; t != nil {
+		parts = append(parts, t.Description)
+	}
+	switch t := ev.Tool; {
+	case t == nil:
+	case t.MCP != nil:
+		parts = append(parts, "mcp", t.MCP.Tool, canonical(t.Input))
+	case t.Class == grapnel.ClassShell && len(t.Commands) > 0:
+		parts = append(append(parts, "shell"), t.Commands...)
+	case len(t.Paths) > 0 && t.Class == grapnel.ClassRead:
+		parts = append(parts, "read", t.Paths[0].Path)
+	case len(t.Paths) > 0 && (t.Class == grapnel.ClassWrite || t.Class == grapnel.ClassEdit):
+		parts = append(parts, "write", t.Paths[0].Path)
+	default:
+		parts = append(parts, "tool", t.Name, canonical(t.Input))
+	}
+	return nameOf(parts...)
+}
+
+// wholeOf names what rules judge of an event: where two tellings differ in it, what was
+// said to one does not hold for the other.
+func wholeOf(ev *grapnel.Event) string {
+	parts := []string{whatIs(ev), ev.Session.CWD, ev.Session.Root, ev.Session.Mode, ev.Session.Model}
+	if t := ev.Tool; t != nil {
+		parts = append(parts, t.Name, string(t.Class), canonical(t.Input), canonical(t.Output), fmt.Sprint(t.Failed))
+		if t.MCP != nil {
+			parts = append(parts, t.MCP.Server)
+		}
+	}
+	return nameOf(parts...)
+}
+
+// canonical writes JSON with its members in order.
+func canonical(raw json.RawMessage) string {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return string(raw)
+	}
+	data, _ := json.Marshal(v) // it was JSON
+	return string(data)
+}
+
+// unsaid are members, in small letters, that only say how and when the agent tells: its
+// names for the event, the tool and the call. sandbox is what Cursor adds when it tells
+// of a command the second time: whether it would run in a sandbox.
+var unsaid = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}
+
+// factsOf names each value that a payload has, and its member's name however that is
+// spelled. Hooks are given the payload beside the neutral words, and what says more than
+// the first one is judged anew. nil = more than can be kept.
+func factsOf(payload json.RawMessage) []string {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	var facts []string
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, member := range v {
+				walk(strings.ReplaceAll(strings.ToLower(name), "_", ""), member)
+			}
+		case []any:
+			for _, element := range v {
+				walk(name, element)
+			}
+		default:
+			if !slices.Contains(unsaid, name) && len(facts) <= keepFacts {
+				facts = append(facts, nameOf(name, fmt.Sprint(v))[:16])
+			}
+		}
+	}
+	walk("", v)
+	if len(facts) > keepFacts {
+		return nil
+	}
+	slices.Sort(facts)
+	return slices.Compact(facts)
+}

@@ -1,0 +1,523 @@
+package hookcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// WarmOptions are what a [Warm] works with. All but Loaded, Observe and Unrecorded are needed.
+type WarmOptions struct {
+	State string // directory of the state; other places are none of this daemon's
+
+	// Keep makes durable what an answer leaves: the lines of its Records, and what servers
+	// are to be told. With an error the line goes to the spool.
+	Keep func(ctx context.Context, lines []spool.Made, notices []Notice) error
+
+	// Ask asks a server: what "grapnel deliver" does in a program of its own.
+	Ask func(ctx context.Context, q Question) Said
+
+	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
+	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record, unless it went to the spool
+
+	// Unrecorded is called for each answer of which neither Keep nor the spool took all.
+	Unrecorded func(error)
+}
+
+// A Notice is what a server is to be told, for the hook of a `notify:`.
+type Notice struct {
+	spool.Pending
+	HTTP policy.HTTP
+
+	source grapnel.Source // of the hook
+}
+
+// A Warm answers events with policies that stay loaded, workers that stay running and
+// connections that stay open. It gives the bytes that a program of its own would give. It
+// is safe for concurrent use.
+type Warm struct {
+	opts WarmOptions
+
+	roots  roots
+	agents agents
+
+	mu      sync.Mutex
+	entries map[string]*warmEntry
+	workers map[string]*process.Worker
+	closed  bool
+}
+
+// maxWarm is how many combinations of policies stay loaded: of projects, mostly.
+const maxWarm = 64
+
+// NewWarm makes a Warm.
+func NewWarm(opts WarmOptions) *Warm {
+	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
+}
+
+// roots caches the roots of sessions, by the names of their files. The root of a session
+// never changes. A nil cache is empty.
+type roots struct {
+	mu    sync.RWMutex
+	known map[string]usedRoot
+}
+
+type usedRoot struct {
+	root
+	used time.Time // as the file says
+}
+
+// maxRoots is how many are known; beyond, it begins anew.
+const maxRoots = 4096
+
+func (r *roots) load(name string) (kept root, used time.Time, ok bool) {
+	if r == nil {
+		return root{}, used, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	known, ok := r.known[name]
+	return known.root, known.used, ok
+}
+
+func (r *roots) store(name string, kept root, used time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) >= maxRoots {
+		r.known = map[string]usedRoot{}
+	}
+	r.known[name] = usedRoot{kept, used}
+}
+
+// Close ends the workers, and waits for them as long as ctx lasts.
+func (w *Warm) Close(ctx context.Context) error {
+	w.mu.Lock()
+	w.closed = true
+	workers := w.workers
+	w.workers = map[string]*process.Worker{}
+	w.mu.Unlock()
+	var errs []error
+	for _, worker := range workers {
+		errs = append(errs, worker.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Answer answers an event, or returns a [client.ErrSelf]. Observing hooks that wait for a drain
+// are for the program that asked to start: they run where the agent does.
+func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
+	reply, pending, err := w.answer(ctx, q, false)
+	if err != nil {
+		return nil, err
+	}
+	return &client.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit, Drain: pending}, nil
+}
+
+// answer does the work of [Warm.Answer] and [Warm.AnswerAlone].
+func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
+	place, err := Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
+	if err != nil {
+		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
+	}
+	place.roots = &w.roots
+	if asked.Root != "" {
+		place.Home = asked.Home
+	}
+	if place.State != w.opts.State {
+		return reply, false, fmt.Errorf("%w: its state is in %s", client.ErrSelf, place.State)
+	}
+	inv := &invocation{agent: asked.Agent, event: asked.Event, id: asked.ID, root: asked.Root, policies: asked.Policies, serve: true, firing: asked.Firing}
+	var named *dialect.Dialect
+	if inv.agent != "" {
+		var ok bool
+		if named, ok = w.agents.find(inv.agent); !ok {
+			return reply, false, fmt.Errorf("%w: unknown agent %q", client.ErrSelf, inv.agent)
+		}
+	}
+	d := w.agents.choose(named, asked.Payload, place.Agent)
+	got := inv.receive(d, dialect.Input{Payload: asked.Payload, Event: asked.Event})
+	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > maxPath {
+		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", client.ErrSelf)
+	}
+	dirs, rootless := place.dirs(got.Event, true)
+	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
+	if err != nil {
+		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
+	}
+	if name, runs := entry.runs(got.Event); runs && !alone {
+		return reply, false, fmt.Errorf("%w: hook %q runs where the agent does", client.ErrSelf, name)
+	}
+	j := &journal{warm: w, entry: entry, alone: alone}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless}
+	engine := entry.engine
+	if rootless != nil {
+		if engine, err = engine.With(rootNotice(rootless)); err != nil {
+			return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
+		}
+	}
+	ctx = context.WithValue(ctx, firingKey{}, f)
+	defer func() {
+		if r := recover(); r != nil {
+			reply, pending, err = dialect.Reply{}, false, fmt.Errorf("%w: internal error: %v", client.ErrSelf, r)
+		}
+	}()
+	reply, pending, err = inv.fire(ctx, engine, f, got, rootless)
+	if j.left {
+		return dialect.Reply{}, false, fmt.Errorf("%w: a hook runs where the agent does", client.ErrSelf)
+	}
+	if err != nil {
+		return lastResort(ctx, d, dialect.Input{Payload: asked.Payload, Event: asked.Event}, err), false, nil
+	}
+	return reply, pending, nil
+}
+
+type firingKey struct{}
+
+// byContext tells the firing that is about what an engine tells, which many share.
+type byContext struct{}
+
+func (byContext) Observe(ctx context.Context, rec *grapnel.Record) {
+	ctx.Value(firingKey{}).(*firing).Observe(ctx, rec)
+}
+
+func (byContext) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	return ctx.Value(firingKey{}).(*firing).Run(ctx, ev, hooks)
+}
+
+// A warmEntry is policies that are loaded.
+type warmEntry struct {
+	set    policy.Set
+	engine *grapnel.Engine
+	spool  *spool.Spool
+	place  Place
+	stamps []stamp
+	loaded time.Time
+	steady bool
+
+	programs map[string]bool        // names of hooks that run where the agent does
+	notices  map[string]policy.HTTP // and those that tell a server
+}
+
+// entry returns the policies in force, loaded anew if any file has changed.
+func (w *Warm) entry(place Place, files []policy.File, unread bool) (*warmEntry, error) {
+	key := keyOf(place, files, unread)
+	w.mu.Lock()
+	e := w.entries[key]
+	w.mu.Unlock()
+	if e.current(files) {
+		return e, nil
+	}
+	e, err := w.load(place, files, unread)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, there := w.entries[key]; !there && len(w.entries) >= maxWarm {
+		oldest := ""
+		for k, old := range w.entries {
+			if oldest == "" || old.loaded.Before(w.entries[oldest].loaded) {
+				oldest = k
+			}
+		}
+		delete(w.entries, oldest)
+	}
+	w.entries[key] = e
+	if w.opts.Loaded != nil {
+		w.opts.Loaded(&e.set)
+	}
+	return e, nil
+}
+
+// keyOf tells policies that may be in force at once.
+func keyOf(place Place, files []policy.File, unread bool) string {
+	b := make([]byte, 0, 512)
+	for _, text := range [...]string{place.Policy, place.Agent, place.Path, place.Home} {
+		b = strconv.AppendQuote(b, text)
+	}
+	b = strconv.AppendBool(b, unread)
+	for _, f := range files {
+		b = strconv.AppendQuote(b, f.Path)
+		b = strconv.AppendInt(b, int64(f.Scope), 10)
+		for _, flag := range [...]bool{f.Must, f.Trust, f.Root, f.NoAllow} {
+			b = strconv.AppendBool(b, flag)
+		}
+	}
+	return string(b)
+}
+
+func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, error) {
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policy.HTTP{}}
+	e.stamps = stampsOf(place, files) // before anything is read: what changes meanwhile is noticed
+	opts := &Options{
+		Command: func(c policy.Command) grapnel.Hook { return w.command(place, e, c) },
+		Webhook: func(h policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
+		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, tell: w.ask}, nil
+		},
+		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
+			e.notices[h.FullName()] = h
+			return newTeller(h)
+		},
+		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
+		Unread: unread,
+	}
+	e.set = load(place, files, opts)
+	if e.set.Beyond {
+		return nil, errBeyond
+	}
+	if e.engine, err = open(&e.set, opts); err != nil {
+		return nil, err
+	}
+	keepRecords(sp, &e.set)
+	_, paused := policy.ReadPause(place.Pause(), e.loaded)
+	e.steady = !e.set.Unsteady && !paused
+	return e, nil
+}
+
+// ask asks a server.
+func (w *Warm) ask(ctx context.Context, question []byte) (Said, error) {
+	var q Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return Said{}, err
+	}
+	return w.opts.Ask(ctx, q), nil
+}
+
+// command makes the hook of a program: a worker stays running, and is shared by all
+// sessions; what runs once for each event is left to the program that asked.
+func (w *Warm) command(place Place, e *warmEntry, c policy.Command) grapnel.Hook {
+	if !c.Worker {
+		e.programs[c.Name] = true
+		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+			f, ok := ctx.Value(firingKey{}).(*firing)
+			if ok && f.keep.(*journal).alone {
+				return grapnel.Outcome{}, errAlone
+			}
+			if ok {
+				f.keep.(*journal).left = true
+			}
+			return grapnel.Outcome{}, client.ErrSelf
+		})
+	}
+	made, ok := runner(place)(c).(*process.Command)
+	if !ok {
+		return runner(place)(c)
+	}
+	key := fmt.Sprintf("%q %q %q %q %q %q %v", c.Name, made.Dir, made.Line, made.Args, made.Env, made.Allow, c.Sandbox)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	worker := w.workers[key]
+	if worker == nil {
+		worker = &process.Worker{Command: *made}
+		worker.Dialect, worker.Vars = nil, nil
+		w.workers[key] = worker
+		if w.closed {
+			_ = worker.Close(context.Background()) // it never ran
+		}
+	}
+	return worker
+}
+
+// runs reports whether an event may come to a hook that runs where the agent does.
+func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
+	if len(e.programs) == 0 {
+		return "", false
+	}
+	changes := false // others may make a hook listen that does not now
+	for i := range e.set.Specs {
+		s := &e.set.Specs[i]
+		if slices.Contains(s.On, ev.Kind) && s.Phase == grapnel.PhaseRewrite {
+			changes = true
+		}
+	}
+	for i := range e.set.Specs {
+		s := &e.set.Specs[i]
+		if !e.programs[s.Name] || s.Phase == grapnel.PhaseObserve || len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {
+			continue
+		}
+		if changes || s.Match == nil {
+			return s.Name, true
+		}
+		if ok, err := s.Match.Match(ev, nil); ok || err != nil {
+			return s.Name, true
+		}
+	}
+	return "", false
+}
+
+// A stamp says which content of a file it was, without reading it.
+type stamp struct {
+	path string
+	root bool
+	info fs.FileInfo // nil = there was none
+}
+
+// stampsOf are those of all that decides which policies are in force.
+func stampsOf(place Place, files []policy.File) []stamp {
+	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}}
+	for _, f := range files {
+		stamps = append(stamps, stamp{path: f.Path, root: f.Root})
+	}
+	for i := range stamps {
+		stamps[i].info, _ = os.Stat(stamps[i].path)
+	}
+	return stamps
+}
+
+// fresh is how long after a change of a file another one may not show in its stamp: clocks
+// of file systems tick slowly.
+const fresh = 50 * time.Millisecond
+
+// current reports whether nothing has changed since it was loaded.
+func (e *warmEntry) current(files []policy.File) bool {
+	if e == nil || !e.steady {
+		return false
+	}
+	for i := range e.stamps {
+		s := &e.stamps[i]
+		info, err := os.Stat(s.path)
+		switch {
+		case err != nil && s.info == nil:
+			continue
+		case err != nil || s.info == nil || !same(info, s.info), changed(info).Add(fresh).After(e.loaded):
+			return false
+		case s.root && owner.Path(s.path) != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether nobody has touched a file.
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
+}
+
+// A journal is what one firing leaves, for the store.
+type journal struct {
+	warm    *Warm
+	entry   *warmEntry
+	left    bool // a hook was met that runs where the agent does: nothing counts
+	alone   bool // nobody else can answer: such a hook has failed
+	records []grapnel.Record
+	notices []Notice
+	pending bool
+}
+
+func (j *journal) Observe(_ context.Context, rec *grapnel.Record) {
+	j.records = append(j.records, *rec)
+}
+
+// Run keeps what servers are to be told, and puts off what runs where the agent does.
+func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	if j.left {
+		return nil
+	}
+	var local []grapnel.Spec
+	var failed error
+	for i := range hooks {
+		h := &hooks[i]
+		told, tells := j.entry.notices[h.FullName()]
+		if !tells {
+			local = append(local, *h)
+			continue
+		}
+		shown, err := policy.Shown(h.Hook, ev)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", h.FullName(), err))
+			continue
+		}
+		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), told, h.Source})
+	}
+	if len(local) > 0 && j.alone {
+		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errAlone))
+	}
+	if len(local) > 0 {
+		j.pending = true
+		failed = errors.Join(failed, late{j.entry.spool}.Run(ctx, ev, local))
+	}
+	return failed
+}
+
+func (j *journal) end(ctx context.Context) (bool, error) {
+	if j.left || len(j.records)+len(j.notices) == 0 {
+		return j.pending, nil
+	}
+	var lines []spool.Made
+	var partly error
+	for i := range j.records {
+		line, err := j.entry.spool.Line(&j.records[i])
+		partly = cmp.Or(partly, err)
+		if line.Text != nil {
+			lines = append(lines, line)
+		}
+	}
+	if partly != nil {
+		partly = fmt.Errorf("keeping the record of an event: %w", partly)
+	}
+	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices); err != nil {
+		pending, err := j.aside(ctx)
+		if err != nil { // otherwise it is taken in from there
+			j.tell(ctx)
+			if unrecorded := j.warm.opts.Unrecorded; unrecorded != nil {
+				unrecorded(err)
+			}
+		}
+		return pending, err
+	}
+	j.tell(ctx)
+	return j.pending, partly
+}
+
+// tell tells of Records that nobody else will tell of.
+func (j *journal) tell(ctx context.Context) {
+	if observe := j.warm.opts.Observe; observe != nil {
+		for i := range j.records {
+			observe(ctx, &j.records[i])
+		}
+	}
+}
+
+// aside keeps in the spool what the store could not, as a program would.
+func (j *journal) aside(ctx context.Context) (bool, error) {
+	sp, err := spool.Open(j.entry.place.Spool(), nil)
+	if err != nil {
+		return j.pending, err
+	}
+	defer func() { _ = sp.Close() }()
+	keepRecords(sp, &j.entry.set)
+	for i := range j.records {
+		sp.Observe(ctx, &j.records[i])
+	}
+	for i := range j.notices {
+		p := &j.notices[i].Pending
+		_ = sp.Run(ctx, p.Event, []grapnel.Spec{{Name: p.Hook, Source: j.notices[i].source}}) // sp.Err says so
+		j.pending = true
+	}
+	return j.pending, sp.Err()
+}

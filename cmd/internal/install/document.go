@@ -1,0 +1,591 @@
+package install
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+const (
+	maxSize  = 8 << 20 // of a settings file, bytes
+	maxDepth = 500     // of nested values; the parser recurses
+)
+
+// A FileError says why a settings file is left alone, and what to do about it.
+type FileError struct {
+	File         string
+	Line, Column int // counted from 1, columns in bytes; 0: the whole file
+	Problem      string
+	Hint         string // the way out
+}
+
+// Error returns FILE:LINE:COLUMN, the problem and the hint on one line.
+func (e *FileError) Error() string {
+	where := e.File
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
+	}
+	if e.Hint == "" {
+		return where + ": " + e.Problem
+	}
+	return where + ": " + e.Problem + "; " + e.Hint
+}
+
+// A document is a settings file, taken apart but not changed: every node knows
+// its place in data.
+type document struct {
+	agent Agent
+	file  string
+	data  []byte
+	root  *container            // nil if the file holds nothing but white space
+	seen  map[string]*container // by path: what at went through
+
+	commandKeys, eventKeys []string // members of an entry that hold the command, and the event
+}
+
+// A container is an object or an array.
+type container struct {
+	kind        hujson.Kind // '{' or '['
+	open, close int         // offsets of the brackets
+	items       []item
+}
+
+// An item is a member of an object or an element of an array.
+type item struct {
+	key   string // of a member, decoded
+	start int    // offset of the key, or of the value of an element
+	value *hujson.Value
+	comma int // offset of the comma behind it; -1 if it is the last
+}
+
+func (it item) end() int { return it.value.EndOffset }
+
+// newContainer looks at a value as a container; nil if it is a scalar.
+func newContainer(v *hujson.Value) *container {
+	c := &container{kind: v.Value.Kind(), open: v.StartOffset, close: v.EndOffset - 1}
+	switch v := v.Value.(type) {
+	case *hujson.Object:
+		for i := range v.Members {
+			m := &v.Members[i]
+			c.items = append(c.items, item{key: m.Name.Value.(hujson.Literal).String(), start: m.Name.StartOffset, value: &m.Value})
+		}
+	case *hujson.Array:
+		for i := range v.Elements {
+			e := &v.Elements[i]
+			c.items = append(c.items, item{start: e.StartOffset, value: e})
+		}
+	default:
+		return nil
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		it.comma = it.end() + len(it.value.AfterExtra)
+	}
+	if n := len(c.items); n > 0 {
+		c.items[n-1].comma = -1 // there are no trailing commas: parse refuses them
+	}
+	return c
+}
+
+func newObject(v *hujson.Value) *container { return newContainerOf(v, '{') }
+func newArray(v *hujson.Value) *container  { return newContainerOf(v, '[') }
+
+func newContainerOf(v *hujson.Value, kind hujson.Kind) *container {
+	if v == nil || v.Value.Kind() != kind {
+		return nil
+	}
+	return newContainer(v)
+}
+
+// member returns the last member with the key, which is the one that counts for
+// a JavaScript program; nil if there is none.
+func (c *container) member(key string) *item {
+	if c == nil || c.kind != '{' {
+		return nil
+	}
+	for i := len(c.items) - 1; i >= 0; i-- {
+		if c.items[i].key == key {
+			return &c.items[i]
+		}
+	}
+	return nil
+}
+
+// value returns the value of member(key); nil if there is none.
+func (c *container) value(key string) *hujson.Value {
+	if m := c.member(key); m != nil {
+		return m.value
+	}
+	return nil
+}
+
+// str returns a string member, or "".
+func (c *container) str(key string) string {
+	if v := c.value(key); v != nil && v.Value.Kind() == '"' {
+		return v.Value.(hujson.Literal).String()
+	}
+	return ""
+}
+
+// texts returns the strings among the elements of an array member.
+func (c *container) texts(key string) []string {
+	list := newArray(c.value(key))
+	if list == nil {
+		return nil
+	}
+	var ss []string
+	for _, it := range list.items {
+		if it.value.Value.Kind() == '"' {
+			ss = append(ss, it.value.Value.(hujson.Literal).String())
+		}
+	}
+	return ss
+}
+
+// parse takes a settings file apart. It refuses what the agent would not read,
+// and what could not be edited without a guess.
+func parse(a Agent, file string, data []byte) (*document, error) {
+	d := &document{
+		agent: a, file: file, data: data, seen: map[string]*container{},
+		commandKeys: a.members("command", "powershell", "program"), eventKeys: a.members("event"),
+	}
+	repair, comma := "repair the file, then run the command again", a.Title+" does not read the file"
+	if a.Setup.JSON5 {
+		comma = "Grapnel cannot edit what JSON does not have"
+		repair = fmt.Sprintf("%s may read this, and Grapnel edits JSON with comments only: write it so, then run the command again", a.Title)
+	}
+	if len(data) > maxSize {
+		return nil, &FileError{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxSize>>20), Hint: "this is hardly a settings file; move it away"}
+	}
+	switch {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return nil, d.errorAt(0, "the file starts with a byte order mark, which JSON does not allow", "save it as UTF-8 without one")
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return nil, d.errorAt(0, "the file is UTF-16, which is not JSON", "save it as UTF-8")
+	}
+	if len(trimSpace(data)) == 0 {
+		return d, nil
+	}
+	comment, deep := survey(data)
+	if deep >= 0 {
+		return nil, d.errorAt(deep, fmt.Sprintf("values are nested more than %d deep", maxDepth), repair)
+	}
+	if comment >= 0 && !a.Setup.Comments {
+		return nil, d.errorAt(comment, fmt.Sprintf("a comment: %s reads plain JSON and ignores the whole file", a.Title), "remove the comment, then run the command again")
+	}
+	// The parser wants a line feed behind a comment at the end. Nothing is ever
+	// edited behind the root, so one more does not shift anything.
+	root, err := hujson.Parse(append(slices.Clip(data), '\n'))
+	if err != nil {
+		return nil, d.parseError(err, repair)
+	}
+	for v := range root.All() {
+		c := newContainer(v)
+		if c == nil || len(c.items) == 0 {
+			continue
+		}
+		if last := c.items[len(c.items)-1]; last.value.AfterExtra != nil {
+			return nil, d.errorAt(last.end()+len(last.value.AfterExtra), "a comma behind the last item: "+comma, "remove the comma, then run the command again")
+		}
+	}
+	if d.root = newObject(&root); d.root == nil {
+		return nil, d.errorAt(root.StartOffset, "the settings are not an object {...}", repair)
+	}
+	return d, nil
+}
+
+// parseError turns an error of the parser into a FileError.
+func (d *document) parseError(err error, hint string) error {
+	e := &FileError{File: d.file, Problem: err.Error(), Hint: hint}
+	if _, serr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &e.Line, &e.Column); serr == nil {
+		if cause := errors.Unwrap(err); cause != nil {
+			e.Problem = cause.Error()
+		}
+		if line, column := position(d.data, len(d.data)); e.Line > line { // in the line feed of parse
+			e.Line, e.Column = line, column
+		}
+	}
+	// The parser repeats the literal, which may be long, and may be a key.
+	if strings.HasPrefix(e.Problem, "invalid literal") {
+		e.Problem = "invalid literal"
+	}
+	e.Problem = "not valid JSON: " + e.Problem
+	return e
+}
+
+// errorAt makes a FileError for the offset.
+func (d *document) errorAt(offset int, problem, hint string) error {
+	line, column := position(d.data, offset)
+	return &FileError{File: d.file, Line: line, Column: column, Problem: problem, Hint: hint}
+}
+
+func position(data []byte, offset int) (line, column int) {
+	before := data[:offset]
+	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')
+}
+
+// survey finds, without recursion, the offset of the first comment and the
+// offset where nesting gets too deep; -1 if there is no such place.
+func survey(data []byte) (comment, deep int) {
+	comment = -1
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case '/':
+			n := commentLen(data[i:])
+			if n == 0 {
+				continue
+			}
+			if comment < 0 {
+				comment = i
+			}
+			i += n - 1
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return comment, i
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return comment, -1
+}
+
+// commentLen is the length of the comment that data starts with; 0 if it does
+// not. The line end behind a line comment is not part of it.
+func commentLen(data []byte) int {
+	switch {
+	case bytes.HasPrefix(data, []byte("//")):
+		n := bytes.IndexByte(data, '\n')
+		if n < 0 {
+			return len(data)
+		}
+		if data[n-1] == '\r' {
+			n--
+		}
+		return n
+	case bytes.HasPrefix(data, []byte("/*")):
+		if n := bytes.Index(data[2:], []byte("*/")); n >= 0 {
+			return n + 4
+		}
+		return len(data)
+	}
+	return 0
+}
+
+// afterComments returns the length of extra up to the end of its last comment,
+// and whether that is a line comment, which only a line end closes. Extra is
+// white space and comments.
+func afterComments(extra []byte) (n int, line bool) {
+	for i := 0; i < len(extra); {
+		if c := commentLen(extra[i:]); c > 0 {
+			line = extra[i+1] == '/'
+			i += c
+			n = i
+			continue
+		}
+		i++
+	}
+	return n, line
+}
+
+// trimSpace trims what JSON calls white space, and no more.
+func trimSpace(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
+
+// base is where the object of events lies: at the top of some files.
+func (d *document) base() []string {
+	if d.agent.over(d.file) {
+		return nil
+	}
+	return []string{"hooks"}
+}
+
+// over reports whether the file is one of Setup.Over.
+func (a Agent) over(file string) bool {
+	file = filepath.ToSlash(file)
+	return slices.ContainsFunc(a.Setup.Over, func(rel string) bool { return file == rel || strings.HasSuffix(file, "/"+rel) })
+}
+
+// at finds the container that a path of keys leads to, and keeps those on the way; nil
+// if there is none. It refuses keys that stand there twice: readers differ in which
+// one counts, and so would an edit.
+func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
+	c := d.root
+	for i, key := range path {
+		if c == nil {
+			return nil, nil
+		}
+		d.seen[join(path[:i])] = c
+		var found *item
+		for j := range c.items {
+			if c.items[j].key != key {
+				continue
+			}
+			if found != nil {
+				return nil, d.errorAt(c.items[j].start, fmt.Sprintf("the key %q stands here a second time", key), "join the two, then run the command again")
+			}
+			found = &c.items[j]
+		}
+		if found == nil {
+			return nil, nil
+		}
+		want, what := hujson.Kind('{'), "an object {...}"
+		if i == len(path)-1 && kind == '[' {
+			want, what = kind, "a list [...]"
+		}
+		if c = newContainerOf(found.value, want); c == nil {
+			return nil, d.errorAt(found.value.StartOffset, fmt.Sprintf("%q is not %s", key, what), "repair the file, then run the command again")
+		}
+	}
+	if c != nil {
+		d.seen[join(path)] = c
+	}
+	return c, nil
+}
+
+// join is the name of a path, in installation.Made too.
+func join(path []string) string { return strings.Join(path, "/") }
+
+// A spot is a list of the file, or an object, that may hold entries of ours.
+type spot struct {
+	path  []string
+	c     *container
+	event string        // that all entries in it are for; empty: they say so themselves
+	edit  *dialect.Edit // what ours is; nil: an entry
+	items []group
+}
+
+// A group is an item of a spot. Where the agent has groups it holds a list of
+// handlers behind a matcher; elsewhere it is the one handler.
+type group struct {
+	list     *container // the handlers; nil if there is no such list
+	handlers []handler
+	plain    bool // as we make them: for everything, and with no other keys
+}
+
+// A handler is one program that an agent runs at an event, or what else of ours a spot
+// can hold.
+type handler struct {
+	spot, item int
+	index      int // in the list of the group; -1: it is the item itself
+	value      *hujson.Value
+	id         string // what it is for, see wish
+	entry      Entry
+	matcher    string // of the group
+	ours       bool
+}
+
+// spots lists the places of the file that may hold entries of ours, with what they
+// hold. It refuses a file in which the agent could not find them.
+func (d *document) spots() ([]spot, error) {
+	if d.root == nil {
+		return nil, nil
+	}
+	var spots []spot
+	switch d.agent.Setup.Shape {
+	case dialect.ShapeFiles: // has no documents
+	case dialect.ShapeGroups, dialect.ShapeFlat:
+		base := d.base()
+		events, err := d.at(base, '{')
+		if err != nil || events == nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for _, it := range events.items {
+			if seen[it.key] {
+				return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
+			}
+			seen[it.key] = true
+			list := newArray(it.value)
+			if list == nil {
+				if d.agent.event(it.key) != nil {
+					return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
+				}
+				continue
+			}
+			path := append(slices.Clone(base), it.key)
+			d.seen[join(path)] = list
+			spots = append(spots, spot{path: path, c: list, event: it.key})
+		}
+	case dialect.ShapeList:
+		c, err := d.at(d.base(), '[')
+		if err != nil || c == nil {
+			return nil, err
+		}
+		spots = append(spots, spot{path: d.base(), c: c})
+	case dialect.ShapePlugin:
+		for i := range d.agent.Setup.Edits {
+			e := &d.agent.Setup.Edits[i]
+			kind := hujson.Kind('[')
+			if e.Key != "" {
+				kind = '{'
+			}
+			c, err := d.at(strings.Split(e.Path, "."), kind)
+			if err != nil {
+				return nil, err
+			}
+			if c != nil {
+				spots = append(spots, spot{path: strings.Split(e.Path, "."), c: c, edit: e})
+			}
+		}
+	}
+	for i := range spots {
+		d.groups(&spots[i], i)
+	}
+	return spots, nil
+}
+
+// groups takes the items of a spot apart.
+func (d *document) groups(s *spot, at int) {
+	s.items = make([]group, len(s.c.items))
+	for i, it := range s.c.items {
+		g := &s.items[i]
+		switch {
+		case s.edit != nil:
+			g.plain = true
+			g.handlers = []handler{{spot: at, item: i, index: -1, value: it.value, id: editID(s.edit), ours: d.agent.edits(s.edit, it)}}
+		case d.agent.Setup.Shape != dialect.ShapeGroups:
+			g.plain = true
+			g.handlers = []handler{d.handler(s, it.value)}
+			g.handlers[0].spot, g.handlers[0].item, g.handlers[0].index = at, i, -1
+		default:
+			obj := newObject(it.value)
+			if g.list = newArray(obj.value("hooks")); g.list == nil {
+				continue
+			}
+			matcher := obj.str("matcher")
+			g.plain = matcher == "" || matcher == "*"
+			keys := map[string]bool{}
+			for _, m := range obj.items {
+				if keys[m.key] || m.key != "hooks" && (m.key != "matcher" || m.value.Value.Kind() != '"') {
+					g.plain = false
+				}
+				keys[m.key] = true
+			}
+			for j, it := range g.list.items {
+				if newObject(it.value) == nil {
+					continue
+				}
+				h := d.handler(s, it.value)
+				h.spot, h.item, h.index, h.matcher = at, i, j, matcher
+				g.handlers = append(g.handlers, h)
+			}
+		}
+	}
+}
+
+// handler looks at one entry. Which member of it holds the command, and which the
+// event, the agent's own template says.
+func (d *document) handler(s *spot, v *hujson.Value) handler {
+	h := handler{value: v, id: s.event}
+	find := func(obj *container) bool {
+		for _, key := range d.commandKeys {
+			if obj != nil && !h.ours {
+				h.entry, h.ours = parseEntry(obj.str(key), obj.texts("args"))
+			}
+		}
+		return h.ours
+	}
+	obj := newObject(v)
+	if _, can := overHTTP[d.agent.Name]; can && obj != nil && obj.str("type") == string(ViaHTTP) {
+		address := obj.str("url")
+		if id, ours := parseAddress(address); ours {
+			h.entry, h.ours = Entry{Command: address, ID: id}, true
+		}
+	}
+	if !h.ours && !find(obj) && obj != nil {
+		for _, it := range obj.items { // in some agents' entries it is one deeper
+			if find(newObject(it.value)) {
+				break
+			}
+		}
+	}
+	if h.ours && s.event == "" {
+		for _, key := range d.eventKeys {
+			h.id = obj.str(key)
+		}
+	}
+	if ev := d.agent.event(h.id); ev != nil {
+		h.id = ev.Native
+	}
+	h.entry.Event = h.id
+	return h
+}
+
+// members lists the members of an entry whose values are those words of the template.
+func (a Agent) members(words ...string) []string {
+	memberIs := regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
+	var keys []string
+	for _, m := range memberIs.FindAllStringSubmatch(a.Setup.Entry, -1) {
+		if slices.Contains(words, m[2]) {
+			keys = append(keys, m[1])
+		}
+	}
+	return keys
+}
+
+// editID is what a wish for the edit is known by.
+func editID(e *dialect.Edit) string { return e.Path + " " + e.Key }
+
+// edits reports whether an item is what the edit put there.
+func (a Agent) edits(e *dialect.Edit, it item) bool {
+	if e.Key != "" {
+		return it.key == e.Key
+	}
+	if it.value.Value.Kind() != '"' {
+		return false
+	}
+	text := it.value.Value.(hujson.Literal).String()
+	if e.Value == "$dir" {
+		rest, ok := a.inPlugin(text)
+		return ok && rest == ""
+	}
+	want, err := expand(e.Value, nil, false)
+	return err == nil && want == any(text)
+}
+
+// pluginDir is where a plugin lies, below the state directory: that of an installation
+// beside another of the same agent, whose settings a variable has moved, in a directory
+// by its token. The plugin holds the token.
+func pluginDir(a Agent, id string) string { return path.Join("plugins", a.Name, id, "grapnel") }
+
+// inPlugin reports whether a file lies in such a directory, or is one, and what of its
+// path is below it.
+func (a Agent) inPlugin(file string) (rest string, ok bool) {
+	_, after, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/")+"/", "/plugins/"+a.Name+"/")
+	first, rest, _ := strings.Cut(after, "/")
+	if first != "grapnel" {
+		first, rest, _ = strings.Cut(rest, "/")
+	}
+	return strings.TrimSuffix(rest, "/"), first == "grapnel"
+}
+
+// ours lists our own handlers in the order of the file.
+func ours(spots []spot) []handler {
+	var hs []handler
+	for _, s := range spots {
+		for _, g := range s.items {
+			for _, h := range g.handlers {
+				if h.ours {
+					hs = append(hs, h)
+				}
+			}
+		}
+	}
+	return hs
+}

@@ -1,0 +1,194 @@
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/install/shim"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+)
+
+// marker is in every program of ours that lies among those of others.
+const marker = "Written by grapnel install, which replaces this file; grapnel uninstall removes it."
+
+// isText reports whether a file of the agent is ours as a whole, and not a document
+// that others edit, too.
+func (a Agent) isText(file string) bool {
+	if a.Setup.Shape != dialect.ShapePlugin {
+		return a.Setup.Shape == dialect.ShapeFiles
+	}
+	rest, inside := a.inPlugin(file)
+	return len(a.Setup.Edits) == 0 || inside && rest != ""
+}
+
+// look says what is there by a name.
+type look func(file string) (there, ours bool)
+
+// A text is a file that is ours as a whole.
+type text struct {
+	file   string
+	data   []byte
+	events []string
+}
+
+// texts lists the files of an installation that are ours as a whole. For the file of an
+// event, look tells what is there: a file, and whether it is ours.
+func (w Wanted) texts(look look) ([]text, error) {
+	a := w.Agent
+	if a.Setup.Shape == dialect.ShapePlugin {
+		return w.plugin(look)
+	}
+	if a.Setup.Shape != dialect.ShapeFiles {
+		return nil, nil
+	}
+	var texts []text
+	for _, ev := range w.Events {
+		file, err := w.free(ev, look)
+		if err != nil {
+			return nil, err
+		}
+		data := strings.NewReplacer("$command", w.Hook.Command(a, ev), "$event", ev, "$marker", marker).Replace(a.Setup.Entry)
+		texts = append(texts, text{file: file, data: []byte(data), events: []string{ev}})
+	}
+	return texts, nil
+}
+
+// plugin lists the files of a plugin, which package shim makes.
+func (w Wanted) plugin(look look) ([]text, error) {
+	command := append([]string{filepath.ToSlash(w.Hook.Program)}, w.Hook.args(w.Agent, "")...)
+	files, ok := shim.Files(w.Agent.Name, shim.Options{Command: command, Events: w.Events, Closed: w.FailClosed})
+	if !ok {
+		return nil, fmt.Errorf("there is no plugin for %s in this program", w.Agent.Title)
+	}
+	var texts []text
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		t := text{file: filepath.Join(w.Dir, filepath.FromSlash(name)), data: files[name]}
+		if len(w.Agent.Setup.Edits) == 0 {
+			t.file = w.File
+			if there, ours := look(t.file); there && !ours {
+				return nil, &FileError{File: t.file, Problem: "the file is not ours", Hint: "move it away, then run the command again"}
+			}
+		}
+		if len(w.Agent.textEntries(t.file, t.data)) > 0 {
+			t.events = w.Events
+		}
+		texts = append(texts, t)
+	}
+	return texts, nil
+}
+
+// free finds the name of the file of an event: the one that we have already, or the
+// first that nobody has.
+func (w Wanted) free(event string, look look) (string, error) {
+	first := ""
+	for _, file := range w.Agent.names(w.File, event) {
+		switch there, ours := look(file); {
+		case ours:
+			return file, nil
+		case !there && first == "":
+			first = file
+		}
+	}
+	if first == "" {
+		return "", &FileError{
+			File: w.File, Problem: "others have all files that could be ours: " + strings.Join(w.Agent.names("", event), ", "),
+			Hint: "move one of them away, then run the command again",
+		}
+	}
+	return first, nil
+}
+
+// names lists the files that an event may have in a directory.
+func (a Agent) names(dir, event string) []string {
+	var names []string
+	for _, pattern := range a.Setup.Files {
+		names = append(names, filepath.Join(dir, strings.ReplaceAll(pattern, "$event", event)))
+	}
+	return names
+}
+
+// isOurs reports whether a file that is ours as a whole, by where it lies, is in fact.
+func (a Agent) isOurs(file string, data []byte) bool {
+	if a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) > 0 {
+		return a.isText(file)
+	}
+	marked := a.Setup.Shape == dialect.ShapePlugin || bytes.Contains(data, []byte(marker))
+	return marked && len(a.textEntries(file, data)) > 0
+}
+
+// textEntries finds our entries in a file that is ours as a whole.
+func (a Agent) textEntries(file string, data []byte) []Entry {
+	if a.Setup.Shape == dialect.ShapeFiles {
+		base := filepath.Base(file)
+		for _, ev := range a.Events {
+			if !slices.Contains(a.names("", ev.Native), base) {
+				continue
+			}
+			for line := range strings.Lines(string(data)) {
+				if e, ours := parseEntry(strings.TrimPrefix(strings.TrimSpace(line), "exec "), nil); ours {
+					e.Event = ev.Native
+					return []Entry{e}
+				}
+			}
+		}
+		return nil
+	}
+	var command, events []string
+	for line := range strings.Lines(string(data)) {
+		for prefix, into := range map[string]*[]string{"const COMMAND = ": &command, "const EVENTS = ": &events} {
+			if value, ok := strings.CutPrefix(line, prefix); ok && json.Unmarshal([]byte(value), into) != nil {
+				return nil
+			}
+		}
+	}
+	if len(command) == 0 {
+		return nil
+	}
+	e, ours := parseEntry(command[0], command[1:])
+	if !ours {
+		return nil
+	}
+	e.Command = strings.Join(command, " ")
+	var entries []Entry
+	for _, e.Event = range events {
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// planText says how to write a file that is ours as a whole. To take it back is to
+// remove it.
+func planText(a Agent, t text, current []byte, made *installation.Made) *Change {
+	c := &Change{Agent: a.Name, File: t.file, Before: current, After: t.data, Events: t.events, Made: installation.Made{File: true}}
+	if made != nil {
+		c.Made.Dirs = made.Dirs
+	}
+	if bytes.Equal(current, t.data) && current != nil {
+		c.After = current
+	}
+	c.Diff = unified(t.file, c.Before, c.After)
+	return c
+}
+
+// planRemoveText says how to take such a file out: as a whole, if it is ours still.
+func planRemoveText(a Agent, file string, current []byte, made *installation.Made) *Change {
+	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
+	if current == nil || !a.isOurs(file, current) {
+		return c
+	}
+	for _, e := range a.textEntries(file, current) {
+		c.Events = append(c.Events, e.Event)
+	}
+	c.After = nil
+	if made != nil {
+		c.Made.Dirs = made.Dirs
+	}
+	c.Diff = unified(file, c.Before, c.After)
+	return c
+}

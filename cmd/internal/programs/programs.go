@@ -1,0 +1,66 @@
+// Package programs gives system tests the programs of this repository:
+//
+//	dir, remove, err := programs.Dir(programs.Plain)
+//	defer remove()
+//	cmd := exec.Command(filepath.Join(dir, "grapnel-hook"), "claude-code")
+//
+// "make test-system" builds them once for all packages and names their directory in the
+// environment variable GRAPNEL_TEST_PROGRAMS. Without it, Dir builds them, so that
+// "go test -tags system ./cmd/test/docs" works too.
+package programs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// A Variant says how the programs are built, and names their directory below
+// GRAPNEL_TEST_PROGRAMS.
+type Variant string
+
+// The variants.
+const (
+	Plain  Variant = "plain"  // as "make build" does
+	Race   Variant = "race"   // with the race detector
+	Faults Variant = "faults" // with the kill points of cmd/internal/fault
+)
+
+var flags = map[Variant][]string{
+	Plain:  nil,
+	Race:   {"-race"},
+	Faults: {"-tags=faults"},
+}
+
+// Dir returns a directory that holds grapnel and grapnel-hook. The caller must call remove
+// when it no longer needs them.
+func Dir(v Variant) (dir string, remove func(), err error) {
+	if built := os.Getenv("GRAPNEL_TEST_PROGRAMS"); built != "" {
+		dir = filepath.Join(built, string(v))
+		_, err = os.Stat(dir)
+		return dir, func() {}, err
+	}
+	all, err := os.MkdirTemp("", "grapnel-programs-")
+	if err != nil {
+		return "", nil, err
+	}
+	dir, remove = filepath.Join(all, string(v)), func() { _ = os.RemoveAll(all) }
+	if err := Build(v, dir); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return dir, remove, nil
+}
+
+// Build builds the programs into a directory.
+func Build(v Variant, dir string) error {
+	args := append([]string{"build"}, flags[v]...)
+	args = append(args, "-o", dir+string(filepath.Separator),
+		"github.com/grapnel-dev/grapnel/cmd/grapnel", "github.com/grapnel-dev/grapnel/cmd/grapnel-hook")
+	cmd := exec.Command("go", args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// Options are how [Check] goes about it.
+type Options struct {
+	Hook     string            // absolute path of grapnel-hook
+	Progress func(what string) // told before each run; nil = nobody
+}
+
+// A Report is what an installation of an agent honours.
+type Report struct {
+	Agent    string    `json:"agent"`
+	Version  string    `json:"version"`
+	System   string    `json:"system"`
+	Time     time.Time `json:"time"`
+	Rows     []Row     `json:"rows"`
+	Problems []string  `json:"problems,omitempty"` // why a run could not be judged
+}
+
+// A Row is one thing that was tried.
+type Row struct {
+	Event string       `json:"event"` // the agent's own name
+	Kind  grapnel.Kind `json:"kind"`
+	What  string       `json:"what"`            // "fires", a word of a verdict, or what a guard does that fails
+	Claim string       `json:"claim,omitempty"` // what the tables promise
+	Seen  string       `json:"seen"`            // what happened
+	OK    bool         `json:"ok"`
+}
+
+// OK reports whether everything was as the tables promise.
+func (r *Report) OK() bool {
+	return len(r.Problems) == 0 && !slices.ContainsFunc(r.Rows, func(row Row) bool { return !row.OK })
+}
+
+// canary is one run of the agent under a policy. What it shows does not depend on what
+// Grapnel says of itself: files are there or not, and the model was told or not.
+type canary struct {
+	name     string
+	policy   string // hooks, below version and hooks
+	also     []use  // what is tried of events that are not installed by default
+	cautious bool   // with the agent's own prompts
+	needs    func(c *check) bool
+	steps    func(w *World) []model.Step
+	judge    func(c *check, res Result)
+}
+
+// use is a word that is said at a kind of event, or the agent's name of such an event.
+type use struct {
+	kind grapnel.Kind
+	word string
+}
+
+// check is a Check under way.
+type check struct {
+	dialect *dialect.Dialect
+	program Program
+	report  *Report
+	fired   map[use]bool    // native events that arrived, as what
+	added   map[string]bool // native events that are installed beside the default set
+	askEnds bool            // a run ends where a person would be asked
+	world   *World
+}
+
+// Check installs Grapnel into private worlds of the agent, one for each canary, lets a
+// scripted model work there under a policy that blocks, rewrites, adds, fails and hangs,
+// and reports per event and word what the agent made of it. The user's own settings and
+// sessions are not touched. It takes as long as some five to seven runs of the agent.
+//
+// The error says that the agent could not be run at all.
+func Check(ctx context.Context, p Program, opts Options) (*Report, error) {
+	d, ok := dialect.FindAgent(p.Agent.ID)
+	if !ok {
+		return nil, fmt.Errorf("there is no dialect for %s", p.Agent.ID)
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(string) {}
+	}
+	c := &check{dialect: d, program: p, fired: map[use]bool{}, added: map[string]bool{}, report: &Report{
+		Agent: d.Name, Version: p.Version, System: runtime.GOOS + "/" + runtime.GOARCH, Time: time.Now().UTC().Truncate(time.Second), Rows: []Row{},
+	}}
+	if c.report.Version == "" {
+		version, err := p.AskVersion(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.report.Version = version
+	}
+	for _, can := range canaries {
+		if can.needs != nil && !can.needs(c) {
+			continue
+		}
+		opts.Progress(can.name)
+		if err := c.run(ctx, &can, opts.Hook); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			c.report.Problems = append(c.report.Problems, fmt.Sprintf("%s: %v", can.name, err))
+		}
+	}
+	c.events()
+	return c.report, nil
+}
+
+// run makes a world, installs, and plays one canary.
+func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
+	w, err := NewWorld(c.program, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Remove()) }()
+	c.world, w.Cautious = w, can.cautious
+	root := filepath.Join(w.Root, "grapnel")
+	policy := "version: 1\nhooks:\n" + strings.ReplaceAll(can.policy, "$ROOT", w.Root)
+	if err := write(filepath.Join(root, "grapnel.yaml"), policy); err != nil {
+		return err
+	}
+	if err := os.Chmod(filepath.Join(root, "grapnel.yaml"), 0o600); err != nil {
+		return err
+	}
+	extra := c.extra(can) //nolint:contextcheck // it asks what tables say: nobody waits
+	if _, err := install.Install(ctx, install.Request{
+		Agents: []string{c.dialect.Name}, Root: root, Program: hook, Home: w.Home, ProjectDir: w.Project, Env: w.getenv,
+		Versions: map[string]string{c.dialect.Name: c.report.Version}, Events: map[string][]string{c.dialect.Name: extra},
+	}); err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	res, runErr := w.Run(ctx, "Do as planned, CANARY-SECRET.", can.steps(w)...)
+	fired, err := c.listen(root)
+	switch {
+	case runErr != nil:
+		return runErr
+	case err != nil:
+		return err
+	case fired == 0:
+		return fmt.Errorf("the agent ran, and no event arrived: its hooks are not run (exit %d)\n%s", res.Exit, w.Report())
+	}
+	can.judge(c, res)
+	return nil
+}
+
+// extra lists the events that are installed beside the default set: those for which
+// nothing speaks against it, and those at which a canary has something to say.
+func (c *check) extra(can *canary) []string {
+	var names []string
+	for i := range c.dialect.Events {
+		row := &c.dialect.Events[i]
+		tried := slices.ContainsFunc(can.also, func(u use) bool { return u.kind == row.Kind && Claim(c.dialect, row, u.word) == Native })
+		if !row.Install && !row.Never && (row.Why == "" || tried) {
+			names = append(names, row.Native)
+			c.added[row.Native] = true
+		}
+	}
+	return names
+}
+
+// getenv looks a variable of the world up.
+func (w *World) getenv(name string) string {
+	value := ""
+	for _, pair := range w.Env() {
+		if n, v, _ := strings.Cut(pair, "="); n == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// listen notes which events arrived, by the Records of the run.
+func (c *check) listen(root string) (fired int, err error) {
+	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
+		if err != nil {
+			return fired, err
+		}
+		fired++
+		if native := c.native(entry.Input, entry.Event); native != "" {
+			c.fired[use{entry.Event, native}] = true
+		}
+	}
+	return fired, nil
+}
+
+// native returns the agent's name of an event that was recorded.
+func (c *check) native(ev *grapnel.Event, kind grapnel.Kind) string {
+	if ev != nil {
+		if row := dialect.Receive(c.dialect, dialect.Input{Payload: ev.Native}).Row(); row != nil {
+			return row.Native
+		}
+	}
+	if row := c.row(kind); row != nil {
+		return row.Native
+	}
+	return ""
+}
+
+// row returns the event of the agent that is of a kind: the first that is installed, nil
+// if none is.
+func (c *check) row(kind grapnel.Kind) *dialect.EventRow {
+	for i := range c.dialect.Events {
+		row := &c.dialect.Events[i]
+		if (row.Kind == kind || row.Failed == kind) && (row.Install || c.added[row.Native]) {
+			return row
+		}
+	}
+	return nil
+}
+
+// events reports which of the installed events arrived in all runs together.
+func (c *check) events() {
+	var rows []Row
+	for _, row := range c.dialect.Events {
+		r := Row{Event: row.Native, Kind: row.Kind, What: "fires", Seen: "not in these runs", OK: true}
+		if c.fired[use{row.Kind, row.Native}] || c.fired[use{row.Failed, row.Native}] {
+			r.Seen = "yes"
+		} else if !row.Install {
+			continue
+		}
+		rows = append(rows, r)
+	}
+	c.report.Rows = append(rows, c.report.Rows...)
+}
+
+// claim is what the tables promise of a word at a kind of event, "" if the agent has no
+// such event, or the event no use for it.
+func (c *check) claim(kind grapnel.Kind, word string) string {
+	row := c.row(kind)
+	if row == nil {
+		return ""
+	}
+	return Claim(c.dialect, row, word)
+}
+
+// note adds a row. seen is what the world shows; nothing is noted of what the event has
+// no use for, or of an event that did not fire, which a row of its own says. A call of a
+// tool must fire.
+func (c *check) note(kind grapnel.Kind, word, seen string) {
+	claim := c.claim(kind, word)
+	if claim == "" {
+		return
+	}
+	if c.fired[use{kind, c.row(kind).Native}] || kind == grapnel.ToolBefore {
+		c.report.Rows = append(c.report.Rows, Row{Event: c.row(kind).Native, Kind: kind, What: word, Claim: claim, Seen: seen, OK: seen == claim})
+	}
+}
+
+// promise adds a row about a call that has to happen in every agent, or must not.
+func (c *check) promise(kind grapnel.Kind, what string, happened, want bool) {
+	seen := "the call did not happen"
+	if happened {
+		seen = "the call happened"
+	}
+	if row := c.row(kind); row != nil {
+		c.report.Rows = append(c.report.Rows, Row{Event: row.Native, Kind: kind, What: what, Seen: seen, OK: happened == want})
+	}
+}

@@ -1,0 +1,105 @@
+// Crash kills a daemon again and again while agents ask it, and looks whether anything was
+// lost:
+//
+//	go run ./cmd/test/crash               # 1,000 kills
+//	go run ./cmd/test/crash -kills 30 -v  # each point once, and some more; less than a minute
+//	go test ./cmd/test/crash              # a short form, and what else can befall a daemon
+//
+// It builds grapnel with the tag "faults", in which a process dies at named points: before
+// and after a commit, between an answer that is kept and its reply, while the spool is taken
+// in. First one daemon dies at each point, so that none depends on chance. Then half of the
+// kills are at a point by chance, the others at any time. Real grapnel-hook
+// processes go on meanwhile, and answer by themselves while there is no daemon; callers in
+// this process ask the daemon alone.
+//
+// At the end, after a clean start: each answer that was given has one Record and says what
+// was decided, each webhook of such an answer was told at least once and always under the
+// same ID, the chain of Records is whole, and no file is left that belongs to work that
+// never ended.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/test/served"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit status: 0 good, 1 something was lost or could not be tried, 64 usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	kills := flags.Int("kills", 1000, "how `often` the daemon is killed; at least once at each point")
+	seed := flags.Uint64("seed", rand.Uint64(), "what chance begins with")
+	verbose := flags.Bool("v", false, "print each kill")
+	keep := flags.Bool("keep", false, "leave the directory behind")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 64
+	case flags.NArg() > 0 || *kills < 1:
+		fmt.Fprintf(stderr, "crash: want no arguments and at least one kill, got %q and %d\n", flags.Args(), *kills)
+		return 64
+	}
+	if err := crash(ctx, *kills, *seed, *verbose, *keep, stdout); err != nil {
+		fmt.Fprintf(stderr, "crash: error: %v (seed %d)\n", err, *seed)
+		return 1
+	}
+	return 0
+}
+
+// remove removes a directory. A drain that grapnel-hook has started may still write there.
+func remove(dir string) error {
+	err := os.RemoveAll(dir)
+	for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdout io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "grapnel-crash-")
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	defer func() {
+		if keep {
+			fmt.Fprintln(stdout, "left in", dir)
+			return
+		}
+		err = errors.Join(err, remove(dir))
+	}()
+	bin := filepath.Join(dir, "bin")
+	if err := served.Compile(ctx, bin, "faults", "grapnel", "grapnel-hook"); err != nil {
+		return err
+	}
+	t := newTrial(bin, filepath.Join(dir, "root"), seed)
+	t.say = func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
+	t.verbose = verbose
+	begun := time.Now()
+	kills = max(kills, len(points))
+	if err := t.run(ctx, kills); err != nil {
+		return err
+	}
+	t.say("%d kills in %v (seed %d)\n%v", kills, time.Since(begun).Round(time.Second), seed, t.report())
+	return nil
+}

@@ -1,0 +1,170 @@
+//go:build unix
+
+package docs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// TestAgents compares agents.md with the tables of the dialects and with what the real
+// agents were seen to do.
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	var agents [][]string
+	var matrix strings.Builder
+	for _, d := range dialect.All() {
+		if d.Name == dialect.Plain().Name {
+			continue
+		}
+		seen := verified(t, d)
+		agents = append(agents, []string{
+			fmt.Sprintf("[%s](agents/%s.md)", d.Title, d.Name), code(d.Name), kindOfHooks(d), fmt.Sprint(len(d.Events)), seenIn(seen),
+		})
+		fmt.Fprintf(&matrix, "### %s\n\n%s\n", d.Title, agentMatrix(d, seen))
+	}
+	checkParts(t, "agents.md", map[string]string{
+		"agents": table([]string{"agent", "name", "its hooks are", "events", "seen live"}, agents),
+		"matrix": strings.TrimSuffix(matrix.String(), "\n"),
+	})
+}
+
+// verified reads what was seen of an agent; nil for one that cannot be run.
+func verified(t *testing.T, d *dialect.Dialect) *verify.Report {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("verified", d.Name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var report verify.Report
+	if err := errors.Join(err, json.Unmarshal(data, &report)); err != nil {
+		t.Fatalf("what was seen of %s: %v", d.Name, err)
+	}
+	if !report.OK() || report.Agent != d.Name {
+		t.Errorf("verified/%s.json is of a run that did not end well, or of %s", d.Name, report.Agent)
+	}
+	return &report
+}
+
+func seenIn(seen *verify.Report) string {
+	if seen == nil {
+		return "no: from documentation"
+	}
+	return fmt.Sprintf("%s, %s", seen.Version, seen.Time.Format("2006-01-02"))
+}
+
+// kindOfHooks says in a few words what an agent runs.
+func kindOfHooks(d *dialect.Dialect) string {
+	switch {
+	case d.Setup() == nil:
+		return ""
+	case d.Setup().Shape == dialect.ShapePlugin:
+		return "plugins in JavaScript; Grapnel brings the shim"
+	case d.Setup().Shape == dialect.ShapeFiles:
+		return "a program per event"
+	}
+	return "commands in " + code(d.Setup().User)
+}
+
+// agentMatrix has the events of an agent and what each can be told.
+func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
+	find := func(native, what string) *verify.Row {
+		if seen == nil {
+			return nil
+		}
+		i := slices.IndexFunc(seen.Rows, func(r verify.Row) bool { return r.Event == native && r.What == what })
+		if i < 0 {
+			return nil
+		}
+		return &seen.Rows[i]
+	}
+	head := append([]string{"event", "is", "fires"}, verify.Words()...)
+	used := make([]bool, len(head))
+	var rows [][]string
+	for i := range d.Events {
+		row := &d.Events[i]
+		cells := []string{code(row.Native), code(string(row.Kind)), ""}
+		if row.Kind.Native() {
+			cells[1] = ""
+		}
+		if r := find(row.Native, "fires"); r != nil && r.Seen == "yes" {
+			cells[2] = "✓"
+		}
+		for _, word := range verify.Words() {
+			cell := verify.Claim(d, row, word)
+			if cell == verify.Not {
+				cell = "no"
+			}
+			if find(row.Native, word) != nil {
+				cell += " ✓"
+			}
+			cells = append(cells, cell)
+		}
+		for i, cell := range cells {
+			used[i] = used[i] || cell != ""
+		}
+		rows = append(rows, cells)
+	}
+	said := func(cells []string) []string { // without the columns that say nothing
+		var kept []string
+		for i, cell := range cells {
+			if used[i] {
+				kept = append(kept, cell)
+			}
+		}
+		return kept
+	}
+	head = said(head)
+	for i := range rows {
+		rows[i] = said(rows[i])
+	}
+	var b strings.Builder
+	b.WriteString(table(head, rows))
+	if seen != nil {
+		var guards []string
+		for _, r := range seen.Rows {
+			if r.Claim == "" && r.What != "fires" {
+				guards = append(guards, fmt.Sprintf("%s: %s", r.What, r.Seen))
+			}
+		}
+		fmt.Fprintf(&b, "\nSeen live in %s %s on %s, %s. At %s, %s.\n", d.Title, seen.Version, seen.System, seen.Time.Format("2006-01-02"), code(toolEvent(seen)), strings.Join(guards, "; "))
+	} else {
+		b.WriteString("\nNot run here: the rows are from its documentation and from payloads.\n")
+	}
+	if d.Setup() != nil {
+		for _, fact := range append(slices.Clone(d.Setup().Unseen), d.Setup().Undone) {
+			if fact != "" {
+				fmt.Fprintf(&b, "\n- %s", sentence(fact))
+			}
+		}
+		if len(d.Setup().Unseen) > 0 || d.Setup().Undone != "" {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// toolEvent is the event at which guards stood.
+func toolEvent(seen *verify.Report) string {
+	for _, r := range seen.Rows {
+		if strings.HasPrefix(r.What, "guard") {
+			return r.Event
+		}
+	}
+	return ""
+}
+
+// sentence begins with a capital letter and ends with a full stop.
+func sentence(s string) string {
+	return strings.TrimSuffix(strings.ToUpper(s[:1])+s[1:], ".") + "."
+}

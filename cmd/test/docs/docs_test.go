@@ -1,0 +1,158 @@
+// Package docs holds the documentation and the tests that keep it true.
+//
+//	go test ./cmd/test/docs           # policies parse, commands print what is shown, tables are those of the code
+//	go test ./cmd/test/docs -update   # rewrite the tables
+package docs
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated tables")
+
+// The tests run in docs/, so that they find pages by the names that links use.
+func init() {
+	if err := os.Chdir(filepath.Join("..", "..", "..", "docs")); err != nil {
+		panic(err)
+	}
+}
+
+// pages lists every page of the documentation, the README included.
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := []string{filepath.Join("..", "README.md")}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A block is a fenced part of a page.
+type block struct {
+	line int    // of its first line of text, from 1
+	lang string // the word behind the fence
+	file string // named by the sentence in front of it; empty = none
+	text string
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+	nameEnd = regexp.MustCompile("`([^`\n]+)`:\n\n?$")
+)
+
+// blocks returns the fenced blocks of a page. A sentence that ends in a name in
+// backquotes and a colon, with the block right behind it, says which file it is.
+func blocks(page string) []block {
+	var list []block
+	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
+		b := block{line: strings.Count(page[:at[4]], "\n") + 1, lang: page[at[2]:at[3]], text: page[at[4]:at[5]]}
+		if name := nameEnd.FindStringSubmatch(page[:at[0]]); name != nil {
+			b.file = name[1]
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// Every policy in the documentation is one that works.
+func TestPoliciesInDocs(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range pages(t) {
+		for _, b := range blocks(readPage(t, page)) {
+			if b.lang != "yaml" {
+				continue
+			}
+			found++
+			if policytest.IsTest(b.file) {
+				continue // its page runs it
+			}
+			if _, errs := policy.Parse(page, []byte(b.text)); len(errs) > 0 {
+				t.Errorf("%s:%d: a policy does not parse: %v\n%s", page, b.line, errs, b.text)
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("only %d policies found in %d pages", found, len(pages(t)))
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+
+// Links inside the repository lead somewhere.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	top, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := slices.Compact(slices.Sorted(slices.Values(append(pages(t), top...))))
+	found := 0
+	for _, page := range list {
+		for _, to := range link.FindAllStringSubmatch(readPage(t, page), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(to[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", page, to[1], err)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d links found in %d pages", found, len(list))
+	}
+}
+
+// Whoever opens the index finds every page from there, and the README leads to it.
+func TestEveryPageIsLinked(t *testing.T) {
+	t.Parallel()
+	const index = "README.md"
+	if to := "(docs/" + index + ")"; !strings.Contains(readPage(t, filepath.Join("..", "README.md")), to) {
+		t.Errorf("../README.md does not link to %s", to)
+	}
+	list := readPage(t, index)
+	for _, page := range pages(t) {
+		page = filepath.ToSlash(page)
+		if !strings.HasPrefix(page, "..") && page != index && !strings.Contains(list, "("+page+")") {
+			t.Errorf("%s does not link to %s", index, page)
+		}
+	}
+}
+
+var source = regexp.MustCompile("`([a-z0-9_-]+(?:/[a-z0-9_.-]+)*(?:\\.go|\\.schema\\.json|/))`")
+
+// The pages for people who work on the code name files and directories that are
+// there. What has to be filled in stands between angle brackets and is left out.
+func TestNamedSources(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"adding-an-agent.md", "adding-a-hook-kind.md", "go.md", "policy.md", "testing-hooks.md", filepath.Join("..", "AGENTS.md")} {
+		for _, name := range source.FindAllStringSubmatch(readPage(t, page), -1) {
+			if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(name[1]))); err != nil {
+				t.Errorf("%s names %s: %v", page, name[1], err)
+			}
+		}
+	}
+}

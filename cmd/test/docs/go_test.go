@@ -1,0 +1,222 @@
+package docs
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// unindented is Go code without its indentation, so that a page may show less of it.
+func unindented(code string) string {
+	var lines []string
+	for line := range strings.Lines(code) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// goPages are the pages whose code is that of examples, with the files these are in and
+// the least number of blocks of Go that the page has.
+var goPages = map[string]struct {
+	files []string
+	least int
+}{
+	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../cmd/test/docs/*_test.go"}, 8},
+	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
+	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 8},
+	"agent-hooks.md":    {[]string{"../host/agenthooks/example_test.go"}, 1},
+}
+
+// examples are the functions that go test runs as such, each without its indentation. In
+// a file of examples of tests, tests are examples.
+func examples(t *testing.T, patterns []string) []string {
+	t.Helper()
+	var list []string
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := token.NewFileSet()
+			parsed, err := parser.ParseFile(set, file, text, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, decl := range parsed.Decls {
+				f, ok := decl.(*ast.FuncDecl)
+				if ok && (strings.HasPrefix(f.Name.Name, "Example") || strings.HasPrefix(f.Name.Name, "Test") && strings.HasPrefix(pattern, "../hooktest/")) {
+					list = append(list, unindented(string(text[set.Position(f.Pos()).Offset:set.Position(f.End()).Offset])))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// The code of the pages for Go programs compiles and runs: each paragraph of a block
+// stands in one and the same example.
+func TestGoPagesAreMadeOfExamples(t *testing.T) {
+	t.Parallel()
+	for page, about := range goPages {
+		madeOf(t, page, examples(t, about.files), about.least)
+	}
+}
+
+func madeOf(t *testing.T, page string, all []string, least int) {
+	t.Helper()
+	found := 0
+	for _, b := range blocks(readPage(t, page)) {
+		if b.lang != "go" {
+			continue
+		}
+		found++
+		best, missing := -1, ""
+		for _, example := range all {
+			parts, lacks := 0, ""
+			for part := range strings.SplitSeq(unindented(strings.TrimSpace(b.text)), "\n\n") {
+				if strings.Contains(example, part) {
+					parts++
+				} else {
+					lacks = part
+				}
+			}
+			if parts > best || lacks == "" {
+				best, missing = parts, lacks
+			}
+			if missing == "" {
+				break
+			}
+		}
+		if missing != "" {
+			t.Errorf("%s:%d: no example has this:\n%s", page, b.line, missing)
+		}
+	}
+	if found < least {
+		t.Errorf("%s: only %d blocks of Go found", page, found)
+	}
+}
+
+var goName = regexp.MustCompile("`(engine|grapnel|process|policy|dialect|hooktest|host|h|session|preset|Spec|Record|HookRun|Reason|Verdict)\\.([A-Z]\\w*)(?:\\.(\\w+))?")
+
+// What the pages for Go programs tell people to call is there to be called.
+func TestGoPageNamesExist(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	for pkg, dir := range map[string]string{"grapnel": "..", "process": "../process", "policy": "../policy", "dialect": "../dialect", "hooktest": "../hooktest", "host": "../host"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			declare(there, pkg, parsed)
+		}
+	}
+	holder := map[string]string{"engine": "grapnel.Engine", "preset": "grapnel.Preset", "h": "host.Host", "session": "host.Session"}
+	found := 0
+	for _, name := range goName.FindAllStringSubmatch(readPage(t, "go.md")+readPage(t, "testing-hooks.md")+readPage(t, "build-an-agent.md"), -1) {
+		found++
+		in := name[1]
+		if h, ok := holder[in]; ok {
+			in = h
+		} else if in[0] < 'a' {
+			in = "grapnel." + in
+		}
+		full := in + "." + name[2]
+		if name[3] != "" && there[full] {
+			full += "." + name[3]
+		}
+		if !there[full] {
+			t.Errorf("a page names %s, and there is no %s", strings.Trim(name[0], "`"), full)
+		}
+	}
+	if found < 130 {
+		t.Errorf("only %d names found", found)
+	}
+}
+
+// Whoever builds an agent finds each event on the page, with what to call.
+func TestBuildPageHasTheEvents(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readPage(t, "build-an-agent.md"), "\n## Every event\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, c := range grapnel.Contracts() {
+		if n := strings.Count(table, "`"+string(c.Kind)+"`"); n != 1 {
+			t.Errorf("build-an-agent.md has %s in %d rows of its table, want one", c.Kind, n)
+		}
+	}
+}
+
+// declare notes the names that a file exports: pkg.Name, and pkg.Type.Name of methods
+// and fields.
+func declare(there map[string]bool, pkg string, file *ast.File) {
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				of := d.Recv.List[0].Type
+				if star, ok := of.(*ast.StarExpr); ok {
+					of = star.X
+				}
+				name = fmt.Sprint(of, ".", name)
+			}
+			there[pkg+"."+name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						there[pkg+"."+name.Name] = true
+					}
+				case *ast.TypeSpec:
+					there[pkg+"."+s.Name.Name] = true
+					if str, ok := s.Type.(*ast.StructType); ok {
+						for _, field := range str.Fields.List {
+							for _, name := range field.Names {
+								there[pkg+"."+s.Name.Name+"."+name.Name] = true
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Whoever comes from another system finds each promise of its registry on the page.
+func TestGoPageHasThePromises(t *testing.T) {
+	t.Parallel()
+	page := readPage(t, "go.md")
+	for _, list := range []struct {
+		system   string
+		from, to int
+	}{{"FL", 5, 25}, {"FL", 36, 37}, {"IC", 9, 26}, {"OC", 2, 7}} {
+		for n := list.from; n <= list.to; n++ {
+			id := fmt.Sprintf("%s-%02d", list.system, n)
+			within := n > 21 && n < 25 && list.system == "IC" // of a range on the page
+			if !strings.Contains(page, id) && !within {
+				t.Errorf("go.md does not say what to call for %s", id)
+			}
+		}
+	}
+}

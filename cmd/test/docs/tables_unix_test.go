@@ -1,0 +1,424 @@
+//go:build unix
+
+// Pages say paths as Unix writes them.
+
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install/shim"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A generated part of a page stands between two lines, so that the words around it
+// are written by people where they are read.
+const (
+	partBegin = "<!-- generated: %s; go test ./cmd/test/docs -update -->\n"
+	partEnd   = "<!-- end -->\n"
+)
+
+// TestTables compares the tables in the pages with those of the code.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	checkParts(t, "events.md", map[string]string{"events": eventTable()})
+	checkParts(t, "foreign-hooks.md", map[string]string{"formats": formatTable()})
+	for _, agent := range install.Agents() {
+		d, ok := dialect.Find(agent.Name)
+		if !ok {
+			t.Errorf("install knows %s and dialect does not", agent.Name)
+			continue
+		}
+		checkParts(t, filepath.Join("agents", agent.Name+".md"), map[string]string{
+			"settings": settingsTable(t, &agent),
+			"events":   agentEvents(d),
+			"tools":    agentTools(d),
+		})
+	}
+}
+
+// checkParts compares the generated parts of a page, or rewrites them.
+func checkParts(t *testing.T, page string, parts map[string]string) {
+	t.Helper()
+	text := readPage(t, page)
+	fresh := text
+	for name, want := range parts {
+		begin := fmt.Sprintf(partBegin, name)
+		before, rest, ok := strings.Cut(fresh, begin)
+		_, after, ended := strings.Cut(rest, partEnd)
+		if !ok || !ended {
+			t.Errorf("%s has no generated part %q: it wants the lines\n%s%s", page, name, begin, partEnd)
+			continue
+		}
+		fresh = before + begin + "\n" + want + "\n" + partEnd + after
+	}
+	if fresh == text {
+		return
+	}
+	if !*update {
+		t.Errorf("%s is not what the tables say (-page +tables, go test ./cmd/test/docs -update rewrites):\n%s", page, cmp.Diff(text, fresh))
+		return
+	}
+	if err := os.WriteFile(page, []byte(fresh), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+// table makes a table of Markdown.
+func table(head []string, rows [][]string) string {
+	var b strings.Builder
+	line := func(cells []string) {
+		for _, cell := range cells {
+			if cell != "" {
+				cell = " " + strings.ReplaceAll(cell, "|", `\|`)
+			}
+			b.WriteString("|" + cell + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(head)
+	b.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	for _, row := range rows {
+		line(row)
+	}
+	return b.String()
+}
+
+func code[T ~string](word T) string { return "`" + string(word) + "`" }
+
+// list joins what is said, without empty words.
+func list(words ...string) string {
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	return strings.Join(words, ", ")
+}
+
+func when(holds bool, word string) string {
+	if holds {
+		return word
+	}
+	return ""
+}
+
+func formatTable() string {
+	var rows [][]string
+	for _, f := range policy.ForeignFormats() {
+		row := []string{code(f.Name), "nobody", "", "", ""}
+		if f.Agent != "" {
+			row[1] = code(f.Agent)
+		}
+		for i, patterns := range [][]string{f.User, f.Project, f.Managed} {
+			var words []string
+			for _, pattern := range patterns {
+				words = append(words, code(pattern))
+			}
+			row[2+i] = list(words...)
+		}
+		rows = append(rows, row)
+	}
+	return table([]string{"format", "runs them by itself", "of a user", "of a project", "managed"}, rows)
+}
+
+func eventTable() string {
+	var rows [][]string
+	for _, c := range grapnel.Contracts() {
+		row := []string{code(c.Kind), moments[c.Kind], blockMeans(&c), permits(&c), "`on_error`", "", senders(c.Kind)}
+		if c.FailOpen {
+			row[4] = "open"
+		}
+		if c.Stdout != grapnel.StdoutNothing {
+			row[5] = string(c.Stdout)
+		}
+		rows = append(rows, row)
+	}
+	return table([]string{"event", "when", "a block", "may be changed or added", "a failure", "plain stdout", "sent by"}, rows)
+}
+
+// moments says when an event happens, in the words of a person who writes a policy.
+var moments = map[grapnel.Kind]string{
+	grapnel.GatewayStart:      "a program that runs agents starts",
+	grapnel.GatewayStop:       "it stops",
+	grapnel.SessionStart:      "a session starts or is resumed",
+	grapnel.SessionEnd:        "it ends",
+	grapnel.PromptBefore:      "a prompt was entered, the model has not seen it",
+	grapnel.AgentBefore:       "the agent is about to work on a prompt",
+	grapnel.AgentAfter:        "the agent is about to stop",
+	grapnel.AgentFailed:       "the turn ended with an error",
+	grapnel.ModelBefore:       "a request is about to go to the model",
+	grapnel.ModelAfter:        "the model answered, or a part of its answer is there",
+	grapnel.ToolsetBefore:     "the tools that the model may choose from are settled",
+	grapnel.ToolBefore:        "a tool is about to run",
+	grapnel.PermissionBefore:  "the agent is about to ask the person about a tool",
+	grapnel.PermissionDenied:  "a tool was refused",
+	grapnel.ToolAfter:         "a tool ran",
+	grapnel.ToolFailed:        "a tool ran and failed",
+	grapnel.ToolBatchAfter:    "all tools of one answer of the model ran",
+	grapnel.TranscriptBefore:  "a message is about to be stored",
+	grapnel.ResponseBefore:    "a text is about to be shown to the person",
+	grapnel.MessageReceived:   "a message came in over a channel",
+	grapnel.MessageBefore:     "a message is about to be sent over a channel",
+	grapnel.MessageSent:       "it was sent",
+	grapnel.CompactBefore:     "the conversation is about to be shortened",
+	grapnel.CompactAfter:      "it was shortened",
+	grapnel.SubagentStart:     "a sub-agent starts",
+	grapnel.SubagentAfter:     "a sub-agent is about to stop",
+	grapnel.TaskBefore:        "a task is about to be put on the list",
+	grapnel.TaskAfter:         "a task is about to be declared done",
+	grapnel.NotificationSent:  "the agent tells the person something",
+	grapnel.ConfigBefore:      "the agent's own configuration is about to change",
+	grapnel.ElicitationBefore: "a tool server asks the person something",
+}
+
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	for _, c := range grapnel.Contracts() {
+		if kind := c.Kind; moments[kind] == "" {
+			t.Errorf("nobody says when %s happens", kind)
+		}
+	}
+	if len(moments) != len(grapnel.Contracts()) {
+		t.Errorf("%d moments, %d events", len(moments), len(grapnel.Contracts()))
+	}
+}
+
+func blockMeans(c *grapnel.Contract) string {
+	switch c.Blocks {
+	case grapnel.BlockAction:
+		return "it does not happen"
+	case grapnel.BlockStop:
+		return fmt.Sprintf("the agent goes on, at most %d times in a row", c.MaxStops)
+	case grapnel.BlockFeedback:
+		return "the model reads the reason"
+	case grapnel.BlockNothing:
+	}
+	return ""
+}
+
+func permits(c *grapnel.Contract) string {
+	words := []string{when(c.Context, "context")}
+	for _, change := range c.Changes {
+		merge := map[grapnel.Merge]string{
+			grapnel.MergeJoin: " (joined)", grapnel.MergeIntersect: " (narrowed)", grapnel.MergeOr: " (once true, true)",
+		}[change.Merge]
+		words = append(words, code(change.Field)+merge)
+	}
+	return list(append(words, when(c.Permit, "the answer to the agent's own prompt"))...)
+}
+
+// senders names the agents that have an event.
+func senders(kind grapnel.Kind) string {
+	var names []string
+	for _, agent := range install.Agents() {
+		d, _ := dialect.Find(agent.Name)
+		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind || row.Failed == kind }) {
+			names = append(names, fmt.Sprintf("[%s](agents/%s.md)", agent.Title, agent.Name))
+		}
+	}
+	return list(names...)
+}
+
+// settingsTable says where and how an agent is told to run grapnel-hook.
+func settingsTable(t *testing.T, a *install.Agent) string {
+	t.Helper()
+	file := func(scope install.Scope, env map[string]string) string {
+		base := map[install.Scope]string{install.User: "/HOME", install.Project: "/PROJECT", install.Managed: "/"}[scope]
+		name, err := a.Settings(scope, base, func(name string) string { return env[name] })
+		if errors.Is(err, install.ErrUsage) {
+			return "-"
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		return code(strings.NewReplacer("/HOME/", "~/", "/PROJECT/", "", "/MOVED", "$"+a.Setup.MovedBy).Replace(name))
+	}
+	const command = "/path/to/grapnel-hook"
+	installed := install.Hook{Program: command, ID: "TOKEN"}.Command(*a, "EVENT")
+	setup := a.Setup
+	plugin := setup.Shape == dialect.ShapePlugin
+	place := "settings"
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		place = "directory of hooks"
+	case plugin && len(setup.Edits) == 0:
+		place = "plugin"
+	case setup.Own:
+		place = "file of hooks"
+	}
+	rows := [][]string{
+		{"name on command lines", list(code(a.Name), strings.Join(codes(a.Aliases), ", "))},
+		{place + ", `--scope user`", file(install.User, nil)},
+		{place + ", `--scope project`", file(install.Project, nil)},
+		{place + ", `--scope managed`", file(install.Managed, nil)},
+	}
+	add := func(what, is string) { rows = append(rows, []string{what, is}) }
+	switch {
+	case setup.Shape == dialect.ShapeFiles:
+		add("the files in it", "one program per event, under the first name that is free: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
+	case plugin && len(setup.Edits) == 0 || setup.Own:
+		add("what else is in it", "nothing: it is written and removed as a whole")
+	default:
+		add("comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[setup.Comments])
+	}
+	if plugin {
+		if len(setup.Edits) > 0 {
+			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
+		}
+		add("what the plugin starts", code(command+" "+a.Name+" --id TOKEN --serve"))
+		add("how long the plugin waits", deadline(t, a.Name))
+	} else {
+		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
+		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
+			add("how long the agent waits", "it cannot be told; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
+		} else if setup.Unit != 0 {
+			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
+		}
+	}
+	if moved := a.Setup.MovedBy; moved != "" {
+		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})
+	}
+	for _, ev := range a.Events {
+		if ev.Wait > 0 {
+			what := "the same at " + code(ev.Native)
+			if plugin || setup.Unit == 0 {
+				what = "how long the agent waits at " + code(ev.Native)
+			}
+			add(what, fmt.Sprintf("%v", ev.Wait))
+		}
+	}
+	failClosed := "cannot be told: it goes on without an answer"
+	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
+		var names []string
+		for _, ev := range a.Events {
+			if ev.Closed {
+				names = append(names, code(ev.Native))
+			}
+		}
+		failClosed = "at " + list(names...)
+		if since := a.Setup.ClosedSince; since != "" {
+			failClosed = fmt.Sprintf("from %s on, %s", since, failClosed)
+		}
+	}
+	return table([]string{"what", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
+}
+
+// deadline is how long the plugin of an agent waits for grapnel-hook, as the plugin says.
+func deadline(t *testing.T, agent string) string {
+	t.Helper()
+	files, _ := shim.Files(agent, shim.Options{})
+	for _, text := range files {
+		if found := regexp.MustCompile(`const DEADLINE = (\d+)`).FindSubmatch(text); found != nil {
+			wait, err := time.ParseDuration(string(found[1]) + "ms")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return wait.String()
+		}
+	}
+	t.Fatalf("the plugin of %s has no deadline", agent)
+	return ""
+}
+
+func codes(words []string) []string {
+	var list []string
+	for _, word := range words {
+		list = append(list, code(word))
+	}
+	return list
+}
+
+// agentEvents says of each event of an agent what it can be told, and what not
+// although the event permits it.
+func agentEvents(d *dialect.Dialect) string {
+	var rows [][]string
+	for i := range d.Events {
+		row := &d.Events[i]
+		kinds := code(row.Kind)
+		if row.Failed != "" {
+			kinds += ", " + code(row.Failed) + " when the tool failed"
+		}
+		rows = append(rows, []string{code(row.Native), kinds, canBeTold(row), cannotBeTold(row), installed(row)})
+	}
+	return table([]string{"its event", "in a policy", "can be told", "cannot be told", "installed"}, rows)
+}
+
+func contractOf(row *dialect.EventRow) *grapnel.Contract {
+	if row.Contract != nil {
+		return row.Contract
+	}
+	if c, ok := grapnel.ContractOf(row.Kind); ok {
+		return &c
+	}
+	return &grapnel.Contract{Kind: row.Kind}
+}
+
+func canBeTold(row *dialect.EventRow) string {
+	can := row.Permits()
+	changed := ""
+	if len(can.Change) > 0 {
+		var fields []string
+		for _, f := range can.Change {
+			fields = append(fields, code(f))
+		}
+		changed = "change of " + strings.Join(fields, " and ")
+		if can.Beside != grapnel.None {
+			changed += " (only beside " + can.Beside.String() + ")"
+		}
+	}
+	return list(when(can.Block, "block"), when(can.Ask, "ask"), when(can.Allow, "allow"), when(can.Halt, "halt"),
+		when(can.Context, "context"), changed, when(can.Message, "message"))
+}
+
+func cannotBeTold(row *dialect.EventRow) string {
+	c, can := contractOf(row), row.Permits()
+	words := []string{
+		when(c.Blocks != grapnel.BlockNothing && !can.Block, "block"),
+		when(c.Permit && !can.Ask, "ask"),
+		when(c.Permit && !can.Allow, "allow"),
+		when(c.Context && !can.Context, "context"),
+	}
+	for _, change := range c.Changes {
+		words = append(words, when(!slices.Contains(can.Change, change.Field), "change of "+code(change.Field)))
+	}
+	return list(words...)
+}
+
+func installed(row *dialect.EventRow) string {
+	budget := ""
+	if row.Budget > 0 {
+		budget = fmt.Sprintf("; all hooks together have %v", row.Budget.Round(100*time.Millisecond))
+	}
+	if row.Install {
+		return "yes" + budget
+	}
+	if row.Never {
+		return "never: " + row.Why + budget
+	}
+	return "when a policy listens: " + row.Why + budget
+}
+
+func agentTools(d *dialect.Dialect) string {
+	var rows [][]string
+	for _, tool := range d.Tools {
+		var facts []string
+		for _, fact := range tool.Facts {
+			field := strings.TrimPrefix(string(fact.Field), "tool.")
+			if fact.Use != "" {
+				field += " it " + map[grapnel.Use]string{grapnel.UseRead: "reads", grapnel.UseWrite: "writes"}[fact.Use]
+			}
+			facts = append(facts, field+": "+code(strings.ReplaceAll(strings.TrimPrefix(fact.At, "/"), "/", ".")))
+		}
+		rows = append(rows, []string{code(tool.Native), string(tool.Class), list(facts...)})
+	}
+	return table([]string{"tool", "class", "what rules read of its input"}, rows)
+}

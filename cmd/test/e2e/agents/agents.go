@@ -1,0 +1,139 @@
+// Package agents has the real agents of the end-to-end tests: it installs pinned
+// versions of them, and hands each test a world of package verify to run one in.
+//
+//	err := agents.Install(ctx, agents.All...)   // once, while there is a network
+//	w := agents.NewWorld(t, agents.ClaudeCode)  // fresh home, project and model
+//	res := w.Run(t, "Go on.",
+//		model.Do(w.Shell("touch a.txt")),
+//		model.Say("all done"))
+//	// res.Files has "a.txt", res.Requests has what the model was told
+//
+// It does not judge: what an agent should have done is for the test to say.
+package agents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
+)
+
+// An Agent is one agent in one version, and where to get it.
+type Agent struct {
+	*verify.Agent
+
+	Version string // exactly this one; another version may be another protocol
+	Package string // on npm; "" when it is not there: then it must be on this machine
+
+	npmFlags []string
+	program  string // glob below the npm prefix that matches exactly what is executed; @ stands for the platform, as npm names it
+	node     string // the Node.js that runs program: a version, or "any" for that on PATH; "" when it is native
+	binVar   string // names the variable that says where it is on this machine
+}
+
+// The agents. What npm would run of a package is often a stub that only works after
+// an install script, so each says what to run instead.
+var (
+	ClaudeCode = &Agent{
+		Agent: verify.ClaudeCode, Version: "2.1.329", Package: "@anthropic-ai/claude-code",
+		program: "node_modules/@anthropic-ai/claude-code-*/claude",
+	}
+	GeminiCLI = &Agent{
+		Agent: verify.GeminiCLI, Version: "0.61.0", Package: "@google/gemini-cli",
+		npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do without
+		program:  "node_modules/@google/gemini-cli/bundle/gemini.js", node: "any",
+	}
+	Codex = &Agent{
+		Agent: verify.Codex, Version: "0.169.0", Package: "@openai/codex",
+		program: "node_modules/@openai/codex-@/vendor/*/bin/codex",
+	}
+	CodexCode = &Agent{
+		Agent: verify.CodexCode, Version: Codex.Version, Package: Codex.Package, program: Codex.program,
+	}
+	QwenCode = &Agent{
+		Agent: verify.QwenCode, Version: "0.24.4", Package: "@qwen-code/qwen-code",
+		npmFlags: []string{"--omit=optional", "--force"}, // the npm of an older Node.js would refuse
+		program:  "node_modules/@qwen-code/qwen-code/cli.js", node: "22.23.3",
+	}
+	CopilotCLI = &Agent{
+		Agent: verify.CopilotCLI, Version: "1.0.102", Package: "@github/copilot",
+		program: "node_modules/@github/copilot-@/copilot",
+	}
+	OpenCode = &Agent{
+		Agent: verify.OpenCode, Version: "1.18.33", Package: "opencode-ai",
+		program: "node_modules/opencode-@/bin/opencode",
+	}
+	OpenClaw = &Agent{
+		Agent: verify.OpenClaw, Version: "2026.9.6", Package: "openclaw",
+		npmFlags: []string{"--omit=dev"},
+		program:  "node_modules/openclaw/openclaw.mjs", node: "26.10.0",
+	}
+	Cline = &Agent{
+		Agent: verify.Cline, Version: "3.0.65", Package: "cline",
+		program: "node_modules/@cline/cli-@/bin/cline",
+	}
+	Crush = &Agent{Agent: verify.Crush, binVar: "CRUSH_BIN"} // its package only downloads a release
+)
+
+// All lists the agents this package knows, those first that start fast.
+var All = []*Agent{ClaudeCode, Codex, CodexCode, Crush, CopilotCLI, GeminiCLI, Cline, OpenCode, QwenCode, OpenClaw}
+
+// ChoiceVar names the environment variable that lists the agents to test, by ID and
+// separated by commas; unset means all. Those left out are neither installed nor run.
+const ChoiceVar = "GRAPNEL_E2E_AGENTS"
+
+// NotRun says why no test runs this agent; "" when they do.
+func (a *Agent) NotRun() string {
+	if choice := os.Getenv(ChoiceVar); choice != "" && !slices.Contains(strings.Split(choice, ","), a.ID) {
+		return "not among " + ChoiceVar + "=" + choice
+	}
+	if a.Package == "" {
+		if _, err := a.Program(""); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// Program returns the agent as it is installed below cache, or on this machine when
+// it comes from elsewhere.
+func (a *Agent) Program(cache string) (verify.Program, error) {
+	if a.Package == "" {
+		if path := os.Getenv(a.binVar); path != "" {
+			path, err := filepath.Abs(path)
+			return verify.Program{Agent: a.Agent, Command: []string{path}}, err
+		}
+		p, err := verify.Find(a.Agent)
+		if err != nil {
+			err = fmt.Errorf("%w (set %s to its program)", err, a.binVar)
+		}
+		return p, err
+	}
+	return a.below(cache, a.prefix(cache))
+}
+
+// below returns the agent that npm installed with this prefix.
+func (a *Agent) below(cache, prefix string) (verify.Program, error) {
+	program, err := npm.One(prefix, strings.ReplaceAll(a.program, "-@", "-"+npm.Platform()))
+	if err != nil {
+		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
+	}
+	p := verify.Program{Agent: a.Agent, Command: []string{program}, Version: a.Version, Cache: prefix + ".unpacked"}
+	switch a.node {
+	case "":
+		return p, nil
+	case "any":
+		program, err = npm.LookPath("node")
+	default:
+		program, err = npm.FindNode(cache, a.node)
+	}
+	if err != nil {
+		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
+	}
+	p.Command = slices.Insert(p.Command, 0, program)
+	return p, nil
+}

@@ -1,0 +1,142 @@
+package agents
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
+	"github.com/grapnel-dev/grapnel/internal/await"
+)
+
+// slots bounds how many agents run at once in this process: each of them keeps
+// more than one core busy, and with too many of them deadlines mean nothing.
+var slots = make(chan struct{}, 2)
+
+// Slot waits until one more agent may run, for tests that do not run it by World.Run,
+// and returns what to call when it has ended.
+func Slot() (done func()) {
+	slots <- struct{}{}
+	return func() { <-slots }
+}
+
+// A World is a verify.World for the duration of a test. What cannot be done fails
+// the test at once.
+type World struct {
+	*verify.World
+	Agent *Agent
+}
+
+// NewWorld makes a world for a and ends it when t ends, with every process that
+// started in there. It is removed unless t failed: then the log of the test tells
+// where it is and what ran in it. If a does not run here, t is skipped.
+func NewWorld(t testing.TB, a *Agent) *World {
+	t.Helper()
+	return newWorld(t, a, Program(t, a))
+}
+
+// Program returns the agent as the tests have it. If a does not run here, t is skipped.
+func Program(t testing.TB, a *Agent) verify.Program {
+	t.Helper()
+	if why := a.NotRun(); why != "" {
+		t.Skipf("%s is NOT RUN: %s", a, why)
+	}
+	cache, err := npm.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := a.Program(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func newWorld(t testing.TB, a *Agent, p verify.Program) *World {
+	t.Helper()
+	w, err := verify.NewWorld(p, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		end := w.Remove
+		if t.Failed() {
+			t.Logf("%s\nkept %s", w.Report(), w.Root)
+			end = w.Close
+		}
+		if err := end(); err != nil {
+			t.Errorf("end the world of %s: %v", a, err)
+		}
+	})
+	return &World{w, a}
+}
+
+// Run starts the agent with this prompt, lets the model play the steps, and waits
+// until the agent ends.
+func (w *World) Run(t testing.TB, prompt string, steps ...model.Step) verify.Result {
+	t.Helper()
+	defer Slot()()
+	res, err := w.World.Run(t.Context(), prompt, steps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// Exec runs another program in the project, in the agent's environment.
+func (w *World) Exec(t testing.TB, program string, args ...string) verify.Output {
+	t.Helper()
+	out, err := w.World.Exec(context.WithoutCancel(t.Context()), append([]string{program}, args...)...) // also while t cleans up
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// WriteFile writes a file, making the directories above it. A relative name is
+// taken from the project.
+func (w *World) WriteFile(t testing.TB, name, content string) {
+	t.Helper()
+	path := w.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(content, "#!") {
+		mode = 0o755
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ReadFile returns the content of a file. A relative name is taken from the
+// project.
+func (w *World) ReadFile(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(w.path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// AwaitFile waits until a file exists, for what is done behind the agent's back.
+func (w *World) AwaitFile(t testing.TB, name string) {
+	t.Helper()
+	await.Until(t, "the file "+name+" exists", func() bool {
+		_, err := os.Stat(w.path(name))
+		return err == nil
+	})
+}
+
+func (w *World) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return w.Path(name)
+}

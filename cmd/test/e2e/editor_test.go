@@ -1,0 +1,293 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A kind of file has a schema, and a reader that looks closer than that.
+type kind struct {
+	name    string
+	refuses func(text string) error // what a validator in Go has against a text
+	errs    func(name, text string) []*policy.Error
+	texts   map[string]string // by where they are from
+}
+
+var firstKey = regexp.MustCompile(`(?m)^version: `)
+
+// kinds are policies and tests, with all that this repository has of them: in files, in
+// pages and in the files of scripts.
+func kinds(t *testing.T) []*kind {
+	t.Helper()
+	validator := func(schema string) func(string) error {
+		refuses, err := documents.Validator(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return refuses
+	}
+	all := []*kind{
+		{"policy", validator(policy.Schema()), func(name, text string) []*policy.Error {
+			_, errs := policy.Parse(name, []byte(text))
+			return errs
+		}, map[string]string{}},
+		{"test", validator(policytest.Schema()), func(name, text string) []*policy.Error {
+			_, errs := policytest.Parse(name, []byte(text))
+			return slices.DeleteFunc(errs, func(err *policy.Error) bool { return strings.HasPrefix(err.Msg, "it is not said which policy") })
+		}, map[string]string{}},
+	}
+	held, err := documents.All(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range held {
+		if k := all[0]; firstKey.MatchString(d.Text) {
+			if strings.Contains(d.Text, "\ntests:") {
+				k = all[1]
+			}
+			k.texts[fmt.Sprintf("%s#%d", d.Name, len(k.texts))] = d.Text
+		}
+	}
+	return all
+}
+
+// publishedSchema is how texts name their schema for those who reach it.
+const publishedSchema = "https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/"
+
+// open has an editor with the schema that "grapnel schema" prints, which files in dir
+// named *.yaml have by settings, and others by their first line.
+func (k *kind) open(t *testing.T) (e *editor, dir string) {
+	t.Helper()
+	b := newBench(t, nil)
+	out, stderr, exit := b.run(t, program(t, "grapnel"), "schema", k.name)
+	if exit != 0 {
+		t.Fatal(stderr)
+	}
+	schema := filepath.Join(b.dir, k.name+".schema.json")
+	if err := os.WriteFile(schema, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return newEditor(t, map[string][]string{fileURL(schema): {"*.yaml"}}), b.dir
+}
+
+// What "grapnel check" and "grapnel test" take, of all that is in this repository, the server
+// takes, too.
+func TestEditorTakesWhatIsRight(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds(t) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			e, dir := k.open(t)
+			files, from := map[string]string{}, map[string]string{}
+			for name, text := range k.texts {
+				if len(k.errs("x.yaml", text)) > 0 {
+					continue
+				}
+				file := filepath.Join(dir, fmt.Sprintf("f%d.yaml", len(files)))
+				files[file], from[file] = strings.ReplaceAll(text, publishedSchema+k.name+".json", k.name+".schema.json"), name
+			}
+			if want := map[string]int{"policy": 150, "test": 15}[k.name]; len(files) < want {
+				t.Errorf("only %d files are looked at, want %d", len(files), want)
+			}
+			for file, said := range e.open(t, files) {
+				for _, d := range said {
+					t.Errorf("%s:%d: %s\n%s", from[file], d.Range.Start.Line+1, d.Message, files[file])
+				}
+			}
+		})
+	}
+}
+
+// A mutant is a text with one mistake.
+type mutant struct {
+	what string // where, and what is there now
+	key  string // the last of where
+	text string
+	line int // of the mistake
+}
+
+// others are values that are tried once for a key of a name, wherever it stands.
+var others = []string{"[[]]", "-1", "null", "zzz", `""`}
+
+// mutants are the text with each key misspelt, and each value of another type.
+func mutants(text string) []mutant {
+	tree, err := yaml.Parse([]byte(text))
+	if err != nil {
+		return nil
+	}
+	lines := strings.SplitAfter(text, "\n")
+	var all []mutant
+	put := func(path []string, n *yaml.Node, instead string) {
+		if n.Line < 1 || n.Line > len(lines) || n.Text == "" {
+			return
+		}
+		l := []rune(lines[n.Line-1])
+		after, ok := strings.CutPrefix(string(l[min(n.Col-1, len(l)):]), n.Text)
+		if !ok {
+			return // quoted, or of several lines
+		}
+		near := path[max(0, len(path)-2):]
+		if slices.Contains(others, instead) {
+			near = path[len(path)-1:]
+		}
+		all = append(all, mutant{
+			what: strings.Join(near, ".") + " = " + instead, key: strings.TrimSuffix(path[len(path)-1], "[]"), line: n.Line,
+			text: strings.Join(lines[:n.Line-1], "") + string(l[:n.Col-1]) + instead + after + strings.Join(lines[n.Line:], ""),
+		})
+	}
+	var walk func(path []string, n *yaml.Node)
+	walk = func(path []string, n *yaml.Node) {
+		for _, p := range n.Pairs {
+			below := append(slices.Clone(path), p.Key.Text)
+			if len(path) == 0 || path[len(path)-1] != "vars" { // names of the file's own
+				put(below, p.Key, p.Key.Text+"zz")
+			}
+			walk(below, p.Value)
+		}
+		for _, item := range n.Items {
+			below := slices.Clone(path)
+			below[len(below)-1] += "[]"
+			walk(below, item)
+		}
+		if n.Kind == yaml.String || n.Kind == yaml.Number || n.Kind == yaml.Bool {
+			for _, v := range append([]string{"{zz: 1}"}, others...) {
+				put(path, n, v)
+			}
+		}
+	}
+	walk(nil, tree)
+	return all
+}
+
+// beyondSchema are the keys whose values only "grapnel check" knows: patterns of commands,
+// expressions, ids of rules, credentials, and tools, which are text to a schema.
+var beyondSchema = []string{"command", "when", "sum", "secret", "mask", "authorization", "tool"}
+
+// Texts with one mistake: the server says of each what another validator says by the same
+// schema, finds nothing that "grapnel check" takes, and finds at its line all that a schema
+// can know.
+func TestEditorFindsMistakes(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds(t) {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			e, dir := k.open(t)
+			files, of, seen := map[string]string{}, map[string]mutant{}, map[string]bool{}
+			texts := slices.SortedFunc(maps.Values(k.texts), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+			for _, text := range texts { // the short ones first: they take less time
+				if len(k.errs("x.yaml", text)) > 0 || strings.Contains(text, "$schema") {
+					continue
+				}
+				for _, m := range mutants(text) {
+					if !seen[m.what] {
+						seen[m.what] = true
+						file := filepath.Join(dir, fmt.Sprintf("f%d.yaml", len(files)))
+						files[file], of[file] = m.text, m
+					}
+				}
+			}
+			found := 0
+			for file, said := range e.open(t, files) {
+				m := of[file]
+				errs, refused := k.errs("x.yaml", m.text), k.refuses(m.text)
+				at := func(d diagnostic) bool { return d.Range.Start.Line+1 == m.line }
+				switch {
+				case (len(said) > 0) != (refused != nil):
+					t.Errorf("%s: the server says %v, and a validator %v\n%s", m.what, said, refused, m.text)
+				case len(said) > 0 && len(errs) == 0:
+					t.Errorf("%s: the server says %v, and check takes it\n%s", m.what, said, m.text)
+				case len(said) == 0 && len(errs) > 0 && !slices.Contains(beyondSchema, m.key):
+					t.Errorf("%s: check says %v, and the server takes it\n%s", m.what, errs, m.text)
+				case len(said) > 0 && !slices.ContainsFunc(said, at) && !strings.Contains(said[0].Message, "Missing property"):
+					t.Errorf("%s: the server says %v, and the mistake is in line %d\n%s", m.what, said, m.line, m.text)
+				case len(said) > 0:
+					found++
+				}
+			}
+			t.Logf("%d texts, %d of them wrong by the schema", len(files), found)
+			if found < 100 {
+				t.Errorf("the server finds %d mistakes, want more", found)
+			}
+		})
+	}
+}
+
+// An editor offers keys, values and their meaning, by the first line of a file alone.
+func TestEditorOffers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text         string // the cursor is at |
+		labels       []string
+		label, about string // what is said of one of them
+		hover        string // over what is behind the cursor
+	}{
+		"policy": {"version: 1\n|\n", []string{"hooks", "use", "secrets"}, "use", "shipped with Grapnel", ""},
+		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "which of these events", ""},
+		"match":  {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match:\n      |\n    block: no\n", []string{"command", "path", "tool"}, "command", "by words", ""},
+		"on":     {"version: 1\nhooks:\n  - name: x\n    on: |\n    block: no\n", []string{"tool.before", "PreToolUse"}, "", "", ""},
+		"set":    {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set:\n      |\n", []string{"tool.command", "tool.input"}, "", "", ""},
+		"key":    {"version: 1\nhooks:\n  - name: x\n    o|n: tool.before\n    block: no\n", nil, "", "", "one event or a list"},
+		"deep":   {"version: 1\nhooks:\n  - {name: x, on: tool.before, match: {com|mand: rm}, block: no}\n", nil, "", "", "git push --force"},
+		"test":   {"version: 1\ntests:\n  - command: ls\n    |\n", []string{"want", "name", "skip"}, "skip", "not run", ""},
+		"want":   {"version: 1\ntests:\n  - command: ls\n    want: |\n", []string{"block", "ask", "allow", "none"}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind := "policy"
+			if strings.Contains(tt.text, "tests:") {
+				kind = "test"
+			}
+			b := newBench(t, nil)
+			out, _, _ := b.run(t, program(t, "grapnel"), "schema", kind)
+			if err := os.WriteFile(filepath.Join(b.dir, "it.schema.json"), []byte(out), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e := newEditor(t, nil)
+			file := filepath.Join(b.dir, "sub", "some.yaml")
+			before, after, _ := strings.Cut("# yaml-language-server: $schema=../it.schema.json\n"+tt.text, "|")
+			e.open(t, map[string]string{file: before + after})
+			cursor := at(file, strings.Count(before, "\n"), len(before)-strings.LastIndex(before, "\n")-1)
+			if tt.hover != "" {
+				var hover struct{ Contents struct{ Value string } }
+				e.ask(t, "textDocument/hover", cursor, &hover)
+				if !strings.Contains(hover.Contents.Value, tt.hover) {
+					t.Errorf("the server says %q, want %q in it", hover.Contents.Value, tt.hover)
+				}
+				return
+			}
+			var offered struct {
+				Items []struct {
+					Label         string
+					Documentation any
+				}
+			}
+			e.ask(t, "textDocument/completion", cursor, &offered)
+			docs := map[string]string{}
+			for _, item := range offered.Items {
+				docs[item.Label] = fmt.Sprint(item.Documentation)
+			}
+			for _, label := range tt.labels {
+				if _, ok := docs[label]; !ok {
+					t.Errorf("the server does not offer %q among %q", label, slices.Sorted(maps.Keys(docs)))
+				}
+			}
+			if !strings.Contains(docs[tt.label], tt.about) {
+				t.Errorf("of %q it says %q, want %q", tt.label, docs[tt.label], tt.about)
+			}
+		})
+	}
+}

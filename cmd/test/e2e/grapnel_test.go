@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+)
+
+// A guarded is a world whose agent has Grapnel installed.
+type guarded struct {
+	*agents.World
+	kit string // what --root names: policy and state
+	bin string // where the programs are
+}
+
+// guard makes a world for a, with this policy, and installs Grapnel as a user
+// would: the policy first, because what it listens to is what gets installed.
+func guard(t *testing.T, a *agents.Agent, policy string) guarded {
+	t.Helper()
+	g := unguarded(t, a, policy)
+	g.grapnel(t, "install", a.ID, "--yes")
+	return g
+}
+
+// unguarded is guard before the installation.
+func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
+	t.Helper()
+	w := agents.NewWorld(t, a)
+	g := guarded{w, filepath.Join(w.Root, "kit"), filepath.Dir(program(t, "grapnel"))}
+	g.WriteFile(t, filepath.Join(g.kit, "grapnel.yaml"), policy)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("grapnel log --json:\n%s", g.grapnel(t, "log", "--json"))
+		}
+	})
+	return g
+}
+
+// grapnel runs a command of grapnel on this world's root, which must succeed, and
+// returns its standard output.
+func (g guarded) grapnel(t *testing.T, args ...string) string {
+	t.Helper()
+	args = append(args, "--root", g.kit)
+	out := g.Exec(t, filepath.Join(g.bin, "grapnel"), args...)
+	if out.Exit != 0 {
+		t.Fatalf("grapnel %s: exit %d\n%s%s", strings.Join(args, " "), out.Exit, out.Stdout, out.Stderr)
+	}
+	return out.Stdout
+}
+
+// A record is a line of "grapnel log --json", as far as the scenarios look.
+type record struct {
+	ID       string   `json:"id"`
+	Agent    string   `json:"agent"`
+	Session  string   `json:"session"`
+	Event    string   `json:"event"`
+	Tool     string   `json:"tool"`
+	Decision string   `json:"decision"`
+	Halt     string   `json:"halt"`
+	Lost     []string `json:"lost"`
+	Hooks    []struct {
+		Name     string `json:"name"`
+		Decision string `json:"decision"`
+		Error    string `json:"error"`
+	} `json:"hooks"`
+}
+
+// A records is a log, oldest first.
+type records []record
+
+// of returns the records of one event.
+func (l records) of(event string) records {
+	return slices.DeleteFunc(slices.Clone(l), func(r record) bool { return r.Event != event })
+}
+
+// decisions returns what was decided, in order.
+func (l records) decisions() []string {
+	out := make([]string, len(l))
+	for i, r := range l {
+		out[i] = r.Decision
+	}
+	return out
+}
+
+// records returns the log of this world, oldest first.
+func (g guarded) records(t *testing.T) records {
+	t.Helper()
+	var out records
+	for line := range strings.Lines(g.grapnel(t, "log", "--json")) {
+		var r record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("line of the log: %v\n%s", err, line)
+		}
+		out = append(out, r)
+	}
+	return out
+}

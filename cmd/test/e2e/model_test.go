@@ -1,0 +1,281 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+)
+
+// The events around a call of the model. Gemini CLI has them; Claude Code has one,
+// for what it is about to show.
+
+// A generation is what a request to the model asks of it, besides the conversation.
+type generation struct {
+	Tools struct {
+		Calling *struct {
+			Mode  string   `json:"mode"`
+			Names []string `json:"allowedFunctionNames"`
+		} `json:"functionCallingConfig"`
+	} `json:"toolConfig"`
+	Config struct {
+		Temperature float64 `json:"temperature"`
+		TopP        float64 `json:"topP"`
+		TopK        float64 `json:"topK"`
+	} `json:"generationConfig"`
+}
+
+func generationOf(t *testing.T, r model.Request) (g generation) {
+	t.Helper()
+	if err := json.Unmarshal(r.Body, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// What is replaced in a request never reaches the model, in no request of the run.
+// What a tool printed is not shown to hooks there: that is what tool.after is for.
+// It shows GC-05.
+func TestReplaceInRequest(t *testing.T) {
+	t.Parallel()
+	g := guard(t, agents.GeminiCLI, `
+version: 1
+hooks:
+  - name: hide-keys
+    on: model.before
+    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
+  - name: never-asked-for
+    on: toolset.before
+    match: {text: no such text}
+    set: {tools: [glob]}
+`)
+	res := g.Run(t, "My key is sk-abcdefghijklmnopqrstuvwx.",
+		model.Do(g.Shell("printf 'the other is sk-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX")),
+		model.Do(g.Write("free.txt", "free\n")),
+		model.Say("all done"),
+	)
+	wantFile(t, res, "free.txt", "free\n")
+	main := res.Requests.MainRequests()
+	if len(main) != 3 {
+		t.Fatalf("%d main requests, want 3", len(main))
+	}
+	for i := range main {
+		if found := main[i : i+1].Around("sk-abcdefghijklmnopqrstuvwx"); found != "" {
+			t.Errorf("request %d has the key: %s", i, found)
+		}
+		if !main[i : i+1].Contains("My key is sk-***.") {
+			t.Errorf("request %d has not the prompt without the key", i)
+		}
+		// "No opinion" on the tools has to be no byte: any other would rewrite them.
+		if calling := generationOf(t, main[i]).Tools.Calling; calling != nil {
+			t.Errorf("request %d limits the tools to %+v although nobody said so", i, calling)
+		}
+	}
+	if results := res.Requests.ToolResults(); len(results) != 2 || !strings.Contains(results[0].Text, "sk-ABCDEFGHIJKLMNOPQRSTUVWX") {
+		t.Errorf("the model was told %+v; can hooks now change results in a request? Then the documentation is wrong", results)
+	}
+}
+
+// A program patches the request: model and temperature change, what it does not name
+// stays.
+func TestPatchRequest(t *testing.T) {
+	t.Parallel()
+	g := guard(t, agents.GeminiCLI, `
+version: 1
+hooks:
+  - name: colder
+    on: model.before
+    run: echo '{"patch":{"request":{"model":"gemini-2.5-pro","config":{"temperature":0.125}}}}'
+`)
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+	wantFile(t, res, "free.txt", "free\n")
+	main := res.Requests.MainRequests()
+	if len(main) != 2 {
+		t.Fatalf("%d main requests, want 2", len(main))
+	}
+	for i, r := range main {
+		if want := "/v1beta/models/gemini-2.5-pro:streamGenerateContent"; r.Path != want {
+			t.Errorf("request %d went to %s, want %s", i, r.Path, want)
+		}
+		if c := generationOf(t, r).Config; c.Temperature != 0.125 || c.TopP == 0 || c.TopK == 0 {
+			t.Errorf("request %d asks for %+v, want temperature 0.125, and topP and topK as they were", i, c)
+		}
+	}
+}
+
+// A request that is answered by a hook, blocked or halted reaches no model.
+func TestRequestIsNotSent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ action, answer, shown string }{
+		"answered": {action: "set: {response: the hook has the ANSWER}", answer: "the hook has the ANSWER", shown: "the hook has the ANSWER"},
+		"blocked":  {action: "block: no MODEL today", shown: "no MODEL today"},
+		"halted":   {action: `run: echo '{"halt":"that is ENOUGH"}'`, shown: "that is ENOUGH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := guard(t, agents.GeminiCLI, "version: 1\nhooks:\n  - name: it\n    on: model.before\n    "+tc.action+"\n")
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+			if len(res.Requests) != 0 {
+				t.Errorf("the model got requests:\n%s", res.Requests.Transcript())
+			}
+			wantFile(t, res, "free.txt", "")
+			if res.Answer != tc.answer {
+				t.Errorf("answer %q, want %q", res.Answer, tc.answer)
+			}
+			if !strings.Contains(res.Shown, tc.shown) {
+				t.Errorf("the person was not told %q:\n%s", tc.shown, res.Shown)
+			}
+		})
+	}
+}
+
+// What is replaced in a response is what the person reads. The agent's memory keeps
+// the original, a text in two pieces is judged piece by piece, and of a piece that
+// is replaced the calls are lost: three limits of the agent that the documentation
+// names.
+// It shows GC-06.
+func TestReplaceInResponse(t *testing.T) {
+	t.Parallel()
+	const key = "sk-abcdefghijklmnopqrstuvwx"
+	policy := `
+version: 1
+hooks:
+  - name: hide-keys
+    on: model.after
+    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
+  - name: go-on
+    on: agent.after
+    run: test -e seen.txt || { touch seen.txt; echo "say it again" >&2; exit 2; }
+`
+	t.Run("text", func(t *testing.T) {
+		t.Parallel()
+		g := guard(t, agents.GeminiCLI, policy)
+		res := g.Run(t, "Do as planned.", model.Say("the key is "+key), model.Step{Text: "; " + key, Chunks: 2})
+		if want := "the key is sk-***; " + key; res.Answer != want {
+			t.Errorf("answer %q, want %q", res.Answer, want)
+		}
+		main := res.Requests.MainRequests()
+		if len(main) != 2 || !slices.Contains(main[1].Texts, "model: the key is "+key) {
+			t.Errorf("the agent does not remember what the model said:\n%s", main.Transcript())
+		}
+	})
+	t.Run("text with a call", func(t *testing.T) {
+		t.Parallel()
+		g := guard(t, agents.GeminiCLI, policy)
+		g.WriteFile(t, "seen.txt", "")
+		res := g.Run(t, "Do as planned.",
+			model.Step{Text: "harmless", Calls: []model.Call{g.Shell("echo one > one.txt")}},
+			model.Step{Text: "the key is " + key, Calls: []model.Call{g.Shell("echo two > two.txt")}, Chunks: 1},
+			model.Step{Text: "the key is " + key, Calls: []model.Call{g.Shell("echo three > three.txt")}},
+			model.Say("all done"),
+		)
+		wantFile(t, res, "one.txt", "one\n")
+		wantFile(t, res, "two.txt", "two\n")
+		wantFile(t, res, "three.txt", "")
+		if strings.Contains(res.Shown, key) {
+			t.Errorf("the person saw the key:\n%s", res.Shown)
+		}
+	})
+}
+
+// A response cannot be blocked for good, only the turn ended, before the person saw
+// it and before its calls are made. The text is in the request as well, whose prompt
+// holds the plan: at the response only what the model answered counts.
+func TestBlockedResponse(t *testing.T) {
+	t.Parallel()
+	g := guard(t, agents.GeminiCLI, `
+version: 1
+hooks:
+  - name: no-keys
+    on: model.after
+    match: {text: '1234'}
+    block: that is not for EVERYBODY
+`)
+	res := g.Run(t, "Do as planned.",
+		model.Do(g.Shell("echo free > free.txt")),
+		model.Step{Text: `the key is "1234"`, Calls: []model.Call{g.Shell("touch forbidden.txt")}},
+		model.Say("all done"),
+	)
+	wantFile(t, res, "free.txt", "free\n")
+	wantFile(t, res, "forbidden.txt", "")
+	if n := len(res.Requests.MainRequests()); n != 2 || strings.Contains(res.Shown, "1234") {
+		t.Errorf("%d main requests, want the end after 2, and the person saw:\n%s", n, res.Shown)
+	}
+	if !strings.Contains(res.Shown, "that is not for EVERYBODY") {
+		t.Errorf("the person was not told the reason:\n%s", res.Shown)
+	}
+	if log := g.records(t).of("model.after"); !slices.Contains(log[len(log)-1].Lost, "block: told as halt") {
+		t.Errorf("the log does not say that the block was told as a halt: %+v", log)
+	}
+}
+
+// The model is offered what every hook allows. It is the model that has to heed it:
+// this one does not, and its call is made, so a guard belongs at tool.before.
+// It shows GC-08.
+func TestToolset(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		second string
+		mode   string
+		names  []string
+	}{
+		"two in common": {second: "[write_file, run_shell_command, read_file]", mode: "ANY", names: []string{"run_shell_command", "write_file"}},
+		"none":          {second: "[read_file]", mode: "NONE", names: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := guard(t, agents.GeminiCLI, fmt.Sprintf(`
+version: 1
+hooks:
+  - name: one
+    on: toolset.before
+    set: {tools: [run_shell_command, write_file, glob], mode: any}
+  - name: two
+    on: toolset.before
+    set: {tools: %s}
+`, tc.second))
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+			wantFile(t, res, "free.txt", "free\n")
+			main := res.Requests.MainRequests()
+			if len(main) != 2 {
+				t.Fatalf("%d main requests, want 2", len(main))
+			}
+			for i, r := range main {
+				if c := generationOf(t, r).Tools.Calling; c == nil || c.Mode != tc.mode || !slices.Equal(c.Names, tc.names) {
+					t.Errorf("request %d offers %+v, want mode %s and %v", i, c, tc.mode, tc.names)
+				}
+			}
+		})
+	}
+}
+
+// What Claude Code is about to show is its only event about what the model said.
+// The model's own memory keeps the original.
+func TestReplaceInWhatIsShown(t *testing.T) {
+	t.Parallel()
+	const key = "sk-abcdefghijklmnopqrstuvwx"
+	g := guard(t, agents.ClaudeCode, `
+version: 1
+hooks:
+  - name: hide-keys
+    on: response.before
+    replace: [{pattern: 'sk-[A-Za-z0-9]{20,}', with: sk-***}]
+  - name: go-on
+    on: agent.after
+    run: test -e seen.txt || { touch seen.txt; echo "say it again" >&2; exit 2; }
+`)
+	res := g.Run(t, "Do as planned.", model.Say("first, the key is "+key), model.Step{Text: "the key is " + key, Chunks: 3})
+	if want := "the key is sk-***"; res.Answer != want {
+		t.Errorf("answer %q, want %q", res.Answer, want)
+	}
+	main := res.Requests.MainRequests()
+	if len(main) != 2 || !slices.Contains(main[1].Texts, "assistant: first, the key is "+key) {
+		t.Errorf("the agent does not remember what the model said:\n%s", main.Transcript())
+	}
+}

@@ -1,0 +1,190 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+)
+
+// A completer is a shell that completes lines. Its script is told the lines as arguments, and prints for each
+// a line "? LINE" and a line per word that it offers.
+type completer struct {
+	tool   tools.Program
+	file   string // where "grapnel completion" goes, below the home directory, as its help says
+	args   []string
+	script string
+}
+
+var completers = []completer{
+	{
+		tool: tools.Bash, file: ".local/share/bash-completion/completions/grapnel", args: []string{"--noprofile", "--norc"},
+		// As bash does it: the first TAB after a name loads its file, by the package bash-completion.
+		script: `
+source /usr/share/bash-completion/bash_completion
+compopt() { :; } # is for a line that somebody types
+_completion_loader grapnel
+function=$(complete -p grapnel | sed 's/.* -F \([^ ]*\) .*/\1/')
+for COMP_LINE; do
+	printf '? %s\n' "$COMP_LINE"
+	COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_KEY=9 COMPREPLY=()
+	# Its words are split where COMP_WORDBREAKS says.
+	mapfile -t COMP_WORDS < <(grep -oE '[^[:space:]:=]+|[:=]+' <<<"$COMP_LINE")
+	if [[ $COMP_LINE == *[[:space:]:=] ]]; then COMP_WORDS+=(''); fi
+	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+	"$function" grapnel "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+	for word in "${COMPREPLY[@]}"; do printf '%s\n' "$word"; done
+done
+`,
+	},
+	{
+		tool: tools.Zsh, file: "functions/_grapnel", args: []string{"-f"},
+		// A zsh on a terminal, which is asked by TAB. What it would add is printed instead.
+		script: `
+zmodload zsh/zpty
+zpty z zsh -f -i
+until_seen() {
+	local chunk
+	REPLY=
+	while [[ $REPLY != *$1* ]]; do zpty -r z chunk || exit 3; REPLY+=$chunk; done
+}
+cat >$HOME/setup <<'SETUP'
+PROMPT= PS2= RPS1=
+unset zle_bracketed_paste
+unsetopt prompt_sp prompt_cr
+fpath=(~/functions $fpath)
+autoload -Uz compinit
+compinit -u -d ~/dump
+compadd() {
+	local -a words
+	if [[ ${@[1,(i)(-|--)]} == *-[OAD]\ * ]]; then builtin compadd "$@"; return; fi
+	builtin compadd -A words "$@"
+	print -rl -- "<"${^words}">"
+}
+complete-it() { zle complete-word; print -r -- DO''NE; zle kill-whole-line; }
+zle -N complete-it
+bindkey '^I' complete-it
+print -r -- REA''DY
+SETUP
+zpty -w z 'source ~/setup'
+until_seen READY
+for line; do
+	print -r -- "? $line"
+	zpty -w -n z "$line"$'\t'
+	until_seen DONE
+	for found in ${(f)REPLY//$'\r'/}; do
+		[[ $found == *\<*\> ]] && print -r -- ${${found##*\<}%\>}
+	done
+done
+zpty -d z
+`,
+	},
+	{
+		tool: tools.Fish, file: ".config/fish/completions/grapnel.fish",
+		script: `
+for line in $argv
+	echo "? $line"
+	complete -C $line
+end
+`,
+	},
+}
+
+// Each shell loads what "grapnel completion" prints from where its help says that it
+// belongs, and offers what is there: commands, flags, agents, the hooks of the policy, and
+// sessions.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		line string
+		want []string // among what is offered
+		not  []string // begins nothing of it
+	}{
+		{"grapnel che", []string{"check"}, []string{"install"}},
+		{"grapnel daemon ", []string{"start", "stop", "status", "unit"}, nil},
+		{"grapnel install ", []string{"claude-code", "codex", "opencode"}, []string{"grapnel"}},
+		{"grapnel install claude-code co", []string{"codex", "copilot-cli"}, []string{"claude-code", "cline"}},
+		{"grapnel log --se", []string{"--session"}, []string{"--hook"}},
+		{"grapnel log --agent gem", []string{"gemini-cli"}, []string{"codex"}},
+		{"grapnel log --event tool.", []string{"tool.before", "tool.after"}, []string{"prompt.before"}},
+		{"grapnel log --hook no-", []string{"no-force-push"}, []string{"remote-code", "told"}},
+		{"grapnel log --session se", []string{"session-1", "session-2"}, []string{"agent:"}},
+		{"grapnel log --session ag", []string{"agent:main:1"}, []string{"session"}},
+		{"grapnel install --scope ", []string{"user", "project"}, nil},
+		{"grapnel schema ", []string{"policy", "test"}, nil},
+		{"grapnel check de", []string{"demo.yaml"}, nil},
+	}
+	for _, sh := range completers {
+		t.Run(sh.tool.Name, func(t *testing.T) {
+			t.Parallel()
+			path := sh.tool.Path(t)
+			grapnel := program(t, "grapnel")
+			home := t.TempDir()
+			env := []string{"HOME=" + home, "PATH=" + filepath.Dir(grapnel) + ":" + os.Getenv("PATH"), "TERM=dumb", "LC_ALL=C.UTF-8"}
+			write := func(name, text string) string {
+				name = filepath.Join(home, filepath.FromSlash(name))
+				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return name
+			}
+			run := func(stdin, name string, args ...string) string {
+				cmd := exec.CommandContext(t.Context(), name, args...)
+				cmd.Dir, cmd.Env, cmd.Stdin = home, env, strings.NewReader(stdin)
+				var problems strings.Builder
+				cmd.Stderr = &problems
+				out, err := cmd.Output()
+				if err != nil || problems.Len() > 0 {
+					t.Fatalf("%s %v: %v\n%s\n%s", name, args, err, problems.String(), out)
+				}
+				return string(out)
+			}
+			write(".config/grapnel/grapnel.yaml", `version: 1
+hooks:
+  - {name: no-force-push, on: tool.before, match: {command: git push --force}, block: Push a new branch.}
+  - {name: told, on: session.start, context: Be kind.}
+`)
+			write("demo.yaml", "version: 1\n")
+			for _, session := range []string{"session-1", "session-2", "agent:main:1"} {
+				run(`{"hook_event_name":"PreToolUse","session_id":"`+session+`","cwd":"/tmp","tool_name":"Bash","tool_input":{"command":"git status"}}`, grapnel, "hook", "claude-code")
+			}
+			write(sh.file, run("", grapnel, "completion", sh.tool.Name))
+			args := append(slices.Clone(sh.args), write("ask", sh.script))
+			for _, c := range cases {
+				args = append(args, c.line)
+			}
+			offered := map[string][]string{}
+			line := ""
+			for l := range strings.Lines(run("", path, args...)) {
+				l = strings.TrimRight(l, "\n")
+				if asked, ok := strings.CutPrefix(l, "? "); ok {
+					line = asked
+					continue
+				}
+				word, _, _ := strings.Cut(l, "\t") // what stands behind it describes it
+				offered[line] = append(offered[line], strings.TrimSpace(word))
+			}
+			for _, c := range cases {
+				for _, want := range c.want {
+					if !slices.Contains(offered[c.line], want) {
+						t.Errorf("for %q it offers %q, want %q among that", c.line, offered[c.line], want)
+					}
+				}
+				for _, not := range c.not {
+					if slices.ContainsFunc(offered[c.line], func(w string) bool { return strings.HasPrefix(w, not) }) {
+						t.Errorf("for %q it offers %q, want nothing with %q", c.line, offered[c.line], not)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/pty"
+)
+
+// A looked is a screen with "grapnel watch" on it, as a person sees it.
+type looked interface {
+	// Want waits until all the texts are seen at once, and returns the screen.
+	Want(t testing.TB, texts ...string) string
+	// Press types a text.
+	Press(t testing.TB, text string)
+}
+
+// look runs a program in tmux, which people use, or where there is none at a terminal of
+// the tests.
+func look(t *testing.T, width, height int, argv ...string) looked {
+	t.Helper()
+	env := append(os.Environ(), "HOME="+t.TempDir(), "TERM=xterm-256color", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "NO_COLOR=", "TMUX=")
+	tmux, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Logf("there is no tmux here (%v): the screen is one of the tests", err)
+		return pty.Start(t, &exec.Cmd{Path: argv[0], Args: argv, Env: env}, width, height)
+	}
+	dir, err := os.MkdirTemp("/tmp", "tmux") //nolint:usetesting // names of sockets are short, and that of t.TempDir is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &tmuxScreen{tmux, filepath.Join(dir, "socket"), env}
+	t.Cleanup(func() {
+		_, _ = s.run("kill-server")
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	args := append([]string{"-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}, argv...)
+	if out, err := s.run(args...); err != nil {
+		t.Fatalf("tmux: %v\n%s", err, out)
+	}
+	return s
+}
+
+// A tmuxScreen is a server of its own with one window.
+type tmuxScreen struct {
+	program, socket string
+	env             []string
+}
+
+func (s *tmuxScreen) run(args ...string) (string, error) {
+	cmd := exec.Command(s.program, append([]string{"-u", "-S", s.socket}, args...)...)
+	cmd.Env = s.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Press sends the keys of a text.
+func (s *tmuxScreen) Press(t testing.TB, text string) {
+	t.Helper()
+	for _, r := range text {
+		if out, err := s.run("send-keys", "-H", fmt.Sprintf("%x", r)); err != nil {
+			t.Fatalf("tmux: %v\n%s", err, out)
+		}
+	}
+}
+
+// Want captures the screen until all is there.
+func (s *tmuxScreen) Want(t testing.TB, texts ...string) string {
+	t.Helper()
+	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
+		screen, err := s.run("capture-pane", "-p")
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				missing = text
+			}
+		}
+		if missing == "" && err == nil {
+			return screen
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not seen (%v) in\n%s", missing, err, screen)
+		}
+	}
+}
+
+// Two agents at work at once, in different projects, on one screen: what each did, what
+// was blocked and by whom, and one of them alone.
+func TestWatchTwoAgents(t *testing.T) {
+	t.Parallel()
+	kit := filepath.Join(t.TempDir(), "kit")
+	var both []guarded
+	for _, a := range []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI} {
+		g := guarded{agents.NewWorld(t, a), kit, filepath.Dir(program(t, "grapnel"))}
+		g.WriteFile(t, filepath.Join(kit, "grapnel.yaml"), noTouching)
+		g.grapnel(t, "install", a.ID, "--yes")
+		both = append(both, g)
+	}
+	screen := look(t, 120, 40, program(t, "grapnel"), "watch", "--root", kit)
+	screen.Want(t, "waiting for events", "no daemon")
+
+	// They have their turn together, and the first does not end before the second has begun.
+	defer agents.Slot()()
+	defer agents.Slot()()
+	meanwhile := both[1].Path("begun.txt")
+	together := []string{fmt.Sprintf("for i in $(seq 300); do test -e %s && break; sleep 0.1; done", meanwhile), "touch " + meanwhile}
+	var wait sync.WaitGroup
+	for i, g := range both {
+		wait.Go(func() {
+			_, err := g.World.World.Run(t.Context(), "Do as planned.",
+				model.Do(g.Shell("touch forbidden.txt")),
+				model.Do(g.Shell(together[i])),
+				model.Do(g.Write("free-"+g.Agent.ID+".txt", "free\n")),
+				model.Say("all done"),
+			)
+			if err != nil {
+				t.Errorf("%s: %v", g.Agent, err)
+			}
+		})
+	}
+	wait.Wait()
+	seen := screen.Want(t,
+		"2 sessions", "2 blocked",
+		"block  Bash touch forbidden.txt", "block  run_shell_command touch forbidden.txt",
+		"Write free-claude-code.txt", "write_file free-gemini-cli.txt",
+	)
+	t.Logf("seen is\n%s", seen)
+	for _, g := range both {
+		sessions, _, _ := strings.Cut(seen, "── events")
+		if !strings.Contains(sessions, "\n "+g.Agent.ID) || !strings.Contains(sessions, "1 blocked") {
+			t.Errorf("the session of %s is not listed:\n%s", g.Agent, seen)
+		}
+	}
+	var order []string // of the agents, as their events came
+	for _, r := range both[0].records(t) {
+		if len(order) == 0 || order[len(order)-1] != r.Agent {
+			order = append(order, r.Agent)
+		}
+	}
+	if len(order) < 3 {
+		t.Errorf("the agents worked one after the other: %v", order)
+	}
+
+	screen.Press(t, "/agent:gemini decision:block\r\r")
+	seen = screen.Want(t, "1 of ", "because of ", "that file belongs to somebody else", `"hook_event_name": "BeforeTool"`)
+	t.Logf("of one seen is\n%s", seen)
+	if strings.Contains(seen, "block  Bash touch") {
+		t.Errorf("the other agent's block is still there:\n%s", seen)
+	}
+	screen.Press(t, "q")
+}

@@ -1,0 +1,142 @@
+//go:build system && linux
+
+package weight
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const modules = "grapnel-modules.txt"
+
+// An event that grapnel-hook hands over starts grapnel, which runs the initializers of all
+// its modules. So a new module must be seen in review. The list has a comment with the cost
+// of each group.
+func TestLinkedModules(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			want = append(want, line)
+		}
+	}
+	slices.Sort(want)
+	format := "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"
+	got := strings.Fields(golist(t, "linux", "-deps", "-f", format, module+"/cmd/grapnel"))
+	slices.Sort(got)
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		t.Errorf("modules linked into grapnel (-%s +now):\n%s"+
+			"Measure what the new one adds to a start (GODEBUG=inittrace=1 grapnel version), and write it into the list.", modules, diff)
+	}
+}
+
+// initializing bounds the work of a program's initializers by what, unlike time, is the
+// same in each run.
+type initializing struct {
+	each, total int            // bytes that a package, and all together, may allocate
+	more        map[string]int // packages that may allocate more than each
+	pages       int            // pages that a start may touch beyond those of a minimal program
+}
+
+var initializers = map[string]initializing{
+	"grapnel-hook": {each: 16 << 10, total: 48 << 10, pages: 200},
+	"grapnel": {each: 24 << 10, total: 512 << 10, pages: 800, more: map[string]int{
+		"github.com/prometheus/procfs":                   112 << 10, // compiles regular expressions: 0.2 ms
+		"github.com/prometheus/client_golang/prometheus": 80 << 10,  // registers collectors: 0.3 ms
+	}},
+}
+
+// Go runs the initializers of all linked packages before main. A package that fills maps,
+// compiles regular expressions or builds objects there makes every start slower.
+func TestInitializers(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	command(t, nil, "go", "build", "-o", bin+"/", "./cmd/grapnel", "./cmd/grapnel-hook", "./cmd/test/bench/static")
+	for name, limit := range initializers {
+		t.Run(name+" allocates little", func(t *testing.T) {
+			t.Parallel()
+			total := 0
+			for pkg, n := range initBytes(t, filepath.Join(bin, name)) {
+				total += n
+				if most := max(limit.each, limit.more[pkg]); n > most {
+					t.Errorf("the initializers of %s allocate %d bytes, limit %d", pkg, n, most)
+				}
+			}
+			if total > limit.total {
+				t.Errorf("the initializers allocate %d bytes together, limit %d", total, limit.total)
+			}
+		})
+	}
+	// An initializer can also fill a global array, which allocates nothing. go-runewidth
+	// v0.0.27 filled one of 2 MB: it took 27 ms of each start of grapnel. Each page that a
+	// program uses for the first time is a page fault, and their number hardly depends on
+	// what else the machine does.
+	for name, limit := range initializers {
+		t.Run(name+" touches few pages", func(t *testing.T) {
+			t.Parallel()
+			got := pageFaults(t, filepath.Join(bin, name), "--help") - pageFaults(t, filepath.Join(bin, "static"))
+			if got > limit.pages {
+				t.Errorf("its start touches %d pages more than that of a minimal program, limit %d", got, limit.pages)
+			}
+		})
+	}
+}
+
+var initLine = regexp.MustCompile(`(?m)^init (\S+) @.* clock, (\d+) bytes, \d+ allocs$`)
+
+// initBytes runs a program and returns the bytes that initializers allocate, by package.
+func initBytes(t *testing.T, program string) map[string]int {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, "--help")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, &stderr)
+	}
+	allocated := map[string]int{}
+	for _, m := range initLine.FindAllStringSubmatch(stderr.String(), -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocated[m[1]] += n
+	}
+	if len(allocated) < 10 {
+		t.Fatalf("%s: only %d initializers found in its output:\n%s", cmd, len(allocated), &stderr)
+	}
+	return allocated
+}
+
+// pageFaults returns the least number of page faults of some runs, which begin and end
+// with an empty stdin.
+func pageFaults(t *testing.T, program string, args ...string) int {
+	t.Helper()
+	least := 0
+	for range 10 {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		_ = cmd.Run() // the minimal program refuses an empty event
+		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if !ok || cmd.ProcessState.ExitCode() < 0 {
+			t.Fatalf("%s: %s", cmd, cmd.ProcessState)
+		}
+		if n := int(usage.Minflt); least == 0 || n < least {
+			least = n
+		}
+	}
+	return least
+}

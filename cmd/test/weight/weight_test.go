@@ -1,0 +1,276 @@
+//go:build system
+
+// Package weight holds tests that keep grapnel-hook light and the packages in
+// their order. Go runs the initialisers of every linked package before main, and
+// an agent starts grapnel-hook at each event, so that what is linked by accident
+// is paid for thousands of times a day.
+//
+//	go test ./cmd/test/weight            # compare with grapnel-hook.txt
+//	go test ./cmd/test/weight -update    # accept what is linked now
+//
+// With the tag system, tests also guard the start of grapnel, which answers events that
+// grapnel-hook hands over: its modules, and what all initializers allocate and touch.
+//
+// cmd/test/bench measures how long a start takes. Binary size has no budget.
+package weight
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/hooktest"
+)
+
+var update = flag.Bool("update", false, "rewrite grapnel-hook.txt")
+
+const (
+	module = "github.com/grapnel-dev/grapnel"
+	hook   = module + "/cmd/grapnel-hook"
+	list   = "grapnel-hook.txt"
+)
+
+// neverLinked names packages that are kept out of grapnel-hook, with what each
+// would cost or break there.
+var neverLinked = map[string]string{
+	"net/http":                         "as much start-up time again as an idle Go program has",
+	"crypto/tls":                       "brings certificates and elliptic curves; addresses are dialled by the drain",
+	"database/sql":                     "state is kept in plain files; a database belongs into the daemon",
+	"text/template":                    "makes the linker keep every exported method",
+	"html/template":                    "makes the linker keep every exported method",
+	"encoding/gob":                     "the slowest initialiser of the standard library",
+	"testing":                          "registers flags, and has no place in a program",
+	"expvar":                           "starts an HTTP handler as it is initialised",
+	"net/rpc":                          "brings net/http and encoding/gob",
+	"go/parser":                        "brings half a compiler",
+	"github.com/spf13/cobra":           "the command line of people; grapnel-hook has four flags",
+	"github.com/spf13/pflag":           "as cobra",
+	"github.com/tailscale/hujson":      "edits agents' files, which only install does",
+	"github.com/expr-lang/expr":        "0.25 ms of start-up; tests hold internal/expr to it",
+	"pgregory.net/rapid":               "is for tests",
+	"github.com/google/go-cmp/cmp":     "is for tests",
+	module + "/cmd/internal/install":   "writes into agents' configuration, which no event may do",
+	module + "/internal/conformance":   "is for tests",
+	module + "/cmd/internal/verify":    "runs agents against an HTTP server",
+	module + "/hooktest":               "is for tests",
+	module + "/internal/policytest":    "is for tests",
+	module + "/host":                   "is for agents written in Go",
+	"google.golang.org/protobuf/proto": "registers every message as it is initialised",
+}
+
+// layers lists directories from the lowest layer to the highest. The longest directory
+// that holds a package decides. A package imports from its own layer and from lower ones;
+// within a layer the compiler refuses cycles.
+var layers = [][]string{
+	{""}, // the root package alone
+	{"dialect", "internal"},
+	{"process", "outbound", "policy", "internal/builtin", "internal/spool"},
+	{
+		"packs", "host", "hooktest", "conformance",
+		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",
+	},
+	{"cmd/internal"},
+	{"cmd", "examples"},
+}
+
+// pure holds for direct imports.
+var pure = map[string][]string{
+	module + "/dialect": {"os", "os/exec", "os/user", "net", "net/http", "syscall"},
+}
+
+// forTests is imported by tests and by nothing else.
+const forTests = module + "/hooktest"
+
+// TestLinkedPackages compares what is linked into grapnel-hook with the list that
+// was last agreed to, so that every new package is seen in review. Internal
+// packages of the standard library are left out: they change with each Go release.
+func TestLinkedPackages(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, p := range linked(t) {
+		if !standard(p) || !strings.Contains("/"+p+"/", "/internal/") && !strings.HasPrefix(p, "vendor/") {
+			got = append(got, p)
+		}
+	}
+	text := strings.Join(got, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(list, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatalf("%v (make it with: go test ./cmd/test/weight -update)", err)
+	}
+	if diff := cmp.Diff(strings.Fields(string(want)), got); diff != "" {
+		t.Errorf("packages linked into grapnel-hook (-%s +now):\n%s"+
+			"Every package costs start-up time at every event. Run \"make bench\"; if the new ones are worth it, run\n"+
+			"\tgo test ./cmd/test/weight -update\nand commit the list. To see who imports one: go mod why, or go list -deps -f '{{.ImportPath}} {{.Imports}}' ./cmd/grapnel-hook", list, diff)
+	}
+}
+
+// TestNeverLinked names the packages that no review should let through, on any system.
+func TestNeverLinked(t *testing.T) {
+	t.Parallel()
+	hooktest.NeverImports(t, hook, neverLinked)
+}
+
+// TestLibraryIsForEveryone: whoever uses the library gets nothing else with it.
+func TestLibraryIsForEveryone(t *testing.T) {
+	t.Parallel()
+	hooktest.OnlyImports(t, module, "std")
+}
+
+// TestImportDirection reads the direct imports of every package on every system
+// that Grapnel is built for, tests left out.
+func TestImportDirection(t *testing.T) {
+	t.Parallel()
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			t.Parallel()
+			packages := imports(t, goos)
+			if len(packages[module]) == 0 {
+				t.Fatalf("go list names no imports of %s", module)
+			}
+			for _, err := range violations(packages) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// violations checks a module given as each package's direct imports.
+func violations(packages map[string][]string) []error {
+	var errs []error
+	for p, imported := range packages {
+		from, err := layer(p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, q := range imported {
+			switch {
+			case q == forTests:
+				errs = append(errs, fmt.Errorf("%s imports %s: that is for tests only", p, q))
+			case forbidden(p, q):
+				errs = append(errs, fmt.Errorf("%s imports %s: it is pure; leave effects to its callers", p, q))
+			case q == module || strings.HasPrefix(q, module+"/"):
+				if to, err := layer(q); err != nil {
+					errs = append(errs, err)
+				} else if to > from {
+					errs = append(errs, fmt.Errorf("%s imports %s: that is a layer above it", p, q))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+func forbidden(p, imported string) bool {
+	for prefix, list := range pure {
+		if (p == prefix || strings.HasPrefix(p, prefix+"/")) && slices.Contains(list, imported) {
+			return true
+		}
+	}
+	return false
+}
+
+// layer returns the index in layers of the longest directory that holds the package.
+func layer(p string) (int, error) {
+	dir := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
+	for ; ; dir, _ = path.Split(dir) {
+		dir = strings.TrimSuffix(dir, "/")
+		for i, dirs := range layers {
+			if slices.Contains(dirs, dir) && (dir != "" || p == module) {
+				return i, nil
+			}
+		}
+		if dir == "" {
+			return 0, fmt.Errorf("%s is in no layer: add its directory to layers in cmd/test/weight", p)
+		}
+	}
+}
+
+// standard reports whether a package is part of the standard library: the first
+// element of every other path is a host name.
+func standard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".")
+}
+
+// linked lists all packages in grapnel-hook as it is shipped for Linux, whatever
+// machine the test runs on.
+func linked(t *testing.T) []string {
+	t.Helper()
+	packages := strings.Fields(golist(t, "linux", "-deps", hook))
+	slices.Sort(packages)
+	return packages
+}
+
+// imports maps every package of the module to its direct imports.
+func imports(t *testing.T, goos string) map[string][]string {
+	t.Helper()
+	packages := map[string][]string{}
+	for line := range strings.Lines(golist(t, goos, "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")) {
+		fields := strings.Fields(line)
+		packages[fields[0]] = fields[1:]
+	}
+	return packages
+}
+
+func golist(t *testing.T, goos string, args ...string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH=amd64")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, &stderr)
+	}
+	return string(out)
+}
+
+func TestViolations(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from, to string
+		bad      bool
+	}{
+		"root, standard library":      {module, "encoding/json", false},
+		"conformance, hooktest":       {module + "/internal/conformance", module + "/hooktest", true},
+		"hooktest, packs":             {module + "/hooktest", module + "/packs", false},
+		"root, own package":           {module, module + "/internal/shell", true},
+		"dialect, root":               {module + "/dialect", module, false},
+		"dialect, files":              {module + "/dialect", "os", true},
+		"below dialect, programs":     {module + "/dialect/internal/x", "os/exec", true},
+		"dialect, URLs":               {module + "/dialect", "net/url", false},
+		"shell, policy":               {module + "/internal/shell", module + "/policy", true},
+		"policy, shell":               {module + "/policy", module + "/internal/shell", false},
+		"policy, its own layer":       {module + "/policy", module + "/process", false},
+		"below spool, replay":         {module + "/internal/spool/x", module + "/internal/replay", true},
+		"packs, policy":               {module + "/packs", module + "/policy", false},
+		"daemon, command":             {module + "/cmd/internal/daemon/server", module + "/cmd/grapnel", true},
+		"command, everything":         {module + "/cmd/grapnel", module + "/cmd/internal/daemon/store", false},
+		"a directory without a place": {module + "/utils", "os", true},
+		"a neighbour's module":        {module + "/policy", module + "-extras/x", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := errors.Join(violations(map[string][]string{test.from: {test.to}})...)
+			if (err != nil) != test.bad {
+				t.Errorf("%s imports %s: %v, want a violation: %v", test.from, test.to, err, test.bad)
+			}
+		})
+	}
+}

@@ -1,1 +1,0 @@
-package deliver_test
