@@ -10,7 +10,13 @@ FUZZTIME      ?= 1m
 # every test and warns that the race detector is off.
 RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && echo -race)
 
-# Each bridge is a module of its own, so that other users do not load its framework.
+# The library, the programs and the system tests are three modules, joined by go.work, so
+# that users of the library load few modules.
+MODULES := . cmd cmd/test
+ALL     := ./... ./cmd/... ./cmd/test/...
+
+# Each bridge is a module of its own, so that other users do not load its framework. It is
+# not in go.work, which would give all of them the same versions.
 BRIDGES := $(patsubst %/go.mod,%,$(wildcard bridge/*/go.mod))
 
 .PHONY: help
@@ -48,13 +54,13 @@ test: ## unit tests with the race detector; needs only Go
 .PHONY: test-unit
 test-unit: bin/test/nofork
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
-	$(UNIT) ./process ./...
+	$(UNIT) ./process $(ALL)
 
 .PHONY: test-bridges
 test-bridges: $(BRIDGES:%=test-%)
 
 test-bridge/%: bin/test/nofork
-	cd bridge/$* && $(UNIT) ./...
+	cd bridge/$* && GOWORK=off $(UNIT) ./...
 
 .PHONY: bin/test/nofork
 bin/test/nofork:
@@ -70,7 +76,7 @@ test-system: ## tests that start programs, built once into bin/test; then the pa
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
 		-run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
-	$(GO) -C bridge/mcp test -tags system -count=1 ./...
+	GOWORK=off $(GO) -C bridge/mcp test -tags system -count=1 ./...
 
 .PHONY: e2e
 e2e: ## run real agents from npm against a model server on loopback
@@ -110,7 +116,7 @@ soak: ## keep a daemon busy for TIME (10m) and look whether it grows; before tha
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (1m) and keep failing inputs in testdata/fuzz
 	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; \
-	$(GO) test -list '^Fuzz' ./... \
+	$(GO) test -list '^Fuzz' $(ALL) \
 	| awk '/^Fuzz/ { name[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 }' \
 	| while read -r pkg name; do \
 		echo "$$pkg $$name"; \
@@ -138,8 +144,7 @@ lint-fmt:
 
 .PHONY: lint-tidy
 lint-tidy:
-	$(GO) mod tidy -diff
-	@set -e; for dir in $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
+	@set -e; for dir in $(MODULES) $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
 
 # Without cgo, because no C cross compiler is at hand. The e2e tests run on Linux
 # only, but have to be valid Go everywhere.
@@ -147,13 +152,13 @@ lint-tidy:
 lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
 
 lint-vet-%:
-	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e,system ./...
-	@set -e; for dir in $(BRIDGES); do GOOS=$* CGO_ENABLED=0 $(GO) -C "$$dir" vet ./...; done
+	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e,system $(ALL)
+	@set -e; for dir in $(BRIDGES); do GOWORK=off GOOS=$* CGO_ENABLED=0 $(GO) -C "$$dir" vet ./...; done
 
 .PHONY: lint-go
 lint-go: $(GOLANGCI)
-	$(GOLANGCI) run ./...
-	@set -e; for dir in $(BRIDGES); do (cd "$$dir" && '$(CURDIR)/$(GOLANGCI)' run ./...); done
+	$(GOLANGCI) run $(ALL)
+	@set -e; for dir in $(BRIDGES); do (cd "$$dir" && GOWORK=off '$(CURDIR)/$(GOLANGCI)' run ./...); done
 
 # Built from source, so that it is linked with the Go that builds Grapnel and no
 # downloaded program runs. The version is in the path: a new one is a new file.

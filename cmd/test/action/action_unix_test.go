@@ -259,6 +259,16 @@ func TestPreCommitHooks(t *testing.T) {
 	for _, hook := range read(t, ".pre-commit-hooks.yaml").Items {
 		id := text(hook.Get("id"))
 		ids = append(ids, id)
+		for _, pkg := range hook.Get("additional_dependencies").Items { // pre-commit runs go install with each
+			install := exec.Command("go", "install", text(pkg))
+			install.Dir, install.Env = root, append(os.Environ(), "GOBIN="+t.TempDir())
+			if out, err := install.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", id, err, out)
+			}
+		}
+		if n := len(hook.Get("additional_dependencies").Items); n != 1 {
+			t.Errorf("%s: %d additional dependencies, want the package of grapnel", id, n)
+		}
 		words := strings.Fields(text(hook.Get("entry")))
 		if words[0] != "grapnel" || text(hook.Get("language")) != "golang" || !strings.Contains(help, "\n  "+words[1]+" ") {
 			t.Errorf("%s runs %q in %s, and the commands are:\n%s", id, words, text(hook.Get("language")), help)
@@ -291,11 +301,12 @@ func TestPreCommitHooks(t *testing.T) {
 	}
 }
 
-// pre-commit installs every program of this module into a directory that comes first on
-// the PATH of its hooks, and so does go install ./...: none is called as one that others run.
+// pre-commit installs every program of the root module, and the ones that the hooks name,
+// into a directory that comes first on the PATH of its hooks. None may have the name of a
+// program that others run.
 func TestProgramsHideNoOthers(t *testing.T) {
 	t.Parallel()
-	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...")
+	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...", "./cmd/...")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {

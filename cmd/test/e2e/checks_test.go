@@ -59,7 +59,7 @@ func TestPreCommit(t *testing.T) {
 	}
 	config := "repos:\n  - repo: local\n    hooks:\n"
 	for _, hook := range tree.Items {
-		config += "      - " + strings.Replace(string(hook.JSON()), `"language":"golang"`, `"language":"system"`, 1) + "\n"
+		config += "      - " + strings.NewReplacer(`"language":"golang"`, `"language":"system"`, `,"additional_dependencies":["./cmd/grapnel"]`, "").Replace(string(hook.JSON())) + "\n"
 	}
 	const (
 		good  = "version: 1\nhooks:\n  - name: no-force-push\n    on: tool.before\n    match: {command: git push --force}\n    block: Push a new branch.\n"
