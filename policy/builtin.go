@@ -14,8 +14,8 @@ import (
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 

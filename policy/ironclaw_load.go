@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 // An IronClawFile is a file that may hold a bundle of hooks.

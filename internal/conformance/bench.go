@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 // builtinCase runs a hook that IronClaw brings along, with a scripted store and model.

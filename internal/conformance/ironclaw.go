@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 )

@@ -141,18 +141,3 @@ func TestEveryPageIsLinked(t *testing.T) {
 		}
 	}
 }
-
-var source = regexp.MustCompile("`([a-z0-9_-]+(?:/[a-z0-9_.-]+)*(?:\\.go|\\.schema\\.json|/))`")
-
-// The pages for people who work on the code name files and directories that are
-// there. What has to be filled in stands between angle brackets and is left out.
-func TestNamedSources(t *testing.T) {
-	t.Parallel()
-	for _, page := range []string{"adding-an-agent.md", "adding-a-hook-kind.md", "go.md", "policy.md", "testing-hooks.md", filepath.Join("..", "AGENTS.md")} {
-		for _, name := range source.FindAllStringSubmatch(readPage(t, page), -1) {
-			if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(name[1]))); err != nil {
-				t.Errorf("%s names %s: %v", page, name[1], err)
-			}
-		}
-	}
-}

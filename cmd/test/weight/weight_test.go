@@ -73,7 +73,7 @@ var neverLinked = map[string]string{
 var layers = [][]string{
 	{""}, // the root package alone
 	{"dialect", "internal"},
-	{"process", "outbound", "policy", "internal/builtin", "internal/spool"},
+	{"process", "outbound", "policy", "builtin", "internal/spool"},
 	{
 		"packs", "host", "hooktest", "conformance",
 		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 func ExampleSessionSummary() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 // miniclaw makes an engine as mini-claw has it, with hooks in this order.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 func readFile(t *testing.T, name string) string {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 // A pipe in the place of a file holds nobody up, whether somebody reads it or not.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/builtin"
+	"github.com/grapnel-dev/grapnel/builtin"
 )
 
 func sessionEnd() *grapnel.Event {
