@@ -79,7 +79,7 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
 		defer done()
 	}
-	h, err := newAskingHook(client, q.HTTP)
+	h, err := client.PolicyHook(q.HTTP)
 	if err == nil && len(q.Event) == 0 {
 		err = errors.New("cannot read what to ask: there is no event")
 	}
@@ -91,14 +91,6 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 		return hookcmd.Said{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
 	}
 	return hookcmd.Said{Answer: text}
-}
-
-// newAskingHook makes what a policy says into a hook, if its address may be reached.
-func newAskingHook(client *outbound.Client, h policy.HTTP) (*outbound.Hook, error) {
-	return client.Hook(outbound.HookConfig{
-		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
-		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),
-	})
 }
 
 // lookAtHTTP says whether a server can be asked or told, as far as that can be told without its
@@ -116,7 +108,7 @@ func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	hook, err := newAskingHook(client, h)
+	hook, err := client.PolicyHook(h)
 	if err != nil {
 		return nil, errors.Unwrap(err) // without the name, which others say
 	}

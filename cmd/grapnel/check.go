@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -149,7 +149,7 @@ func (c *console) printFile(f checked) {
 }
 
 // ownFiles lists the user's policy and those of the project that the person is in.
-func ownFiles(place hookcmd.Place) ([]string, error) {
+func ownFiles(place local.Place) ([]string, error) {
 	dir, err := workDir()
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (c *console) located(f finding, color string) string {
 
 // checkFile looks at one file together with the packs it uses and the hook files of
 // other systems that it loads.
-func checkFile(file string, place hookcmd.Place, installed bool) []checked {
+func checkFile(file string, place local.Place, installed bool) []checked {
 	this := checked{file: file}
 	p, errs := policy.Read(file)
 	var used []policy.Pack
@@ -249,7 +249,7 @@ func checkFile(file string, place hookcmd.Place, installed bool) []checked {
 
 // loads looks at the files that the `load:` of a policy finds, as they are now, and
 // keeps nothing.
-func loads(file string, p *policy.Policy, place hookcmd.Place, installed bool) (found []finding, loaded []checked) {
+func loads(file string, p *policy.Policy, place local.Place, installed bool) (found []finding, loaded []checked) {
 	of := policy.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
@@ -257,7 +257,7 @@ func loads(file string, p *policy.Policy, place hookcmd.Place, installed bool) (
 	switch {
 	case filepath.Dir(of.Path) == filepath.Join(place.Managed, "policy.d"):
 		of.Scope = grapnel.ScopeManaged
-	case filepath.Base(of.Path) == hookcmd.ProjectPolicy && of.Path != place.Policy:
+	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
 		of.Scope = grapnel.ScopeProject
 	}
 	req := lookingRequest(place, []policy.File{of})
@@ -303,7 +303,7 @@ func loads(file string, p *policy.Policy, place hookcmd.Place, installed bool) (
 }
 
 // lookingRequest is that of commands that look at hooks and run none.
-func lookingRequest(place hookcmd.Place, files []policy.File) policy.Request {
+func lookingRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policy.Command) grapnel.Hook { return grapnel.Func(nil) })
 	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
@@ -316,11 +316,11 @@ func lookingRequest(place hookcmd.Place, files []policy.File) policy.Request {
 }
 
 // mistrusted says whether what a project's policy says is what counts.
-func mistrusted(file string, place hookcmd.Place) []finding {
+func mistrusted(file string, place local.Place) []finding {
 	if file == place.Policy {
 		return nil
 	}
-	set := policy.Load(place.Request(place.Files(nil, []hookcmd.Dir{{Path: filepath.Dir(file)}}), nil))
+	set := policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
 	var found []finding
 	warn := func(about, msg string) {
 		found = append(found, notTrusted.finding(&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
@@ -407,7 +407,7 @@ func misspelt(word string) string {
 }
 
 // uninstalled names the hooks on events that none of the installed agents sends.
-func uninstalled(hooks []grapnel.Spec, place hookcmd.Place) []finding {
+func uninstalled(hooks []grapnel.Spec, place local.Place) []finding {
 	installs := installs(place)
 	if len(installs) == 0 {
 		return nil
@@ -448,7 +448,7 @@ func sendable(kind grapnel.Kind) bool {
 
 // installs lists the recorded installations of a place that can be read; status
 // names the others.
-func installs(place hookcmd.Place) []installation.Record {
+func installs(place local.Place) []installation.Record {
 	records, _ := installation.List(place.Installs())
 	managed, _ := installation.List(filepath.Join(place.Managed, "installs"))
 	return append(records, managed...)

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 func newDaemon(c *console) *cobra.Command {
@@ -128,7 +129,7 @@ Exit code 0: it runs; 1: it does not, or does not answer.`,
 const noteName = "daemon.json"
 
 // daemonFile is a file that a daemon has beside its socket.
-func daemonFile(place hookcmd.Place, name string) string {
+func daemonFile(place local.Place, name string) string {
 	return filepath.Join(filepath.Dir(client.Socket(place.State)), name)
 }
 
@@ -136,7 +137,7 @@ func daemonFile(place hookcmd.Place, name string) string {
 const startTime = 15 * time.Second
 
 // startDaemon starts a daemon, if none runs, and waits until it answers.
-func (c *console) startDaemon(ctx context.Context, place hookcmd.Place) error {
+func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 	socket := client.Socket(place.State)
 	found, err := server.Look(ctx, socket)
 	switch {
@@ -219,7 +220,7 @@ func (b *begun) said() string {
 
 // spawn starts "grapnel serve" where no terminal, directory or agent holds it. How it ended
 // is told if it does while we look.
-func (c *console) spawn(place hookcmd.Place) (*begun, <-chan string, error) {
+func (c *console) spawn(place local.Place) (*begun, <-chan string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -288,7 +289,7 @@ func openStore(ctx context.Context, dir string, wait time.Duration, opts *store.
 const endTime = 2*stopTime + 5*time.Second
 
 // stopDaemon ends the daemon that runs, if one does.
-func (c *console) stopDaemon(ctx context.Context, place hookcmd.Place) error {
+func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 	socket := client.Socket(place.State)
 	found, err := server.Look(ctx, socket)
 	switch {
@@ -340,7 +341,7 @@ func removeFile(name string) error {
 // identify takes hold of the process of a daemon: of that one, not of another that has its
 // number since. The kernel says who listens, and it has to say so of itself; that it still
 // listens once we hold the process shows that it is this one.
-func identify(ctx context.Context, place hookcmd.Place, found *server.Found) (*os.Process, error) {
+func identify(ctx context.Context, place local.Place, found *server.Found) (*os.Process, error) {
 	if found.PID == 0 {
 		return nil, withHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
 	}
@@ -417,7 +418,7 @@ type daemonReport struct {
 	Health map[string]json.RawMessage `json:"health,omitempty"` // all that it says of itself
 }
 
-func daemonStatus(ctx context.Context, place hookcmd.Place) *daemonReport {
+func daemonStatus(ctx context.Context, place local.Place) *daemonReport {
 	r := &daemonReport{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
 	found, err := server.Look(ctx, r.Socket)
 	switch {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,12 +58,9 @@ func newDeliver(c *console) *cobra.Command {
 
 // newWebhook makes what a policy says into a hook, if its address may be reached.
 func newWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
-	opened, err := outbound.ParseNetworks(networks)
+	client, err := newClient(networks, 0)
 	if err != nil {
 		return nil, err
 	}
-	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}})
-	return client.Webhook(outbound.Config{
-		Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
-	})
+	return client.PolicyWebhook(w)
 }

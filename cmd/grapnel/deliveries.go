@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // defaultDeliveries is how many deliveries are listed at most, since a store may hold a
@@ -207,7 +207,7 @@ const lockWait = 3 * time.Second
 
 // deliveriesOf is who keeps the deliveries of a place: the daemon that runs, or the store,
 // which one process at a time writes to.
-func deliveriesOf(place hookcmd.Place) (keeper, error) {
+func deliveriesOf(place local.Place) (keeper, error) {
 	if server.Busy(client.Socket(place.State)) {
 		return running{client.Socket(place.State)}, nil
 	}

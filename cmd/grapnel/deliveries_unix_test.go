@@ -17,8 +17,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -41,7 +41,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 }
 
 // keep puts deliveries for the hook team into the store of a root.
-func keep(t *testing.T, place hookcmd.Place, jobs ...delivery.Job) {
+func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	t.Helper()
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	digest := ""
@@ -85,7 +85,7 @@ func TestDeliveries(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	writePolicy(t, root, "version: 1\nhooks:\n  - {name: team, on: tool.before, notify: https://127.0.0.1:1}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -89,7 +90,7 @@ func (k *keeping) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error
 
 func (k *keeping) Flush(context.Context) error { return k.close() }
 
-func (c *console) drain(ctx context.Context, place hookcmd.Place, wait time.Duration) error {
+func (c *console) drain(ctx context.Context, place local.Place, wait time.Duration) error {
 	end := time.Now().Add(wait)
 	box := &keeping{outbox: outbox{place: place}}
 	err := hookcmd.Drain(ctx, place, box)
@@ -107,7 +108,7 @@ func (c *console) drain(ctx context.Context, place hookcmd.Place, wait time.Dura
 }
 
 // deliver tells what is due, until the end of the time.
-func (c *console) deliver(ctx context.Context, place hookcmd.Place, end time.Time, done *drained) error {
+func (c *console) deliver(ctx context.Context, place local.Place, end time.Time, done *drained) error {
 	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

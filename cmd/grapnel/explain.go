@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -217,7 +217,7 @@ type subject struct {
 }
 
 // subject finds the event.
-func (c *console) subject(ctx context.Context, place hookcmd.Place, named *dialect.Dialect, e *explaining) (*subject, error) {
+func (c *console) subject(ctx context.Context, place local.Place, named *dialect.Dialect, e *explaining) (*subject, error) {
 	ways := 0
 	for _, given := range []bool{e.event != "-", e.record != "", e.short.given()} {
 		if given {
@@ -261,7 +261,7 @@ func (c *console) readEvent(name string) ([]byte, error) {
 }
 
 // explain answers an event with nothing kept, and no program run unless that is wanted.
-func explain(ctx context.Context, place hookcmd.Place, s *subject, e *explaining) (*explanation, error) {
+func explain(ctx context.Context, place local.Place, s *subject, e *explaining) (*explanation, error) {
 	ev := s.event
 	x := &explanation{Agent: ev.Agent.Name, Event: ev.Kind, Record: s.record, Plan: []grapnel.Planned{}, Hooks: []hookPart{}, sent: ev, timed: e.all || e.why != ""}
 	sp, err := spool.Open(place.Spool(), nil)
@@ -272,10 +272,12 @@ func explain(ctx context.Context, place hookcmd.Place, s *subject, e *explaining
 	trial := &trial{place: place, run: e.run, counter: looking{sp}}
 	opts := trial.options()
 	opts.Unread = s.unread
-	engine, set, err := hookcmd.Open(place, place.Files(e.policies, place.Dirs(ev, false)), opts)
+	opts.Place, opts.Files = &place, place.Files(e.policies, place.Dirs(ev, false))
+	opened, err := local.Open(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
+	engine, set := opened.Engine, opened.Set
 	trial.networks = set.Networks
 	x.mask = masker(&set)
 	x.about = eventWords(ev, x.mask)
@@ -314,7 +316,7 @@ func explain(ctx context.Context, place hookcmd.Place, s *subject, e *explaining
 }
 
 // notices says what a person should know of the policies.
-func (x *explanation) notices(place hookcmd.Place, set *policy.Set) {
+func (x *explanation) notices(place local.Place, set *policy.Set) {
 	x.Policies = set.Files
 	for _, file := range set.Files {
 		if file.Notice != "" {

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // short is an event in few words, as tests of policies say it too.
@@ -93,7 +93,7 @@ func (s *short) subject(d *dialect.Dialect) (*subject, error) {
 }
 
 // recorded is the event of a Record.
-func recorded(ctx context.Context, place hookcmd.Place, id string) (*subject, error) {
+func recorded(ctx context.Context, place local.Place, id string) (*subject, error) {
 	for k, err := range logOf(place).Read(ctx, store.Query{}) {
 		if err != nil || k.ID != id || k.Late {
 			continue

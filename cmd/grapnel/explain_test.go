@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // explained explains a shell line under a policy.
@@ -20,7 +20,7 @@ func explained(t *testing.T, policy, line, why string) *explanation {
 	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
 // A trial is the firing of an event that is not kept.
 type trial struct {
-	place    hookcmd.Place
+	place    local.Place
 	run      bool // programs, and ask servers
 	counter  looking
 	networks []string // that servers may be reached in
@@ -42,9 +43,9 @@ type lateEnd struct {
 	took time.Duration
 }
 
-func (t *trial) options() *hookcmd.Options {
+func (t *trial) options() *local.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
-	return &hookcmd.Options{
+	return &local.Options{
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.told(w.Name), nil },
 		Notify:  func(h policy.HTTP) (grapnel.Hook, error) { return t.told(h.Name), nil },
@@ -58,7 +59,7 @@ func (t *trial) command(c policy.Command) grapnel.Hook {
 	if !t.run {
 		return t.leftOut(c.Name)
 	}
-	hook := hookcmd.Runner(t.place)(c)
+	hook := local.Runner(t.place)(c)
 	if cmd, ok := hook.(*process.Command); ok {
 		cmd.Executor = listening{cmd.Executor, func(end *process.Ending) {
 			t.mu.Lock()

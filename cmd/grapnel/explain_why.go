@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -46,7 +46,7 @@ const (
 )
 
 // why explains the hooks of a name.
-func (t *telling) why(name string, place hookcmd.Place, set *policy.Set) error {
+func (t *telling) why(name string, place local.Place, set *policy.Set) error {
 	var known []string
 	for _, s := range t.specs {
 		if _, marks := s.Hook.(grapnel.Marker); marks {

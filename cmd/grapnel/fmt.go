@@ -14,11 +14,11 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -73,7 +73,7 @@ func newFmt(c *console) *cobra.Command {
 }
 
 // withTests lists the policies that count here and the files of tests beside them.
-func withTests(place hookcmd.Place) ([]string, error) {
+func withTests(place local.Place) ([]string, error) {
 	policies, err := ownFiles(place)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-func (c *console) formatAll(files []string, place hookcmd.Place, flags fmtFlags) error {
+func (c *console) formatAll(files []string, place local.Place, flags fmtFlags) error {
 	order := keyOrder()
 	rows := []formatted{}
 	failed := false
@@ -115,7 +115,7 @@ func (c *console) formatAll(files []string, place hookcmd.Place, flags fmtFlags)
 }
 
 // formatOne lays one file out, and says what became of it.
-func (c *console) formatOne(file string, place hookcmd.Place, flags fmtFlags, order map[string][]string) formatted {
+func (c *console) formatOne(file string, place local.Place, flags fmtFlags, order map[string][]string) formatted {
 	row := formatted{File: file}
 	data, err := c.readPolicy(file)
 	var out []byte

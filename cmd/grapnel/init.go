@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 //go:embed starter.yaml
@@ -37,7 +37,7 @@ func newInit(c *console) *cobra.Command {
 			switch scope {
 			case "user":
 			case "project":
-				if file, err = filepath.Abs(hookcmd.ProjectPolicy); err != nil {
+				if file, err = filepath.Abs(local.ProjectPolicy); err != nil {
 					return err
 				}
 				content, perm = projectStarter, 0o644 // others who use the project read it too
@@ -49,7 +49,7 @@ func newInit(c *console) *cobra.Command {
 			}
 			fmt.Fprintf(c.out, "wrote %s\n", file)
 			if scope == "project" {
-				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", hookcmd.ProjectPolicy)
+				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", local.ProjectPolicy)
 			} else {
 				fmt.Fprintf(c.out, "next: grapnel install\n")
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -239,7 +240,7 @@ func installable(agent, event string) bool {
 
 // policyEvents lists, per agent, the events that the policy listens to and that are
 // not installed anyway.
-func policyEvents(place hookcmd.Place) map[string][]string {
+func policyEvents(place local.Place) map[string][]string {
 	set := policyOf(place, nil)
 	events := map[string][]string{}
 	for _, d := range dialect.All() {
@@ -254,7 +255,7 @@ func policyEvents(place hookcmd.Place) map[string][]string {
 }
 
 // policyOf loads the policy to look at it, and names the commands in it.
-func policyOf(place hookcmd.Place, command func(policy.Command)) policy.Set {
+func policyOf(place local.Place, command func(policy.Command)) policy.Set {
 	return policy.Load(place.Request(place.Files(nil, nil), func(c policy.Command) grapnel.Hook {
 		if command != nil {
 			command(c)

@@ -9,16 +9,16 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // policyPrograms lists, per agent, the events at which a hook of the policy starts a
 // program, with the name of the first that does.
-func policyPrograms(place hookcmd.Place) map[string]map[string]string {
+func policyPrograms(place local.Place) map[string]map[string]string {
 	programs := map[string]bool{}
 	set := policyOf(place, func(c policy.Command) {
 		if !c.Worker { // the daemon keeps workers running
@@ -62,7 +62,7 @@ func printCosts(w io.Writer, res *install.Result) {
 }
 
 // sayHTTP says that nobody answers an agent that was told to ask over http.
-func (c *console) sayHTTP(ctx context.Context, place hookcmd.Place, res *install.Result) {
+func (c *console) sayHTTP(ctx context.Context, place local.Place, res *install.Result) {
 	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
 	if !overHTTP || !res.Applied || c.json {
 		return
@@ -74,7 +74,7 @@ func (c *console) sayHTTP(ctx context.Context, place hookcmd.Place, res *install
 }
 
 // askOverHTTP says of an installation that asks the daemon whether one answers.
-func (s *installState) askOverHTTP(ctx context.Context, place hookcmd.Place, rec *installation.Record) {
+func (s *installState) askOverHTTP(ctx context.Context, place local.Place, rec *installation.Record) {
 	addresses, err := install.ReadAddresses(place.State)
 	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
 		return // grapnel doctor knows more

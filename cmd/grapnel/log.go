@@ -11,10 +11,10 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -142,7 +142,7 @@ func (c *console) warn(err error) {
 }
 
 // logOf is all that was kept at a place.
-func logOf(place hookcmd.Place) store.Log {
+func logOf(place local.Place) store.Log {
 	return store.Log{Spool: place.Spool(), Store: place.Store()}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -74,8 +75,8 @@ type console struct {
 }
 
 // place finds policy and state for a person.
-func (c *console) place() (hookcmd.Place, error) {
-	place, err := hookcmd.Locate(c.root, "")
+func (c *console) place() (local.Place, error) {
+	place, err := local.Locate(c.root, "")
 	if err != nil {
 		return place, usageError{err}
 	}

@@ -25,8 +25,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // heard is one request, as a listener saw it.
@@ -106,7 +106,7 @@ func TestNotify(t *testing.T) {
 }
 
 // deliveries waits until that many are there, and no more wait for their first try.
-func deliveries(t *testing.T, place hookcmd.Place, n int) []delivery.Job {
+func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	t.Helper()
 	var jobs []delivery.Job
 	await.Until(t, fmt.Sprintf("%d deliveries were tried", n), func() bool {
@@ -137,7 +137,7 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	server := listener(t, filepath.Join(root, "heard"), filepath.Join(root, "status"))
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n  - {name: other, on: tool.before, run: echo there >> "+root+"/other, async: true}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestNotifyAgain(t *testing.T) {
 	server := listener(t, filepath.Join(root, "heard"), status)
 	t.Cleanup(server.Close)
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestNotifyTrustsNobodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestNotifyOfAServerThatHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: {url: "+server.URL+", timeout: 1s}}\n")
-	place, err := hookcmd.Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

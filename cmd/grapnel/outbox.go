@@ -14,19 +14,20 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // hook is "grapnel hook": grapnel-hook, and an outbox.
 func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return hookcmd.Program{Outbox: func(place hookcmd.Place) hookcmd.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
+	return hookcmd.Program{Outbox: func(place local.Place) hookcmd.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
 }
 
 // outbox is what a drain puts deliveries into on a machine without a daemon: the store,
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.
 type outbox struct {
-	place hookcmd.Place
+	place local.Place
 	store *store.Store // nil = not open
 }
 
@@ -94,7 +95,7 @@ func (o *outbox) close() (err error) {
 }
 
 // deliverOnce tries each delivery that is due, and tells observe of each try; nil = nobody.
-func deliverOnce(ctx context.Context, place hookcmd.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
+func deliverOnce(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
 	networks, err := outbound.ParseNetworks(place.Opened())
 	if err != nil {
 		return delivery.Summary{}, err
@@ -112,7 +113,7 @@ func deliverOnce(ctx context.Context, place hookcmd.Place, queue delivery.Queue,
 
 // targetOf says where a delivery goes, as the content of the policy says that it is for, and
 // which networks are open now.
-func targetOf(place hookcmd.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
+func targetOf(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
 	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
 	if err != nil {
 		return t, nil, err

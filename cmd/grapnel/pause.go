@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -58,7 +58,7 @@ func newPause(c *console) *cobra.Command {
 }
 
 // pause is recorded before it begins: without a Record there is no pause.
-func (c *console) pause(ctx context.Context, place hookcmd.Place, pause policy.Pause) error {
+func (c *console) pause(ctx context.Context, place local.Place, pause policy.Pause) error {
 	if err := recordPause(ctx, place, "Pause", pause.String()); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *console) pause(ctx context.Context, place hookcmd.Place, pause policy.P
 
 // unpause is recorded after it has ended the pause: that must not fail for want of a
 // Record.
-func (c *console) unpause(ctx context.Context, place hookcmd.Place) error {
+func (c *console) unpause(ctx context.Context, place local.Place) error {
 	_, paused := policy.ReadPause(place.Pause(), time.Now())
 	err := os.Remove(place.Pause())
 	switch {
@@ -86,7 +86,7 @@ func (c *console) unpause(ctx context.Context, place hookcmd.Place) error {
 }
 
 // recordPause puts a line into the log.
-func recordPause(ctx context.Context, place hookcmd.Place, event grapnel.Kind, text string) error {
+func recordPause(ctx context.Context, place local.Place, event grapnel.Kind, text string) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return err

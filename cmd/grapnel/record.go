@@ -17,17 +17,17 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // recorder is one "grapnel record".
 type recorder struct {
 	*console
-	place  hookcmd.Place
+	place  local.Place
 	asked  logQuery
 	files  []string
 	out    string // the file of tests; - = standard output
@@ -192,7 +192,7 @@ func (r *recorder) open() error {
 
 // scope is whose policy a file is.
 func (r *recorder) scope(policy string) grapnel.Scope {
-	for _, f := range r.place.Files(nil, []hookcmd.Dir{{Path: filepath.Dir(policy)}}) {
+	for _, f := range r.place.Files(nil, []local.Dir{{Path: filepath.Dir(policy)}}) {
 		if f.Path == policy {
 			return f.Scope
 		}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // maxRecordLine is the longest line of a file of Records. It holds the largest event there
@@ -27,7 +27,7 @@ const maxRecordLine = 40 << 20
 // log --json" has written.
 type recordsFrom struct {
 	console *console
-	place   hookcmd.Place
+	place   local.Place
 	files   []string // - is standard input; none = the log of the place
 	filter  spool.Filter
 	text    string // of the log only: what these words are in

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -163,7 +164,7 @@ func classNames() string {
 // staged is a policy that is played: what is in force at a place, or a content in the place
 // of the user's own file there.
 type staged struct {
-	place   hookcmd.Place
+	place   local.Place
 	content map[string][]byte
 	run     bool     // programs
 	ask     []string // servers, by the names of their hooks
@@ -284,10 +285,10 @@ func (r *recordsFrom) play(ctx context.Context, opts replay.Options) (*replay.Re
 }
 
 // open loads the policies for who works in some directories.
-func (s *staged) open(dirs []hookcmd.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
-	run := hookcmd.Runner(s.place)
+func (s *staged) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
+	run := local.Runner(s.place)
 	var set policy.Set
-	opts := &hookcmd.Options{
+	opts := &local.Options{
 		Command: func(cmd policy.Command) grapnel.Hook {
 			if s.run && !cmd.Async {
 				return run(cmd)
@@ -308,17 +309,18 @@ func (s *staged) open(dirs []hookcmd.Dir, stage *replay.Stage) (*grapnel.Engine,
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}
-	engine, loaded, err := hookcmd.Open(s.place, s.place.Files(nil, dirs), opts)
+	opts.Place, opts.Files = &s.place, s.place.Files(nil, dirs)
+	opened, err := local.Open(context.Background(), opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	set = loaded
+	set = opened.Set
 	for _, file := range set.Files {
 		if s.content[file.File] != nil && file.State != policy.Valid {
 			return nil, nil, withHint(fmt.Errorf("the policy cannot be played: %w", file.Errors[0]), "grapnel check "+file.File)
 		}
 	}
-	return engine, &set, nil
+	return opened.Engine, &set, nil
 }
 
 // projects are the engines of one Stage, by what projects add to the policy.
@@ -348,15 +350,15 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	key := ev.Agent.Name + "\x00" + ev.Session.ID + "\x00" + cwd
 	at, known := p.places[key]
 	if !known {
-		var dirs []hookcmd.Dir
+		var dirs []local.Dir
 		was := ev.Session.Root
 		if filepath.IsAbs(cwd) { // else nobody knows any more where it worked
 			dirs = p.place.Dirs(ev, false)
 			at.root = ev.Session.Root
 		}
 		ev.Session.Root = was
-		dirs = slices.DeleteFunc(dirs, func(dir hookcmd.Dir) bool {
-			name := filepath.Join(dir.Path, hookcmd.ProjectPolicy)
+		dirs = slices.DeleteFunc(dirs, func(dir local.Dir) bool {
+			name := filepath.Join(dir.Path, local.ProjectPolicy)
 			if _, err := os.Lstat(name); err == nil {
 				return false
 			}
@@ -378,7 +380,7 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	return at.engine, nil
 }
 
-func (p *projects) engine(dirs []hookcmd.Dir) (*grapnel.Engine, error) {
+func (p *projects) engine(dirs []local.Dir) (*grapnel.Engine, error) {
 	key := fmt.Sprintf("%+v", dirs)
 	if e := p.engines[key]; e != nil {
 		return e, nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -33,7 +33,7 @@ func unsandboxed(file string, p *policy.Policy) []finding {
 		if cmd == nil {
 			continue
 		}
-		if err := hookcmd.Unsandboxed(*cmd); err != nil {
+		if err := local.Unsandboxed(*cmd); err != nil {
 			what := "it fails"
 			if cmd.Sandbox.Optional {
 				what = "it runs all the same"
@@ -60,7 +60,7 @@ func sandboxes(req *policy.Request) *[]sandboxState {
 	req.Command = func(c policy.Command) grapnel.Hook {
 		if c.Sandbox != nil {
 			s := sandboxState{Hook: c.Name, Sandbox: c.Sandbox.Describe()}
-			if err := hookcmd.Unsandboxed(c); err != nil {
+			if err := local.Unsandboxed(c); err != nil {
 				s.Problem = err.Error()
 			}
 			found = append(found, s)

@@ -27,6 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -80,7 +81,7 @@ runs it in the background.`,
 
 // A daemon is one run of "grapnel serve".
 type daemon struct {
-	place hookcmd.Place
+	place local.Place
 	log   *slog.Logger
 	begun time.Time
 

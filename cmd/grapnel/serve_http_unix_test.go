@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // overHTTP installs into a Claude Code of its own, and returns what installs it and where
@@ -46,7 +47,7 @@ func overHTTP(t *testing.T) (install.Request, string) {
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	req, host := overHTTP(t)
-	place, err := hookcmd.Locate(req.Root, "")
+	place, err := local.Locate(req.Root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -72,7 +73,7 @@ func newStatus(c *console) *cobra.Command {
 	})
 }
 
-func status(ctx context.Context, place hookcmd.Place) (*statusReport, error) {
+func status(ctx context.Context, place local.Place) (*statusReport, error) {
 	s := &statusReport{Version: hookcmd.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
 	dir, err := workDir()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -95,7 +95,7 @@ func newSuggest(c *console) *cobra.Command {
 }
 
 // inForce looks up the hooks that are in force where the person is, and what their files hold.
-func inForce(place hookcmd.Place, opts *replay.SuggestOptions) error {
+func inForce(place local.Place, opts *replay.SuggestOptions) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -71,7 +71,7 @@ func newTrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, wrong := policy.Examine(file, hookcmd.ProjectRoot(filepath.Dir(file)), packs.All())
+			x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
 			if len(wrong) > 0 {
 				for _, e := range wrong {
 					fmt.Fprintln(c.err, c.located(badPolicy.finding(e), red))
@@ -126,13 +126,13 @@ func newTrust(c *console) *cobra.Command {
 
 // projectPolicy is the name by which the policy of a project is known. Only what can
 // come into force can be trusted.
-func projectPolicy(place hookcmd.Place, name string) (string, error) {
-	file, err := hookcmd.ProjectFile(name)
+func projectPolicy(place local.Place, name string) (string, error) {
+	file, err := local.ProjectFile(name)
 	if err != nil {
 		return "", err
 	}
-	if filepath.Base(file) != hookcmd.ProjectPolicy {
-		return "", usageError{withHint(fmt.Errorf("%s: projects' policies are called %s", file, hookcmd.ProjectPolicy), "load another file with --policy FILE, which needs no trust")}
+	if filepath.Base(file) != local.ProjectPolicy {
+		return "", usageError{withHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust")}
 	}
 	user, noUser := os.Stat(place.Policy)
 	info, noFile := os.Stat(file)

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -33,9 +33,9 @@ type gated struct {
 func newGated(t *testing.T, program string) *gated {
 	t.Helper()
 	g := &gated{t: t, program: program, root: t.TempDir(), dir: t.TempDir()}
-	g.file = filepath.Join(g.dir, hookcmd.ProjectPolicy)
+	g.file = filepath.Join(g.dir, local.ProjectPolicy)
 	g.put(smallGate)
-	place, err := hookcmd.Locate(g.root, "")
+	place, err := local.Locate(g.root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

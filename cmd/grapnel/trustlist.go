@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -23,7 +23,7 @@ type trustedFile struct {
 }
 
 // listTrusted shows what was ever trusted.
-func (c *console) listTrusted(place hookcmd.Place) error {
+func (c *console) listTrusted(place local.Place) error {
 	trusts, broken := place.Trusts().All()
 	files := []trustedFile{}
 	for _, e := range broken {
@@ -77,7 +77,7 @@ func (c *console) listTrusted(place hookcmd.Place) error {
 }
 
 // trusted looks at one of them: at what is in force, and at what the files say now.
-func trusted(place hookcmd.Place, trust *policy.Trust) trustedFile {
+func trusted(place local.Place, trust *policy.Trust) trustedFile {
 	f := trustedFile{File: trust.File, State: policy.Trusted, Digest: trust.Digest(), Since: trust.Time, Vouched: trust.Vouched, Runs: []string{}, Wrong: []string{}}
 	files := append(place.Files(nil, nil), policy.File{Path: trust.File, Scope: grapnel.ScopeProject, Trust: true})
 	req := place.Request(files, func(cmd policy.Command) grapnel.Hook {

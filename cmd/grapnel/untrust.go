@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -26,7 +26,7 @@ func newUntrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ofProject, err := hookcmd.ProjectFile(file)
+			ofProject, err := local.ProjectFile(file)
 			if err != nil {
 				return err
 			}

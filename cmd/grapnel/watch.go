@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 func newWatch(c *console) *cobra.Command {
@@ -60,7 +60,7 @@ func newWatch(c *console) *cobra.Command {
 }
 
 // watch shows what happens until the person has had enough.
-func (c *console) watch(ctx context.Context, place hookcmd.Place, query store.Query, opts watch.Options) error {
+func (c *console) watch(ctx context.Context, place local.Place, query store.Query, opts watch.Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	profile := colorprofile.ANSI // what is drawn has no other colours, so no terminal is asked for more
 	if os.Getenv("NO_COLOR") != "" {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -175,7 +176,8 @@ type agent struct {
 	*terminal
 	cwd      string
 	endpoint *provider
-	guards   *guards
+	guards   *local.Engine
+	servers  *outbound.Client
 	host     *host.Host
 	loop     *host.Loop
 	kept     *os.File // the transcript; nil = none
@@ -194,7 +196,8 @@ func (a *agent) open(stderr io.Writer) (err error) {
 		colour := isTerminal(stderr) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		observers = append(observers, &trace{out: stderr, json: a.json, colour: colour})
 	}
-	if a.guards, err = openGuards(a.root, a.cwd, a.policies, observers...); err != nil {
+	opts := &local.Options{Root: a.root, CWD: a.cwd, Policies: a.policies, Observers: observers}
+	if a.guards, a.servers, err = openGuards(context.Background(), opts); err != nil {
 		return err
 	}
 	if a.transcript != "" {
@@ -222,7 +225,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	if a.kept != nil {
 		a.loop.Store = a.store
 	}
-	a.host = host.New(a.guards.engine, &host.Options{
+	a.host = host.New(a.guards.Engine, &host.Options{
 		Agent: grapnel.Agent{Name: "example-agent"}, Tools: host.Infos(a.loop.Tools), Approve: a.terminal, Incremental: a.incremental,
 		Tell: func(_ context.Context, message string) { a.say("%s", message) },
 	})
@@ -291,7 +294,7 @@ func (a *agent) run() (exit int) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		err := errors.Join(a.host.Close(ctx), a.guards.close(ctx))
+		err := errors.Join(a.host.Close(ctx), a.guards.Close(ctx), a.servers.Close(ctx))
 		if a.kept != nil {
 			err = errors.Join(err, a.kept.Close())
 		}
@@ -301,7 +304,7 @@ func (a *agent) run() (exit int) {
 		}
 	}()
 	a.host.Open(ctx)
-	info := grapnel.Session{ID: rand.Text(), CWD: a.cwd, Root: a.guards.root, Model: a.model, Channel: channel, Transcript: a.transcript}
+	info := grapnel.Session{ID: rand.Text(), CWD: a.cwd, Root: a.guards.Root, Model: a.model, Channel: channel, Transcript: a.transcript}
 	ctx, session, added, err := a.host.Start(ctx, info, "startup")
 	if err != nil {
 		a.say("agent: %v", err)

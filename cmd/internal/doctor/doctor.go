@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -87,7 +88,7 @@ func (r *Report) Worst() Level {
 
 // A Request says what to look at.
 type Request struct {
-	Place   hookcmd.Place
+	Place   local.Place
 	Dir     string     // where the person is, an absolute path
 	Agents  []string   // names or aliases; none = all
 	Set     policy.Set // of the place, with hooks that are never called

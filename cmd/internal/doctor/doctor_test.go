@@ -19,10 +19,10 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -650,7 +650,7 @@ func TestLeaving(t *testing.T) {
 		if err := os.WriteFile(file, []byte("version: 1\nhooks:\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g := gatherer{Request: &Request{Place: hookcmd.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
+		g := gatherer{Request: &Request{Place: local.Place{Policy: file, State: filepath.Join(dir, "state"), Home: dir}}}
 		got, err := g.leaving(t.Context(), dialect.ClaudeCode(), file, filepath.Join(dir, "root"), in)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", text, err, diff)

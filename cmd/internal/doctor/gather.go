@@ -30,6 +30,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -70,7 +71,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 			return nil, err
 		}
 	}
-	g.project = cmp.Or(hookcmd.ProjectRoot(req.Dir), g.project)
+	g.project = cmp.Or(local.ProjectRoot(req.Dir), g.project)
 	for _, a := range wanted {
 		f.agents = append(f.agents, g.find(a, len(req.Agents) > 0))
 	}
@@ -93,7 +94,7 @@ func boxes(programs []policy.Command) []box {
 	var found []box
 	for _, c := range programs {
 		if c.Sandbox != nil && !c.Sandbox.Off {
-			found = append(found, box{c.Name, c.Sandbox.Describe(), hookcmd.Unsandboxed(c), c.Sandbox.Optional})
+			found = append(found, box{c.Name, c.Sandbox.Describe(), local.Unsandboxed(c), c.Sandbox.Optional})
 		}
 	}
 	return found

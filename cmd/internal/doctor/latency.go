@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -187,7 +187,8 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 			return grapnel.Outcome{}, nil
 		})
 	}
-	engine, _, err := hookcmd.Open(place, place.Files(nil, nil), &hookcmd.Options{
+	engine, err := local.Open(ctx, &local.Options{
+		Place: &place, Files: place.Files(nil, nil),
 		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
 		HTTP:       func(h policy.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
 		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
@@ -197,7 +198,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	if err != nil {
 		return nil, err
 	}
-	_ = dialect.Answer(ctx, engine, d, in)
+	_ = dialect.Answer(ctx, engine.Engine, d, in)
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }

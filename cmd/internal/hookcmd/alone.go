@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // errAlone is why a hook that starts a program fails where no program asks for the agent.
@@ -21,7 +22,7 @@ var errAlone = errors.New("not started: it runs where the agent does, and the ag
 func (w *Warm) AnswerAlone(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	reply, _, err := w.answer(ctx, q, true)
 	if err != nil {
-		place, _ := Locate(q.Root, q.ID) //nolint:contextcheck // it asks for the home directory, which takes no time; only for the words to answer in
+		place, _ := local.Locate(q.Root, q.ID) //nolint:contextcheck // it asks for the home directory, which takes no time; only for the words to answer in
 		var named *dialect.Dialect
 		if q.Agent != "" {
 			named, _ = w.agents.find(q.Agent)

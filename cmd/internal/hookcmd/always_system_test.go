@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -70,18 +71,18 @@ func calls(t *testing.T, d *dialect.Dialect) map[string]dialect.Input {
 }
 
 // states are what a model could have brought about, or waits for.
-var states = map[string]func(t *testing.T, place Place){
-	"no policy":       func(*testing.T, Place) {},
-	"an empty policy": func(t *testing.T, place Place) { t.Helper(); put(t, place.Policy, "version: 1\n") },
-	"without it": func(t *testing.T, place Place) {
+var states = map[string]func(t *testing.T, place local.Place){
+	"no policy":       func(*testing.T, local.Place) {},
+	"an empty policy": func(t *testing.T, place local.Place) { t.Helper(); put(t, place.Policy, "version: 1\n") },
+	"without it": func(t *testing.T, place local.Place) {
 		t.Helper()
 		put(t, place.Policy, "version: 1\nuse: [{pack: self-protection, mode: observe, except: [no-grapnel-switches, ask-before-agent-hooks]}]\n")
 	},
-	"an allow": func(t *testing.T, place Place) {
+	"an allow": func(t *testing.T, place local.Place) {
 		t.Helper()
 		put(t, place.Policy, "version: 1\nhooks: [{name: yes, on: tool.before, allow: Yes.}]\n")
 	},
-	"a pause": func(t *testing.T, place Place) {
+	"a pause": func(t *testing.T, place local.Place) {
 		t.Helper()
 		pause, err := policy.NewPause(time.Now(), time.Hour)
 		if err == nil {
@@ -149,7 +150,7 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 				changed := in
 				changed.Payload = data
 				for state, prepare := range states {
-					place := Place{Policy: filepath.Join(t.TempDir(), "grapnel.yaml"), State: filepath.Join(t.TempDir(), "state")}
+					place := local.Place{Policy: filepath.Join(t.TempDir(), "grapnel.yaml"), State: filepath.Join(t.TempDir(), "state")}
 					prepare(t, place)
 					reply, _ := answer(t.Context(), invocation{agent: d.Name, event: in.Event}, d, changed, place, nil)
 					rec := lastRecord(t, place)
@@ -173,7 +174,7 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 	}
 }
 
-func lastRecord(t *testing.T, place Place) (rec struct{ Decision string }) {
+func lastRecord(t *testing.T, place local.Place) (rec struct{ Decision string }) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(place.Spool(), "records.jsonl"))
 	if err != nil {

@@ -1,7 +1,6 @@
 // Package hookcmd is the program that agents run at their events: it finds its
 // configuration, loads the policy, and gives the agent the one answer that
-// dialect.Answer makes. [Main] is grapnel-hook and "grapnel hook"; [Open] is the
-// same engine for commands that look instead of answering.
+// dialect.Answer makes. [Main] is grapnel-hook and "grapnel hook".
 package hookcmd
 
 import (
@@ -11,15 +10,12 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/process"
 )
 
 // Exit codes beside those that dialects define. 2 is not among them: it means
@@ -50,10 +46,6 @@ answers in the agent's own language. Agents run it; "grapnel install" tells them
 To see what it would answer and why: grapnel explain
 `
 
-// maxDepth is how deep hooks may start hooks: an agent inside of a hook runs hooks
-// of its own, and a policy that starts an agent would never end.
-const maxDepth = 3
-
 // invocation is a command line.
 type invocation struct {
 	agent, event string
@@ -65,9 +57,9 @@ type invocation struct {
 	serve        bool
 	over         bool // in the place of the program that was asked; see handOver
 
-	firing string             // the ID of the firing, once a daemon was told one; empty = any
-	outbox func(Place) Outbox // see Program
-	watch  *watchdog          // of this event; nil = the caller has a deadline of its own
+	firing string                   // the ID of the firing, once a daemon was told one; empty = any
+	outbox func(local.Place) Outbox // see Program
+	watch  *watchdog                // of this event; nil = the caller has a deadline of its own
 }
 
 // parseArgs reads the command line. It does not use package flag, which would end
@@ -134,7 +126,7 @@ func parseArgs(args []string) (invocation, error) {
 
 // A Program is grapnel-hook, and what "grapnel hook" has beside it.
 type Program struct {
-	Outbox func(Place) Outbox // where what `notify:` hooks want told is kept; nil = nowhere: they fail
+	Outbox func(local.Place) Outbox // where what `notify:` hooks want told is kept; nil = nowhere: they fail
 }
 
 // Main runs grapnel-hook and returns its exit code.
@@ -185,7 +177,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 
 // work reads the event and makes the reply.
 func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
-	place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+	place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
 	inv.watch.found(place)
 	input := readInput(inTime(stdin))
 	input.Event = inv.event
@@ -296,7 +288,7 @@ func readAll(r io.Reader) ([]byte, error) {
 
 // answer makes the reply. Whatever goes wrong on the way is answered as a failure
 // of the guards, in the agent's language, and never by a crash.
-func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place Place, lost error) (reply dialect.Reply, pending bool) {
+func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place local.Place, lost error) (reply dialect.Reply, pending bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			reply, pending = lastResort(ctx, d, input, fmt.Errorf("internal error: %v", r)), false
@@ -313,43 +305,52 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
 	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch}
-	run := runner(place)
-	var set policy.Set
-	f.set = &set
-	opts := &Options{
+	run := local.Runner(place)
+	dirs, rootless := place.SessionDirs(got.Event, true)
+	f.rootless = rootless
+	var beyond error
+	opts := &local.Options{
+		Place: &place, Files: place.Files(inv.policies, dirs),
 		Command: func(c policy.Command) grapnel.Hook { f.programs = true; return run(c) },
 		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
 			f.programs = true
-			return newAsker(sp, h, func() []string { return set.Networks }), nil
+			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
 		},
 		Notify:    newTeller,
 		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}
-	var beyond error
-	dirs, rootless := place.dirs(got.Event, true)
-	f.rootless = rootless
-	if set = load(place, place.Files(inv.policies, dirs), opts); set.Beyond {
-		if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
-			return reply, false
+	opts.Loaded = func(set *policy.Set) error {
+		f.set = set
+		if set.Beyond {
+			if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
+				return errHandedOver
+			}
+			set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
 		}
-		set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
+		if rootless != nil {
+			set.Specs = append(set.Specs, rootNotice(rootless))
+		}
+		return nil
 	}
-	if rootless != nil {
-		set.Specs = append(set.Specs, rootNotice(rootless))
+	engine, err := local.Open(ctx, opts)
+	if errors.Is(err, errHandedOver) {
+		return reply, false
 	}
-	engine, err := open(&set, opts)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
-	keepRecords(sp, &set)
-	reply, pending, err = inv.fire(ctx, engine, f, got, errors.Join(beyond, rootless))
+	keepRecords(sp, f.set)
+	reply, pending, err = inv.fire(ctx, engine.Engine, f, got, errors.Join(beyond, rootless))
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
 	return reply, pending
 }
+
+// errHandedOver ends Open: the program grapnel gave the reply.
+var errHandedOver = errors.New("the event was handed over")
 
 // warn says on stderr what went wrong beside the answer, where that does no harm.
 func warn(reply *dialect.Reply, err error) {
@@ -368,88 +369,4 @@ func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, er
 	reply := dialect.Answer(context.WithoutCancel(ctx), engine, d, input)
 	warn(&reply, err)
 	return reply
-}
-
-// Options are how [Open] makes an engine.
-type Options struct {
-	Command    func(policy.Command) grapnel.Hook          // what becomes of a `run:` or a `worker:`; nil = left out
-	Webhook    func(policy.Webhook) (grapnel.Hook, error) // and of an address that is told; nil = left out
-	HTTP       func(policy.HTTP) (grapnel.Hook, error)    // and of one that is asked; nil = left out
-	Notify     func(policy.HTTP) (grapnel.Hook, error)    // and of one that is told until it has heard; nil = left out
-	Observers  []grapnel.Observer
-	Background grapnel.Background // who runs observing hooks
-	Stops      grapnel.StopCounter
-	Counter    policy.Counter // where limits count; nil = in memory
-
-	// Of who looks at what might have been.
-	Now      func() time.Time  // the clock of what is counted; nil = that of the system
-	Content  map[string][]byte // what policy files say, in place of what is on the disk
-	Unpaused bool              // a pause does not count
-
-	// Unread leaves the packs out that are always in force: an event that cannot be read
-	// is a failure of the guards that somebody has asked for, and without any nobody is
-	// locked out.
-	Unread bool
-}
-
-// Open loads policy files into an engine. While there is a pause, hooks observe.
-func Open(place Place, files []policy.File, opts *Options) (*grapnel.Engine, policy.Set, error) {
-	set := load(place, files, opts)
-	engine, err := open(&set, opts)
-	return engine, set, err
-}
-
-func load(place Place, files []policy.File, opts *Options) policy.Set {
-	req := request{place.Request(files, opts.Command)}
-	req.Counter, req.Webhook, req.HTTP, req.Notify = opts.Counter, opts.Webhook, opts.HTTP, opts.Notify
-	req.Now, req.Content = opts.Now, opts.Content
-	if opts.Unread {
-		req.Always = nil
-	}
-	loose := req.loosely()
-	set := policy.Load(req.Request)
-	set.Specs = append(set.Specs, loose()...)
-	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok && !opts.Unpaused {
-		set.Specs = pause.Apply(set.Specs)
-	}
-	return set
-}
-
-func open(set *policy.Set, opts *Options) (*grapnel.Engine, error) {
-	return grapnel.New(set.Specs, &grapnel.Options{Observers: opts.Observers, Background: opts.Background, Stops: opts.Stops})
-}
-
-// Runner makes the hooks that are programs at a place, and really run.
-func Runner(place Place) func(policy.Command) grapnel.Hook { return runner(place) }
-
-// runner makes the hooks that are programs. Too deep inside of other hooks they
-// fail instead of running, so that on_error decides and the Record says so; they
-// are not left out, since a project can set the variable that counts.
-func runner(place Place) func(policy.Command) grapnel.Hook {
-	depth := process.Depth()
-	homeDir := sync.OnceValues(home.Dir)
-	return func(c policy.Command) grapnel.Hook {
-		if depth >= maxDepth {
-			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-				return grapnel.Outcome{}, fmt.Errorf("not started: hooks are nested deeper than %d (GRAPNEL_DEPTH)", maxDepth)
-			})
-		}
-		var env []string
-		if place.Path != "" { // installed: not what an agent's project settings say
-			env = []string{"PATH=" + place.Path}
-			if dir, err := homeDir(); err == nil {
-				env = append(env, "HOME="+dir)
-			}
-		}
-		cmd := &process.Command{
-			// What was pinned is what its words name there; a worker lives where its policy does.
-			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
-			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
-			Executor: executor(c.Sandbox, c.Dir),
-		}
-		if d := c.Dialect(); d != nil {
-			cmd.Dialect, cmd.Vars = d, d.HookEnv
-		}
-		return cmd
-	}
 }

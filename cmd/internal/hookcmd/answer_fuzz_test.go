@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // FuzzParseArgs: a command line is understood, or ends with the exit code of a usage
@@ -39,11 +40,11 @@ func FuzzSessionRoot(f *testing.F) {
 	f.Add([]byte("/a"), "")
 	f.Add([]byte("\x00\x00"), "relative/../..")
 	f.Add([]byte("../x\x00/"), "/a/\x00/../b")
-	place := Place{State: f.TempDir()}
+	place := local.Place{State: f.TempDir()}
 	f.Fuzz(func(t *testing.T, kept []byte, cwd string) {
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"}, Session: grapnel.Session{ID: "s", CWD: "/"}}
 		place.Dirs(ev, true) // makes the file
-		files, err := filepath.Glob(filepath.Join(place.sessions(), "*", "*"))
+		files, err := filepath.Glob(filepath.Join(filepath.Join(place.State, "sessions"), "*", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("one session has the files %v, %v", files, err)
 		}

@@ -2,7 +2,6 @@ package hookcmd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,8 +16,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -62,100 +61,6 @@ func TestParseArgs(t *testing.T) {
 	} {
 		if _, err := parseArgs(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseArgs(%q) says %v, want %q", line, err, want)
-		}
-	}
-}
-
-func TestLocate(t *testing.T) {
-	state, err := installation.State("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, root := t.TempDir(), t.TempDir()
-	t.Setenv("HOME", home)
-	t.Setenv("XDG_STATE_HOME", root)
-	for name, tt := range map[string]struct {
-		xdg, root string
-		want      Place
-	}{
-		"root":                 {"/x", root, Place{Policy: filepath.Join(root, "grapnel.yaml"), State: filepath.Join(root, "state"), Home: home, Managed: filepath.Join(root, "etc", "grapnel"), Standing: true}},
-		"a person":             {"", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
-		"a person, XDG":        {root, "", Place{Policy: filepath.Join(root, "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
-		"XDG that is relative": {"x", "", Place{Policy: filepath.Join(home, ".config", "grapnel", "grapnel.yaml"), State: state, Home: home, Managed: "/etc/grapnel"}},
-	} {
-		t.Setenv("XDG_CONFIG_HOME", tt.xdg)
-		if got, err := Locate(tt.root, ""); got != tt.want || err != nil {
-			t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
-		}
-	}
-	for _, id := range []string{"x", "../../../etc/passwd", strings.Repeat("a", 26)} {
-		if got, err := Locate("", id); err == nil {
-			t.Errorf("id %q is taken for an installation: %+v", id, got)
-		}
-	}
-}
-
-// An installation's record is all that counts, and one that names no policy is no
-// installation: nothing would be guarded.
-func TestInstalled(t *testing.T) {
-	t.Parallel()
-	whole := installation.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
-	if got, err := installed(whole); err != nil || got != (Place{Policy: "/p/grapnel.yaml", State: "/s", Agent: "claude-code", Path: "/bin", Managed: "/etc/grapnel"}) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for name, spoil := range map[string]func(*installation.Record){
-		"no policy":         func(r *installation.Record) { r.Policy = "" },
-		"a relative policy": func(r *installation.Record) { r.Policy = "grapnel.yaml" },
-		"no state":          func(r *installation.Record) { r.State = "" },
-	} {
-		rec := whole
-		spoil(&rec)
-		if _, err := installed(rec); err == nil || !strings.Contains(err.Error(), "grapnel install") {
-			t.Errorf("%s: %v, want an error with a way out", name, err)
-		}
-	}
-}
-
-func TestFilesOnce(t *testing.T) {
-	t.Parallel()
-	p := Place{Policy: "/p/grapnel.yaml"}
-	want := []policy.File{
-		{Path: "/p/grapnel.yaml", Scope: grapnel.ScopeUser, Must: true},
-		{Path: "/q.yaml", Scope: grapnel.ScopeSession, Must: true},
-	}
-	if diff := cmp.Diff(want, p.Files([]string{"/q.yaml", "/p/../p/grapnel.yaml", "/q.yaml"}, nil)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// What a project may have needs trust, unless it is named, and counts once by
-// whatever name.
-func TestFilesOfAProject(t *testing.T) {
-	t.Parallel()
-	dir := tree(t, "p/sub")
-	root, sub := filepath.Join(dir, "p"), filepath.Join(dir, "p", "sub")
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
-	own := policy.File{Path: "/u/grapnel.yaml"}
-	of := func(dir string) policy.File {
-		return policy.File{Path: filepath.Join(dir, ProjectPolicy), Scope: grapnel.ScopeProject, Trust: true}
-	}
-	namedSub := of(sub)
-	namedSub.Must, namedSub.Trust = true, false
-	for name, tt := range map[string]struct {
-		policy string
-		named  []string
-		want   []policy.File
-	}{
-		"root first":                {own.Path, nil, []policy.File{own, of(root), of(sub)}},
-		"one of them named":         {own.Path, []string{namedSub.Path}, []policy.File{own, of(root), namedSub}},
-		"named through a link":      {own.Path, []string{filepath.Join(link, "sub", ProjectPolicy)}, []policy.File{own, of(root), namedSub}},
-		"the user's is the project": {of(root).Path, nil, []policy.File{{Path: of(root).Path}, of(sub)}},
-	} {
-		if diff := cmp.Diff(tt.want, Place{Policy: tt.policy}.Files(tt.named, []Dir{{Path: root}, {Path: sub}})); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
 }
@@ -249,7 +154,7 @@ func TestPanicInsideBlocks(t *testing.T) {
 		}
 		return read(row, top, in)
 	}
-	place, err := Locate(guarded(t), "")
+	place, err := local.Locate(guarded(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +173,7 @@ func TestReadsOnce(t *testing.T) {
 		calls++
 		return read(row, top, in)
 	}
-	place, err := Locate(guarded(t), "")
+	place, err := local.Locate(guarded(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,24 +210,11 @@ func TestFirstUseAtOnce(t *testing.T) {
 	}
 }
 
-// Too deep inside of other hooks a program fails, and is seen to; what a project
-// writes into the variable is no number of ours.
-func TestNestedDepth(t *testing.T) {
-	ev := &grapnel.Event{Kind: grapnel.ToolBefore}
-	for depth, runs := range map[string]bool{"": true, "2": true, "3": false, "99": false, "-7": true, "much": true} {
-		t.Setenv("GRAPNEL_DEPTH", depth)
-		_, err := runner(Place{})(policy.Command{Name: "x", Args: []string{os.Args[0], "-test.run=^$"}}).Handle(context.Background(), ev)
-		if refused := err != nil && strings.Contains(err.Error(), "nested deeper"); refused == runs {
-			t.Errorf("depth %q: %v, want it to run: %v", depth, err, runs)
-		}
-	}
-}
-
 // A hook that was put off runs as it was then, or not at all.
 func TestFindPending(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +223,7 @@ func TestFindPending(t *testing.T) {
 		if err := os.WriteFile(place.Policy, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		set := policy.Load(place.Request(place.Files(nil, nil), runner(place)))
+		set := policy.Load(place.Request(place.Files(nil, nil), local.Runner(place)))
 		return set.Files[0].Digest
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
@@ -354,11 +246,11 @@ func TestFindPending(t *testing.T) {
 func TestFindPendingOfAProject(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p", "root")
-	place, err := Locate(filepath.Join(dir, "root"), "")
+	place, err := local.Locate(filepath.Join(dir, "root"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "p", ProjectPolicy)
+	file := filepath.Join(dir, "p", local.ProjectPolicy)
 	trust := func(text string) string {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -371,7 +263,7 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := place.Trusts().Keep(x); err != nil {
 			t.Fatal(err)
 		}
-		policy.Load(place.Request(place.Files(nil, []Dir{{Path: filepath.Dir(file)}}), runner(place)))
+		policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), local.Runner(place)))
 		return x.SHA256
 	}
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"

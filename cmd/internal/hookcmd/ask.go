@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -245,7 +246,7 @@ func tell(ctx context.Context, program, hook string, stdin []byte) (Said, error)
 }
 
 // Circuit says why the server of a hook would not be asked now, or nothing.
-func Circuit(place Place, h *policy.HTTP, now time.Time) error {
+func Circuit(place local.Place, h *policy.HTTP, now time.Time) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return nil // said elsewhere

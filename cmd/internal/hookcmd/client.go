@@ -7,6 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -17,15 +18,15 @@ const daemonBudget = 30 * time.Second
 // askDaemon has the daemon of the place answer, nil where this program has to: there is
 // none, it is slow or of another version, it cannot speak for a hook, or it is not root's
 // and root says something here.
-func (inv *invocation) askDaemon(place Place, input dialect.Input) *client.Answer {
+func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client.Answer {
 	socket := client.Socket(place.State)
 	if _, err := os.Lstat(socket); err != nil || inv.over || input.Err != nil || process.Depth() > 0 {
 		return nil
 	}
 	q := &client.Question{
-		Version: Version, Agent: inv.agent, Event: inv.event, ID: inv.id, Root: inv.root, Policies: absolute(inv.policies), Firing: spool.NewID(time.Now()),
+		Version: Version, Agent: inv.agent, Event: inv.event, ID: inv.id, Root: inv.root, Policies: local.Absolute(inv.policies), Firing: spool.NewID(time.Now()),
 		Parent: os.Getenv("TRACEPARENT"), Payload: input.Payload, Budget: daemonBudget,
-		AsRoot: !place.Standing && len(place.managed()) > 0,
+		AsRoot: !place.Standing && len(place.ManagedFiles()) > 0,
 	}
 	if inv.root != "" {
 		q.Home = place.Home

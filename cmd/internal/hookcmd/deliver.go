@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -20,15 +21,9 @@ type Delivery struct {
 	Event    *grapnel.Event `json:"event"`
 }
 
-// Networks are those that webhooks may reach beyond what is public: managed policies
-// and the user's name them, and no other may, since it can come from somebody else.
-func (p Place) Networks() []string {
-	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
-}
-
 // webhookHook tells a webhook of events. grapnel-hook cannot do that itself: what
 // connects to a server would make every start of it slower.
-func webhookHook(place Place, w policy.Webhook) grapnel.Hook {
+func webhookHook(place local.Place, w policy.Webhook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -43,7 +38,7 @@ func webhookHook(place Place, w policy.Webhook) grapnel.Hook {
 const sendTime = 40 * time.Second
 
 // send lets the program grapnel that lies beside this one deliver an event.
-func send(ctx context.Context, place Place, self string, w policy.Webhook, ev *grapnel.Event) error {
+func send(ctx context.Context, place local.Place, self string, w policy.Webhook, ev *grapnel.Event) error {
 	program, err := beside(self)
 	if err != nil {
 		return err

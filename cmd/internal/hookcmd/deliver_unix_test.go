@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -26,7 +27,7 @@ import (
 func TestSend(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
 	dir := t.TempDir()
-	place := Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
+	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
 	self := filepath.Join(dir, "bin", "grapnel-hook")
 	w := policy.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policy.Duration(2 * time.Second), Body: "ironclaw"}
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1}`)}}

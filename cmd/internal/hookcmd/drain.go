@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -88,7 +89,7 @@ func drain(inv invocation, stderr io.Writer) int {
 }
 
 func runPending(inv invocation) error {
-	place, err := Locate(inv.root, inv.id)
+	place, err := local.Locate(inv.root, inv.id)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func runPending(inv invocation) error {
 // Drain runs the hooks that were put off, until none is left, and gives box what those of
 // them want told that tell servers; nil = nobody takes that, and they fail. A drain that is
 // under way does it all, and this one nothing. ctx ends it between two hooks.
-func Drain(ctx context.Context, place Place, box Outbox) error {
+func Drain(ctx context.Context, place local.Place, box Outbox) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func Drain(ctx context.Context, place Place, box Outbox) error {
 }
 
 // runOne runs one hook that was put off.
-func runOne(ctx context.Context, place Place, c circuits, box Outbox, p spool.Pending) error {
+func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p spool.Pending) error {
 	spec, told, err := findHook(place, c, refOf(&p))
 	switch {
 	case err != nil:
@@ -161,7 +162,7 @@ func refOf(p *spool.Pending) HookRef {
 
 // findHook finds the hook as it was when it was put off: by the content of its file then,
 // which is kept, not by what the file says now. Of a `notify:` it says whom it tells.
-func findHook(place Place, c circuits, ref HookRef) (grapnel.Spec, *policy.HTTP, error) {
+func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy.HTTP, error) {
 	source := grapnel.Source{Name: ref.Source, File: ref.File, Digest: ref.Digest}
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		if scope.String() == ref.Scope {
@@ -169,7 +170,7 @@ func findHook(place Place, c circuits, ref HookRef) (grapnel.Spec, *policy.HTTP,
 		}
 	}
 	var told []policy.HTTP
-	req := place.Request(nil, runner(place))
+	req := place.Request(nil, local.Runner(place))
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
 	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
 	req.Notify = func(h policy.HTTP) (grapnel.Hook, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -16,11 +17,11 @@ import (
 func trusted(t *testing.T, dir, project string) (root string) {
 	t.Helper()
 	root = filepath.Join(dir, "root")
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, project, ProjectPolicy)
+	file := filepath.Join(dir, project, local.ProjectPolicy)
 	text := "version: 1\nhooks:\n  - {name: no-deploy, on: tool.before, match: {command: [deploy]}, block: not from " + project + "}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // A heard is what a daemon that fails was told.
@@ -201,7 +202,7 @@ func TestFakeDaemonIsBelieved(t *testing.T) {
 func handled(t *testing.T, root, version string, around func(answers http.Handler) http.Handler) *listening {
 	t.Helper()
 	l := &listening{}
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -52,7 +53,7 @@ func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 // its headers, as the content of its file says that it was put off for, and the networks
 // that are open now. What env:NAME and file:PATH stand for is looked up anew each time, the
 // variables among those of this process.
-func NotifyOf(place Place, ref HookRef) (policy.HTTP, []string, error) {
+func NotifyOf(place local.Place, ref HookRef) (policy.HTTP, []string, error) {
 	_, told, err := findHook(place, nil, ref)
 	if err != nil {
 		return policy.HTTP{}, nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -46,7 +47,7 @@ func (m *memory) Flush(ctx context.Context) error {
 }
 
 // fire answers an event of Claude Code, and starts no drain.
-func fire(t *testing.T, place Place, payload string) dialect.Reply {
+func fire(t *testing.T, place local.Place, payload string) dialect.Reply {
 	t.Helper()
 	reply, _ := answer(t.Context(), invocation{}, dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}, place, nil)
 	return reply
@@ -57,7 +58,7 @@ func drained(t *testing.T, root string, box *memory) {
 	t.Helper()
 	inv := invocation{root: root, drain: true}
 	if box != nil {
-		inv.outbox = func(Place) Outbox { return box }
+		inv.outbox = func(local.Place) Outbox { return box }
 	}
 	if exit := drain(inv, io.Discard); exit != 0 {
 		t.Errorf("the drain ended with %d", exit)
@@ -65,7 +66,7 @@ func drained(t *testing.T, root string, box *memory) {
 }
 
 // lateErrors are how the hooks that were put off ended.
-func lateErrors(t *testing.T, place Place) (ends []string) {
+func lateErrors(t *testing.T, place local.Place) (ends []string) {
 	t.Helper()
 	entries, problems := entriesOf(t, place)
 	if len(problems) > 0 {
@@ -79,7 +80,7 @@ func lateErrors(t *testing.T, place Place) (ends []string) {
 	return ends
 }
 
-func entriesOf(t *testing.T, place Place) (entries []spool.Entry, problems []error) {
+func entriesOf(t *testing.T, place local.Place) (entries []spool.Entry, problems []error) {
 	t.Helper()
 	for e, err := range spool.Read(place.Spool(), spool.Filter{}) {
 		if err != nil {
@@ -108,7 +109,7 @@ const harmless = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","to
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestNotify(t *testing.T) {
 func TestNotifyLater(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,14 +210,14 @@ func TestNotifyOfAProject(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p", "root")
 	root := filepath.Join(dir, "root")
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(place.Policy, []byte("version: 1\nredact: {patterns: ['tok-[a-z0-9]+']}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "p", ProjectPolicy)
+	file := filepath.Join(dir, "p", local.ProjectPolicy)
 	if err := os.WriteFile(file, []byte("version: 1\nhooks:\n  - {name: far, on: tool.before, notify: 'https://a.example'}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // How much is under way at once. What comes then waits in the pipe, cancels too, and with
@@ -197,7 +198,7 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	inv.watch = newWatchdog(&inv, s.named, false)
 	inv.watch.read(in)
 	result := inv.watch.run(ctx, func(ctx context.Context) worked {
-		place, err := Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+		place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
 		inv.watch.found(place)
 		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
 		return worked{reply, pending}

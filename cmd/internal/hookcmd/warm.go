@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -55,7 +56,7 @@ type Notice struct {
 type Warm struct {
 	opts WarmOptions
 
-	roots  roots
+	roots  local.Roots
 	agents agents
 
 	mu      sync.Mutex
@@ -70,43 +71,6 @@ const maxWarm = 64
 // NewWarm makes a Warm.
 func NewWarm(opts WarmOptions) *Warm {
 	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
-}
-
-// roots caches the roots of sessions, by the names of their files. The root of a session
-// never changes. A nil cache is empty.
-type roots struct {
-	mu    sync.RWMutex
-	known map[string]usedRoot
-}
-
-type usedRoot struct {
-	root
-	used time.Time // as the file says
-}
-
-// maxRoots is how many are known; beyond, it begins anew.
-const maxRoots = 4096
-
-func (r *roots) load(name string) (kept root, used time.Time, ok bool) {
-	if r == nil {
-		return root{}, used, false
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	known, ok := r.known[name]
-	return known.root, known.used, ok
-}
-
-func (r *roots) store(name string, kept root, used time.Time) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil || len(r.known) >= maxRoots {
-		r.known = map[string]usedRoot{}
-	}
-	r.known[name] = usedRoot{kept, used}
 }
 
 // Close ends the workers, and waits for them as long as ctx lasts.
@@ -135,11 +99,11 @@ func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, 
 
 // answer does the work of [Warm.Answer] and [Warm.AnswerAlone].
 func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
-	place, err := Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
+	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
-	place.roots = &w.roots
+	place.Roots = &w.roots
 	if asked.Root != "" {
 		place.Home = asked.Home
 	}
@@ -156,10 +120,10 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 	}
 	d := w.agents.choose(named, asked.Payload, place.Agent)
 	got := inv.receive(d, dialect.Input{Payload: asked.Payload, Event: asked.Event})
-	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > maxPath {
+	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > local.MaxPath {
 		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", client.ErrSelf)
 	}
-	dirs, rootless := place.dirs(got.Event, true)
+	dirs, rootless := place.SessionDirs(got.Event, true)
 	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
@@ -209,7 +173,7 @@ type warmEntry struct {
 	set    policy.Set
 	engine *grapnel.Engine
 	spool  *spool.Spool
-	place  Place
+	place  local.Place
 	stamps []stamp
 	loaded time.Time
 	steady bool
@@ -219,7 +183,7 @@ type warmEntry struct {
 }
 
 // entry returns the policies in force, loaded anew if any file has changed.
-func (w *Warm) entry(place Place, files []policy.File, unread bool) (*warmEntry, error) {
+func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warmEntry, error) {
 	key := keyOf(place, files, unread)
 	w.mu.Lock()
 	e := w.entries[key]
@@ -250,7 +214,7 @@ func (w *Warm) entry(place Place, files []policy.File, unread bool) (*warmEntry,
 }
 
 // keyOf tells policies that may be in force at once.
-func keyOf(place Place, files []policy.File, unread bool) string {
+func keyOf(place local.Place, files []policy.File, unread bool) string {
 	b := make([]byte, 0, 512)
 	for _, text := range [...]string{place.Policy, place.Agent, place.Path, place.Home} {
 		b = strconv.AppendQuote(b, text)
@@ -266,14 +230,15 @@ func keyOf(place Place, files []policy.File, unread bool) string {
 	return string(b)
 }
 
-func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, error) {
+func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmEntry, error) {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return nil, err
 	}
 	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policy.HTTP{}}
 	e.stamps = stampsOf(place, files) // before anything is read: what changes meanwhile is noticed
-	opts := &Options{
+	opts := &local.Options{
+		Place: &place, Files: files,
 		Command: func(c policy.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
 		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
@@ -285,14 +250,18 @@ func (w *Warm) load(place Place, files []policy.File, unread bool) (*warmEntry, 
 		},
 		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread,
+		Loaded: func(set *policy.Set) error {
+			if set.Beyond {
+				return errBeyond
+			}
+			return nil
+		},
 	}
-	e.set = load(place, files, opts)
-	if e.set.Beyond {
-		return nil, errBeyond
-	}
-	if e.engine, err = open(&e.set, opts); err != nil {
+	engine, err := local.Open(context.Background(), opts)
+	if err != nil {
 		return nil, err
 	}
+	e.set, e.engine = engine.Set, engine.Engine
 	keepRecords(sp, &e.set)
 	_, paused := policy.ReadPause(place.Pause(), e.loaded)
 	e.steady = !e.set.Unsteady && !paused
@@ -310,7 +279,7 @@ func (w *Warm) ask(ctx context.Context, question []byte) (Said, error) {
 
 // command makes the hook of a program: a worker stays running, and is shared by all
 // sessions; what runs once for each event is left to the program that asked.
-func (w *Warm) command(place Place, e *warmEntry, c policy.Command) grapnel.Hook {
+func (w *Warm) command(place local.Place, e *warmEntry, c policy.Command) grapnel.Hook {
 	if !c.Worker {
 		e.programs[c.Name] = true
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
@@ -324,9 +293,9 @@ func (w *Warm) command(place Place, e *warmEntry, c policy.Command) grapnel.Hook
 			return grapnel.Outcome{}, client.ErrSelf
 		})
 	}
-	made, ok := runner(place)(c).(*process.Command)
+	made, ok := local.Runner(place)(c).(*process.Command)
 	if !ok {
-		return runner(place)(c)
+		return local.Runner(place)(c)
 	}
 	key := fmt.Sprintf("%q %q %q %q %q %q %v", c.Name, made.Dir, made.Line, made.Args, made.Env, made.Allow, c.Sandbox)
 	w.mu.Lock()
@@ -378,7 +347,7 @@ type stamp struct {
 }
 
 // stampsOf are those of all that decides which policies are in force.
-func stampsOf(place Place, files []policy.File) []stamp {
+func stampsOf(place local.Place, files []policy.File) []stamp {
 	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}}
 	for _, f := range files {
 		stamps = append(stamps, stamp{path: f.Path, root: f.Root})

@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // A listening is a daemon of a root that keeps everything in memory.
@@ -39,7 +40,7 @@ type listening struct {
 
 func listen(t testing.TB, root string) *listening {
 	t.Helper()
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func program(args []string, payload []byte) said {
 // inProcess answers as a Go program does that fires events itself.
 func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) said {
 	t.Helper()
-	place, err := Locate(root, "")
+	place, err := local.Locate(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +109,11 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) sa
 	defer sp.Close()
 	in := dialect.Input{Payload: payload}
 	got := dialect.Receive(d, in)
-	engine, _, err := Open(place, place.Files(nil, place.Dirs(got.Event, true)), &Options{Stops: sp, Counter: sp, Unread: got.Err != nil})
+	engine, err := local.Open(t.Context(), &local.Options{Place: &place, Files: place.Files(nil, place.Dirs(got.Event, true)), Stops: sp, Counter: sp, Unread: got.Err != nil})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply := dialect.Answer(t.Context(), engine, d, in)
+	reply := dialect.Answer(t.Context(), engine.Engine, d, in)
 	return said{string(payload), clock.ReplaceAllString(string(reply.Stdout), "later"), string(reply.Stderr), reply.Exit}
 }
 

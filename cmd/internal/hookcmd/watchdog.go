@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -54,7 +55,7 @@ type watchdog struct {
 	why    error           // the closed reply was made; nil = the work was done
 	mu     sync.Mutex      // of the following
 	input  *dialect.Input  // nil = not read yet
-	place  Place           // zero = not found yet
+	place  local.Place     // zero = not found yet
 	budget time.Duration   // of the event; 0 = not known yet
 }
 
@@ -161,7 +162,7 @@ func (w *watchdog) listen() {
 }
 
 // found notes where the policies are.
-func (w *watchdog) found(place Place) {
+func (w *watchdog) found(place local.Place) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.place = place
@@ -220,9 +221,9 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 }
 
 // locked is lastResort, with a Record.
-func (w *watchdog) locked(ctx context.Context, input dialect.Input, place Place, record *grapnel.Record) dialect.Reply {
+func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.Place, record *grapnel.Record) dialect.Reply {
 	specs := policy.Locked(w.why.Error())
-	if input.Err != nil && place.State != "" && !place.anyPolicy(w.inv.policies) {
+	if input.Err != nil && place.State != "" && !place.HasPolicy(w.inv.policies) {
 		specs = nil // an event that cannot be read locks nobody out who has no policy
 	}
 	observer := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { *record = *rec })

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // The watchdog replies after the hooks' budget and before the agent's timeout.
@@ -54,7 +55,7 @@ func TestWatchdogDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			place := Place{Policy: "/etc/passwd", State: t.TempDir()}
+			place := local.Place{Policy: "/etc/passwd", State: t.TempDir()}
 			synctest.Test(t, func(t *testing.T) {
 				inv := invocation{}
 				w := newWatchdog(&inv, dialect.ClaudeCode(), false)
@@ -93,7 +94,7 @@ func TestWatchdogGivesOneReply(t *testing.T) {
 			records := 0
 			inv := invocation{}
 			w := newWatchdog(&inv, dialect.ClaudeCode(), false)
-			w.found(Place{Policy: "/etc/passwd", State: state})
+			w.found(local.Place{Policy: "/etc/passwd", State: state})
 			w.read(dialect.Input{Payload: []byte(toolCall)})
 			ended := make(chan struct{})
 			result := w.run(t.Context(), func(context.Context) worked {

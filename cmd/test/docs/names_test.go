@@ -35,7 +35,7 @@ func walk(t *testing.T, visit func(name string)) {
 }
 
 var (
-	backticked     = regexp.MustCompile("`([^`\n]+)`")
+	backticked = regexp.MustCompile("`([^`\n]+)`")
 	sourcePath = regexp.MustCompile(`^[a-z0-9_-]+(?:/[A-Za-z0-9_.*-]+)*(?:\.go|/)?$`)
 	identifier = regexp.MustCompile(`^(?:[a-z0-9]+/)*([a-z0-9]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )

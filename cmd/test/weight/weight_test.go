@@ -75,7 +75,7 @@ var layers = [][]string{
 	{"dialect", "internal"},
 	{"process", "outbound", "policy", "builtin", "internal/spool"},
 	{
-		"packs", "host", "hooktest", "conformance",
+		"packs", "host", "hooktest", "local", "conformance",
 		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",
 	},
 	{"cmd/internal"},

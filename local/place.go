@@ -1,4 +1,4 @@
-package hookcmd
+package local
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ type Place struct {
 	Managed  string
 	Standing bool
 
-	roots *roots // caches the roots of sessions; nil = each event reads the file
+	Roots *Roots // caches the roots of sessions; nil = each event reads the file
 }
 
 // Spool is the directory of Records and pending observers.
@@ -55,10 +55,10 @@ func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.Sta
 // sessions is the directory of the sessions' roots.
 func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
 
-// managed lists the managed policies, in the order of their names. A directory that
+// ManagedFiles lists the managed policies, in the order of their names. A directory that
 // cannot be listed, or that others than root can write, is a policy that cannot be
 // read: nobody knows what it forbids.
-func (p Place) managed() []policy.File {
+func (p Place) ManagedFiles() []policy.File {
 	if p.Managed == "" {
 		return nil
 	}
@@ -103,13 +103,13 @@ func (p Place) managed() []policy.File {
 // have, from its root down, and those that the command line names, each once. What is
 // named needs no trust.
 func (p Place) Files(named []string, dirs []Dir) []policy.File {
-	files := append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
+	files := append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
 		if name := filepath.Join(dir.Path, ProjectPolicy); name != p.Policy {
 			files = append(files, policy.File{Path: name, Scope: grapnel.ScopeProject, Trust: true, NoAllow: dir.GuardsOnly})
 		}
 	}
-	for _, name := range absolute(named) {
+	for _, name := range Absolute(named) {
 		i := 0
 		for i < len(files) && files[i].Path != name && !(files[i].Trust && files[i].Path == policy.RealPath(name)) {
 			i++
@@ -123,15 +123,15 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	return files
 }
 
-// anyPolicy reports whether there is a policy that does not depend on the project.
-func (p Place) anyPolicy(named []string) bool {
+// HasPolicy reports whether there is a policy that does not depend on the project.
+func (p Place) HasPolicy(named []string) bool {
 	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
 		_, err := os.Lstat(f.Path)
 		return f.Must || !errors.Is(err, fs.ErrNotExist)
 	})
 }
 
-func absolute(names []string) []string {
+func Absolute(names []string) []string {
 	var all []string
 	for _, name := range names {
 		if abs, err := filepath.Abs(name); err == nil {
@@ -150,7 +150,13 @@ func (p Place) Request(files []policy.File, command func(policy.Command) grapnel
 
 // Opened are the networks that whoever owns this machine, or works on it, has opened.
 func (p Place) Opened() []string {
-	return policy.Load(p.Request(append(p.managed(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
+	return policy.Load(p.Request(append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
+}
+
+// Networks are those that webhooks may reach beyond what is public: managed policies
+// and the user's name them, and no other may, since it can come from somebody else.
+func (p Place) Networks() []string {
+	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
 }
 
 // installed is the place that an installation recorded. One that names no policy

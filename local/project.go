@@ -1,4 +1,4 @@
-package hookcmd
+package local
 
 import (
 	"os"
@@ -28,14 +28,14 @@ type Dir struct {
 // event without a root gets this one. If the root cannot be stored, Dirs goes by the
 // working directory alone; see [Place.RootsRefused].
 func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
-	dirs, _ := p.dirs(ev, keep)
+	dirs, _ := p.SessionDirs(ev, keep)
 	return dirs
 }
 
-// dirs is Dirs, with the reason why the root of the session was not stored.
-func (p Place) dirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
+// SessionDirs is Dirs, with the reason why the root of the session was not stored.
+func (p Place) SessionDirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	cwd := ev.Session.CWD
-	if !filepath.IsAbs(cwd) || len(cwd) > maxPath {
+	if !filepath.IsAbs(cwd) || len(cwd) > MaxPath {
 		cwd, _ = os.Getwd() // agents run their hooks where they work
 	}
 	root, err := p.sessionRoot(ev, cwd, keep)
@@ -111,8 +111,8 @@ func vcsRoot(dir string) string {
 	return dir
 }
 
-// maxPath is the length of the longest path that a system opens.
-const maxPath = 4096
+// MaxPath is the length of the longest path that a system opens.
+const MaxPath = 4096
 
 // downTo lists the directories from the root down to a real directory, or the root alone
 // if the directory is not below it.

@@ -1,4 +1,4 @@
-package hookcmd
+package local
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// tree makes directories below a new one, and returns that.
-func tree(t *testing.T, names ...string) string {
+// makeDirs makes directories below a new one, and returns that.
+func makeDirs(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := policy.RealPath(t.TempDir())
 	for _, name := range names {
@@ -46,7 +46,7 @@ func below(t *testing.T, dir string, dirs []Dir) []string {
 
 func TestDirsOf(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p/.git", "p/a/b", "p/mod/x", "hg/.hg", "hg/s", "jj/.jj", "none/x")
+	dir := makeDirs(t, "p/.git", "p/a/b", "p/mod/x", "hg/.hg", "hg/s", "jj/.jj", "none/x")
 	if err := os.WriteFile(filepath.Join(dir, "p/mod/.git"), []byte("gitdir: x"), 0o600); err != nil { // a submodule
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestDirsOf(t *testing.T) {
 // The first event of a session fixes the root; no change of directory moves it.
 func TestRootIsFixed(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p/.git", "p/a/b", "other/.git", "plain/sub")
+	dir := makeDirs(t, "p/.git", "p/a/b", "other/.git", "plain/sub")
 	p := Place{State: filepath.Join(dir, "state")}
 	for _, tt := range []struct {
 		session, cwd string
@@ -106,7 +106,7 @@ func TestRootIsFixed(t *testing.T) {
 // Looking fixes nothing.
 func TestDirsWithoutKeeping(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p/.git")
+	dir := makeDirs(t, "p/.git")
 	p := Place{State: filepath.Join(dir, "state")}
 	p.Dirs(in("s", filepath.Join(dir, "p")), false)
 	if _, err := os.Stat(p.State); !os.IsNotExist(err) {
@@ -118,7 +118,7 @@ func TestDirsWithoutKeeping(t *testing.T) {
 // and the directories are the real ones.
 func TestRootThroughALink(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p/.git", "p/a")
+	dir := makeDirs(t, "p/.git", "p/a")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(filepath.Join(dir, "p"), link); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestRootThroughALink(t *testing.T) {
 
 // An event that says not where the agent works is judged where its hook runs.
 func TestDirsWithoutDirectory(t *testing.T) {
-	dir := tree(t, "p/.git")
+	dir := makeDirs(t, "p/.git")
 	t.Chdir(filepath.Join(dir, "p"))
 	p := Place{State: filepath.Join(dir, "state")}
 	for _, cwd := range []string{"", "relative", "."} {
@@ -145,7 +145,7 @@ func TestDirsWithoutDirectory(t *testing.T) {
 
 func TestDirsOfALongPath(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p/.git")
+	dir := makeDirs(t, "p/.git")
 	p := Place{State: filepath.Join(dir, "state")}
 	root := filepath.Join(dir, "p")
 	p.Dirs(in("s", root), true)
@@ -157,7 +157,7 @@ func TestDirsOfALongPath(t *testing.T) {
 // Of events that come at once, all agree on the root of the first.
 func TestRootAtOnce(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "state")
+	dir := makeDirs(t, "state")
 	p := Place{State: filepath.Join(dir, "state")}
 	var all sync.WaitGroup
 	roots := make([]string, 16)
@@ -180,7 +180,7 @@ func TestRootAtOnce(t *testing.T) {
 // What is no root is written anew.
 func TestDamagedRoot(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p")
+	dir := makeDirs(t, "p")
 	p := Place{State: filepath.Join(dir, "state")}
 	p.Dirs(in("s", filepath.Join(dir, "p")), true)
 	files, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))

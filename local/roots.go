@@ -1,6 +1,8 @@
-package hookcmd
+package local
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,10 +44,10 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	if ev.Session.ID == "" {
 		return rootOf(cwd), nil
 	}
-	id := nameOf(ev.Agent.Name, ev.Session.ID)
+	id := sessionKey(ev.Agent.Name, ev.Session.ID)
 	name := filepath.Join(p.sessions(), id[:2], id[2:])
 	now := time.Now()
-	kept, used, ok := p.roots.load(name)
+	kept, used, ok := p.Roots.load(name)
 	if !ok {
 		kept, used, ok = readRoot(name)
 	}
@@ -54,10 +57,10 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	case !ok:
 		kept = rootOf(cwd)
 	case !keep || recent(used, now):
-		p.roots.store(name, kept, used)
+		p.Roots.store(name, kept, used)
 		return kept, nil
 	case !errors.Is(os.Chtimes(name, now, now), fs.ErrNotExist): // a state that is read-only keeps its roots, too
-		p.roots.store(name, kept, now)
+		p.Roots.store(name, kept, now)
 		return kept, nil
 	default: // the daemon remembers a root whose file was removed
 	}
@@ -66,7 +69,7 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 		p.countRefusal(now)
 		return kept, fmt.Errorf("cannot keep the root of this session, so a project's policy ends where the agent leaves its directory: %w", err)
 	}
-	p.roots.store(name, stored, now)
+	p.Roots.store(name, stored, now)
 	return stored, nil
 }
 
@@ -84,7 +87,7 @@ func readRoot(name string) (kept root, used time.Time, ok bool) {
 	if err != nil {
 		return root{}, used, false
 	}
-	data := make([]byte, 2*maxPath+2)
+	data := make([]byte, 2*MaxPath+2)
 	n, _ := f.Read(data) // it was written whole
 	called, real, _ := strings.Cut(string(data[:n]), "\x00")
 	return root{called, real}, info.ModTime(), filepath.IsAbs(called) && filepath.IsAbs(real)
@@ -195,4 +198,47 @@ func (p Place) RootsRefused(now time.Time) (events int, last time.Time) {
 		return 0, last
 	}
 	return int(info.Size()), info.ModTime()
+}
+
+// sessionKey returns the digest of an agent's name and the ID of a session.
+func sessionKey(agent, session string) string {
+	sum := sha256.Sum256([]byte(agent + "\x00" + session))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Roots caches the roots of sessions, by the names of their files. The root of a session
+// never changes. A nil cache is empty.
+type Roots struct {
+	mu    sync.RWMutex
+	known map[string]usedRoot
+}
+
+type usedRoot struct {
+	root
+	used time.Time // as the file says
+}
+
+// maxRoots is how many are known; beyond, it begins anew.
+const maxRoots = 4096
+
+func (r *Roots) load(name string) (kept root, used time.Time, ok bool) {
+	if r == nil {
+		return root{}, used, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	known, ok := r.known[name]
+	return known.root, known.used, ok
+}
+
+func (r *Roots) store(name string, kept root, used time.Time) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) >= maxRoots {
+		r.known = map[string]usedRoot{}
+	}
+	r.known[name] = usedRoot{kept, used}
 }

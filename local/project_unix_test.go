@@ -1,6 +1,6 @@
 //go:build unix
 
-package hookcmd
+package local
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // What stands in place of a root is not waited for, and does not stay.
 func TestRootThatIsAPipe(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, "p")
+	dir := makeDirs(t, "p")
 	p := Place{State: filepath.Join(dir, "state")}
 	cwd := filepath.Join(dir, "p")
 	p.Dirs(in("s", cwd), true)

@@ -1,0 +1,238 @@
+// Package local opens the policies of this machine as one engine: the managed ones, the
+// user's, and those of the project in which an agent works, as far as they are trusted.
+//
+//	engine, err := local.Open(ctx, &local.Options{CWD: dir})
+//	if err != nil {
+//		return err
+//	}
+//	defer engine.Close(ctx)
+//	verdict := engine.Fire(ctx, event)
+//
+// grapnel-hook, the daemon, "grapnel explain" and agents written in Go open them this way,
+// so that the same policy gives the same verdicts everywhere.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// maxDepth is how deep hooks may start hooks: an agent inside of a hook runs hooks
+// of its own, and a policy that starts an agent would never end.
+const maxDepth = 3
+
+// Options say what [Open] opens. The zero value opens the policies of the user and of the
+// project in the working directory, and starts programs.
+type Options struct {
+	Root     string   // keep policy and state below this directory; empty = in the directories of the user
+	CWD      string   // where the agent works; empty = the working directory of this process
+	Policies []string // further policy files, which need no trust
+
+	Place *Place        // instead of Root
+	Files []policy.File // instead of CWD and Policies; see [Place.Files]
+
+	// Constructors of hooks. Without Command, programs run, and workers stay running until
+	// Close. Without one of the others, a hook of its kind fails, so its on_error decides.
+	Command func(policy.Command) grapnel.Hook
+	Webhook func(policy.Webhook) (grapnel.Hook, error)
+	HTTP    func(policy.HTTP) (grapnel.Hook, error)
+	Notify  func(policy.HTTP) (grapnel.Hook, error)
+
+	Observers  []grapnel.Observer
+	Background grapnel.Background  // runs observing hooks; nil = the engine does
+	Stops      grapnel.StopCounter // nil = see [grapnel.Options]
+	Counter    policy.Counter      // of limits; nil = in the state directory, together with other agents
+
+	// Loaded may change the policies before they become an engine. Its error ends Open.
+	Loaded func(*policy.Set) error
+
+	// For dry runs.
+	Now      func() time.Time  // the clock of limits; nil = time.Now
+	Content  map[string][]byte // of policy files, instead of what is on the disk
+	Unpaused bool              // a pause has no effect
+
+	// Unread leaves out the packs that are always in force. An event that cannot be read is a
+	// failure of the guards that a user asked for; without any, it must block nobody.
+	Unread bool
+}
+
+// An Engine is the policies of this machine. Close it.
+type Engine struct {
+	*grapnel.Engine
+
+	Set   policy.Set // the policies, with what is wrong with them
+	Place Place
+	Root  string // of the project; empty if Options had Files
+
+	closers []func(context.Context) error
+}
+
+// Open loads policies into an engine. While there is a pause, hooks only observe.
+func Open(ctx context.Context, opts *Options) (*Engine, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := &Engine{}
+	if err := e.locate(opts); err != nil {
+		return nil, err
+	}
+	o := *opts
+	if o.Files == nil {
+		cwd := o.CWD
+		if cwd == "" {
+			var err error
+			if cwd, err = os.Getwd(); err != nil {
+				return nil, err
+			}
+		}
+		e.Root = ProjectRoot(cwd)
+		o.Files = e.Place.Files(absoluteIn(cwd, o.Policies), e.Place.DirsOf(cwd))
+	}
+	if o.Counter == nil {
+		counter, err := spool.Open(e.Place.Spool(), nil)
+		if err != nil {
+			return nil, err
+		}
+		o.Counter = counter
+		e.closers = append(e.closers, func(context.Context) error { return counter.Close() })
+	}
+	if o.Command == nil {
+		o.Command = e.command
+	}
+	o.fail()
+	e.Set = e.Place.load(&o)
+	var err error
+	if o.Loaded != nil {
+		err = o.Loaded(&e.Set)
+	}
+	if err == nil {
+		e.Engine, err = grapnel.New(e.Set.Specs, &grapnel.Options{Observers: o.Observers, Background: o.Background, Stops: o.Stops})
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.closeAll(ctx))
+	}
+	return e, nil
+}
+
+// Close waits for hooks that run in the background, and ends workers. It does not close
+// what Options brought.
+func (e *Engine) Close(ctx context.Context) error {
+	return errors.Join(e.Engine.Close(ctx), e.closeAll(ctx))
+}
+
+func (e *Engine) closeAll(ctx context.Context) error {
+	var errs []error
+	for _, c := range e.closers {
+		errs = append(errs, c(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) locate(opts *Options) (err error) {
+	if opts.Place != nil {
+		e.Place = *opts.Place
+		return nil
+	}
+	e.Place, err = Locate(opts.Root, "")
+	return err
+}
+
+// command makes the hook of a program; a worker stays running.
+func (e *Engine) command(c policy.Command) grapnel.Hook {
+	hook := Runner(e.Place)(c)
+	made, ok := hook.(*process.Command)
+	if !ok || !c.Worker {
+		return hook
+	}
+	worker := &process.Worker{Command: *made}
+	e.closers = append(e.closers, worker.Close)
+	return worker
+}
+
+// fail lets hooks fail for which there is no constructor.
+func (o *Options) fail() {
+	missing := func(name, field string) grapnel.Hook {
+		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{}, fmt.Errorf("hook %q needs a server, and this program opened its policies without %s", name, field)
+		})
+	}
+	if o.Webhook == nil {
+		o.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
+	}
+	if o.HTTP == nil {
+		o.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }
+	}
+	if o.Notify == nil {
+		o.Notify = func(h policy.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.Notify"), nil }
+	}
+}
+
+func (p Place) load(o *Options) policy.Set {
+	req := request{p.Request(o.Files, o.Command)}
+	req.Counter, req.Webhook, req.HTTP, req.Notify = o.Counter, o.Webhook, o.HTTP, o.Notify
+	req.Now, req.Content = o.Now, o.Content
+	if o.Unread {
+		req.Always = nil
+	}
+	loose := req.loosely()
+	set := policy.Load(req.Request)
+	set.Specs = append(set.Specs, loose()...)
+	if pause, ok := policy.ReadPause(p.Pause(), time.Now()); ok && !o.Unpaused {
+		set.Specs = pause.Apply(set.Specs)
+	}
+	return set
+}
+
+func absoluteIn(dir string, names []string) []string {
+	var all []string
+	for _, name := range names {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+// Runner makes the hooks that are programs. Too deep inside of other hooks they
+// fail instead of running, so that on_error decides and the Record says so; they
+// are not left out, since a project can set the variable that counts.
+func Runner(place Place) func(policy.Command) grapnel.Hook {
+	depth := process.Depth()
+	homeDir := sync.OnceValues(home.Dir)
+	return func(c policy.Command) grapnel.Hook {
+		if depth >= maxDepth {
+			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{}, fmt.Errorf("not started: hooks are nested deeper than %d (GRAPNEL_DEPTH)", maxDepth)
+			})
+		}
+		var env []string
+		if place.Path != "" { // installed: not what an agent's project settings say
+			env = []string{"PATH=" + place.Path}
+			if dir, err := homeDir(); err == nil {
+				env = append(env, "HOME="+dir)
+			}
+		}
+		cmd := &process.Command{
+			// What was pinned is what its words name there; a worker lives where its policy does.
+			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
+			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
+			Executor: executor(c.Sandbox, c.Dir),
+		}
+		if d := c.Dialect(); d != nil {
+			cmd.Dialect, cmd.Vars = d, d.HookEnv
+		}
+		return cmd
+	}
+}
