@@ -29,7 +29,7 @@ var goPages = map[string]struct {
 	files []string
 	least int
 }{
-	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../cmd/test/docs/*_test.go"}, 8},
+	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../local/example_test.go", "../cmd/test/docs/*_test.go"}, 8},
 	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
 	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 8},
 	"agent-hooks.md":    {[]string{"../host/agenthooks/example_test.go"}, 1},
