@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
 func TestToldByTheSame(t *testing.T) {
@@ -10,7 +12,7 @@ func TestToldByTheSame(t *testing.T) {
 	texts := []Pattern{{Text: "/alpha.*beta/"}, {Text: "gamma"}, {Text: "/beta.*alpha/"}, {Text: "/(?:alpha|delta)/"}, {Text: "gamma"}}
 	for i := range texts {
 		if expression, ok := strings.CutPrefix(texts[i].Text, "/"); ok {
-			texts[i].Near = nearTexts(strings.TrimSuffix(expression, "/"))
+			texts[i].Near = prefilter.RequiredTexts(strings.TrimSuffix(expression, "/"))
 		}
 	}
 	all := nearText(newTextPatterns(texts))

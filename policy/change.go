@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -79,14 +80,14 @@ type replace struct {
 }
 
 type replacePart struct {
-	lazyRegexp
+	re   *prefilter.Regexp
 	with string
 }
 
 func newReplace(h *Hook) *replace {
 	r := &replace{fields: h.Fields, message: h.Message, parts: make([]replacePart, len(h.Replace))}
 	for i, part := range h.Replace {
-		r.parts[i].source, r.parts[i].literal, r.parts[i].with = part.Pattern, part.Literal, part.With
+		r.parts[i] = replacePart{prefilter.NewRegexp(part.Pattern, part.Literal), part.With}
 	}
 	return r
 }
@@ -138,8 +139,8 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 
 func (r *replace) apply(text string) string {
 	for i := range r.parts {
-		if part := &r.parts[i]; part.near(text) {
-			text = part.get().ReplaceAllString(text, part.with)
+		if part := &r.parts[i]; part.re.MayMatch(text) {
+			text = part.re.Compile().ReplaceAllString(text, part.with)
 		}
 	}
 	return text

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
@@ -140,7 +141,7 @@ func textCovers(wide, word string) bool {
 	wideRE, wideIs := regexpOf(wide)
 	wordRE, wordIs := regexpOf(word)
 	if wordIs {
-		word = requiredLiteral(wordRE)
+		word = prefilter.RequiredLiteral(wordRE)
 	}
 	if word == "" {
 		return false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
@@ -31,7 +32,7 @@ type facts struct {
 	keptInput lazy[any]
 
 	lowering   sync.Mutex // of lowered, dirs and packs
-	lowered    []*loweredText
+	lowered    []*prefilter.Text
 	keptJoined lazy[string]
 	dirs       []realDir // made real, see realDir
 	fewDirs    [6]realDir
@@ -392,4 +393,37 @@ func (f *facts) prompt() []string {
 		return nil
 	}
 	return []string{f.ev.Prompt.Text}
+}
+
+// maxLowered bounds the texts of an event that are kept in one letter case.
+const maxLowered = 16
+
+// anyText reports whether one of the patterns is in one of the texts.
+func (f *facts) anyText(patterns []textPattern, texts []string) bool {
+	for i := range patterns {
+		p := &patterns[i]
+		for _, text := range texts {
+			switch {
+			case p.near != "" && !f.lower(text).Holds(p.near):
+			case p.re == nil && p.in(text), p.re != nil && p.re.MayMatch(text) && p.re.MatchLong(f.lower(text), p.near):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (f *facts) lower(text string) *prefilter.Text {
+	f.lowering.Lock()
+	defer f.lowering.Unlock()
+	for _, l := range f.lowered {
+		if l.Is(text) {
+			return l
+		}
+	}
+	low := prefilter.NewText(text)
+	if len(f.lowered) < maxLowered {
+		f.lowered = append(f.lowered, low)
+	}
+	return low
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 )
@@ -173,7 +174,7 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 	}
 	m, err := newClaudeMatcher(row.Native, group.Get("matcher"))
 	switch {
-	case errors.Is(err, errNoRE2):
+	case errors.Is(err, jsregexp.ErrNoRE2):
 		r.note(group.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v: its hooks fail at each event", err)
 	case err != nil:
 		r.fail(group.Get("matcher"), at+".matcher", "", "%v", err)
@@ -475,9 +476,9 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 		}
 		return m, nil
 	}
-	re, err := compileJS(m.source)
+	re, err := jsregexp.Compile(m.source)
 	switch {
-	case errors.Is(err, errNoRE2):
+	case errors.Is(err, jsregexp.ErrNoRE2):
 		m.err = fmt.Errorf("%q %w", m.source, err)
 		return m, m.err
 	case err != nil:

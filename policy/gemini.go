@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
@@ -132,7 +133,7 @@ func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.
 		match, err := newGeminiMatcher(row, def.Get("matcher"))
 		if err != nil {
 			hint := ""
-			if errors.Is(err, errNoRE2) {
+			if errors.Is(err, jsregexp.ErrNoRE2) {
 				hint = "name the tools one by one instead: a|b"
 			}
 			r.note(def.Get("matcher"), at+".matcher", hint, "%v: its hooks fail at each event", err)
@@ -311,11 +312,11 @@ func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, erro
 	if m.source == "" || row.Kind != grapnel.ToolBefore && row.Kind != grapnel.ToolAfter {
 		return m, nil
 	}
-	re, err := compileJS(m.source)
+	re, err := jsregexp.Compile(m.source)
 	switch {
 	case err == nil:
 		m.re = re
-	case errors.Is(err, errNoRE2):
+	case errors.Is(err, jsregexp.ErrNoRE2):
 		m.err = fmt.Errorf("%q %w", m.source, err)
 	}
 	return m, m.err

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
 // An IronClawRule is a rule of IronClaw's hook bundles, as its JSON says it. What a
@@ -73,7 +74,7 @@ func (r IronClawRule) hook(input *sortedText) (grapnel.Hook, error) {
 }
 
 type ironClaw struct {
-	when            *lazyRegexp
+	when            *prefilter.Regexp
 	reject          *string
 	replace         []ironClawReplace
 	prepend, append string
@@ -81,7 +82,7 @@ type ironClaw struct {
 }
 
 type ironClawReplace struct {
-	re       *lazyRegexp
+	re       *prefilter.Regexp
 	template string
 }
 
@@ -90,7 +91,7 @@ type ironClawReplace struct {
 func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	var out grapnel.Outcome
 	field, text, isJSON, err := h.input.primary(ev)
-	if field == "" || err != nil || h.when != nil && !h.when.match(text) {
+	if field == "" || err != nil || h.when != nil && !h.when.MatchString(text) {
 		return out, err
 	}
 	if h.reject != nil {
@@ -99,8 +100,8 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	}
 	now := text
 	for _, part := range h.replace {
-		if part.re.near(now) {
-			now = part.re.get().ReplaceAllString(now, part.template)
+		if part.re.MayMatch(now) {
+			now = part.re.Compile().ReplaceAllString(now, part.template)
 		}
 	}
 	now = h.prepend + now + h.append
@@ -234,7 +235,7 @@ func appendQuoted(b []byte, s string) []byte {
 // rustRegexp checks a pattern that was written for Rust. What has another meaning in
 // Go would make a guard that looks at something else, and is an error: operations on
 // classes, boundaries with a name, and a repetition without its first number.
-func rustRegexp(pattern string) (*lazyRegexp, *syntax.Regexp, error) {
+func rustRegexp(pattern string) (*prefilter.Regexp, *syntax.Regexp, error) {
 	for i := 0; i < len(pattern); i++ {
 		rest := pattern[i:]
 		switch {
@@ -255,7 +256,7 @@ func rustRegexp(pattern string) (*lazyRegexp, *syntax.Regexp, error) {
 	}
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err == nil {
-		return &lazyRegexp{source: pattern, literal: required(tree.Simplify())}, tree, nil
+		return prefilter.NewRegexp(pattern, prefilter.RequiredLiteralOf(tree.Simplify())), tree, nil
 	}
 	for _, group := range []string{"(?=", "(?!", "(?<=", "(?<!"} {
 		if strings.Contains(pattern, group) {

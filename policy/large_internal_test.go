@@ -68,7 +68,7 @@ func TestLongTexts(t *testing.T) {
 			f := &facts{}
 			for i := range patterns {
 				p := patterns[i : i+1]
-				want := p[0].re == nil && p[0].in(text) || p[0].re != nil && p[0].re.get().MatchString(text)
+				want := p[0].re == nil && p[0].in(text) || p[0].re != nil && p[0].re.Compile().MatchString(text)
 				if got := f.anyText(p, []string{text}); got != want {
 					t.Errorf("pattern %d: %v in %d bytes, want %v", i, got, len(text), want)
 				}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
 func TestNearTexts(t *testing.T) {
@@ -25,7 +27,7 @@ func TestNearTexts(t *testing.T) {
 		`(?:ab|b\d)+c`:                           "",
 		`[à-ý]{9}`:                               "",
 	} {
-		got := strings.NewReplacer(nextWord, " ", nextSet, " & ", nextList, " | ").Replace(nearTexts(pattern))
+		got := strings.NewReplacer(prefilter.NextWord, " ", prefilter.NextSet, " & ", prefilter.NextList, " | ").Replace(prefilter.RequiredTexts(pattern))
 		if got != want {
 			t.Errorf("nearTexts(%q) = %q, want %q", pattern, got, want)
 		}
@@ -45,9 +47,9 @@ func FuzzNear(f *testing.F) {
 		if err != nil || !re.MatchString(text) {
 			return
 		}
-		lists := nearTexts(pattern)
+		lists := prefilter.RequiredTexts(pattern)
 		for _, text := range []string{text, strings.Repeat("other words\n", 50) + text} { // long ones are looked at in another way
-			if re.MatchString(text) && !(&facts{}).lower(text).near(lists) {
+			if re.MatchString(text) && !(&facts{}).lower(text).Holds(lists) {
 				t.Errorf("%q is in %q, and is told by %q", pattern, text, lists)
 			}
 		}
@@ -56,7 +58,7 @@ func FuzzNear(f *testing.F) {
 
 func TestNearIsQuick(t *testing.T) {
 	t.Parallel()
-	set := newTextPatterns([]Pattern{{Text: "/(?:alpha|beta)x/", Near: nearTexts("(?:alpha|beta)x")}})
+	set := newTextPatterns([]Pattern{{Text: "/(?:alpha|beta)x/", Near: prefilter.RequiredTexts("(?:alpha|beta)x")}})
 	f := &facts{}
 	if f.anyText(set, []string{strings.Repeat("gamma ", 10)}) || !f.anyText(set, []string{"betax"}) {
 		t.Error("(?:alpha|beta)x is found where it is not, or not where it is")

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
 // nearPaths reports whether one of the patterns may match a path of the call: where not
@@ -19,7 +21,7 @@ func (f *facts) nearPaths(lists string) bool {
 		return true // the hook says so
 	}
 	for lists != "" {
-		end := strings.IndexAny(lists, nextSet+"\n")
+		end := strings.IndexAny(lists, prefilter.NextSet+"\n")
 		if end < 0 {
 			end = len(lists)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
@@ -559,7 +560,7 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 			{"pattern", func(n *yaml.Node) {
 				r.Pattern = p.text(n)
 				re := p.regexp(n, r.Pattern)
-				r.Literal = requiredLiteral(r.Pattern)
+				r.Literal = prefilter.RequiredLiteral(r.Pattern)
 				if re != nil && re.MatchString("") {
 					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
 				}
@@ -647,8 +648,8 @@ func (p *fileParser) patterns(n *yaml.Node) (all []Pattern) {
 	for _, text := range p.each(n, p.pattern) {
 		pattern := Pattern{Text: text}
 		if re, ok := regexpOf(text); ok {
-			if pattern.Near = nearTexts(re); pattern.Near == "" {
-				pattern.Literal = requiredLiteral(re)
+			if pattern.Near = prefilter.RequiredTexts(re); pattern.Near == "" {
+				pattern.Literal = prefilter.RequiredLiteral(re)
 			}
 		}
 		all = append(all, pattern)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -34,7 +35,7 @@ type Keeping struct {
 }
 
 type keptReplace struct {
-	lazyRegexp
+	re   *prefilter.Regexp
 	with string
 }
 
@@ -53,7 +54,7 @@ func (k *Keeping) add(r *Records, scope grapnel.Scope) {
 		k.drop = append(k.drop, dropPaths(what)...)
 	}
 	for _, part := range r.Replace {
-		k.replace = append(k.replace, &keptReplace{lazyRegexp{source: part.Pattern, literal: part.Literal}, part.With})
+		k.replace = append(k.replace, &keptReplace{prefilter.NewRegexp(part.Pattern, part.Literal), part.With})
 	}
 }
 
@@ -115,8 +116,8 @@ func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 
 func (k *Keeping) replaced(text string) string {
 	for _, r := range k.replace {
-		if r.near(text) {
-			text = r.get().ReplaceAllString(text, r.with)
+		if r.re.MayMatch(text) {
+			text = r.re.Compile().ReplaceAllString(text, r.with)
 		}
 	}
 	return text

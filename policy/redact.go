@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -33,7 +34,7 @@ const redactDeep = 128
 // A redactor is what all policies in force want redacted.
 type redactor struct {
 	places   [][]string
-	patterns []*lazyRegexp
+	patterns []*prefilter.Regexp
 }
 
 // newRedactor is nil where there is nothing to redact.
@@ -44,7 +45,7 @@ func newRedactor(all []*Redact) *redactor {
 			r.places = append(r.places, pointerPath(pointer))
 		}
 		for _, p := range one.Patterns {
-			r.patterns = append(r.patterns, &lazyRegexp{source: p.Pattern, literal: p.Literal})
+			r.patterns = append(r.patterns, prefilter.NewRegexp(p.Pattern, p.Literal))
 		}
 	}
 	if len(r.places)+len(r.patterns) == 0 {
@@ -393,8 +394,8 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 		}
 	}
 	for _, p := range s.patterns {
-		if p.near(text) {
-			for _, at := range p.get().FindAllStringIndex(text, -1) {
+		if p.MayMatch(text) {
+			for _, at := range p.Compile().FindAllStringIndex(text, -1) {
 				spans = append(spans, span{at[0], at[1]})
 			}
 		}
@@ -625,7 +626,7 @@ func (p *fileParser) secretPatterns(n *yaml.Node) []Replacement {
 		if re != nil && re.MatchString("") {
 			p.fail(n, "", "pattern %q matches the empty text", n.Text)
 		}
-		out = append(out, Replacement{Pattern: n.Text, Literal: requiredLiteral(n.Text)})
+		out = append(out, Replacement{Pattern: n.Text, Literal: prefilter.RequiredLiteral(n.Text)})
 	})
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
@@ -202,8 +203,8 @@ func (s *ShelvedHook) hook() (*Hook, error) {
 	}
 	n := &s.Needs
 	if n.Paths != "" {
-		paths, more, _ := strings.Cut(n.Paths, nextSet)
-		reads, writes, _ := strings.Cut(more, nextSet)
+		paths, more, _ := strings.Cut(n.Paths, prefilter.NextSet)
+		reads, writes, _ := strings.Cut(more, prefilter.NextSet)
 		h.Match.Path, h.Match.Reads, h.Match.Writes = linesOf(paths), linesOf(reads), linesOf(writes)
 	}
 	nearer(h.Match.Text, n.Text)
@@ -227,9 +228,9 @@ func nearText(patterns []textPattern) string {
 		near := p.near
 		switch {
 		case p.re == nil:
-			near = foldText(p.source)
-		case near == "" && p.re.literal != "":
-			near = foldText(p.re.literal)
+			near = prefilter.Fold(p.source)
+		case near == "" && p.re.Literal() != "":
+			near = prefilter.Fold(p.re.Literal())
 		}
 		full = append(full, near)
 		if at := slices.Index(full, near); at < min(i, 10) && len(near) > 2 {
@@ -237,15 +238,12 @@ func nearText(patterns []textPattern) string {
 		}
 		all = append(all, near)
 	}
-	return strings.Join(all, nextPattern)
+	return strings.Join(all, prefilter.NextPattern)
 }
 
-// What stands between what tells patterns, and before the place of an earlier pattern that
-// is told by the same: two that look for the same things in another order are.
-const (
-	nextPattern = "\x05"
-	asBefore    = "\x06"
-)
+// asBefore stands before the place of an earlier pattern that is told by the same: two that
+// look for the same things in another order are.
+const asBefore = "\x06"
 
 // farther are patterns without what tells them from afar, which stands in the Needs.
 func farther(patterns []Pattern) []Pattern {
@@ -258,7 +256,7 @@ func farther(patterns []Pattern) []Pattern {
 
 func nearer(patterns []Pattern, all string) {
 	for i := range patterns {
-		patterns[i].Near, all, _ = strings.Cut(all, nextPattern)
+		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
 		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
 			patterns[i].Near = patterns[at[0]-'0'].Near
 		}
@@ -278,7 +276,7 @@ func (c *compiled) needs() Needs {
 	}
 	n.Tools = strings.Join(tools, "\n")
 	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
-		n.Paths = strings.Join(c.path, "\n") + nextSet + strings.Join(c.reads, "\n") + nextSet + strings.Join(c.writes, "\n")
+		n.Paths = strings.Join(c.path, "\n") + prefilter.NextSet + strings.Join(c.reads, "\n") + prefilter.NextSet + strings.Join(c.writes, "\n")
 	}
 	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.said.Text)), nearText(newTextPatterns(c.said.Content)), nearText(newTextPatterns(c.said.Prompt))
 	return n
@@ -365,8 +363,8 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 		low := f.lower(text)
 		for rest, more := all, true; more; {
 			var lists string
-			lists, rest, more = strings.Cut(rest, nextPattern)
-			if !strings.HasPrefix(lists, asBefore) && low.near(lists) {
+			lists, rest, more = strings.Cut(rest, prefilter.NextPattern)
+			if !strings.HasPrefix(lists, asBefore) && low.Holds(lists) {
 				return true
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
 // FuzzLookFor: where a pattern is tried in parts of a text only, it says what it says of
@@ -30,17 +32,17 @@ func FuzzLookFor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern, text string, around uint16) {
 		re, err := regexp.Compile(pattern)
-		near := nearTexts(pattern)
+		near := prefilter.RequiredTexts(pattern)
 		if err != nil || near == "" || len(pattern) > 300 || len(text) > 2000 {
 			return
 		}
 		filler := strings.Repeat("All is well. ", int(around)%1500)
 		for _, text := range []string{text, filler + text, text + filler, filler + text + "\n" + filler} {
-			l, low := &lazyRegexp{source: pattern}, (&facts{}).lower(text)
-			if !low.aligned || !low.near(near) {
+			l, low := prefilter.NewRegexp(pattern, ""), (&facts{}).lower(text)
+			if !low.Aligned || !low.Holds(near) {
 				continue
 			}
-			if got, want := l.lookFor(low, near), re.MatchString(text); got != want {
+			if got, want := l.Search(low, near), re.MatchString(text); got != want {
 				t.Fatalf("%q in %q: %v, want %v", pattern, text, got, want)
 			}
 		}

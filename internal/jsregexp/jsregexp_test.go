@@ -1,4 +1,4 @@
-package policy
+package jsregexp
 
 import (
 	"errors"
@@ -53,15 +53,15 @@ func TestCompileJS(t *testing.T) {
 		`(?<1>a)`:              {err: errNotJS},
 		`(?<n>a)(?<n>b)`:       {err: errNotJS},
 		`(?<n>a)\k`:            {err: errNotJS},
-		`^(?!mcp_)`:            {err: errNoRE2},
-		`a(?=b)*`:              {err: errNoRE2},
-		`(?<=a)b`:              {err: errNoRE2},
-		`(?<!a)b`:              {err: errNoRE2},
-		`(a)\1`:                {err: errNoRE2},
-		`(?<n>a)\k<n>`:         {err: errNoRE2},
-		`a{1001}`:              {err: errNoRE2},
+		`^(?!mcp_)`:            {err: ErrNoRE2},
+		`a(?=b)*`:              {err: ErrNoRE2},
+		`(?<=a)b`:              {err: ErrNoRE2},
+		`(?<!a)b`:              {err: ErrNoRE2},
+		`(a)\1`:                {err: ErrNoRE2},
+		`(?<n>a)\k<n>`:         {err: ErrNoRE2},
+		`a{1001}`:              {err: ErrNoRE2},
 	} {
-		re, err := compileJS(pattern)
+		re, err := Compile(pattern)
 		if !errors.Is(err, tt.err) || (err == nil) != (tt.err == nil) {
 			t.Errorf("compileJS(%q) = %v, want %v", pattern, err, tt.err)
 			continue
@@ -89,13 +89,13 @@ func FuzzCompileJS(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := compileJS(text); err != nil && !errors.Is(err, errNotJS) && !errors.Is(err, errNoRE2) {
+		if _, err := Compile(text); err != nil && !errors.Is(err, errNotJS) && !errors.Is(err, ErrNoRE2) {
 			t.Errorf("compileJS(%q) = %v, which is neither wrong nor beyond us", text, err)
 		}
 		if !utf8.ValidString(text) {
 			return // in JavaScript there is no such text
 		}
-		re, err := compileJS(strings.ReplaceAll(regexp.QuoteMeta(text), `-`, `\-`))
+		re, err := Compile(strings.ReplaceAll(regexp.QuoteMeta(text), `-`, `\-`))
 		if err != nil || !re.MatchString(text) {
 			t.Errorf("%q, quoted, does not find itself: %v", text, err)
 		}

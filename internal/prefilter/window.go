@@ -1,4 +1,4 @@
-package policy
+package prefilter
 
 import (
 	"regexp/syntax"
@@ -9,54 +9,55 @@ import (
 	"unicode/utf8"
 )
 
-// A long pattern takes a tenth of a second for the output of one tool. Where it is known
-// how long its matches are, it is tried where the words stand together that tell it from
-// afar, and nowhere else.
+// A long pattern takes a tenth of a second for the output of one tool. If the length of its
+// matches is bounded, it is tried only in windows around its required texts.
 
-// A text shorter than that is searched at once.
+// minWindows is the length in bytes from which a text is searched in windows.
 const minWindows = 2 << 10
 
-// Trying may take that long before the whole text is searched.
+// Searching in windows may take this long; then the whole text is searched.
 const (
 	trying        = time.Millisecond
 	tryingForByte = 250 * time.Nanosecond
 )
 
-// A lookout is what is known of the matches of a pattern.
-type lookout struct {
+// A plan says how to search a long text for a pattern.
+type plan struct {
 	width width
 	heads *heads // nil = unknown
 }
 
-func lookoutFor(pattern string) lookout {
+func planFor(pattern string) plan {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return lookout{width: width{endless: true}}
+		return plan{width: width{endless: true}}
 	}
-	return lookout{widthOf(re), headsOf(pattern, re)}
+	return plan{widthOf(re), headsOf(pattern, re)}
 }
 
-// inLong is match for a text of which near tells the pattern from afar.
-func (l *lazyRegexp) inLong(low *loweredText, near string) bool {
-	if near == "" || !low.aligned || len(low.text) < minWindows {
-		return l.get().MatchString(low.text)
+// MatchLong is MatchString for a text that may be long. near has the required texts of the
+// pattern; they occur in the text.
+func (l *Regexp) MatchLong(low *Text, near string) bool {
+	if near == "" || !low.Aligned || len(low.text) < minWindows {
+		return l.Compile().MatchString(low.text)
 	}
-	return l.lookFor(low, near)
+	return l.Search(low, near)
 }
 
-func (l *lazyRegexp) lookFor(low *loweredText, near string) bool {
-	l.lookoutOnce.Do(func() { l.lookout = lookoutFor(l.source) })
-	bytes := low.bytes(l.lookout.width)
+// Search is MatchLong for an aligned text of any length.
+func (l *Regexp) Search(low *Text, near string) bool {
+	l.planOnce.Do(func() { l.plan = planFor(l.source) })
+	bytes := low.bytes(l.plan.width)
 	end := time.Now().Add(trying + time.Duration(len(low.text))*tryingForByte)
 	for _, w := range low.windows(near, bytes) {
 		found, sure := false, false
-		if h := l.lookout.heads; h != nil {
+		if h := l.plan.heads; h != nil {
 			found, sure = h.in(low, w, bytes, end)
 		} else if w.to-w.from < len(low.text) {
-			found, sure = l.get().MatchString(low.text[w.from:w.to]), true
+			found, sure = l.Compile().MatchString(low.text[w.from:w.to]), true
 		}
 		if found || !sure { // where the window is cut is no beginning and no end
-			return l.get().MatchString(low.text)
+			return l.Compile().MatchString(low.text)
 		}
 	}
 	return false
@@ -168,7 +169,7 @@ type runs struct {
 
 // bytes is how many bytes a width is in the text, and those of what stands around it and
 // tells whether a word ends there.
-func (l *loweredText) bytes(w width) int {
+func (l *Text) bytes(w width) int {
 	if w.endless {
 		return len(l.text)
 	}
@@ -202,13 +203,13 @@ type window struct{ from, to int }
 
 // windows are the parts of a text in which a match of some bytes can lie: where all stands
 // that tells the pattern from afar.
-func (l *loweredText) windows(near string, bytes int) []window {
+func (l *Text) windows(near string, bytes int) []window {
 	whole := []window{{0, len(l.lower)}}
 	if bytes > len(l.lower)/4 {
 		return whole
 	}
 	var all []int
-	for list := range strings.SplitSeq(near, nextList) {
+	for list := range strings.SplitSeq(near, NextList) {
 		if !l.hasList(list) {
 			continue
 		}
@@ -218,7 +219,7 @@ func (l *loweredText) windows(near string, bytes int) []window {
 		}
 		for _, at := range places {
 			w := l.around(at, bytes)
-			if (&loweredText{lower: l.lower[w.from:w.to]}).hasList(list) {
+			if (&Text{lower: l.lower[w.from:w.to]}).hasList(list) {
 				all = append(all, at)
 			}
 		}
@@ -237,7 +238,7 @@ func (l *loweredText) windows(near string, bytes int) []window {
 }
 
 // around is where a match lies that holds a place.
-func (l *loweredText) around(at, bytes int) window {
+func (l *Text) around(at, bytes int) window {
 	w := window{max(0, at-bytes), min(len(l.lower), at+bytes)}
 	for w.from > 0 && !utf8.RuneStart(l.text[w.from]) {
 		w.from--
@@ -247,11 +248,11 @@ func (l *loweredText) around(at, bytes int) window {
 
 // fewest is where the words of one of the sets stand, of which there are the fewest, if
 // there are few.
-func (l *loweredText) fewest(list string) (places []int, few bool) {
+func (l *Text) fewest(list string) (places []int, few bool) {
 	most := l.mostPlaces()
-	for set := range strings.SplitSeq(list, nextSet) {
+	for set := range strings.SplitSeq(list, NextSet) {
 		var found []int
-		for word := range strings.SplitSeq(set, nextWord) {
+		for word := range strings.SplitSeq(set, NextWord) {
 			if found = append(found, l.places(word)...); len(found) > most {
 				break
 			}
@@ -264,10 +265,10 @@ func (l *loweredText) fewest(list string) (places []int, few bool) {
 }
 
 // mostPlaces is how many places are few in the text.
-func (l *loweredText) mostPlaces() int { return min(len(l.lower)/256, 2048) }
+func (l *Text) mostPlaces() int { return min(len(l.lower)/256, 2048) }
 
 // places are where a word stands, one more at most than are few. Patterns share words.
-func (l *loweredText) places(word string) []int {
+func (l *Text) places(word string) []int {
 	l.placing.Lock()
 	defer l.placing.Unlock()
 	places, known := l.placed[word]

@@ -1,4 +1,7 @@
-package policy
+// Package jsregexp translates regular expressions of JavaScript to RE2. Agents that are
+// written in JavaScript use them in matchers. RE2 gives some of them another meaning,
+// refuses some, and cannot express the rest.
+package jsregexp
 
 import (
 	"errors"
@@ -10,21 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// Agents in JavaScript take what hooks match on for a RegExp of theirs. RE2 is
-// another language: it reads some of these patterns otherwise, refuses some, and
-// has no way to say the rest.
-
 var (
 	errNotJS = errors.New("is no regular expression") // not for JavaScript either
-	errNoRE2 = errors.New("cannot be told to RE2")    // JavaScript can do it
+
+	// ErrNoRE2 is the error of a pattern that is valid in JavaScript and has no form in RE2.
+	ErrNoRE2 = errors.New("cannot be told to RE2")
 )
 
-// compileJS returns what new RegExp(pattern) searches for. Of an error, errors.Is
+// Compile returns what new RegExp(pattern) searches for. Of an error, errors.Is
 // tells whether it is the pattern that is wrong or Grapnel that cannot follow.
 // Characters beyond U+FFFF count as one, and \s knows only ASCII.
-func compileJS(pattern string) (*regexp.Regexp, error) {
+func Compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxJSPattern {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", errNoRE2, maxJSPattern)
+		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrNoRE2, maxJSPattern)
 	}
 	p := &jsPattern{in: pattern}
 	p.count()
@@ -36,11 +37,11 @@ func compileJS(pattern string) (*regexp.Regexp, error) {
 	case p.err != nil:
 		return nil, fmt.Errorf("%w: %w", errNotJS, p.err)
 	case p.beyond != "":
-		return nil, fmt.Errorf("%w: %s", errNoRE2, p.beyond)
+		return nil, fmt.Errorf("%w: %s", ErrNoRE2, p.beyond)
 	}
 	re, err := regexp.Compile(p.out.String())
 	if err != nil { // it repeats too often
-		return nil, fmt.Errorf("%w: %w", errNoRE2, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoRE2, err)
 	}
 	return re, nil
 }

@@ -1,4 +1,4 @@
-package policy
+package prefilter
 
 import (
 	"regexp"
@@ -81,7 +81,7 @@ func headsOfPart(re *syntax.Regexp) ([]string, lead) {
 	case syntax.OpCharClass:
 		if len(re.Rune) > 0 && re.Rune[0] >= utf8.RuneSelf {
 			var words []string
-			for _, set := range headsTold(re.Rune) {
+			for _, set := range headLiterals(re.Rune) {
 				for _, word := range set {
 					words = append(words, bytesOf(word))
 				}
@@ -89,7 +89,7 @@ func headsOfPart(re *syntax.Regexp) ([]string, lead) {
 			return words, lead{}
 		}
 	}
-	if t := told(re); shortestOf(t.begins()) >= minHead {
+	if t := literalsOf(re); shortestOf(t.begins()) >= minHead {
 		return t.begins(), lead{}
 	}
 	return nil, lead{}
@@ -160,7 +160,7 @@ func inRanges(r rune, ranges []rune) bool {
 
 // in reports whether a match begins in a window of a text. It gives up at a time: a text
 // that is made of such words is searched at once, in proportion to its length.
-func (h *heads) in(l *loweredText, w window, bytes int, end time.Time) (found, sure bool) {
+func (h *heads) in(l *Text, w window, bytes int, end time.Time) (found, sure bool) {
 	lower := l.lower[:w.to]
 	for _, word := range h.words {
 		for at := w.from; ; at++ {
