@@ -74,7 +74,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"project/grapnel.yaml", "project/sub/grapnel.yaml"} {
-		x, errs := policy.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), policy.Shelf{})
+		x, errs := policy.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), policy.Registry{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

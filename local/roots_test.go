@@ -206,7 +206,7 @@ func trustProject(t *testing.T, dir, project string) (root string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

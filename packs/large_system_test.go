@@ -15,7 +15,7 @@ import (
 // as it is told must get on.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
-	e := using(t, shelf(t).Names()...)
+	e := using(t, registry(t).Names()...)
 	for name, p := range shipped(t) {
 		for _, h := range p.Hooks {
 			for _, line := range h.Advice {

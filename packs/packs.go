@@ -26,7 +26,7 @@ func Files() embed.FS { return files }
 var files embed.FS
 
 // All returns the packs, in the order of the alphabet.
-func All() policy.Shelf { return policy.NewShelf(all) }
+func All() policy.Registry { return policy.NewRegistry(all) }
 
 // Always returns the packs that are in force in grapnel and grapnel-hook without being
 // named, and that no file leaves out: they guard Grapnel and the hooks of agents themselves.

@@ -29,7 +29,7 @@ func using(t *testing.T, names ...string) *grapnel.Engine {
 	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(names, ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: shelf(t)})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: registry(t)})
 	if loaded := set.Files[0]; loaded.State != policy.Valid {
 		t.Fatalf("a policy that uses %s is %s: %v", names, loaded.State, loaded.Errors)
 	}
@@ -97,7 +97,7 @@ func answers(t *testing.T, pack string, events map[string]answer) {
 func shipped(t *testing.T) map[string]*policy.Policy {
 	t.Helper()
 	all := map[string]*policy.Policy{}
-	for _, name := range shelf(t).Names() {
+	for _, name := range registry(t).Names() {
 		data, err := fs.ReadFile(packs.Files(), name+".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -186,10 +186,10 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// shelf is the packs as their files say, whether or not the table follows.
-func shelf(t *testing.T) policy.Shelf {
+// registry is the packs as their files say, whether or not the table follows.
+func registry(t *testing.T) policy.Registry {
 	t.Helper()
-	packs, errs := policy.ReadShelf(packs.Files())
+	packs, errs := policy.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -16,7 +16,7 @@ func TestRules(t *testing.T) {
 	if *update {
 		t.Skip("the table is that of before")
 	}
-	for _, name := range shelf(t).Names() {
+	for _, name := range registry(t).Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := readTests(t, name)
@@ -47,7 +47,7 @@ func TestRules(t *testing.T) {
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	const score = 95 // percent of the changes
-	for _, name := range shelf(t).Names() {
+	for _, name := range registry(t).Names() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := readTests(t, name)

@@ -593,7 +593,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 // TestAfterInPacks: hooks of packs can come after something too.
 func TestAfterInPacks(t *testing.T) {
 	t.Parallel()
-	shelf, errs := ReadShelf(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})
+	registry, errs := ReadRegistry(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -601,7 +601,7 @@ func TestAfterInPacks(t *testing.T) {
 	if err := os.WriteFile(file, []byte("version: 1\nuse: [order]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := Load(Request{Files: []File{{Path: file, Scope: grapnel.ScopeUser}}, Packs: shelf})
+	set := Load(Request{Files: []File{{Path: file, Scope: grapnel.ScopeUser}}, Packs: registry})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,9 @@
 package policy
 
-// Seal and Unseal are for tests that spoil what is kept.
+// AddChecksum and CheckChecksum are for tests that spoil what is kept.
 var (
-	Seal   = seal
-	Unseal = unseal
+	AddChecksum   = addChecksum
+	CheckChecksum = checkChecksum
 )
 
 // MatchKeys lists the names of matchKeys.

@@ -17,19 +17,19 @@ import (
 
 // facts are what matchers ask of one event, worked out once however many ask.
 type facts struct {
-	ev        *grapnel.Event
-	lines     *parsedLines // nil = none are kept
-	programs  []string     // those that the policy's rules are about
-	sieve     *sieve       // of these
-	keptSieve lazy[ruleSet]
-	keptCalls lazy[[]*facts]
-	keptGate  lazy[[]bool]
-	keptShell lazy[[]*shell.Script]
-	keptTexts lazy[[]string]
-	keptNames lazy[[]namedPath]
-	keptPaths lazy[[]realName]
-	keptRoots lazy[[]string]
-	keptInput lazy[any]
+	ev         *grapnel.Event
+	lines      *parsedLines // nil = none are kept
+	programs   []string     // those that the policy's rules are about
+	ruleIndex  *ruleIndex   // of these
+	candidates lazy[ruleSet]
+	keptCalls  lazy[[]*facts]
+	keptGate   lazy[[]bool]
+	keptShell  lazy[[]*shell.Script]
+	keptTexts  lazy[[]string]
+	keptNames  lazy[[]namedPath]
+	keptPaths  lazy[[]realName]
+	keptRoots  lazy[[]string]
+	keptInput  lazy[any]
 
 	lowering   sync.Mutex // of lowered, dirs and packs
 	lowered    []*prefilter.Text
@@ -72,10 +72,10 @@ func (f *facts) gate() []bool {
 
 // concerns reports whether the event may concern a rule.
 func (f *facts) concerns(rule int) bool {
-	if len(f.sieve.rules) < minRules {
+	if len(f.ruleIndex.rules) < minRules {
 		return true
 	}
-	left := f.keptSieve.get(func() ruleSet { return f.sieve.pass(f) })
+	left := f.candidates.get(func() ruleSet { return f.ruleIndex.pass(f) })
 	return left == nil || left.has(rule)
 }
 
@@ -140,8 +140,8 @@ func (f *facts) shellBytes() int {
 // loaded together. An engine gives each firing its own *Event, so the pointer tells events
 // apart.
 type factCache struct {
-	programs []string // that the rules are about, each once; complete before the first event
-	sieve    sieve
+	programs  []string // that the rules are about, each once; complete before the first event
+	ruleIndex ruleIndex
 
 	secrets *secret.Rules // of the policy whose rules are being made
 
@@ -186,7 +186,7 @@ func (c *factCache) older(ev *grapnel.Event) *facts {
 			return f
 		}
 	}
-	f := &facts{ev: ev, lines: &c.lines, programs: c.programs, sieve: &c.sieve}
+	f := &facts{ev: ev, lines: &c.lines, programs: c.programs, ruleIndex: &c.ruleIndex}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
@@ -211,7 +211,7 @@ func (f *facts) eachCall() []*facts {
 	for i := range f.ev.Calls {
 		one := *f.ev
 		one.Tool, one.Calls = &f.ev.Calls[i], nil
-		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs, sieve: f.sieve})
+		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs, ruleIndex: f.ruleIndex})
 	}
 	return calls
 }

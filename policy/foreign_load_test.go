@@ -338,7 +338,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 	b := newLoadBench(t, "load: [ironclaw]\n")
 	text := rule("rm", "rm")
 	b.put("hooks/hooks.json", text)
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, Shelf{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -369,7 +369,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 		if set := closed(fmt.Sprintf("byte %d", i)); b.row(set, "hooks/hooks.json").State != Changed {
 			t.Errorf("byte %d: %+v", i, set.Files)
 		}
-		if y, errs := Examine(b.path("grapnel.yaml"), b.home, Shelf{}); len(errs) == 0 && y.Digest() == x.Digest() {
+		if y, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{}); len(errs) == 0 && y.Digest() == x.Digest() {
 			t.Errorf("byte %d: the digest does not cover it", i)
 		}
 	}
@@ -391,7 +391,7 @@ func TestTrustedRoot(t *testing.T) {
 	b := newLoadBench(t, "load: [claude-code]\n")
 	b.put(".claude/settings.json", claude(`sh "$CLAUDE_PROJECT_DIR"/check.sh`))
 	b.put("check.sh", "")
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, Shelf{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{})
 	if len(errs) > 0 || len(x.Pins) != 1 || x.Pins[0].Path != b.path("check.sh") {
 		t.Fatalf("%v, pins %+v", errs, x.Pins)
 	}

@@ -138,7 +138,7 @@ func TestOnlyPersonsSay(t *testing.T) {
 			continue
 		}
 		p := newProject(t, "version: 1\n"+key+"\n")
-		if _, errs := policy.Examine(p.file, p.dir, policy.Shelf{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
+		if _, errs := policy.Examine(p.file, p.dir, policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
 			t.Errorf("%s can be trusted in a project: %v", key, errs)
 		}
 	}

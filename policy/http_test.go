@@ -144,7 +144,7 @@ func TestHTTPOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{}); (len(errs) == 0) != (tt.want == "") {
+		if _, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{}); (len(errs) == 0) != (tt.want == "") {
 			t.Errorf("%s: it is examined with the errors %v", name, errs)
 		}
 	}

@@ -142,7 +142,7 @@ func TestTiersLaw(t *testing.T) {
 		if w.project.state1(untrusted).State != policy.Untrusted {
 			rt.Fatalf("%+v", untrusted.Files)
 		}
-		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), policy.Shelf{})
+		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), policy.Registry{})
 		if len(errs) > 0 {
 			rt.Fatal(errs)
 		}
@@ -242,15 +242,15 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 // Hooks of packs are made when an event needs them.
 func TestWhyPacks(t *testing.T) {
 	t.Parallel()
-	shelf, errs := policy.ReadShelf(os.DirFS("../packs"))
+	registry, errs := policy.ReadRegistry(os.DirFS("../packs"))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(shelf.Names(), ", ")+"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(registry.Names(), ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: shelf})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file}}, Packs: registry})
 	matched := 0
 	for _, line := range append(slices.Clip(whyCommands), "rm -rf ~", "git push --force origin main", "terraform destroy") {
 		ev := sh(line)
@@ -291,7 +291,7 @@ func TestTrustedStaysInForce(t *testing.T) {
 }
 
 // A hook answers as it would if it were alone, however many others there are.
-func TestSieveLaw(t *testing.T) {
+func TestRuleIndexLaw(t *testing.T) {
 	t.Parallel()
 	others := manyOthers()
 	listens := func(s *grapnel.Spec, ev *grapnel.Event) string {

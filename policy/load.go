@@ -31,7 +31,7 @@ type File struct {
 // Request says what to load.
 type Request struct {
 	Files     []File
-	Packs     Shelf                            // that `use:` may name
+	Packs     Registry                         // that `use:` may name
 	Always    []string                         // packs that are in force whatever the files say, with the word of the managed scope
 	Snapshots string                           // where the last valid content of each file is kept; empty = nowhere
 	Trusts    Trusts                           // what was trusted of files that want it; empty = nothing
@@ -305,7 +305,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		errs = req.rules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
-		policy.shelved(file.Path, req.Packs, &errs)
+		policy.registered(file.Path, req.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs

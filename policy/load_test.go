@@ -87,12 +87,12 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			data = policy.Unseal(data)
+			data = policy.CheckChecksum(data)
 			spoilt := spoil(string(data))
 			if spoilt == string(data) {
 				t.Fatal("nothing was spoilt")
 			}
-			put(t, kept[0], string(policy.Seal([]byte(spoilt))))
+			put(t, kept[0], string(policy.AddChecksum([]byte(spoilt))))
 			_, e := load(t, file, snaps, false)
 			if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block || v.Reason() != "no touching" {
 				t.Errorf("%v %q, want the rule's block", v.Decision, v.Reason())
@@ -114,10 +114,12 @@ func TestEditedSnapshots(t *testing.T) {
 		"as it was":  {func(s string) string { return s }, grapnel.Block, ""},
 		"edited":     {edit, grapnel.Block, "is damaged"},
 		"one letter": {func(s string) string { return s[:len(s)/3] + "~" + s[len(s)/3+1:] }, grapnel.Block, "is damaged"},
-		"no seal":    {func(s string) string { return string(policy.Unseal([]byte(s))) }, grapnel.Block, "is damaged"},
+		"no seal":    {func(s string) string { return string(policy.CheckChecksum([]byte(s))) }, grapnel.Block, "is damaged"},
 		"empty":      {func(string) string { return "" }, grapnel.Block, "is damaged"},
 		"sealed again": {
-			func(s string) string { return string(policy.Seal([]byte(edit(string(policy.Unseal([]byte(s))))))) },
+			func(s string) string {
+				return string(policy.AddChecksum([]byte(edit(string(policy.CheckChecksum([]byte(s)))))))
+			},
 			grapnel.None, "does not say what the file says",
 		},
 	} {
@@ -134,7 +136,7 @@ func TestEditedSnapshots(t *testing.T) {
 				t.Fatal(kept, err)
 			}
 			put(t, kept[0], test.edit(string(data)))
-			found := policy.Damaged(snaps, "")
+			found := policy.CheckIntegrity(snaps, "")
 			if said := fmt.Sprint(found); (test.says == "") != (len(found) == 0) || !strings.Contains(said, test.says) {
 				t.Errorf("%v, want that it %s", found, test.says)
 			}

@@ -15,7 +15,7 @@ import (
 // matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
 type matcher struct {
 	facts  *factCache
-	number int       // in the sieve; -1 = it is not there
+	number int       // in the ruleIndex; -1 = it is not there
 	match  *compiled // nil = every event
 	except []*compiled
 	when   *when

@@ -175,7 +175,7 @@ func (cache *factCache) matcher(match *Match, except []Match, when string, as re
 		m.when = newWhen(when)
 	}
 	if cache.first == nil {
-		cache.sieve.add(m)
+		cache.ruleIndex.add(m)
 	}
 	return m, nil
 }

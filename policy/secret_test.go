@@ -362,7 +362,7 @@ func TestTrustedRules(t *testing.T) {
 	check(grapnel.None)
 
 	p.put("grapnel.yaml", "version: 1\nsecrets: {rules: ../rules.toml}\n")
-	if _, errs := policy.Examine(p.file, p.dir, policy.Shelf{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
+	if _, errs := policy.Examine(p.file, p.dir, policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
 		t.Errorf("rules of elsewhere give %v", errs)
 	}
 }

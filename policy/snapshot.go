@@ -35,7 +35,7 @@ type snapshot struct {
 }
 
 func (snap *snapshot) encode() []byte {
-	w := &keptWriter{}
+	w := &snapshotWriter{}
 	w.put(snapshotFormat, snap.File)
 	if f := snap.Foreign; f != nil {
 		w.put("foreign", f.Policy, f.Name, string(f.Data))
@@ -57,7 +57,7 @@ func readSnapshotText(text string) *snapshot {
 	if !strings.HasPrefix(rest, "foreign"+endItem) {
 		snap.Policy, err = readPolicy(rest)
 	} else {
-		err = fields(rest, func(f keptField) error {
+		err = fields(rest, func(f snapshotField) error {
 			snap.Foreign = &foreignSnapshot{Policy: f.item(0), Name: f.item(1), Data: []byte(f.item(2))}
 			return nil
 		})
@@ -103,7 +103,7 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 	if err != nil {
 		return nil
 	}
-	return readSnapshotText(string(unseal(data)))
+	return readSnapshotText(string(checkChecksum(data)))
 }
 
 // write keeps a content as the last valid one of a file. A state directory that
@@ -128,7 +128,7 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	if os.MkdirAll(s.dir, 0o700) != nil {
 		return false
 	}
-	return atomicfile.Write(s.file(digest), seal(snap.encode()), 0o600) == nil
+	return atomicfile.Write(s.file(digest), addChecksum(snap.encode()), 0o600) == nil
 }
 
 // prune drops the oldest contents, but none that is the last of its file: somebody

@@ -116,7 +116,7 @@ const maxPins = 256
 // Examine reads a project's policy, and the files below root that its command lines
 // name, as they are now. The errors are about the policy; whoever gets any trusts
 // nothing.
-func Examine(file, root string, packs Shelf) (*Examined, []*Error) {
+func Examine(file, root string, packs Registry) (*Examined, []*Error) {
 	fail := func(err error) []*Error { return []*Error{{File: file, Msg: reason(err)}} }
 	data, err := readFile(file, yaml.MaxSize+1)
 	if err != nil {
@@ -124,7 +124,7 @@ func Examine(file, root string, packs Shelf) (*Examined, []*Error) {
 	}
 	policy, errs := Parse(file, data)
 	if len(errs) == 0 {
-		policy.shelved(file, packs, &errs)
+		policy.registered(file, packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, errs

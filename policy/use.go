@@ -38,20 +38,20 @@ type Pack struct {
 }
 
 // Packs looks up what the `use:` of a policy file names. It returns all that is wrong.
-func (p *Policy) Packs(file string, shelf Shelf) (packs []Pack, errs []*Error) {
-	for i, shelved := range p.shelved(file, shelf, &errs) {
-		if shelved == nil {
+func (p *Policy) Packs(file string, registry Registry) (packs []Pack, errs []*Error) {
+	for i, registered := range p.registered(file, registry, &errs) {
+		if registered == nil {
 			continue
 		}
 		use := p.Use[i]
-		pack := Pack{Use: use, Digest: shelved.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: shelved.Version}}}
-		for j := range shelved.Hooks {
-			if use.without(shelved.Hooks[j].Name) {
+		pack := Pack{Use: use, Digest: registered.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: registered.Version}}}
+		for j := range registered.Hooks {
+			if use.without(registered.Hooks[j].Name) {
 				continue
 			}
-			h, err := shelved.Hooks[j].hook()
+			h, err := registered.Hooks[j].hook()
 			if err != nil {
-				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", shelved.Name, shelved.Hooks[j].Name, err)})
+				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", registered.Name, registered.Hooks[j].Name, err)})
 				continue
 			}
 			h.Line = use.Pack.Line
@@ -65,21 +65,21 @@ func (p *Policy) Packs(file string, shelf Shelf) (packs []Pack, errs []*Error) {
 	return packs, errs
 }
 
-// shelved lists the packs of the entries of `use:`, nil for one that there is not, and
+// registered lists the packs of the entries of `use:`, nil for one that there is not, and
 // adds what is wrong.
-func (p *Policy) shelved(file string, shelf Shelf, errs *[]*Error) []*ShelvedPack {
+func (p *Policy) registered(file string, registry Registry, errs *[]*Error) []*RegistryPack {
 	fail := func(at Word, hint, format string, args ...any) {
 		*errs = append(*errs, &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	var packs []*ShelvedPack
+	var packs []*RegistryPack
 	for i := range p.Use {
 		use := &p.Use[i]
-		pack := shelf.find(use.Pack.Text)
+		pack := registry.find(use.Pack.Text)
 		packs = append(packs, pack)
 		if pack == nil {
-			hint := didYouMean(use.Pack.Text, shelf.Names())
+			hint := didYouMean(use.Pack.Text, registry.Names())
 			if hint == "" {
-				hint = "there are " + strings.Join(shelf.Names(), ", ")
+				hint = "there are " + strings.Join(registry.Names(), ", ")
 			}
 			fail(use.Pack, hint, "unknown pack %q", use.Pack.Text)
 			continue
@@ -141,7 +141,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 	var errs []*Error
 	var specs []grapnel.Spec
 	req.facts.secrets = policy.Secrets.rules()
-	packs := policy.shelved(file.Path, req.Packs, &errs)
+	packs := policy.registered(file.Path, req.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
@@ -150,7 +150,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 		size += len(pack.Hooks)
 	}
 	specs = make([]grapnel.Spec, 0, size)
-	hooks := make([]shelved, size)
+	hooks := make([]registered, size)
 	for i, pack := range packs {
 		if file.Path != ownFile && slices.Contains(req.Always, pack.Name) {
 			continue // its hooks are in force, whatever the file says of them
@@ -162,7 +162,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 				continue
 			}
 			hook := &hooks[len(specs)]
-			*hook = shelved{ShelvedHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
+			*hook = registered{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
 			spec, err := hook.toSpec(use)
 			if err != nil {
 				return nil, err

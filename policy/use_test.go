@@ -22,12 +22,12 @@ hooks:
 `
 
 // shipped is what a program brings along.
-func shipped(packs ...string) policy.Shelf {
-	shelf, errs := policy.ReadShelf(files(packs...))
+func shipped(packs ...string) policy.Registry {
+	registry, errs := policy.ReadRegistry(files(packs...))
 	if len(errs) > 0 {
 		panic(errs[0])
 	}
-	return shelf
+	return registry
 }
 
 // files are packs as people write them.
@@ -40,7 +40,7 @@ func files(packs ...string) fstest.MapFS {
 }
 
 // using loads files, of the scopes user, project and so on, that use packs.
-func using(t *testing.T, packs policy.Shelf, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
+func using(t *testing.T, packs policy.Registry, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
 	t.Helper()
 	req := policy.Request{Packs: packs, Snapshots: snaps, Command: noCommand}
 	for i, file := range files {
@@ -153,7 +153,7 @@ func TestUseMistakes(t *testing.T) {
 		if got := strings.Join(said, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
-		if _, errs := p.Packs("p.yaml", policy.Shelf{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
+		if _, errs := p.Packs("p.yaml", policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
 			t.Errorf("use: %s without any packs: %v, want an error", use, errs)
 		}
 		if _, err := p.Build(source("p.yaml"), noCommand); err == nil {
@@ -204,9 +204,9 @@ func TestUseFollowsTheProgram(t *testing.T) {
 }
 
 // What is wrong with a pack is found when it is read, for all packs at once.
-func TestReadShelf(t *testing.T) {
+func TestReadRegistry(t *testing.T) {
 	t.Parallel()
-	shelf, errs := policy.ReadShelf(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
+	registry, errs := policy.ReadRegistry(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
 	var said []string
 	for _, err := range errs {
 		said = append(said, err.Error())
@@ -215,14 +215,14 @@ func TestReadShelf(t *testing.T) {
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if got := shelf.Names(); !slices.Equal(got, []string{"broken", "plain", "two"}) {
+	if got := registry.Names(); !slices.Equal(got, []string{"broken", "plain", "two"}) {
 		t.Errorf("the packs are %v", got)
 	}
 }
 
 // A hook of a pack is made when an event may concern it. Whether it may is decided from
 // little, and never wrongly: made at once, the hook would say the same.
-func TestShelvedHooksSayTheSame(t *testing.T) {
+func TestRegistryHooksSayTheSame(t *testing.T) {
 	t.Parallel()
 	const many = `version: 1
 pack: {version: 1}
@@ -244,11 +244,11 @@ hooks:
 	packs := shipped("many", many)
 	plain := strings.Replace(many, "pack: {version: 1}\n", "", 1)
 	dir := t.TempDir()
-	shelved, written := filepath.Join(dir, "shelved.yaml"), filepath.Join(dir, "written.yaml")
-	put(t, shelved, "version: 1\nuse: [many]\n")
+	registered, written := filepath.Join(dir, "registered.yaml"), filepath.Join(dir, "written.yaml")
+	put(t, registered, "version: 1\nuse: [many]\n")
 	put(t, written, plain)
-	_, lazy := using(t, packs, "", shelved)
-	_, eager := using(t, policy.Shelf{}, "", written)
+	_, lazy := using(t, packs, "", registered)
+	_, eager := using(t, policy.Registry{}, "", written)
 	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
 		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}
 		tool.Derive()

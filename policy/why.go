@@ -60,7 +60,7 @@ type Reasoner struct {
 func NewReasoner(s *grapnel.Spec) *Reasoner {
 	r := &Reasoner{spec: s}
 	m := s.Match
-	if packed, ok := unshelved(m); ok {
+	if packed, ok := fromRegistry(m); ok {
 		made, err := packed.made()
 		if err != nil {
 			r.err = err
@@ -81,13 +81,13 @@ func NewReasoner(s *grapnel.Spec) *Reasoner {
 	return r
 }
 
-// unshelved is the hook of a pack that a Matcher is of.
-func unshelved(m grapnel.Matcher) (*shelved, bool) {
+// fromRegistry is the hook of a pack that a Matcher is of.
+func fromRegistry(m grapnel.Matcher) (*registered, bool) {
 	switch m := m.(type) {
-	case *shelved:
+	case *registered:
 		return m, true
-	case shelvedSequence:
-		return m.shelved, true
+	case registrySequence:
+		return m.registered, true
 	}
 	return nil, false
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
-func ask(ctx context.Context, q hookcmd.Question) hookcmd.Said {
+func ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := newClient(q.Networks, 0)
 	if err != nil {
-		return hookcmd.Said{Error: err.Error()}
+		return hookcmd.ServerReply{Error: err.Error()}
 	}
 	return askBy(ctx, client, q)
 }
@@ -33,10 +33,10 @@ type servers struct {
 // maxClients is how many combinations of networks are kept.
 const maxClients = 16
 
-func (s *servers) ask(ctx context.Context, q hookcmd.Question) hookcmd.Said {
+func (s *servers) ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := s.client(q.Networks)
 	if err != nil {
-		return hookcmd.Said{Error: err.Error()}
+		return hookcmd.ServerReply{Error: err.Error()}
 	}
 	return askBy(ctx, client, q)
 }
@@ -73,7 +73,7 @@ func newClient(networks []string, idle time.Duration) (*outbound.Client, error) 
 	return outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}, KeepIdle: idle}), nil
 }
 
-func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hookcmd.Said {
+func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hookcmd.ServerReply {
 	if !q.Until.IsZero() {
 		var done context.CancelFunc
 		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
@@ -84,13 +84,13 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 		err = errors.New("cannot read what to ask: there is no event")
 	}
 	if err != nil {
-		return hookcmd.Said{Error: err.Error()}
+		return hookcmd.ServerReply{Error: err.Error()}
 	}
 	text, err := h.Ask(ctx, q.ID, q.Event)
 	if err != nil {
-		return hookcmd.Said{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
+		return hookcmd.ServerReply{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
 	}
-	return hookcmd.Said{Answer: text}
+	return hookcmd.ServerReply{Answer: text}
 }
 
 // lookAtHTTP says whether a server can be asked or told, as far as that can be told without its

@@ -48,7 +48,7 @@ func newDoctor(c *console) *cobra.Command {
 				programs = append(programs, c)
 				return grapnel.Func(nil)
 			}
-			damaged := policy.Damaged(place.Snapshots(), place.Trusts())
+			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun, Slow: slow,

@@ -143,7 +143,7 @@ func (o *door) answer(ctx context.Context, q *client.Question) (*client.Answer, 
 	if q.Root != "" {
 		q.Home, _ = os.UserHomeDir()
 	}
-	a, err := o.d.warm.AnswerAlone(ctx, q)
+	a, err := o.d.warm.AnswerFallback(ctx, q)
 	o.d.answered.Add(1)
 	return a, err
 }

@@ -39,7 +39,7 @@ func newGated(t *testing.T, program string) *gated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(g.file, g.dir, policy.Shelf{})
+	x, errs := policy.Examine(g.file, g.dir, policy.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -95,8 +95,8 @@ type Request struct {
 	Program string     // grapnel-hook of this Grapnel; empty = none is there
 	Root    string     // --root
 
-	Programs []policy.Command // of the hooks in Set
-	Damaged  []policy.Damage  // what policy.Damaged finds before Set is loaded, which mends some of it
+	Programs []policy.Command    // of the hooks in Set
+	Damaged  []policy.Corruption // what policy.CheckIntegrity finds before Set is loaded, which mends some of it
 
 	// Events are those that the policy listens to beside the default sets, by agent, as
 	// for install.

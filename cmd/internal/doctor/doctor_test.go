@@ -176,7 +176,7 @@ func TestJudge(t *testing.T) {
 		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
 		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.damaged = []policy.Damage{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
+			f.damaged = []policy.Corruption{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
 		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},
 		"unreadable record": {claude, func(_ *testing.T, f *facts, _ *agent) { f.broken = []string{"x: EOF"} }, "install.unreadable", Bad, "x: EOF", "", false},
 		"installed nowhere": {claude, func(_ *testing.T, f *facts, a *agent) { f.records, a.installs = nil, nil }, "install.nowhere", Warn, "", "grapnel install", false},

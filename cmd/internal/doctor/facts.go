@@ -36,7 +36,7 @@ type facts struct {
 	failing  []failing
 	boxes    []box // hooks that have a sandbox
 	http     overHTTP
-	damaged  []policy.Damage
+	damaged  []policy.Corruption
 	before   *memory // nil = nothing was remembered
 	beforeTo string  // why what was remembered cannot be read
 	daemon   daemon

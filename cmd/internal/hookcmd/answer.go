@@ -55,7 +55,7 @@ type invocation struct {
 	version      bool
 	drain        bool
 	serve        bool
-	over         bool // in the place of the program that was asked; see handOver
+	handover     bool // in the place of the program that was asked; see handOver
 
 	firing string                   // the ID of the firing, once a daemon was told one; empty = any
 	outbox func(local.Place) Outbox // see Program
@@ -94,7 +94,7 @@ func parseArgs(args []string) (invocation, error) {
 		case args[i] == "--serve":
 			inv.serve = true
 		case args[i] == "--over":
-			inv.over = true
+			inv.handover = true
 		case strings.HasPrefix(args[i], "-"):
 			return inv, fmt.Errorf("unknown flag %s", args[i])
 		default:
@@ -171,7 +171,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	inv.watch = newWatchdog(&inv, named, true)
 	result := inv.watch.run(context.Background(), func(ctx context.Context) worked { return inv.work(ctx, named, stdin) })
 	defer inv.watch.settle() // after the reply, which must not wait
-	inv.sayOver(&result.reply)
+	inv.markHandover(&result.reply)
 	return inv.give(result.reply.Stdout, result.reply.Stderr, result.reply.Exit, result.pending, stdout, stderr)
 }
 
@@ -188,7 +188,7 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 		}
 	}
 	d := agents(nil).choose(named, input.Payload, place.Agent)
-	if inv.over {
+	if inv.handover {
 		var stop context.CancelFunc
 		ctx, stop = WithParent(ctx)
 		defer stop()
@@ -198,14 +198,14 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 }
 
 // give gives an answer to the agent, and then starts the drain of observing hooks.
-func (inv *invocation) give(said, told []byte, exit int, pending bool, stdout, stderr io.Writer) int {
-	if len(said) > 0 {
-		if _, err := stdout.Write(said); err != nil {
+func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending bool, stdout, stderr io.Writer) int {
+	if len(stdoutText) > 0 {
+		if _, err := stdout.Write(stdoutText); err != nil {
 			return exitFailure // the agent has gone away
 		}
 	}
-	if len(told) > 0 {
-		_, _ = stderr.Write(told)
+	if len(stderrText) > 0 {
+		_, _ = stderr.Write(stderrText)
 	}
 	if pending {
 		if err := startDrain(*inv); err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // A Question is one event for one server that is asked: what "grapnel deliver" reads, and
-// answers with a [Said].
+// answers with a [ServerReply].
 type Question struct {
 	HTTP     policy.HTTP     `json:"http"`               // with what its words stand for, under the full name of the hook
 	Networks []string        `json:"networks,omitempty"` // that were opened
@@ -29,8 +29,8 @@ type Question struct {
 	Event    json.RawMessage `json:"event"`              // in the plain dialect: what is sent, byte for byte
 }
 
-// A Said is what came of a Question.
-type Said struct {
+// A ServerReply is what came of a Question.
+type ServerReply struct {
 	Answer  json.RawMessage `json:"answer,omitempty"` // the object that the server answered with
 	Error   string          `json:"error,omitempty"`
 	Failed  bool            `json:"failed,omitempty"`  // the server is in no state to answer
@@ -54,7 +54,7 @@ type asker struct {
 	networks func() []string // that were opened
 	circuits circuits
 	program  func() (string, error) // that asks; where it is nil, tell does
-	tell     func(ctx context.Context, question []byte) (Said, error)
+	tell     func(ctx context.Context, question []byte) (ServerReply, error)
 }
 
 func newAsker(c circuits, h policy.HTTP, networks func() []string) *asker {
@@ -149,7 +149,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 	if err != nil {
 		return grapnel.Outcome{}, circuit.Unknown, err
 	}
-	var said Said
+	var said ServerReply
 	if a.tell != nil {
 		said, err = a.tell(ctx, question)
 	} else {
@@ -157,7 +157,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 		if program, err = a.program(); err != nil {
 			return grapnel.Outcome{}, circuit.Unknown, err
 		}
-		said, err = tell(ctx, program, a.http.Name, question)
+		said, err = runDeliver(ctx, program, a.http.Name, question)
 	}
 	switch {
 	case err != nil && errors.Is(err, grapnel.ErrTimeout): // it keeps the time itself, and a little less: it hangs, or has not begun
@@ -210,37 +210,37 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	return append(append(head, event...), '}'), nil
 }
 
-// maxSaid is the size of the largest Said: an answer, and what is around it.
-const maxSaid = process.DefaultMaxOutput + 64<<10
+// maxServerReply is the size of the largest ServerReply: an answer, and what is around it.
+const maxServerReply = process.DefaultMaxOutput + 64<<10
 
-// tell has "grapnel deliver" do something that takes a connection. It is started without
+// runDeliver has "grapnel deliver" do something that takes a connection. It is started without
 // any variable: an agent's project could name in one whom to trust, or through whom to go.
-func tell(ctx context.Context, program, hook string, stdin []byte) (Said, error) {
+func runDeliver(ctx context.Context, program, hook string, stdin []byte) (ServerReply, error) {
 	end, err := process.System.Run(ctx, &process.Program{
-		Args: []string{program, "deliver"}, Env: []string{}, Dir: filepath.Dir(program), Stdin: append(stdin, '\n'), MaxOutput: maxSaid,
+		Args: []string{program, "deliver"}, Env: []string{}, Dir: filepath.Dir(program), Stdin: append(stdin, '\n'), MaxOutput: maxServerReply,
 		Hook: hook, Inherit: process.InheritMinimal,
 	})
 	if err == nil && end.Stopped != nil {
 		err = end.Stopped
 	}
 	if err != nil {
-		return Said{}, fmt.Errorf("%s: %w", filepath.Base(program), err)
+		return ServerReply{}, fmt.Errorf("%s: %w", filepath.Base(program), err)
 	}
 	text := strings.TrimSpace(string(end.Stderr.Head))
 	text, _, _ = strings.Cut(strings.TrimPrefix(text, "grapnel: error: "), "\n")
 	switch {
 	case end.Signal != "":
-		return Said{}, fmt.Errorf("%s was ended by signal %s", filepath.Base(program), end.Signal)
+		return ServerReply{}, fmt.Errorf("%s was ended by signal %s", filepath.Base(program), end.Signal)
 	case end.Exit != 0:
-		return Said{}, fmt.Errorf("exit code %d: %s", end.Exit, text)
+		return ServerReply{}, fmt.Errorf("exit code %d: %s", end.Exit, text)
 	case end.Stdout.Cut > 0:
-		return Said{}, fmt.Errorf("%s says more than %d bytes", filepath.Base(program), maxSaid)
+		return ServerReply{}, fmt.Errorf("%s says more than %d bytes", filepath.Base(program), maxServerReply)
 	case len(end.Stdout.Head) == 0:
-		return Said{}, nil // it has told a webhook
+		return ServerReply{}, nil // it has told a webhook
 	}
-	var said Said
+	var said ServerReply
 	if err := json.Unmarshal(end.Stdout.Head, &said); err != nil {
-		return Said{}, fmt.Errorf("cannot read what %s says (are both programs of one version?): %w", filepath.Base(program), err)
+		return ServerReply{}, fmt.Errorf("cannot read what %s says (are both programs of one version?): %w", filepath.Base(program), err)
 	}
 	return said, nil
 }

@@ -60,12 +60,12 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 // more. What cannot be started now waits for the next event.
 func startDrain(inv invocation) error {
 	args := []string{"hook", "--drain"}
-	program, err := fuller()
+	program, err := handoverProgram()
 	if err != nil {
 		if program, err = os.Executable(); err != nil {
 			return err
 		}
-		if !isFuller(program) {
+		if !isHandoverProgram(program) {
 			args = args[1:]
 		}
 	}

@@ -26,7 +26,7 @@ func trusted(t *testing.T, dir, project string) (root string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

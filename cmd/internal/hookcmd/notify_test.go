@@ -228,7 +228,7 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 0 {
 		t.Fatal("a project that nobody trusts tells a server")
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -144,7 +144,7 @@ func TestOtherProjectsAllowNothing(t *testing.T) {
 	file := filepath.Join(dir, "other", local.ProjectPolicy)
 	write(p.Policy, "version: 1\ngrants: [{source: '**', may: [allow]}]\n")
 	write(file, "version: 1\nhooks:\n  - {name: fine, on: tool.before, match: {command: [make]}, allow: fine}\n")
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Shelf{})
+	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -33,7 +33,7 @@ type WarmOptions struct {
 	Keep func(ctx context.Context, lines []spool.Made, notices []Notice) error
 
 	// Ask asks a server: what "grapnel deliver" does in a program of its own.
-	Ask func(ctx context.Context, q Question) Said
+	Ask func(ctx context.Context, q Question) ServerReply
 
 	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
 	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record, unless it went to the spool
@@ -97,7 +97,7 @@ func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, 
 	return &client.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit, Drain: pending}, nil
 }
 
-// answer does the work of [Warm.Answer] and [Warm.AnswerAlone].
+// answer does the work of [Warm.Answer] and [Warm.AnswerFallback].
 func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
 	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
 	if err != nil {
@@ -269,10 +269,10 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 }
 
 // ask asks a server.
-func (w *Warm) ask(ctx context.Context, question []byte) (Said, error) {
+func (w *Warm) ask(ctx context.Context, question []byte) (ServerReply, error) {
 	var q Question
 	if err := json.Unmarshal(question, &q); err != nil {
-		return Said{}, err
+		return ServerReply{}, err
 	}
 	return w.opts.Ask(ctx, q), nil
 }
@@ -285,7 +285,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policy.Command) grapne
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
 			f, ok := ctx.Value(firingKey{}).(*firing)
 			if ok && f.keep.(*journal).alone {
-				return grapnel.Outcome{}, errAlone
+				return grapnel.Outcome{}, errNoProgram
 			}
 			if ok {
 				f.keep.(*journal).left = true
@@ -424,7 +424,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), told, h.Source})
 	}
 	if len(local) > 0 && j.alone {
-		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errAlone))
+		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errNoProgram))
 	}
 	if len(local) > 0 {
 		j.pending = true

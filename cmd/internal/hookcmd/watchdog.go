@@ -243,7 +243,7 @@ func (w *watchdog) keep() {
 	w.mu.Lock()
 	place := w.place
 	w.mu.Unlock()
-	if w.inv.over { // the program that handed the event over replies, and has its own Record
+	if w.inv.handover { // the program that handed the event over replies, and has its own Record
 		return
 	}
 	if place.State == "" || w.record == nil || w.record.Event == "" {

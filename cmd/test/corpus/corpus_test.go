@@ -170,10 +170,10 @@ func play(t *testing.T, dir string) []played {
 func load(t *testing.T) policy.Set {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(shelf(t).Names(), ", ")+"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("version: 1\nuse: ["+strings.Join(registry(t).Names(), ", ")+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: shelf(t)})
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Packs: registry(t)})
 	if loaded := set.Files[0]; loaded.State != policy.Valid {
 		t.Fatalf("the policy is %s: %v", loaded.State, loaded.Errors)
 	}
@@ -233,10 +233,10 @@ func text(n *yaml.Node, key string) string {
 	return ""
 }
 
-// shelf is the packs as their files say, whether or not the table follows.
-func shelf(t *testing.T) policy.Shelf {
+// registry is the packs as their files say, whether or not the table follows.
+func registry(t *testing.T) policy.Registry {
 	t.Helper()
-	packs, errs := policy.ReadShelf(packs.Files())
+	packs, errs := policy.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

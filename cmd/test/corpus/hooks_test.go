@@ -42,7 +42,7 @@ func TestHooks(t *testing.T) {
 func hooks(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, pack := range shelf(t).Names() {
+	for _, pack := range registry(t).Names() {
 		data, err := fs.ReadFile(packs.Files(), pack+".yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -33,10 +33,10 @@ func replaced(text string, pairs []string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// keptWriter writes fields. All but put and command leave out what is empty.
-type keptWriter struct{ b strings.Builder }
+// snapshotWriter writes fields. All but put and command leave out what is empty.
+type snapshotWriter struct{ b strings.Builder }
 
-func (w *keptWriter) put(key string, items ...string) {
+func (w *snapshotWriter) put(key string, items ...string) {
 	w.b.WriteString(key)
 	for _, item := range items {
 		w.b.WriteString(endItem)
@@ -45,42 +45,42 @@ func (w *keptWriter) put(key string, items ...string) {
 	w.b.WriteString(endField)
 }
 
-func (w *keptWriter) list(key string, items []string) {
+func (w *snapshotWriter) list(key string, items []string) {
 	if len(items) > 0 {
 		w.put(key, items...)
 	}
 }
 
-func (w *keptWriter) text(key, text string) {
+func (w *snapshotWriter) text(key, text string) {
 	if text != "" {
 		w.put(key, text)
 	}
 }
 
-func (w *keptWriter) number(key string, n int) {
+func (w *snapshotWriter) number(key string, n int) {
 	if n != 0 {
 		w.put(key, strconv.Itoa(n))
 	}
 }
 
-func (w *keptWriter) duration(key string, d Duration) {
+func (w *snapshotWriter) duration(key string, d Duration) {
 	w.number(key, int(d))
 }
 
-func (w *keptWriter) flag(key string, set bool) {
+func (w *snapshotWriter) flag(key string, set bool) {
 	if set {
 		w.put(key)
 	}
 }
 
-func (w *keptWriter) json(key string, v any, there bool) {
+func (w *snapshotWriter) json(key string, v any, there bool) {
 	if there {
 		w.put(key, string(encode(v)))
 	}
 }
 
 // policy writes a policy: what is not in its hooks, and those.
-func (w *keptWriter) policy(p *Policy) {
+func (w *snapshotWriter) policy(p *Policy) {
 	w.number("V", p.Version)
 	for i := range p.Use {
 		u := &p.Use[i]
@@ -122,11 +122,11 @@ func (r *policyRest) into(p *Policy) {
 	p.Networks, p.Grants, p.Vouches, p.OnlyManaged = r.Networks, r.Grants, r.Vouches, r.OnlyManaged
 }
 
-func (w *keptWriter) word(key string, word Word) {
+func (w *snapshotWriter) word(key string, word Word) {
 	w.put(key, word.Text, strconv.Itoa(word.Line), strconv.Itoa(word.Col))
 }
 
-func (w *keptWriter) hook(h *Hook) {
+func (w *snapshotWriter) hook(h *Hook) {
 	w.text("n", h.Name)
 	w.number("l", h.Line)
 	w.kinds("O", h.On)
@@ -180,13 +180,13 @@ func (w *keptWriter) hook(h *Hook) {
 	w.json("B", h.Builtin, h.Builtin != nil)
 }
 
-func (w *keptWriter) kinds(key string, kinds []grapnel.Kind) {
+func (w *snapshotWriter) kinds(key string, kinds []grapnel.Kind) {
 	for _, k := range kinds {
 		w.put(key, string(k))
 	}
 }
 
-func (w *keptWriter) happening(part string, match *Match, except []Match, when string) {
+func (w *snapshotWriter) happening(part string, match *Match, except []Match, when string) {
 	if match != nil {
 		w.put(part + "m")
 		w.match(part+"m", match)
@@ -198,7 +198,7 @@ func (w *keptWriter) happening(part string, match *Match, except []Match, when s
 	w.text(part+"w", when)
 }
 
-func (w *keptWriter) match(part string, m *Match) {
+func (w *snapshotWriter) match(part string, m *Match) {
 	for i := range matchKeys {
 		k := &matchKeys[i]
 		name := part + ":" + string(k.code)
@@ -219,7 +219,7 @@ func (w *keptWriter) match(part string, m *Match) {
 	}
 }
 
-func (w *keptWriter) command(key string, c *Command) {
+func (w *snapshotWriter) command(key string, c *Command) {
 	if c == nil {
 		return
 	}
@@ -233,19 +233,19 @@ func (w *keptWriter) command(key string, c *Command) {
 	w.json(key+"S", c.Sandbox, c.Sandbox != nil)
 }
 
-// A keptField is one field.
-type keptField struct {
+// A snapshotField is one field.
+type snapshotField struct {
 	key   string
 	items []string
 }
 
 // fields reads all fields of a text, up to the first that is refused.
-func fields(text string, read func(keptField) error) error {
+func fields(text string, read func(snapshotField) error) error {
 	for text != "" {
 		var field string
 		field, text, _ = strings.Cut(text, endField)
 		key, rest, has := strings.Cut(field, endItem)
-		f := keptField{key: key}
+		f := snapshotField{key: key}
 		if has {
 			f.items = strings.Split(rest, endItem)
 			for i := range f.items {
@@ -260,33 +260,33 @@ func fields(text string, read func(keptField) error) error {
 }
 
 // item returns an item, or "" where there are fewer.
-func (f keptField) item(i int) string {
+func (f snapshotField) item(i int) string {
 	if i < len(f.items) {
 		return f.items[i]
 	}
 	return ""
 }
 
-func (f keptField) number(into *int) (err error) {
+func (f snapshotField) number(into *int) (err error) {
 	*into, err = strconv.Atoi(f.item(0))
 	return err
 }
 
-func (f keptField) duration(into *Duration) error {
+func (f snapshotField) duration(into *Duration) error {
 	n, err := strconv.ParseInt(f.item(0), 10, 64)
 	*into = Duration(n)
 	return err
 }
 
-func (f keptField) flag(into *bool) error { *into = true; return nil }
+func (f snapshotField) flag(into *bool) error { *into = true; return nil }
 
-func (f keptField) text(into *string) error { *into = f.item(0); return nil }
+func (f snapshotField) text(into *string) error { *into = f.item(0); return nil }
 
-func (f keptField) list(into *[]string) error { *into = f.items; return nil }
+func (f snapshotField) list(into *[]string) error { *into = f.items; return nil }
 
-func (f keptField) json(into any) error { return json.Unmarshal([]byte(f.item(0)), into) }
+func (f snapshotField) json(into any) error { return json.Unmarshal([]byte(f.item(0)), into) }
 
-func (f keptField) word() (w Word, err error) {
+func (f snapshotField) word() (w Word, err error) {
 	w.Text = f.item(0)
 	if w.Line, err = strconv.Atoi(f.item(1)); err == nil {
 		w.Col, err = strconv.Atoi(f.item(2))
@@ -308,7 +308,7 @@ func begin(key string) (byte, string) {
 func readPolicy(text string) (*Policy, error) {
 	p := &Policy{}
 	head, rest, more := strings.Cut(text, endHook)
-	if err := fields(head, p.readKept); err != nil {
+	if err := fields(head, p.readField); err != nil {
 		return nil, err
 	}
 	if more {
@@ -317,14 +317,14 @@ func readPolicy(text string) (*Policy, error) {
 	for i := range p.Hooks {
 		var hook string
 		hook, rest, _ = strings.Cut(rest, endHook)
-		if err := fields(hook, p.Hooks[i].readKept); err != nil {
+		if err := fields(hook, p.Hooks[i].readField); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (p *Policy) readKept(f keptField) (err error) {
+func (p *Policy) readField(f snapshotField) (err error) {
 	switch f.key {
 	case "V":
 		return f.number(&p.Version)
@@ -355,7 +355,7 @@ func (p *Policy) readKept(f keptField) (err error) {
 	return err
 }
 
-func (h *Hook) readKept(f keptField) error {
+func (h *Hook) readField(f snapshotField) error {
 	c, part := begin(f.key)
 	switch c {
 	case 'n':
@@ -415,14 +415,14 @@ func (h *Hook) readKept(f keptField) error {
 		return f.json(&h.Builtin)
 	default:
 		in := Happening{Match: h.Match, Except: h.Except, When: h.When}
-		err := in.readKept(f)
+		err := in.readField(f)
 		h.Match, h.Except, h.When = in.Match, in.Except, in.When
 		return err
 	}
 	return nil
 }
 
-func (h *Hook) readAfter(f keptField) error {
+func (h *Hook) readAfter(f snapshotField) error {
 	if f.key == "" || len(h.After) == 0 {
 		h.After = append(h.After, After{})
 	}
@@ -438,7 +438,7 @@ func (h *Hook) readAfter(f keptField) error {
 		if f.key = part; part == "" {
 			return nil
 		}
-		return a.Until.readKept(f)
+		return a.Until.readField(f)
 	case 'i':
 		return f.duration(&a.Within)
 	case 't':
@@ -448,10 +448,10 @@ func (h *Hook) readAfter(f keptField) error {
 	case 'b':
 		return f.list(&a.By)
 	}
-	return a.Happening.readKept(f)
+	return a.Happening.readField(f)
 }
 
-func (h *Happening) readKept(f keptField) error {
+func (h *Happening) readField(f snapshotField) error {
 	c, part := begin(f.key)
 	f.key = part
 	switch c {
@@ -464,17 +464,17 @@ func (h *Happening) readKept(f keptField) error {
 		if h.Match == nil {
 			h.Match = &Match{}
 		}
-		return h.Match.readKept(f)
+		return h.Match.readField(f)
 	case 'x':
 		if part == "" || len(h.Except) == 0 {
 			h.Except = append(h.Except, Match{})
 		}
-		return h.Except[len(h.Except)-1].readKept(f)
+		return h.Except[len(h.Except)-1].readField(f)
 	}
 	return errUnknownField
 }
 
-func (m *Match) readKept(f keptField) error {
+func (m *Match) readField(f snapshotField) error {
 	c, part := begin(f.key)
 	switch c {
 	case 0:
@@ -484,7 +484,7 @@ func (m *Match) readKept(f keptField) error {
 			m.Not = &Match{}
 		}
 		f.key = part
-		return m.Not.readKept(f)
+		return m.Not.readField(f)
 	case ':':
 	default:
 		return errUnknownField
@@ -509,7 +509,7 @@ func (m *Match) readKept(f keptField) error {
 	return err
 }
 
-func (f keptField) command(into **Command) error {
+func (f snapshotField) command(into **Command) error {
 	if *into == nil {
 		*into = &Command{}
 	}

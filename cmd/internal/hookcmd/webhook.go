@@ -50,7 +50,7 @@ func send(ctx context.Context, place local.Place, self string, w policy.Webhook,
 	if err != nil {
 		return err
 	}
-	_, err = tell(ctx, program, w.Name, text)
+	_, err = runDeliver(ctx, program, w.Name, text)
 	return err
 }
 

@@ -37,7 +37,7 @@ use: [destructive, secrets]
 	}
 	l := listen(t, root)
 	for _, payload := range all {
-		a, err := l.warm.AnswerAlone(t.Context(), &client.Question{Root: root, Payload: payload})
+		a, err := l.warm.AnswerFallback(t.Context(), &client.Question{Root: root, Payload: payload})
 		if err != nil {
 			t.Fatalf("%s: %v", payload, err)
 		}
@@ -72,7 +72,7 @@ func TestAloneStartsNothing(t *testing.T) {
 			ran := filepath.Join(t.TempDir(), "ran")
 			root := rootWith(t, "version: 1\nhooks:\n  - "+strings.ReplaceAll(tt.hook, "RAN", ran)+"\n")
 			l := listen(t, root)
-			a, err := l.warm.AnswerAlone(t.Context(), &client.Question{Root: root, Payload: []byte(event)})
+			a, err := l.warm.AnswerFallback(t.Context(), &client.Question{Root: root, Payload: []byte(event)})
 			if err != nil || a.Exit != 0 || a.Drain || tt.answer == "" != (len(a.Stdout) == 0) || !strings.Contains(string(a.Stdout), tt.answer) {
 				t.Errorf("got %+v, %v, want %q", a, err, tt.answer)
 			}
@@ -111,7 +111,7 @@ func TestAloneFailsClosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, err := l.warm.AnswerAlone(t.Context(), &tt.q)
+			a, err := l.warm.AnswerFallback(t.Context(), &tt.q)
 			if err == nil || a == nil || !strings.Contains(string(a.Stdout), tt.answer) {
 				t.Errorf("got %+v, %v, want %q and why", a, err, tt.answer)
 			}

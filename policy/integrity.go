@@ -13,26 +13,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// Damage is a kept file that does not hold what it should: somebody edited it, or a disk did.
-type Damage struct {
-	File string // the kept one
-	What string
-	Why  string // it matters
+// Corruption is a file of the state directory that was edited, or damaged by the disk.
+type Corruption struct {
+	File string
+	What string // what is wrong
+	Why  string // why it matters
 	Hint string // the way out
 }
 
-// Damaged compares what is kept of policies with what it was made of. It reads and parses
-// each file again, which no start does. What was kept of a file whose content is not to be
-// had any more is not compared.
-func Damaged(snapshotDir string, trusts Trusts) []Damage {
-	var found []Damage
+// CheckIntegrity compares snapshots and trusted copies with the files that they were made of.
+// It parses each file again, so it is too slow for the start of a program. A snapshot is not
+// compared if the content of its file is gone.
+func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
+	var found []Corruption
 	s := snapshots{dir: snapshotDir}
 	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, lastPrefix+"*"))
 	for _, last := range lasts {
 		data, err := readFile(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
 		if err != nil || !isDigest(sum) {
-			found = append(found, Damage{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
+			found = append(found, Corruption{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
 			continue
 		}
 		if content, err := readFile(path, yaml.MaxSize+1); err == nil && digestOf(content) == sum {
@@ -56,22 +56,22 @@ func Damaged(snapshotDir string, trusts Trusts) []Damage {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {
-			found = append(found, Damage{name, fmt.Sprintf("what was trusted of a project is not known any more: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
+			found = append(found, Corruption{name, fmt.Sprintf("what was trusted of a project is not known any more: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
 			continue
 		}
 		content, err := trusts.Content(t.SHA256)
 		if err != nil {
-			found = append(found, Damage{filepath.Join(string(trusts), t.SHA256), fmt.Sprintf("%s: %v", t.File, err), "it cannot come into force again, nor be compared", "grapnel trust " + t.File})
+			found = append(found, Corruption{filepath.Join(string(trusts), t.SHA256), fmt.Sprintf("%s: %v", t.File, err), "it cannot come into force again, nor be compared", "grapnel trust " + t.File})
 			continue
 		}
 		found = append(found, s.damaged(t.File, t.SHA256, content)...)
 	}
-	slices.SortFunc(found, func(a, b Damage) int { return strings.Compare(a.File, b.File) })
-	return slices.CompactFunc(found, func(a, b Damage) bool { return a == b })
+	slices.SortFunc(found, func(a, b Corruption) int { return strings.Compare(a.File, b.File) })
+	return slices.CompactFunc(found, func(a, b Corruption) bool { return a == b })
 }
 
 // damaged says how a snapshot is not what its content makes.
-func (s snapshots) damaged(path, sum string, content []byte) []Damage {
+func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	name := s.file(sum)
 	data, err := readFile(name, 64*yaml.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,12 +87,12 @@ func (s snapshots) damaged(path, sum string, content []byte) []Damage {
 	}
 	hint := "rm " + name
 	switch {
-	case err == nil && unseal(data) != nil && kept == nil:
+	case err == nil && checkChecksum(data) != nil && kept == nil:
 		return nil // of another version
 	case kept == nil:
-		return []Damage{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
+		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
 	case !bytes.Equal(encode(kept), encode(policy)):
-		return []Damage{{name, fmt.Sprintf("the snapshot of %s does not say what the file says", path), "the snapshot is what is in force: somebody edited it", hint}}
+		return []Corruption{{name, fmt.Sprintf("the snapshot of %s does not say what the file says", path), "the snapshot is what is in force: somebody edited it", hint}}
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestShelvedHooksAreWhole takes from a shelf what was put there.
-func TestShelvedHooksAreWhole(t *testing.T) {
+// TestRegistryHooksAreWhole takes from a registry what was put there.
+func TestRegistryHooksAreWhole(t *testing.T) {
 	t.Parallel()
 	p, errs := Parse("p.yaml", []byte(`version: 1
 pack: {version: 1}
@@ -28,11 +28,11 @@ hooks:
 	for i := range p.Hooks {
 		want := p.Hooks[i]
 		want.Line = 0
-		shelved, _, err := shelve(&want)
+		registered, _, err := intoRegistry(&want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := shelved.hook()
+		got, err := registered.hook()
 		if err != nil {
 			t.Fatal(err)
 		}

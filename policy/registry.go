@@ -15,26 +15,26 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// A Shelf is the packs that `use:` may name. [ReadShelf] makes one of files. A program
-// that starts for each event has it as data instead, which costs nothing before a hook
-// may have something to say. Its packs cannot be changed.
-type Shelf struct{ packs []ShelvedPack }
+// A Registry holds the packs that `use:` may name. [ReadRegistry] makes one of files. A program
+// that starts for each event has it as data, so that a pack costs nothing until one of its
+// hooks may match. Its packs cannot be changed.
+type Registry struct{ packs []RegistryPack }
 
-// NewShelf returns a Shelf of packs that are data of a program. It does not copy them, so
+// NewRegistry returns a Registry of packs that are data of a program. It does not copy them, so
 // the caller must keep them to itself and must not change them.
-func NewShelf(packs []ShelvedPack) Shelf { return Shelf{packs} }
+func NewRegistry(packs []RegistryPack) Registry { return Registry{packs} }
 
-// ShelvedPack is a pack on a Shelf.
-type ShelvedPack struct {
+// RegistryPack is a pack of a Registry.
+type RegistryPack struct {
 	Name    string
 	Version int
 	Digest  string // SHA-256 of its file, in hex
 	Begins  string // what the commands begin with that the hooks are about, see [shell.Begins]
-	Hooks   []ShelvedHook
+	Hooks   []RegistryHook
 }
 
-// ShelvedHook is a hook of a pack that is made when an event comes that it may listen to.
-type ShelvedHook struct {
+// RegistryHook is a hook of a pack that is made when an event comes that it may listen to.
+type RegistryHook struct {
 	Name    string
 	On      []grapnel.Kind
 	Phase   grapnel.Phase
@@ -43,7 +43,7 @@ type ShelvedHook struct {
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
 	Counts  *Counts          // it looks at more than one event; nil = it does not
 	Needs   Needs
-	Hook    string // what else there is of a [Hook]; see keptWriter
+	Hook    string // what else there is of a [Hook]; see snapshotWriter
 }
 
 // Counts says of a hook which events it looks at beside the one that it judges.
@@ -67,7 +67,7 @@ type Needs struct {
 }
 
 // Names lists the packs.
-func (s Shelf) Names() []string {
+func (s Registry) Names() []string {
 	var names []string
 	for i := range s.packs {
 		names = append(names, s.packs[i].Name)
@@ -76,7 +76,7 @@ func (s Shelf) Names() []string {
 }
 
 // Packs returns the packs. The result is the caller's.
-func (s Shelf) Packs() []ShelvedPack {
+func (s Registry) Packs() []RegistryPack {
 	all := slices.Clone(s.packs)
 	for i := range all {
 		all[i].Hooks = slices.Clone(all[i].Hooks)
@@ -91,7 +91,7 @@ func (s Shelf) Packs() []ShelvedPack {
 	return all
 }
 
-func (s Shelf) find(name string) *ShelvedPack {
+func (s Registry) find(name string) *RegistryPack {
 	for i := range s.packs {
 		if s.packs[i].Name == name {
 			return &s.packs[i]
@@ -100,28 +100,28 @@ func (s Shelf) find(name string) *ShelvedPack {
 	return nil
 }
 
-// ReadShelf reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
+// ReadRegistry reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
 // and left out. The errors are all that is
 // wrong with them.
-func ReadShelf(dir fs.FS) (Shelf, []*Error) {
+func ReadRegistry(dir fs.FS) (Registry, []*Error) {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
-		return Shelf{}, []*Error{{File: "*.yaml", Msg: err.Error()}}
+		return Registry{}, []*Error{{File: "*.yaml", Msg: err.Error()}}
 	}
-	var shelf Shelf
+	var registry Registry
 	var errs []*Error
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.yaml") {
 			continue
 		}
 		pack, wrong := readPack(dir, file)
-		shelf.packs, errs = append(shelf.packs, pack), append(errs, wrong...)
+		registry.packs, errs = append(registry.packs, pack), append(errs, wrong...)
 	}
-	return shelf, errs
+	return registry, errs
 }
 
-func readPack(dir fs.FS, file string) (ShelvedPack, []*Error) {
-	pack := ShelvedPack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
+func readPack(dir fs.FS, file string) (RegistryPack, []*Error) {
+	pack := RegistryPack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
 	data, err := fs.ReadFile(dir, file)
 	if err != nil {
 		return pack, []*Error{{File: file, Msg: reason(err)}}
@@ -139,7 +139,7 @@ func readPack(dir fs.FS, file string) (ShelvedPack, []*Error) {
 	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
 	var commands [][]*shell.Pattern
 	for i := range p.Hooks {
-		h, patterns, err := shelve(&p.Hooks[i])
+		h, patterns, err := intoRegistry(&p.Hooks[i])
 		if err != nil {
 			return pack, []*Error{{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
@@ -149,14 +149,14 @@ func readPack(dir fs.FS, file string) (ShelvedPack, []*Error) {
 	return pack, nil
 }
 
-// shelve returns the hook and its patterns of commands.
-func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
+// intoRegistry returns the hook and its patterns of commands.
+func intoRegistry(h *Hook) (RegistryHook, []*shell.Pattern, error) {
 	spec, err := (&Policy{}).spec(h, grapnel.Source{}, &factCache{}, nil)
 	if err != nil {
-		return ShelvedHook{Name: h.Name}, nil, err
+		return RegistryHook{Name: h.Name}, nil, err
 	}
 	var commands []*shell.Pattern
-	s := ShelvedHook{
+	s := RegistryHook{
 		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
 	}
 	if h.Limit != nil {
@@ -186,16 +186,16 @@ func shelve(h *Hook) (ShelvedHook, []*shell.Pattern, error) {
 		match.Text, match.Content, match.Prompt = farther(match.Text), farther(match.Content), farther(match.Prompt)
 		kept.Match = &match
 	}
-	w := &keptWriter{}
+	w := &snapshotWriter{}
 	w.hook(&kept)
 	s.Hook = w.b.String()
 	return s, commands, nil
 }
 
-// hook is the Hook that was shelved.
-func (s *ShelvedHook) hook() (*Hook, error) {
+// hook is the Hook that was registered.
+func (s *RegistryHook) hook() (*Hook, error) {
 	h := Hook{Name: s.Name, On: s.On, Mode: s.Mode}
-	if err := fields(s.Hook, h.readKept); err != nil {
+	if err := fields(s.Hook, h.readField); err != nil {
 		return nil, err
 	}
 	if h.Match == nil || s.Needs == (Needs{}) {
@@ -283,7 +283,7 @@ func (c *compiled) needs() Needs {
 }
 
 // met reports whether an event has what the hook needs.
-func (s *shelved) met(f *facts) bool {
+func (s *registered) met(f *facts) bool {
 	t, n := f.ev.Tool, &s.Needs
 	if t == nil {
 		if len(f.ev.Calls) > 0 {
@@ -315,7 +315,7 @@ func (s *shelved) met(f *facts) bool {
 
 // near tells of each hook of a pack whether the programs of the call may be those that it
 // is about.
-func (f *facts) near(pack *ShelvedPack) []bool {
+func (f *facts) near(pack *RegistryPack) []bool {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
 	for i := range f.packs {
@@ -337,7 +337,7 @@ func (f *facts) near(pack *ShelvedPack) []bool {
 
 // nearPack is what facts.near keeps.
 type nearPack struct {
-	pack *ShelvedPack
+	pack *RegistryPack
 	near []bool
 }
 
@@ -372,15 +372,15 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 	return false
 }
 
-// shelved is a hook of a pack at work.
-type shelved struct {
-	*ShelvedHook
-	pack    *ShelvedPack
+// registered is a hook of a pack at work.
+type registered struct {
+	*RegistryHook
+	pack    *RegistryPack
 	number  int // in the pack
 	source  *grapnel.Source
 	facts   *factCache
 	secrets *secret.Rules
-	counter Counter // of a shelvedSequence
+	counter Counter // of a registrySequence
 
 	once sync.Once
 	spec grapnel.Spec
@@ -388,14 +388,14 @@ type shelved struct {
 }
 
 // toSpec is the hook with nothing made yet, or, if it counts, made.
-func (s *shelved) toSpec(use *Use) (grapnel.Spec, error) {
+func (s *registered) toSpec(use *Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
 	}
 	switch {
 	case s.Counts == nil:
 	case s.Counts.Marks != nil:
-		spec.Match = shelvedSequence{s}
+		spec.Match = registrySequence{s}
 	default:
 		made, err := s.made()
 		if err != nil {
@@ -413,7 +413,7 @@ func (s *shelved) toSpec(use *Use) (grapnel.Spec, error) {
 	return spec, nil
 }
 
-func (s *shelved) made() (*grapnel.Spec, error) {
+func (s *registered) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *Hook
 		if h, s.err = s.hook(); s.err == nil {
@@ -427,7 +427,7 @@ func (s *shelved) made() (*grapnel.Spec, error) {
 }
 
 // Match makes the hook only if the event has what it needs.
-func (s *shelved) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+func (s *registered) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	f := s.facts.of(ev)
 	if !s.met(f) {
 		return false, nil
@@ -448,7 +448,7 @@ func (s *shelved) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 }
 
 // Explain is that of the hook.
-func (s *shelved) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
+func (s *registered) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	if spec, err := s.made(); err == nil {
 		if x, ok := spec.Match.(grapnel.Explainer); ok {
 			return x.Explain(ev, v)
@@ -458,7 +458,7 @@ func (s *shelved) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 }
 
 // Handle is that of the hook.
-func (s *shelved) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+func (s *registered) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	spec, err := s.made()
 	if err != nil {
 		return grapnel.Outcome{}, err
@@ -466,20 +466,20 @@ func (s *shelved) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	return spec.Hook.Handle(ctx, ev)
 }
 
-// shelvedSequence is one that has an `after:`.
-type shelvedSequence struct{ *shelved }
+// registrySequence is one that has an `after:`.
+type registrySequence struct{ *registered }
 
-func (s shelvedSequence) made() (*past, error) {
-	spec, err := s.shelved.made()
+func (s registrySequence) made() (*past, error) {
+	spec, err := s.registered.made()
 	if err != nil {
 		return nil, err
 	}
 	return spec.Match.(*past), nil
 }
 
-func (s shelvedSequence) kinds() []grapnel.Kind { return s.Counts.Marks }
+func (s registrySequence) kinds() []grapnel.Kind { return s.Counts.Marks }
 
-func (s shelvedSequence) countIn(c Counter) { s.counter = c }
+func (s registrySequence) countIn(c Counter) { s.counter = c }
 
 // ReadsID is that of a past.
-func (s shelvedSequence) ReadsID() {}
+func (s registrySequence) ReadsID() {}

@@ -6,20 +6,19 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A sieve tells of all rules of a policy at once which an event may concern, by its tool
-// and the programs of its shell lines: one bit each. An agent's event comes when other
-// programs have just had the memory to themselves, so that to look at each of a thousand
-// rules takes longer than all else that is done with the event.
-type sieve struct {
-	rules []*matcher // in the order of their numbers; complete before the first event
+// A ruleIndex finds the rules that an event may concern by its tool and by the programs of
+// its shell lines. Sets of rules are bitsets. Without it, an event with a thousand rules
+// takes most of its time to load each rule into the cache of the processor.
+type ruleIndex struct {
+	rules []*matcher // ordered by number; complete before the first event
 
 	once     sync.Once
-	any      ruleSet   // those that no program tells from others
-	programs []ruleSet // by the number of the program
+	any      ruleSet   // rules for any program
+	programs []ruleSet // rules for one program, by its number
 
 	mu    sync.Mutex
-	tools [8]toolRules // that were asked for last
-	next  int          // of these to be forgotten
+	tools [8]toolRules // a cache
+	next  int          // the entry of the cache to replace
 }
 
 // A ruleSet has one bit for each rule.
@@ -40,7 +39,7 @@ type toolRules struct {
 const minRules = 64
 
 // add gives a rule its number, from 1.
-func (s *sieve) add(m *matcher) {
+func (s *ruleIndex) add(m *matcher) {
 	s.rules = append(s.rules, m)
 	m.number = len(s.rules)
 }
@@ -49,7 +48,7 @@ func (s *sieve) add(m *matcher) {
 // looks at paths, it also says that there are too many of them.
 func (m *matcher) firm() bool { return m.match != nil && !m.paths }
 
-func (s *sieve) prepare(programs int) {
+func (s *ruleIndex) prepare(programs int) {
 	s.any, s.programs = s.none(), make([]ruleSet, programs)
 	for i := range s.programs {
 		s.programs[i] = s.none()
@@ -69,10 +68,10 @@ func (s *sieve) prepare(programs int) {
 	}
 }
 
-func (s *sieve) none() ruleSet { return make(ruleSet, (len(s.rules)+63)/64) }
+func (s *ruleIndex) none() ruleSet { return make(ruleSet, (len(s.rules)+63)/64) }
 
 // pass returns the rules that an event may concern, nil for all of them.
-func (s *sieve) pass(f *facts) ruleSet {
+func (s *ruleIndex) pass(f *facts) ruleSet {
 	if f.shellBytes() > maxShellBytes { // then they say so
 		return nil
 	}
@@ -93,7 +92,7 @@ func (s *sieve) pass(f *facts) ruleSet {
 }
 
 // ofTool returns the rules that a tool may concern.
-func (s *sieve) ofTool(t *grapnel.Tool) ruleSet {
+func (s *ruleIndex) ofTool(t *grapnel.Tool) ruleSet {
 	var want toolRules
 	if t != nil {
 		want = toolRules{there: true, class: t.Class, name: t.Name}

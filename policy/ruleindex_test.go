@@ -21,7 +21,7 @@ func manyOthers() string {
 
 // Of many rules those that an event concerns are found, one by its tool, one by its program,
 // in a batch of calls, too.
-func TestSieve(t *testing.T) {
+func TestRuleIndex(t *testing.T) {
 	t.Parallel()
 	p, errs := policy.Parse("p.yaml", []byte("version: 1\nhooks:\n"+manyOthers()+`
   - {name: bash, on: tool.before, match: {tool: Bash}, ask: one}

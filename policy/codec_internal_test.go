@@ -55,8 +55,8 @@ func filled(v reflect.Value, n *int, deep int) {
 	}
 }
 
-// TestKeptIsWhole takes from a snapshot what was put there.
-func TestKeptIsWhole(t *testing.T) {
+// TestSnapshotIsWhole takes from a snapshot what was put there.
+func TestSnapshotIsWhole(t *testing.T) {
 	t.Parallel()
 	var p Policy
 	n := 0
@@ -79,8 +79,8 @@ func TestKeptIsWhole(t *testing.T) {
 	}
 }
 
-// FuzzKept reads texts that nobody has written: what is read says again what was read.
-func FuzzKept(f *testing.F) {
+// FuzzSnapshot reads texts that nobody has written: what is read says again what was read.
+func FuzzSnapshot(f *testing.F) {
 	var p Policy
 	n := 0
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)

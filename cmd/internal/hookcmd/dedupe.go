@@ -18,26 +18,25 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Some agents run this program twice for one action: they load the hook files of another
-// agent beside their own, or fire two events for one call. Each time they are answered in
-// the words that they are asked in, but the action is one: it has one Record, counts once
-// toward a limit, and where nothing else is told of it the second time its programs run
-// once. What was told is kept for a short while, in files that whoever judges an action
-// holds: told of at the same time, it is judged one after the other.
+// Some agents report one action twice: they load the hook files of another agent beside
+// their own, or fire two events for one call. Each report gets a reply in its own dialect,
+// but the action has one Record and counts once toward a limit. Its programs run once, unless
+// the second report has more facts. Actions are stored for a short time in files that are
+// locked while an action is judged, so reports at the same time are judged in turn.
 //
-// Not all of these agents number their calls. So what is told once more is what has come
-// in another way than before; in the same way it is another action. By a call's ID it is
-// the same however it comes.
+// Not all of these agents number their calls. Two reports with the same call ID are the same
+// action. Without an ID, a report is a duplicate only if it came in another way than before:
+// two reports that came in the same way are two actions.
 
 const (
-	againWithin = 10 * time.Second // of the answer to the first, where the call has no ID
-	sameWithin  = 2 * time.Minute  // where it has: some agents number calls anew
+	againWithin = 10 * time.Second // a duplicate without a call ID comes this soon after the first reply
+	sameWithin  = 2 * time.Minute  // with an ID; some agents reuse IDs
 	keepActions = 16
-	keepReason  = 16 << 10 // bytes; what is longer is found anew
+	keepReason  = 16 << 10 // bytes; longer reasons are computed again
 	keepFacts   = 256
 )
 
-// An action is one of which an agent has told.
+// An action is one that an agent reported.
 type action struct {
 	ID       string // of its Record
 	Call     string // the agent's ID for it
@@ -121,8 +120,8 @@ func (now *action) again(kept []action) int {
 	return fits
 }
 
-// told is one telling of an action.
-type told struct {
+// dedupe handles one report of an action.
+type dedupe struct {
 	action
 	to    sink // that gets what counts
 	spool *spool.Spool
@@ -138,14 +137,14 @@ type told struct {
 // hold waits for others who judge the same action, and takes their time off that of the
 // event. It is nil for agents that tell of everything once, and where nothing can be
 // kept: then each telling counts by itself.
-func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *told {
+func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedupe {
 	way, twice := got.Way()
 	if !twice || got.Err != nil {
 		return nil
 	}
 	ev := got.Event
 	begun := time.Now()
-	t := &told{spool: sp, to: to, first: -1, action: action{
+	t := &dedupe{spool: sp, to: to, first: -1, action: action{
 		What: whatIs(ev), Whole: wholeOf(ev), Facts: factsOf(ev.Native), Ways: []string{strings.Join([]string{inv.id, inv.event, way}, " ")},
 	}}
 	if ev.Tool != nil {
@@ -172,7 +171,7 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *told
 }
 
 // close lets others judge.
-func (t *told) close() {
+func (t *dedupe) close() {
 	if t != nil {
 		_ = t.held.Close()
 	}
@@ -180,7 +179,7 @@ func (t *told) close() {
 
 // verdict returns an engine that says what was said the first time, or nil where that
 // has to be found anew: another policy is in force, or more is told.
-func (t *told) verdict(set *policy.Set, f *firing) *grapnel.Engine {
+func (t *dedupe) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 	if t == nil {
 		return nil
 	}
@@ -205,17 +204,17 @@ func (t *told) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 }
 
 // Observe keeps a Record until it is known whether it counts.
-func (t *told) Observe(_ context.Context, rec *grapnel.Record) { t.records = append(t.records, rec) }
+func (t *dedupe) Observe(_ context.Context, rec *grapnel.Record) { t.records = append(t.records, rec) }
 
 // Run keeps observing hooks until it is known whether they have something to observe.
-func (t *told) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+func (t *dedupe) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	t.late = append(t.late, func() error { return t.to.Run(ctx, ev, hooks) })
 	return nil
 }
 
 // keep writes down what came of a telling, and what counts of it: all of the first, and
 // of another one only a decision that is stricter than the one before, or a failure.
-func (t *told) keep(ctx context.Context) {
+func (t *dedupe) keep(ctx context.Context) {
 	if t == nil {
 		return
 	}
@@ -261,7 +260,7 @@ func (t *told) keep(ctx context.Context) {
 }
 
 // release hands on what has waited.
-func (t *told) release(ctx context.Context) {
+func (t *dedupe) release(ctx context.Context) {
 	var failed error
 	for _, run := range t.late {
 		if err := run(); err != nil {
@@ -279,7 +278,7 @@ func (t *told) release(ctx context.Context) {
 // keepChanged keeps the action under what it is after an answer that changed it, too: who
 // is told of it later is told of that. It was judged as it is then, and is not changed
 // once more.
-func (t *told) keepChanged(final bool) {
+func (t *dedupe) keepChanged(final bool) {
 	if len(t.records) != 1 || t.records[0].Verdict == nil || t.records[0].Verdict.Event == nil || len(t.records[0].Changed) == 0 {
 		return
 	}

@@ -21,38 +21,38 @@ import (
 var errBeyond = errors.New("the policies load files in the words of other systems")
 
 const (
-	// overTime is what the other program takes beside the hooks, which keep their time
+	// handoverTime is what the other program takes beside the hooks, which keep their time
 	// themselves: only of one that hangs it is ever over.
-	overTime = time.Second
+	handoverTime = time.Second
 
-	// overGrace is how long it may take to end its own programs, and what it has to say.
-	overGrace = 1500 * time.Millisecond
+	// handoverGrace is how long it may take to end its own programs, and what it has to say.
+	handoverGrace = 1500 * time.Millisecond
 
-	// overMark begins what it says, and its exit code follows: what says anything else is
+	// handoverMark begins what it says, and its exit code follows: what says anything else is
 	// not the program that was meant, and must not be taken for one that lets pass.
-	overMark = "grapnel answers 1 "
+	handoverMark = "grapnel answers 1 "
 )
 
 // handOver lets the program grapnel beside this one answer an event. It is the same
 // program but for what reads the hook files of other systems, which would make every
 // start of grapnel-hook slower and is wanted by few.
 func handOver(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
-	reply, err := over(ctx, inv, got, input)
+	reply, err := runGrapnel(ctx, inv, got, input)
 	if err != nil {
 		err = fmt.Errorf("%w, which the program grapnel reads: %w", errBeyond, err)
 	}
 	return reply, err
 }
 
-func over(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
+func runGrapnel(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
 	if input.Err != nil {
 		return dialect.Reply{}, input.Err
 	}
-	program, err := fuller()
+	program, err := handoverProgram()
 	if err != nil {
 		return dialect.Reply{}, err
 	}
-	timeout := got.Event.Budget + overTime
+	timeout := got.Event.Budget + handoverTime
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
 	defer cancel()
 	inv.watch.listen() // an agent that ends us ends what we started
@@ -61,13 +61,13 @@ func over(ctx context.Context, inv invocation, got dialect.Received, input diale
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, append([]string{"hook", "--over"}, inv.words()...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input.Payload), &stdout, &stderr
-	cmd.Cancel, cmd.WaitDelay = func() error { return terminate(cmd.Process) }, overGrace
+	cmd.Cancel, cmd.WaitDelay = func() error { return terminate(cmd.Process) }, handoverGrace
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return dialect.Reply{}, context.Cause(ctx)
 	}
 	mark, said, ok := bytes.Cut(stdout.Bytes(), []byte("\n"))
-	code, marked := strings.CutPrefix(string(mark), overMark)
+	code, marked := strings.CutPrefix(string(mark), handoverMark)
 	exit, noCode := strconv.Atoi(code)
 	switch {
 	case ok && marked && noCode == nil:
@@ -87,10 +87,10 @@ func terminate(p *os.Process) error {
 	return p.Kill()
 }
 
-// sayOver says an answer to the program that handed an event over.
-func (inv *invocation) sayOver(reply *dialect.Reply) {
-	if inv.over {
-		reply.Stdout = append(fmt.Appendf(nil, "%s%d\n", overMark, reply.Exit), reply.Stdout...)
+// markHandover says an answer to the program that handed an event over.
+func (inv *invocation) markHandover(reply *dialect.Reply) {
+	if inv.handover {
+		reply.Stdout = append(fmt.Appendf(nil, "%s%d\n", handoverMark, reply.Exit), reply.Stdout...)
 	}
 }
 
@@ -121,13 +121,13 @@ func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// fuller returns the program grapnel beside this one, unless this is it.
-func fuller() (string, error) {
+// handoverProgram returns the program grapnel beside this one, unless this is it.
+func handoverProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	if isFuller(self) {
+	if isHandoverProgram(self) {
 		return "", errors.New("it is this one, and cannot")
 	}
 	program, err := beside(self)
@@ -140,8 +140,8 @@ func fuller() (string, error) {
 	return program, nil
 }
 
-// isFuller reports whether a program is grapnel, of which "grapnel hook" is this one.
-func isFuller(program string) bool {
+// isHandoverProgram reports whether a program is grapnel, of which "grapnel hook" is this one.
+func isHandoverProgram(program string) bool {
 	name, _, _ := strings.Cut(filepath.Base(program), ".")
 	return name == "grapnel"
 }
