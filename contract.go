@@ -169,7 +169,7 @@ func (c *Contract) change(f Field) (Change, bool) {
 
 // Can is what one agent can be told on one event, where that is less than the
 // Contract permits. What it lacks degrades to the stricter thing it has, and the
-// Verdict's Lost says so.
+// Verdict's Unsupported says so.
 type Can struct {
 	Block   bool     `json:"block,omitempty"`
 	Ask     bool     `json:"ask,omitempty"`

@@ -78,7 +78,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 			ev := event(kind)
 			whole := engine.Fire(t.Context(), ev)
 			ev.Can = &all
-			if v := engine.Fire(t.Context(), ev); v.Lost != nil || v.Decision != whole.Decision || v.Halt != whole.Halt || len(v.Changes) != len(whole.Changes) {
+			if v := engine.Fire(t.Context(), ev); v.Unsupported != nil || v.Decision != whole.Decision || v.Halt != whole.Halt || len(v.Changes) != len(whole.Changes) {
 				t.Errorf("%s, %+v, agent can everything: %+v, want %+v", kind, out, v, whole)
 			}
 			ev.Can = &can
@@ -98,10 +98,10 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 				}
 			}
 			if got < want && strictest >= want {
-				t.Errorf("%s, %+v, agent can %+v: told %d of %d: decision %v, halt %q, lost %q", kind, out, can, got, want, v.Decision, v.Halt, v.Lost)
+				t.Errorf("%s, %+v, agent can %+v: told %d of %d: decision %v, halt %q, lost %q", kind, out, can, got, want, v.Decision, v.Halt, v.Unsupported)
 			}
-			if got < want && len(v.Lost) == 0 {
-				t.Errorf("%s, %+v, agent can %+v: nothing is Lost, but it is told less", kind, out, can)
+			if got < want && len(v.Unsupported) == 0 {
+				t.Errorf("%s, %+v, agent can %+v: nothing is Unsupported, but it is told less", kind, out, can)
 			}
 			// An Allow is for the input with its changes, so it goes with them or not at all.
 			if v.Decision == grapnel.Allow && len(v.Changes) != len(whole.Changes) {
@@ -269,7 +269,7 @@ func TestDegrade(t *testing.T) {
 			if v.Decision != tt.want || v.Halt != tt.halt || v.Reason() != tt.reason {
 				t.Errorf("decision %v, halt %q, reason %q, want %v, %q, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.halt, tt.reason)
 			}
-			if diff := cmp.Diff(tt.lost, v.Lost); diff != "" || !slices.Equal(v.Lost, rec.Lost) {
+			if diff := cmp.Diff(tt.lost, v.Unsupported); diff != "" || !slices.Equal(v.Unsupported, rec.Unsupported) {
 				t.Errorf("lost (-want +got):\n%s", diff)
 			}
 			if v.Changes != nil || v.Context != nil || v.Messages != nil {
@@ -316,9 +316,9 @@ func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Can: tt.can, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
-			if told := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Lost) != tt.lost || (told == `"42"`) == (tt.lost > 0) ||
+			if told := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Unsupported) != tt.lost || (told == `"42"`) == (tt.lost > 0) ||
 				strings.HasSuffix(v.Reason(), "Take it from here: 42") != (tt.lost > 0) {
-				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Lost)
+				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Unsupported)
 			}
 		})
 	}

@@ -698,8 +698,8 @@ func TestNative(t *testing.T) {
 		t.Errorf("native %s, want the last test.color only", v.Native)
 	}
 	want := []string{"other.color: only for another agent", "testing.x: only for another agent"}
-	if !slices.Equal(v.Lost, want) || !slices.Equal(rec.Lost, want) {
-		t.Errorf("lost %q, want %q", v.Lost, want)
+	if !slices.Equal(v.Unsupported, want) || !slices.Equal(rec.Unsupported, want) {
+		t.Errorf("lost %q, want %q", v.Unsupported, want)
 	}
 }
 

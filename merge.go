@@ -126,7 +126,7 @@ func (f *firing) merge() Verdict {
 	if f.first.Can != nil {
 		f.degrade(&v, f.first.Can)
 	}
-	slices.Sort(v.Lost)
+	slices.Sort(v.Unsupported)
 	v.Reasons = capReasons(v.Reasons, f.engine.opts.ReasonLimit)
 	v.Halt = capText(v.Halt, f.engine.opts.ReasonLimit)
 	v.Messages = capTexts(v.Messages, f.engine.opts.ReasonLimit)
@@ -191,7 +191,7 @@ func (f *firing) gives(a *answer, v *Verdict) bool {
 // native passes on what only this agent understands.
 func (v *Verdict) native(agent, key string, value json.RawMessage) {
 	if !strings.HasPrefix(key, agent+".") {
-		v.Lost = appendNew(v.Lost, key+": only for another agent")
+		v.Unsupported = appendNew(v.Unsupported, key+": only for another agent")
 		return
 	}
 	if v.Native == nil {
@@ -292,10 +292,10 @@ func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
 }
 
 // degrade turns what the agent cannot be told into the next stricter thing that
-// it understands, and never into something weaker. Lost names each.
+// it understands, and never into something weaker. Unsupported names each.
 func (f *firing) degrade(v *Verdict, can *Can) {
 	blocks := f.contract.Blocks
-	lose := func(what, told string) { v.Lost = append(v.Lost, what+": "+told) }
+	lose := func(what, told string) { v.Unsupported = append(v.Unsupported, what+": "+told) }
 	// Where a block stops the action, a halt does so too. At a stop neither is
 	// stricter than nothing: what is blocked there is the stop.
 	strict := can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction
@@ -452,7 +452,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	rec := &Record{
 		ID: f.first.ID, Time: begun.UTC(), Agent: f.first.Agent.Name, Session: f.first.Session.ID, Event: f.first.Kind,
 		Decision: v.Decision, Reasons: v.Reasons, Halt: v.Halt, Changed: sortedFields(v.Changes), Conflicts: f.conflicts,
-		Lost: v.Lost, Input: f.first, Verdict: v, Hooks: make([]HookRun, 0, len(f.answers)),
+		Unsupported: v.Unsupported, Input: f.first, Verdict: v, Hooks: make([]HookRun, 0, len(f.answers)),
 	}
 	if f.first.Tool != nil {
 		rec.Tool = f.first.Tool.Name

@@ -79,15 +79,15 @@ type Reason struct {
 
 // A Verdict is the merged answer to an event.
 type Verdict struct {
-	Decision Decision                   `json:"decision"`
-	Reasons  []Reason                   `json:"reasons,omitempty"` // of the hooks that made the Decision, in plan order
-	Messages []string                   `json:"messages,omitempty"`
-	Context  []string                   `json:"context,omitempty"`
-	Changes  map[Field]json.RawMessage  `json:"changes,omitempty"` // what differs from the event as it came
-	Halt     string                     `json:"halt,omitempty"`
-	Native   map[string]json.RawMessage `json:"native,omitempty"`
-	Lost     []string                   `json:"lost,omitempty"` // what the agent cannot be told, and what it is told instead
-	Event    *Event                     `json:"-"`              // the event as it shall now be, changes that are Lost included
+	Decision    Decision                   `json:"decision"`
+	Reasons     []Reason                   `json:"reasons,omitempty"` // of the hooks that made the Decision, in plan order
+	Messages    []string                   `json:"messages,omitempty"`
+	Context     []string                   `json:"context,omitempty"`
+	Changes     map[Field]json.RawMessage  `json:"changes,omitempty"` // what differs from the event as it came
+	Halt        string                     `json:"halt,omitempty"`
+	Native      map[string]json.RawMessage `json:"native,omitempty"`
+	Unsupported []string                   `json:"unsupported,omitempty"` // what the agent cannot be told, and what it is told instead
+	Event       *Event                     `json:"-"`                     // the event as it shall now be, changes that are unsupported included
 }
 
 // Reason joins the texts of the Reasons, one a line.

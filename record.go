@@ -11,24 +11,24 @@ import (
 // A Record is what is kept of one firing: who ran, what they said, what came of
 // it. Its JSON is one line of the log.
 type Record struct {
-	ID        string    `json:"id"`
-	Time      time.Time `json:"time"`
-	Agent     string    `json:"agent"`
-	Session   string    `json:"session"`
-	Event     Kind      `json:"event"`
-	Tool      string    `json:"tool,omitempty"`
-	Decision  Decision  `json:"decision"`
-	Would     Decision  `json:"would,omitempty"` // what observing hooks would have decided
-	Hooks     []HookRun `json:"hooks"`
-	Reasons   []Reason  `json:"reasons,omitempty"`
-	Halt      string    `json:"halt,omitempty"`
-	Changed   []Field   `json:"changed,omitempty"`
-	Conflicts []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced
-	Lost      []string  `json:"lost,omitempty"`
-	Error     string    `json:"error,omitempty"` // the event could not be read or answered as it should
-	MS        float64   `json:"ms"`
-	Input     *Event    `json:"input,omitempty"` // the event as it came
-	Verdict   *Verdict  `json:"-"`
+	ID          string    `json:"id"`
+	Time        time.Time `json:"time"`
+	Agent       string    `json:"agent"`
+	Session     string    `json:"session"`
+	Event       Kind      `json:"event"`
+	Tool        string    `json:"tool,omitempty"`
+	Decision    Decision  `json:"decision"`
+	Would       Decision  `json:"would,omitempty"` // what observing hooks would have decided
+	Hooks       []HookRun `json:"hooks"`
+	Reasons     []Reason  `json:"reasons,omitempty"`
+	Halt        string    `json:"halt,omitempty"`
+	Changed     []Field   `json:"changed,omitempty"`
+	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced
+	Unsupported []string  `json:"unsupported,omitempty"`
+	Error       string    `json:"error,omitempty"` // the event could not be read or answered as it should
+	MS          float64   `json:"ms"`
+	Input       *Event    `json:"input,omitempty"` // the event as it came
+	Verdict     *Verdict  `json:"-"`
 }
 
 // HookRun is one hook's part in a Record.

@@ -32,7 +32,7 @@ func (f *firing) letStop(v *Verdict) {
 	default:
 		return
 	}
-	v.Lost = append(v.Lost, "block: not told, "+why)
+	v.Unsupported = append(v.Unsupported, "block: not told, "+why)
 	v.Decision, v.Reasons, v.Changes = None, nil, nil
 }
 

@@ -411,8 +411,8 @@ func TestBlockBlocks(t *testing.T) {
 			t.Errorf("a block (%+v) is written as %s (%+v), and the agent does %+v", v, reply.Stdout, reply, e)
 		case !row.Can.Block && e.Blocked && !row.Can.Halt:
 			t.Errorf("%s cannot be blocked, and the agent does %+v", row.Native, e)
-		case !row.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && len(v.Lost) == 0:
-			t.Errorf("a block that cannot be told is not in Lost: %+v", v)
+		case !row.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0:
+			t.Errorf("a block that cannot be told is not in Unsupported: %+v", v)
 		case e.Allowed || e.Asked || e.Error && reply.Exit != 2:
 			t.Errorf("a block is written as %+v, and the agent does %+v", reply, e)
 		}
@@ -476,7 +476,7 @@ func TestTextsArrive(t *testing.T) {
 			t.Errorf("context decides: %s, %+v", reply.Stdout, e)
 		}
 		_, v, reply, e = answered(t, d, row.Native, grapnel.Outcome{Message: "hello"})
-		if row.Can.Message && e.Message != "hello" || !row.Can.Message && (len(reply.Stdout) > 0 || len(v.Lost) == 0) {
+		if row.Can.Message && e.Message != "hello" || !row.Can.Message && (len(reply.Stdout) > 0 || len(v.Unsupported) == 0) {
 			t.Errorf("a message (%+v) is written as %s, and the agent does %+v", v, reply.Stdout, e)
 		}
 	})
@@ -511,7 +511,7 @@ func TestChangesArrive(t *testing.T) {
 			}
 			_, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{c.Field: json.RawMessage(newValue[c.Field])}})
 			hides := c.Field != grapnel.FieldOutput || !row.Can.Keeps
-			if len(v.Lost) == 0 || e.Allowed || row.Can.Block && hides && !e.Blocked && contract.Blocks != grapnel.BlockStop {
+			if len(v.Unsupported) == 0 || e.Allowed || row.Can.Block && hides && !e.Blocked && contract.Blocks != grapnel.BlockStop {
 				t.Errorf("a change of %s cannot be told (%+v), is written as %s, and the agent does %+v", c.Field, v, reply.Stdout, e)
 			}
 		}

@@ -167,7 +167,7 @@ func TestCodexTakesTheCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := engineOf(t, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"ls","workdir":"/"}`)}}).Fire(t.Context(), ev)
-		if got := strings.Join(v.Lost, "; "); got != want {
+		if got := strings.Join(v.Unsupported, "; "); got != want {
 			t.Errorf("%s: lost %q, want %q", payload, got, want)
 		}
 	}

@@ -68,16 +68,16 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 // shownVerdict is a Verdict whose reasons are only their texts.
 func shownVerdict(v *grapnel.Verdict) any {
 	type verdict struct {
-		Decision grapnel.Decision                  `json:"decision"`
-		Reasons  []string                          `json:"reasons,omitempty"`
-		Messages []string                          `json:"messages,omitempty"`
-		Context  []string                          `json:"context,omitempty"`
-		Changes  map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
-		Halt     string                            `json:"halt,omitempty"`
-		Native   map[string]json.RawMessage        `json:"native,omitempty"`
-		Lost     []string                          `json:"lost,omitempty"`
+		Decision    grapnel.Decision                  `json:"decision"`
+		Reasons     []string                          `json:"reasons,omitempty"`
+		Messages    []string                          `json:"messages,omitempty"`
+		Context     []string                          `json:"context,omitempty"`
+		Changes     map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
+		Halt        string                            `json:"halt,omitempty"`
+		Native      map[string]json.RawMessage        `json:"native,omitempty"`
+		Unsupported []string                          `json:"unsupported,omitempty"`
 	}
-	shown := verdict{Decision: v.Decision, Messages: v.Messages, Context: v.Context, Changes: v.Changes, Halt: v.Halt, Native: v.Native, Lost: v.Lost}
+	shown := verdict{Decision: v.Decision, Messages: v.Messages, Context: v.Context, Changes: v.Changes, Halt: v.Halt, Native: v.Native, Unsupported: v.Unsupported}
 	for _, r := range v.Reasons {
 		shown.Reasons = append(shown.Reasons, r.Text)
 	}

@@ -287,8 +287,8 @@ func (s *dialectSuite) block(t testing.TB) {
 		may := can(c.ev)
 		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
-			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Lost) == 0 {
-				t.Errorf("%s: a block cannot be told, and Lost does not say so: %s", c.name, sample.Shown(v))
+			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0 {
+				t.Errorf("%s: a block cannot be told, and Unsupported does not say so: %s", c.name, sample.Shown(v))
 			}
 			continue
 		}

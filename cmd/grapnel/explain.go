@@ -116,13 +116,13 @@ type notYet struct {
 }
 
 type explainedVerdict struct {
-	Decision grapnel.Decision                  `json:"decision"`
-	Reasons  []grapnel.Reason                  `json:"reasons"`
-	Messages []string                          `json:"messages,omitempty"`
-	Context  []string                          `json:"context"`
-	Changes  map[grapnel.Field]json.RawMessage `json:"changes"`
-	Halt     string                            `json:"halt"`
-	Lost     []string                          `json:"lost"`
+	Decision    grapnel.Decision                  `json:"decision"`
+	Reasons     []grapnel.Reason                  `json:"reasons"`
+	Messages    []string                          `json:"messages,omitempty"`
+	Context     []string                          `json:"context"`
+	Changes     map[grapnel.Field]json.RawMessage `json:"changes"`
+	Halt        string                            `json:"halt"`
+	Unsupported []string                          `json:"unsupported"`
 }
 
 type explainedReply struct {
@@ -292,7 +292,7 @@ func explain(ctx context.Context, place local.Place, s *subject, e *explaining) 
 	verdict := rec.Verdict
 	x.Verdict = explainedVerdict{
 		Decision: verdict.Decision, Reasons: notNil(verdict.Reasons), Messages: verdict.Messages, Context: notNil(verdict.Context),
-		Changes: verdict.Changes, Halt: verdict.Halt, Lost: notNil(verdict.Lost),
+		Changes: verdict.Changes, Halt: verdict.Halt, Unsupported: notNil(verdict.Unsupported),
 	}
 	if x.Verdict.Changes == nil {
 		x.Verdict.Changes = map[grapnel.Field]json.RawMessage{}

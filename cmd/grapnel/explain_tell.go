@@ -308,7 +308,7 @@ func (t *telling) merge() {
 		}
 	}
 	if t.top > v.Decision && v.Halt == "" || v.Decision > t.top && t.top > grapnel.None {
-		say("%s is told as %s: see what is lost", t.top, v.Decision)
+		say("%s is told as %s: see unsupported", t.top, v.Decision)
 	}
 }
 

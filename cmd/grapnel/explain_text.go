@@ -347,8 +347,8 @@ func (x *explanation) reply(root *tree) {
 	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {
 		t.note(text("nothing: the agent goes on as if nobody had been asked"))
 	}
-	for _, lost := range x.Verdict.Lost {
-		t.note(span{"lost: " + plain(lost), yellow})
+	for _, text := range x.Verdict.Unsupported {
+		t.note(span{"unsupported: " + plain(text), yellow})
 	}
 }
 

@@ -177,8 +177,8 @@ func (c *console) printEntry(e *spool.Entry) error {
 		by = append(by, text)
 	}
 	word := watch.Word(e)
-	for _, lost := range e.Lost {
-		by = append(by, c.paint(yellow, "lost "+oneLine(lost)))
+	for _, text := range e.Unsupported {
+		by = append(by, c.paint(yellow, "unsupported: "+oneLine(text)))
 	}
 	if strings.HasPrefix(string(e.Event), pauseEvents) {
 		for _, r := range e.Reasons {

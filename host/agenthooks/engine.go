@@ -80,11 +80,11 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	switch {
 	case lost != "":
 		// What cannot be told becomes the stricter thing.
-		v.Lost = append(v.Lost, lost+": told as block")
+		v.Unsupported = append(v.Unsupported, lost+": told as block")
 		return deny(lost + " must be changed, and an interceptor cannot do that")
 	case v.Decision == grapnel.Ask && changed:
 		// Whoever lifts a deny would let pass what was to be changed first.
-		v.Lost = append(v.Lost, "ask beside a change: told as block")
+		v.Unsupported = append(v.Unsupported, "ask beside a change: told as block")
 		v.Reasons = append(v.Reasons, grapnel.Reason{
 			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", appendJSON(nil, target)), Cause: grapnel.CauseDecision,
 		})

@@ -14,7 +14,7 @@ const discarded = `"The result of this call was discarded."`
 func (f *firing) obey(out *composed) grapnel.Verdict {
 	v := grapnel.Verdict{Event: f.ev}
 	if own := f.own; own != nil { // what only our own host understands
-		v.Messages, v.Native, v.Lost, v.Halt = own.Messages, own.Native, own.Lost, own.Halt
+		v.Messages, v.Native, v.Unsupported, v.Halt = own.Messages, own.Native, own.Unsupported, own.Halt
 	}
 	if !out.verdict.permits() {
 		f.deny(&v, out)

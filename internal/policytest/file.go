@@ -102,18 +102,18 @@ type Want struct {
 	Line int `json:"line,omitempty"`
 	Col  int `json:"col,omitempty"`
 
-	Decision []grapnel.Decision                `json:"decision,omitempty"` // any of these; none alone also means no change, no context and no halt
-	Reason   *Text                             `json:"reason,omitempty"`
-	Rule     []policy.Word                     `json:"rule,omitempty"` // any of these had a part in what came of it
-	Changes  map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
-	Context  []Text                            `json:"context,omitempty"` // each is in what is added
-	Message  []Text                            `json:"message,omitempty"` // each is in what the person is told
-	Halt     *Text                             `json:"halt,omitempty"`
-	Lost     []Text                            `json:"lost,omitempty"`    // each is in what the agent cannot be told
-	Would    []grapnel.Decision                `json:"would,omitempty"`   // what observing hooks would have decided
-	Failed   []policy.Word                     `json:"failed,omitempty"`  // the hooks that could not answer, and no others
-	Not      *Want                             `json:"not,omitempty"`     // nothing of this holds
-	Replies  map[string]Reply                  `json:"replies,omitempty"` // by agent; under "" that of every agent
+	Decision    []grapnel.Decision                `json:"decision,omitempty"` // any of these; none alone also means no change, no context and no halt
+	Reason      *Text                             `json:"reason,omitempty"`
+	Rule        []policy.Word                     `json:"rule,omitempty"` // any of these had a part in what came of it
+	Changes     map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
+	Context     []Text                            `json:"context,omitempty"` // each is in what is added
+	Message     []Text                            `json:"message,omitempty"` // each is in what the person is told
+	Halt        *Text                             `json:"halt,omitempty"`
+	Unsupported []Text                            `json:"unsupported,omitempty"` // each is in what the agent cannot be told
+	Would       []grapnel.Decision                `json:"would,omitempty"`       // what observing hooks would have decided
+	Failed      []policy.Word                     `json:"failed,omitempty"`      // the hooks that could not answer, and no others
+	Not         *Want                             `json:"not,omitempty"`         // nothing of this holds
+	Replies     map[string]Reply                  `json:"replies,omitempty"`     // by agent; under "" that of every agent
 }
 
 // Reply is what an agent gets.

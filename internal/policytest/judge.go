@@ -99,7 +99,7 @@ func (w *Want) compare(f *Firing) []comparison {
 			add(slices.ContainsFunc(got, want[i].in), what, want[i].String(), f.losing(texts(got)))
 		}
 	}
-	each("lost", w.Lost, f.Lost)
+	each("unsupported", w.Unsupported, f.Unsupported)
 	each("context", w.Context, f.Context)
 	each("message", w.Message, f.Messages)
 	if w.Rule != nil {
@@ -219,13 +219,13 @@ func (f *Firing) hooksDecided() grapnel.Decision {
 // decided reports whether the Verdict is a decision. Where the agent cannot be told it, and
 // is told something stricter, it is that decision too.
 func (f *Firing) decided(want grapnel.Decision) bool {
-	return f.Decision == want || f.hooksDecided() == want && f.Decision > want && len(f.Lost) > 0 && f.Verdict.Halt == ""
+	return f.Decision == want || f.hooksDecided() == want && f.Decision > want && len(f.Unsupported) > 0 && f.Verdict.Halt == ""
 }
 
 // losing is what was got, and what the agent cannot be told.
 func (f *Firing) losing(got string) string {
-	if len(f.Lost) > 0 {
-		got += " (" + f.Agent + " cannot be told all: " + strings.Join(f.Lost, ", ") + ")"
+	if len(f.Unsupported) > 0 {
+		got += " (" + f.Agent + " cannot be told all: " + strings.Join(f.Unsupported, ", ") + ")"
 	}
 	return got
 }

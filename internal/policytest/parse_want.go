@@ -92,7 +92,7 @@ func (p *parser) wanted(w *Want) []key {
 		{"context", func(n *yaml.Node) { w.Context = p.patterns(n) }},
 		{"message", func(n *yaml.Node) { w.Message = p.patterns(n) }},
 		{"halt", func(n *yaml.Node) { w.Halt = p.pattern(n) }},
-		{"lost", func(n *yaml.Node) { w.Lost = p.patterns(n) }},
+		{"unsupported", func(n *yaml.Node) { w.Unsupported = p.patterns(n) }},
 	}
 }
 

@@ -257,7 +257,7 @@ func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 			others = true
 		}
 	}
-	if d == grapnel.None && len(e.Lost) > 0 && !others { // what the agent cannot be told became this
+	if d == grapnel.None && len(e.Unsupported) > 0 && !others { // what the agent cannot be told became this
 		d = e.Decision
 	}
 	return d

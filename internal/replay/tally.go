@@ -171,7 +171,7 @@ func (a *adviser) look(s *scene) {
 		a.chance(s)
 	}
 	shade(e, decided, decisions)
-	if len(asking) > 0 && e.Event == grapnel.ToolBefore && !slices.ContainsFunc(e.Lost, func(lost string) bool { return strings.Contains(lost, "ask") }) {
+	if len(asking) > 0 && e.Event == grapnel.ToolBefore && !slices.ContainsFunc(e.Unsupported, func(lost string) bool { return strings.Contains(lost, "ask") }) {
 		a.ask(s, asking)
 	}
 }

@@ -36,7 +36,7 @@ func (e *Entry) meta() ([]byte, error) {
 	b = addSome(b, "halt", e.Halt)
 	b = addTexts(b, "changed", e.Changed)
 	b = addTexts(b, "conflicts", e.Conflicts)
-	b = addTexts(b, "lost", e.Lost)
+	b = addTexts(b, "unsupported", e.Unsupported)
 	b = addSome(b, "error", e.Error)
 	b = addNumber(b, "ms", e.MS)
 	b = addFlag(b, "late", e.Late)

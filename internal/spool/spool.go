@@ -308,7 +308,7 @@ func bare(e Entry) *Entry {
 		}
 		hooks[i] = run
 	}
-	e.Hooks, e.Reasons, e.Halt, e.Lost, e.Conflicts, e.Error, e.Context = hooks, nil, "", nil, nil, "", nil
+	e.Hooks, e.Reasons, e.Halt, e.Unsupported, e.Conflicts, e.Error, e.Context = hooks, nil, "", nil, nil, "", nil
 	return &e
 }
 

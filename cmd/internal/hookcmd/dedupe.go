@@ -240,7 +240,7 @@ func (t *dedupe) keep(ctx context.Context) {
 				// Where the agent could not be told all, what it is asked next may have other
 				// words.
 				k.Reason = rec.Verdict.Reason()
-				final = !failed && len(rec.Lost)+len(rec.Verdict.Native) == 0 && len(k.Reason)+len(k.Halt) <= keepReason
+				final = !failed && len(rec.Unsupported)+len(rec.Verdict.Native) == 0 && len(k.Reason)+len(k.Halt) <= keepReason
 			}
 			k.Final = final && len(rec.Changed) == 0
 		}

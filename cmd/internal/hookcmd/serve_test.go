@@ -172,7 +172,7 @@ func recorded(t testing.TB, root string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, fmt.Sprint(entry.Agent, entry.Event, entry.Tool, entry.Decision, entry.Lost, len(entry.Hooks)))
+		list = append(list, fmt.Sprint(entry.Agent, entry.Event, entry.Tool, entry.Decision, entry.Unsupported, len(entry.Hooks)))
 	}
 	return list
 }

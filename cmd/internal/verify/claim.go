@@ -102,11 +102,11 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	}
 	v := engine.Fire(context.Background(), ev)
 	switch {
-	case slices.ContainsFunc(v.Lost, func(l string) bool { return strings.HasSuffix(l, "told as block") }):
+	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "told as block") }):
 		return AsBlock
-	case slices.ContainsFunc(v.Lost, func(l string) bool { return strings.HasSuffix(l, "told as halt") }):
+	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "told as halt") }):
 		return AsHalt
-	case len(v.Lost) > 0:
+	case len(v.Unsupported) > 0:
 		return Not
 	}
 	return Native

@@ -68,9 +68,9 @@ func (m *Model) detailRows(width int) []row {
 			d.text(normal, "  ", text)
 		}
 	}
-	if len(it.Lost) > 0 {
-		d.section("lost: what the agent could not be told")
-		for _, text := range it.Lost {
+	if len(it.Unsupported) > 0 {
+		d.section("unsupported: what the agent cannot express")
+		for _, text := range it.Unsupported {
 			d.text(yellow, "  ", text)
 		}
 	}

@@ -30,7 +30,7 @@ type keyed struct {
 var keyNames = []string{"agent", "session", "dir", "event", "tool", "hook", "decision", "is"}
 
 // isNames are the values of is:.
-var isNames = []string{"slow", "failed", "open", "lost", "changed", "would"}
+var isNames = []string{"slow", "failed", "open", "unsupported", "changed", "would"}
 
 // decisionNames are the values of decision:.
 var decisionNames = []string{"none", "allow", "ask", "block", "halt", "change", "late"}
@@ -152,8 +152,8 @@ func (it *Item) has(key, value string, slow float64) bool {
 		return failed > 0 || it.Error != ""
 	case "open":
 		return open > 0
-	case "lost":
-		return len(it.Lost) > 0
+	case "unsupported":
+		return len(it.Unsupported) > 0
 	case "changed":
 		return len(it.Changed) > 0
 	}

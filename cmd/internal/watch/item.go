@@ -63,7 +63,7 @@ func NewItem(e *spool.Entry) *Item {
 	for _, r := range e.Reasons {
 		text = append(text, r.Text)
 	}
-	it.text = strings.ToLower(strings.Join(append(text, e.Lost...), "\n"))
+	it.text = strings.ToLower(strings.Join(append(text, e.Unsupported...), "\n"))
 	it.size = 1<<10 + len(it.event) + 3*len(it.text)
 	for _, c := range it.changes {
 		for _, line := range c.lines {
@@ -271,8 +271,8 @@ func (it *Item) parts(slow float64) []part {
 	if it.Error != "" {
 		said = append(said, part{"ERROR: " + inLine(it.Error), red})
 	}
-	if len(it.Lost) > 0 {
-		seen = append(seen, part{"lost: " + inLine(strings.Join(it.Lost, ", ")), yellow})
+	if len(it.Unsupported) > 0 {
+		seen = append(seen, part{"unsupported: " + inLine(strings.Join(it.Unsupported, ", ")), yellow})
 	}
 	if len(said)+len(seen) == 0 { // a pause, for one
 		text := it.Halt

@@ -41,7 +41,7 @@ func drawItem(t *rapid.T, n string) *Item {
 	e.ID, e.Agent, e.Session, e.Event, e.Tool = text("id"), text("agent"), text("session"), grapnel.Kind(text("event")), text("tool")
 	e.Time = time.Unix(rapid.Int64Range(-1<<33, 1<<33).Draw(t, n+"time"), 0)
 	e.Decision = grapnel.Decision(rapid.IntRange(0, 3).Draw(t, n+"decision"))
-	e.Halt, e.Error, e.Lost, e.Context, e.Conflicts = text("halt"), text("error"), []string{text("lost")}, []string{text("context")}, []string{text("conflict")}
+	e.Halt, e.Error, e.Unsupported, e.Context, e.Conflicts = text("halt"), text("error"), []string{text("lost")}, []string{text("context")}, []string{text("conflict")}
 	e.MS = rapid.Float64Range(0, 1e12).Draw(t, n+"ms")
 	e.Changed = []grapnel.Field{grapnel.FieldInput, grapnel.Field(text("field"))}
 	e.Changes = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: quoted("after")}

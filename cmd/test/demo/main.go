@@ -154,8 +154,8 @@ func (d *demo) show(at int, stdin json.RawMessage, rec *grapnel.Record, took tim
 			fmt.Printf("          by   %s (%s:%d)\n", h.Name, filepath.Base(h.Source), h.Line)
 		}
 	}
-	for _, lost := range rec.Lost {
-		fmt.Printf("          lost %s\n", lost)
+	for _, text := range rec.Unsupported {
+		fmt.Printf("          unsupported: %s\n", text)
 	}
 	if out := strings.TrimSpace(stdout + stderr); out != "" {
 		fmt.Printf("          says %s\n", d.paint("2", short(out, 200)))

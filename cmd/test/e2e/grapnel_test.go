@@ -56,15 +56,15 @@ func (g guarded) grapnel(t *testing.T, args ...string) string {
 
 // A record is a line of "grapnel log --json", as far as the scenarios look.
 type record struct {
-	ID       string   `json:"id"`
-	Agent    string   `json:"agent"`
-	Session  string   `json:"session"`
-	Event    string   `json:"event"`
-	Tool     string   `json:"tool"`
-	Decision string   `json:"decision"`
-	Halt     string   `json:"halt"`
-	Lost     []string `json:"lost"`
-	Hooks    []struct {
+	ID          string   `json:"id"`
+	Agent       string   `json:"agent"`
+	Session     string   `json:"session"`
+	Event       string   `json:"event"`
+	Tool        string   `json:"tool"`
+	Decision    string   `json:"decision"`
+	Halt        string   `json:"halt"`
+	Unsupported []string `json:"unsupported"`
+	Hooks       []struct {
 		Name     string `json:"name"`
 		Decision string `json:"decision"`
 		Error    string `json:"error"`

@@ -111,7 +111,7 @@ func wordsOf(raw []byte) string {
 	for _, r := range l.Reasons {
 		add(r.Text)
 	}
-	add(l.Lost...)
+	add(l.Unsupported...)
 	addTexts(&b, l.event)
 	return b.String()
 }

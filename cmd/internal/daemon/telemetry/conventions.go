@@ -38,20 +38,20 @@ const (
 const (
 	scopeName = "github.com/grapnel-dev/grapnel/daemon/telemetry"
 
-	attrRecord    = "grapnel.record.id"
-	attrEvent     = "grapnel.event"
-	attrDecision  = "grapnel.decision"
-	attrWould     = "grapnel.would"
-	attrToolClass = "grapnel.tool.class"
-	attrMCPServer = "grapnel.tool.mcp.server"
-	attrHalt      = "grapnel.halt"
-	attrChanged   = "grapnel.changed"
-	attrConflicts = "grapnel.conflicts"
-	attrLost      = "grapnel.lost"
-	attrFailOpen  = "grapnel.fail_open"
-	attrHooks     = "grapnel.hooks"         // how many were asked
-	attrHidden    = "grapnel.hooks.unshown" // how many of them have no span
-	attrLate      = "grapnel.late"          // it ran after the answer
+	attrRecord      = "grapnel.record.id"
+	attrEvent       = "grapnel.event"
+	attrDecision    = "grapnel.decision"
+	attrWould       = "grapnel.would"
+	attrToolClass   = "grapnel.tool.class"
+	attrMCPServer   = "grapnel.tool.mcp.server"
+	attrHalt        = "grapnel.halt"
+	attrChanged     = "grapnel.changed"
+	attrConflicts   = "grapnel.conflicts"
+	attrUnsupported = "grapnel.unsupported"
+	attrFailOpen    = "grapnel.fail_open"
+	attrHooks       = "grapnel.hooks"         // how many were asked
+	attrHidden      = "grapnel.hooks.unshown" // how many of them have no span
+	attrLate        = "grapnel.late"          // it ran after the answer
 
 	attrHook     = "grapnel.hook.name"
 	attrSource   = "grapnel.hook.source"

@@ -68,7 +68,7 @@ type Metrics struct {
 	firingErrors   *prometheus.CounterVec
 	firingSeconds  *prometheus.HistogramVec
 	would          *prometheus.CounterVec
-	lost           *prometheus.CounterVec
+	unsupported    *prometheus.CounterVec
 	hookRuns       *prometheus.CounterVec
 	hookWould      *prometheus.CounterVec
 	hookErrors     *prometheus.CounterVec
@@ -103,9 +103,9 @@ type firingKey struct {
 
 // firingMetrics are the series of one event of one agent.
 type firingMetrics struct {
-	decisions, would [len(decisions)]prometheus.Counter
-	errors, lost     prometheus.Counter
-	seconds          prometheus.Observer
+	decisions, would    [len(decisions)]prometheus.Counter
+	errors, unsupported prometheus.Counter
+	seconds             prometheus.Observer
 }
 
 type hookKey struct{ source, name string }
@@ -129,7 +129,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.firingErrors = m.counters("grapnel_firing_errors_total", "Events that could not be read, or whose observing hooks were not started.", "agent", "event")
 	m.firingSeconds = m.histograms("grapnel_firing_duration_seconds", "Time from the event to its verdict.", firingBuckets, "agent", "event")
 	m.would = m.counters("grapnel_would_total", "Decisions that hooks in the mode observe would have brought about.", "agent", "event", "decision")
-	m.lost = m.counters("grapnel_lost_total", "Things the agent could not be told, and was told something stricter instead, or nothing.", "agent", "event")
+	m.unsupported = m.counters("grapnel_unsupported_total", "Parts of verdicts that the agent does not support; it got something stricter instead, or nothing.", "agent", "event")
 	m.hookRuns = m.counters("grapnel_hook_runs_total", "Answers of a hook, failures included. Hooks in the mode observe decide none.", "hook", "source", "decision")
 	m.hookWould = m.counters("grapnel_hook_would_total", "What a hook in the mode observe would have decided.", "hook", "source", "decision")
 	m.hookErrors = m.counters("grapnel_hook_errors_total", "Times a hook could not answer.", "hook", "source", "cause")
@@ -223,7 +223,7 @@ func (m *Metrics) Observe(_ context.Context, rec *grapnel.Record) {
 	if rec.Error != "" {
 		f.errors.Inc()
 	}
-	f.lost.Add(float64(len(rec.Lost)))
+	f.unsupported.Add(float64(len(rec.Unsupported)))
 	f.seconds.Observe(seconds(rec.MS))
 	for i := range rec.Hooks {
 		if run := &rec.Hooks[i]; !run.Async || run.Error != "" { // it was not even started
@@ -317,7 +317,7 @@ func (m *Metrics) firing(agent string, event grapnel.Kind) *firingMetrics {
 	}
 	agent, name := key.agent, string(key.event)
 	f = &firingMetrics{
-		errors: m.firingErrors.WithLabelValues(agent, name), lost: m.lost.WithLabelValues(agent, name), seconds: m.firingSeconds.WithLabelValues(agent, name),
+		errors: m.firingErrors.WithLabelValues(agent, name), unsupported: m.unsupported.WithLabelValues(agent, name), seconds: m.firingSeconds.WithLabelValues(agent, name),
 	}
 	for d, label := range decisions {
 		f.decisions[d] = m.firings.WithLabelValues(agent, name, label)

@@ -107,7 +107,7 @@ func TestScrape(t *testing.T) {
 	for name, want := range map[string]map[string]float64{
 		"grapnel_firings_total":                                {`agent="claude-code",decision="block",event="tool.before"`: 1},
 		"grapnel_would_total":                                  {`agent="claude-code",decision="ask",event="tool.before"`: 1},
-		"grapnel_lost_total":                                   {`agent="claude-code",event="tool.before"`: 2},
+		"grapnel_unsupported_total":                            {`agent="claude-code",event="tool.before"`: 2},
 		"grapnel_firing_errors_total":                          {},
 		"grapnel_hook_runs_total":                              {`decision="block",` + no: 1, `decision="none",` + scan: 1, `decision="none",` + try: 1},
 		"grapnel_hook_would_total":                             {`decision="ask",` + try: 1},
@@ -270,8 +270,8 @@ func TestHostileNames(t *testing.T) {
 	} {
 		m.Observe(t.Context(), &grapnel.Record{
 			Agent: name, Session: "session-" + name, Event: grapnel.Kind(name), Tool: "tool-" + name, Decision: 200, Would: 99, MS: math.NaN(),
-			Hooks: []grapnel.HookRun{{Name: name, Source: name, Decision: 77, Cause: grapnel.Cause(name), Error: name + "!", FailOpen: true, MS: math.Inf(-1)}},
-			Lost:  []string{name},
+			Hooks:       []grapnel.HookRun{{Name: name, Source: name, Decision: 77, Cause: grapnel.Cause(name), Error: name + "!", FailOpen: true, MS: math.Inf(-1)}},
+			Unsupported: []string{name},
 		})
 		_, declined := m.Request()
 		declined(name)

@@ -114,7 +114,7 @@ func (e *Export) note(ctx context.Context, rec *grapnel.Record, late bool) {
 		f.rec.Reasons = append(f.rec.Reasons, grapnel.Reason{Hook: short(r.Hook), Text: short(r.Text), Cause: r.Cause})
 	}
 	f.rec.Error, f.rec.Halt = short(rec.Error), short(rec.Halt)
-	f.rec.Lost, f.rec.Conflicts = shorts(rec.Lost), shorts(rec.Conflicts)
+	f.rec.Unsupported, f.rec.Conflicts = shorts(rec.Unsupported), shorts(rec.Conflicts)
 	select {
 	case e.firings <- f:
 	default:
@@ -244,9 +244,9 @@ func (e *Export) ofFiring(f *firing) []attribute.KeyValue {
 	list(attrChanged, textsOf(rec.Changed))
 	list(attrConflicts, rec.Conflicts)
 	if !e.opts.NoTexts {
-		list(attrLost, rec.Lost)
-	} else if len(rec.Lost) > 0 {
-		attrs = append(attrs, attribute.Int(attrLost, len(rec.Lost)))
+		list(attrUnsupported, rec.Unsupported)
+	} else if len(rec.Unsupported) > 0 {
+		attrs = append(attrs, attribute.Int(attrUnsupported, len(rec.Unsupported)))
 	}
 	if f.failOpen {
 		attrs = append(attrs, attribute.Bool(attrFailOpen, true))

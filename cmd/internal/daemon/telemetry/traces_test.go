@@ -82,7 +82,7 @@ func TestTraces(t *testing.T) {
 		attrs: map[string]any{
 			"gen_ai.agent.name": "claude-code", "gen_ai.agent.version": "2.1.0", "gen_ai.conversation.id": "s1", "gen_ai.tool.name": "Bash", "gen_ai.tool.call.id": "toolu_1",
 			"grapnel.record.id": "019cb7a1c0de0123456789abcdef", "grapnel.event": "tool.before", "grapnel.decision": "block", "grapnel.would": "ask",
-			"grapnel.tool.class": "shell", "grapnel.fail_open": true, "grapnel.hooks": int64(3), "grapnel.lost": []any{"context: not told", "message: not told"},
+			"grapnel.tool.class": "shell", "grapnel.fail_open": true, "grapnel.hooks": int64(3), "grapnel.unsupported": []any{"context: not told", "message: not told"},
 		},
 		events: []event{
 			{"grapnel.decision", started.Add(120 * time.Millisecond), map[string]any{"grapnel.hook.name": "no-rm", "grapnel.hook.cause": "decision", "grapnel.reason": "Name the files; password=***"}},
@@ -342,7 +342,7 @@ func TestHostileSpans(t *testing.T) {
 	for _, name := range []string{strings.Repeat("é", 1<<19), "\xff\xfe\x00", "a\nb\x1b[2J", "\u202egnp", "</script>", strings.Repeat("x", 900) + " sk-ant-api03-" + strings.Repeat("A", 95)} {
 		rec := &grapnel.Record{
 			ID: name, Time: time.Time{}, Agent: name, Session: name, Event: grapnel.Kind(name), Tool: name, Decision: 250, Would: 250, Halt: name, Error: name, MS: math.Inf(1),
-			Changed: []grapnel.Field{grapnel.Field(name)}, Conflicts: slices.Repeat([]string{name}, 100), Lost: []string{name},
+			Changed: []grapnel.Field{grapnel.Field(name)}, Conflicts: slices.Repeat([]string{name}, 100), Unsupported: []string{name},
 			Reasons: slices.Repeat([]grapnel.Reason{{Hook: name + "::" + name, Text: name, Cause: grapnel.Cause(name)}}, 200),
 			Hooks:   slices.Repeat([]grapnel.HookRun{{Name: name, Source: name, Line: -5, Decision: 99, Cause: grapnel.Cause(name), Error: name, FailOpen: true, MS: math.NaN()}}, 500),
 			Input:   &grapnel.Event{Agent: grapnel.Agent{Version: name}, Tool: &grapnel.Tool{ID: name, Class: grapnel.Class(name), MCP: &grapnel.MCP{Server: name}}},
