@@ -1,0 +1,55 @@
+//go:build system
+
+package weight
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// library runs go list in the module of the library, as a program that imports it sees it.
+func library(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	cmd.Dir = "../../.."
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+	lines := strings.Fields(string(out))
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// A program that imports the library requires few modules. The daemon, the terminal and
+// telemetry are in the module of the programs.
+func TestLibraryRequirements(t *testing.T) {
+	t.Parallel()
+	const most = 6
+	modules := library(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".", "./policy", "./process", "./host", "./local")
+	if len(modules) > most {
+		t.Errorf("the library requires %d modules, want at most %d: %s", len(modules), most, strings.Join(modules, ", "))
+	}
+	if !slices.Contains(modules, module) {
+		t.Errorf("go list does not name %s: %q", module, modules)
+	}
+}
+
+// Every importable package is a promise, so there are few.
+func TestImportablePackages(t *testing.T) {
+	t.Parallel()
+	const most = 14
+	var packages []string
+	for _, p := range library(t, "-f", `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`, "./...") {
+		if !strings.Contains(p, "/internal/") {
+			packages = append(packages, p)
+		}
+	}
+	if len(packages) > most || len(packages) < 5 {
+		t.Errorf("%d packages can be imported, want at most %d: put what users do not need into internal/\n%s", len(packages), most, strings.Join(packages, "\n"))
+	}
+}
