@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Kind names what is happening, as subject.moment: before can still be stopped
@@ -355,15 +357,15 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 	switch f {
 	case FieldPrompt:
 		if ev.Prompt != nil {
-			return quote(ev.Prompt.Text), true
+			return rawjson.Quote(ev.Prompt.Text), true
 		}
 	case FieldSystem:
 		if ev.Prompt != nil && ev.Prompt.System != "" {
-			return quote(ev.Prompt.System), true
+			return rawjson.Quote(ev.Prompt.System), true
 		}
 	case FieldModel:
 		if ev.Session.Model != "" {
-			return quote(ev.Session.Model), true
+			return rawjson.Quote(ev.Session.Model), true
 		}
 	case FieldRequest:
 		if ev.Model != nil && ev.Model.Request != nil {
@@ -379,7 +381,7 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldMode:
 		if ev.Toolset != nil && ev.Toolset.Mode != "" {
-			return quote(ev.Toolset.Mode), true
+			return rawjson.Quote(ev.Toolset.Mode), true
 		}
 	case FieldInput:
 		if ev.Tool != nil && ev.Tool.Input != nil {
@@ -399,11 +401,11 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldText:
 		if ev.Message != nil {
-			return quote(ev.Message.Content), true
+			return rawjson.Quote(ev.Message.Content), true
 		}
 	case FieldSummary:
 		if ev.Compact != nil && ev.Compact.Summary != "" {
-			return quote(ev.Compact.Summary), true
+			return rawjson.Quote(ev.Compact.Summary), true
 		}
 	case FieldClear:
 		if ev.Stop != nil && ev.Stop.ClearMemory {
@@ -425,7 +427,7 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 					}
 					text, _ := rawString(found)
 					for _, path := range fact.paths(text) {
-						return quote(path), true
+						return rawjson.Quote(path), true
 					}
 				}
 			}

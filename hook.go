@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"path"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Hook answers one event. It must be safe for concurrent use and should return
@@ -46,7 +48,7 @@ func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
 // Replace is what a Hook returns to replace a field by a value, which is written as
 // JSON.
 func Replace(field Field, value any) (Outcome, error) {
-	raw, err := marshal(value)
+	raw, err := rawjson.Marshal(value)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("cannot write %s: %w", field, err)
 	}

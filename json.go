@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Raw JSON is read and changed in place of being decoded into maps, so that what
@@ -303,7 +305,7 @@ func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMes
 			continue
 		}
 		if now := change(text); now != text {
-			out = append(append(out, raw[done:begin]...), quote(now)...)
+			out = append(append(out, raw[done:begin]...), rawjson.Quote(now)...)
 			done = end
 		}
 	}
@@ -530,24 +532,11 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// quote, encode and marshal write JSON without HTML escapes, so that what a rule matches
-// is what the agent said.
-func quote(text string) json.RawMessage { return encode(text) }
-
+// encode returns null for a value that cannot be JSON.
 func encode(v any) json.RawMessage {
-	raw, err := marshal(v)
+	raw, err := rawjson.Marshal(v)
 	if err != nil {
 		return json.RawMessage("null")
 	}
 	return raw
-}
-
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

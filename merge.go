@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // inOrder lists the fields that are changed by their names, whole fields before the
@@ -41,7 +43,7 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 	case MergeJoin:
 		if old, ok := rawString(current); ok && old != "" {
 			if more, ok := rawString(value); ok {
-				value = quote(old + "\n" + more)
+				value = rawjson.Quote(old + "\n" + more)
 			}
 		}
 	case MergeIntersect:
@@ -214,7 +216,7 @@ func (f *firing) changes(v *Verdict) {
 	for _, field := range changed {
 		value, ok := f.ev.Get(field)
 		if !ok { // only texts can become empty
-			value = quote("")
+			value = rawjson.Quote("")
 		}
 		v.Changes[field] = value
 	}

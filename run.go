@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Errors that a Record tells apart; errors.Is finds them in a hook's error.
@@ -496,7 +498,7 @@ func (f *firing) show(a *answer) {
 	}
 	if len(a.out.Context) > 0 && shown.Kind == PromptBefore && shown.Prompt != nil {
 		text := strings.Join(append([]string{shown.Prompt.Text}, a.out.Context...), "\n\n")
-		if next, err := shown.Set(FieldPrompt, quote(text)); err == nil {
+		if next, err := shown.Set(FieldPrompt, rawjson.Quote(text)); err == nil {
 			shown = next
 		}
 	}

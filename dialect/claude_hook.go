@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -26,8 +28,8 @@ func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 	} else {
 		s := &ev.Session
 		m.text("session_id", s.ID)
-		m.set("transcript_path", quote(s.Transcript))
-		m.set("cwd", quote(s.CWD))
+		m.set("transcript_path", rawjson.Quote(s.Transcript))
+		m.set("cwd", rawjson.Quote(s.CWD))
 		m.text("prompt_id", s.Turn)
 		if own {
 			m.text("permission_mode", s.Mode) // other agents have other words for it
@@ -49,7 +51,7 @@ func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 func claudeNow(m *members, row *EventRow, ev *grapnel.Event) {
 	switch {
 	case ev.Prompt != nil && text(m.get("prompt")) != ev.Prompt.Text:
-		m.set("prompt", quote(ev.Prompt.Text))
+		m.set("prompt", rawjson.Quote(ev.Prompt.Text))
 	case row.Native == "MessageDisplay" && ev.Model != nil:
 		m.set("delta", ev.Model.Response)
 	case row.Native == "PostCompact" && ev.Compact != nil:
@@ -97,14 +99,14 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 		}
 		m.text("reason", reason)
 	case "UserPromptSubmit":
-		m.set("prompt", quote(deref(ev.Prompt).Text))
+		m.set("prompt", rawjson.Quote(deref(ev.Prompt).Text))
 	case "UserPromptExpansion":
 		m.text("expansion_type", ev.Cause)
-		m.set("prompt", quote(deref(ev.Prompt).Text))
+		m.set("prompt", rawjson.Quote(deref(ev.Prompt).Text))
 	case "MessageDisplay":
 		response := deref(ev.Model).Response
 		if _, ok := unquote(response); !ok {
-			response = quote(cmp.Or(said(response), string(response)))
+			response = rawjson.Quote(cmp.Or(said(response), string(response)))
 		}
 		m.set("index", json.RawMessage("0"))
 		m.flag("final", true)
@@ -126,7 +128,7 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 		return err
 	case "Notification":
 		n := deref(ev.Notification)
-		m.set("message", quote(n.Message))
+		m.set("message", rawjson.Quote(n.Message))
 		m.text("title", n.Title)
 		if n.Type == "ToolPermission" {
 			n.Type = "permission_prompt"
@@ -135,32 +137,32 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "Stop", "SubagentStop":
 		stop := deref(ev.Stop)
 		m.flag("stop_hook_active", stop.Active)
-		m.set("last_assistant_message", quote(stop.LastMessage))
+		m.set("last_assistant_message", rawjson.Quote(stop.LastMessage))
 		if row.Native == "SubagentStop" {
 			m.text("agent_transcript_path", deref(ev.Session.Subagent).Transcript)
 		}
 	case "StopFailure":
-		m.set("error", quote(cmp.Or(ev.Cause, "unknown")))
+		m.set("error", rawjson.Quote(cmp.Or(ev.Cause, "unknown")))
 		m.text("last_assistant_message", deref(ev.Stop).LastMessage)
 	case "TaskCreated", "TaskCompleted":
 		task := deref(ev.Task)
-		m.set("task_id", quote(task.ID))
-		m.set("task_subject", quote(task.Subject))
+		m.set("task_id", rawjson.Quote(task.ID))
+		m.set("task_subject", rawjson.Quote(task.Subject))
 		m.text("task_description", task.Description)
 	case "PreCompact":
-		m.set("trigger", quote(cmp.Or(ev.Cause, "auto")))
-		m.set("custom_instructions", quote(deref(ev.Compact).Instructions))
+		m.set("trigger", rawjson.Quote(cmp.Or(ev.Cause, "auto")))
+		m.set("custom_instructions", rawjson.Quote(deref(ev.Compact).Instructions))
 	case "PostCompact":
-		m.set("trigger", quote(cmp.Or(ev.Cause, "auto")))
-		m.set("compact_summary", quote(deref(ev.Compact).Summary))
+		m.set("trigger", rawjson.Quote(cmp.Or(ev.Cause, "auto")))
+		m.set("compact_summary", rawjson.Quote(deref(ev.Compact).Summary))
 	case "ConfigChange":
 		config := deref(ev.Config)
 		m.text("source", config.Source)
 		m.text("file_path", config.File)
 	case "Elicitation", "ElicitationResult":
 		e := deref(ev.Elicitation)
-		m.set("mcp_server_name", quote(e.Server))
-		m.set("message", quote(e.Message))
+		m.set("mcp_server_name", rawjson.Quote(e.Server))
+		m.set("message", rawjson.Quote(e.Message))
 		m.set("requested_schema", e.Schema)
 		claudeAnswer(m, e.Answer)
 	}
@@ -245,7 +247,7 @@ func claudeCall(m *members, ev *grapnel.Event, t *grapnel.Tool) error {
 	m.set("tool_input", r.input.raw())
 	m.text("tool_use_id", t.ID)
 	if t.MCP != nil {
-		m.set("mcp_server", members{{"name", quote(t.MCP.Server)}}.raw())
+		m.set("mcp_server", members{{"name", rawjson.Quote(t.MCP.Server)}}.raw())
 	}
 	return nil
 }
@@ -260,11 +262,11 @@ func claudeTool(m *members, row *EventRow, ev *grapnel.Event) error {
 	}
 	switch row.Native {
 	case "PermissionDenied":
-		m.set("reason", quote(ev.Cause))
+		m.set("reason", rawjson.Quote(ev.Cause))
 	case "PostToolUse":
 		m.set("tool_response", claudeOutput(ev))
 	case "PostToolUseFailure":
-		m.set("error", quote(cmp.Or(said(t.Output), string(t.Output))))
+		m.set("error", rawjson.Quote(cmp.Or(said(t.Output), string(t.Output))))
 		m.flag("is_interrupt", ev.Cause == "interrupt")
 	}
 	return nil
@@ -282,9 +284,9 @@ func claudeOutput(ev *grapnel.Event) json.RawMessage {
 	case ev.Agent.Name == claudeName, text == "":
 		return output
 	case ev.Tool.MCP != nil:
-		return fmt.Appendf(nil, `[{"type":"text","text":%s}]`, quote(text))
+		return fmt.Appendf(nil, `[{"type":"text","text":%s}]`, rawjson.Quote(text))
 	case ev.Tool.Class == grapnel.ClassShell:
-		return fmt.Appendf(nil, `{"stdout":%s,"stderr":"","interrupted":false,"isImage":false}`, quote(text))
+		return fmt.Appendf(nil, `{"stdout":%s,"stderr":"","interrupted":false,"isImage":false}`, rawjson.Quote(text))
 	default:
 		return output
 	}
@@ -562,9 +564,9 @@ func (a *claudeAnswered) output(o *grapnel.Outcome, ev *grapnel.Event) error {
 	case text == "" && said(ev.Tool.Output) != "":
 		return fmt.Errorf("its updatedToolOutput has no text that could be told to %s", ev.Agent.Name)
 	case ev.Agent.Name == geminiName:
-		set(o, grapnel.FieldOutput, members{{"llmContent", quote(text)}, {"returnDisplay", quote(text)}}.raw())
+		set(o, grapnel.FieldOutput, members{{"llmContent", rawjson.Quote(text)}, {"returnDisplay", rawjson.Quote(text)}}.raw())
 	default:
-		set(o, grapnel.FieldOutput, quote(text))
+		set(o, grapnel.FieldOutput, rawjson.Quote(text))
 	}
 	return nil
 }
@@ -579,7 +581,7 @@ func readClaudeWorktree(out Output) (grapnel.Outcome, error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out.Stdout)), "\n")
 	if path := strings.TrimSpace(lines[len(lines)-1]); path != "" {
-		native(&o, claudeName, "worktreePath", quote(path))
+		native(&o, claudeName, "worktreePath", rawjson.Quote(path))
 	}
 	return o, nil
 }

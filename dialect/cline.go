@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -140,7 +142,7 @@ func clineInert(tool string) string {
 // mean nothing to it (seen live); this one says that the call was ours.
 func clineBlocked(tool, reason string) json.RawMessage {
 	m := membersOf(json.RawMessage(clineInert(tool)))
-	m.set("blocked", quote(reason))
+	m.set("blocked", rawjson.Quote(reason))
 	return m.raw()
 }
 
@@ -274,9 +276,9 @@ func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
 		}
 		if clineInert(name) == "" {
 			out.set("cancel", json.RawMessage("true"))
-			out.set("errorMessage", quote(t.reason))
+			out.set("errorMessage", rawjson.Quote(t.reason))
 		} else {
-			out.set("contextModification", quote(t.reason))
+			out.set("contextModification", rawjson.Quote(t.reason))
 		}
 		out.set("overrideInput", clineBlocked(name, t.reason))
 	case out.get("overrideInput") != nil:
@@ -311,7 +313,7 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 		parameters := members{}
 		for _, p := range membersOf(call["input"]) {
 			if p.value[0] != '"' {
-				p.value = quote(string(p.value))
+				p.value = rawjson.Quote(string(p.value))
 			}
 			parameters = append(parameters, p)
 		}
@@ -322,7 +324,7 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 			if output := call["output"]; len(output) > 0 && output[0] == '"' {
 				told.set("result", output)
 			} else if output != nil {
-				told.set("result", quote(string(output)))
+				told.set("result", rawjson.Quote(string(output)))
 			}
 			told.flag("success", !ev.Tool.Failed)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -257,7 +259,7 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	}
 	var m members
 	m.text("resultType", cmp.Or(text(split(result)["resultType"]), text(was["resultType"]), "success"))
-	m.set("textResultForLlm", quote(said))
+	m.set("textResultForLlm", rawjson.Quote(said))
 	out.set("modifiedResult", m.raw())
 }
 

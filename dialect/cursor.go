@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -257,13 +259,13 @@ func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
 	if more, ok := unquote(out.get("additional_context")); ok && utf8.RuneCountInString(more) > cursorContext {
 		const mark = "\n… [grapnel: the rest was cut]"
 		runes := []rune(more)
-		out.set("additional_context", quote(string(runes[:cursorContext-utf8.RuneCountInString(mark)])+mark))
+		out.set("additional_context", rawjson.Quote(string(runes[:cursorContext-utf8.RuneCountInString(mark)])+mark))
 	}
 	output := out.get("updated_mcp_tool_output")
 	if row.Native != "postToolUse" || output == nil || output[0] == '"' {
 		return
 	}
 	if content := present(split(output)["content"]); content == nil || content[0] != '[' {
-		out.set("updated_mcp_tool_output", quote(string(output))) // a text, or a list of parts
+		out.set("updated_mcp_tool_output", rawjson.Quote(string(output))) // a text, or a list of parts
 	}
 }

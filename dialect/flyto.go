@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -182,7 +184,7 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 	}
 	set := func(name, value string) {
 		if value != "" {
-			args[name] = quote(value)
+			args[name] = rawjson.Quote(value)
 		}
 	}
 	if args["project_root"] == nil {
@@ -268,7 +270,7 @@ func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			return o, failure(out)
 		}
 		if summary := (FlytoResults{{Output: out}}).Summary(); summary != "" {
-			set(&o, grapnel.FieldSummary, quote(summary))
+			set(&o, grapnel.FieldSummary, rawjson.Quote(summary))
 		}
 		return o, nil
 	}

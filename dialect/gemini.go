@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -362,7 +364,7 @@ func geminiResponse(raw json.RawMessage) json.RawMessage {
 	default:
 		said = text(split(raw)["text"])
 	}
-	part := quote(said)
+	part := rawjson.Quote(said)
 	var b []byte
 	b = append(b, `{"text":`...)
 	b = append(b, part...)

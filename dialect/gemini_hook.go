@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -26,8 +28,8 @@ func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
 		return m.line()
 	}
 	m.text("session_id", ev.Session.ID)
-	m.set("transcript_path", quote(ev.Session.Transcript))
-	m.set("cwd", quote(ev.Session.CWD))
+	m.set("transcript_path", rawjson.Quote(ev.Session.Transcript))
+	m.set("cwd", rawjson.Quote(ev.Session.CWD))
 	m.text("hook_event_name", row.Native)
 	if !ev.Time.IsZero() {
 		m.text("timestamp", ev.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
@@ -41,7 +43,7 @@ func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
 // geminiNow lays the fields that can change over what the agent sent.
 func geminiNow(m *members, row *EventRow, ev *grapnel.Event) {
 	if ev.Prompt != nil && text(m.get("prompt")) != ev.Prompt.Text {
-		m.set("prompt", quote(ev.Prompt.Text))
+		m.set("prompt", rawjson.Quote(ev.Prompt.Text))
 	}
 	if ev.Model != nil {
 		m.set("llm_request", ev.Model.Request)
@@ -65,11 +67,11 @@ func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "SessionEnd":
 		m.text("reason", geminiCause(row, ev))
 	case "BeforeAgent":
-		m.set("prompt", quote(deref(ev.Prompt).Text))
+		m.set("prompt", rawjson.Quote(deref(ev.Prompt).Text))
 	case "AfterAgent":
 		stop := deref(ev.Stop)
-		m.set("prompt", quote(deref(ev.Prompt).Text))
-		m.set("prompt_response", quote(stop.LastMessage))
+		m.set("prompt", rawjson.Quote(deref(ev.Prompt).Text))
+		m.set("prompt_response", rawjson.Quote(stop.LastMessage))
 		m.flag("stop_hook_active", stop.Active)
 	case "BeforeModel", "BeforeToolSelection":
 		m.set("llm_request", deref(ev.Model).Request)
@@ -79,15 +81,15 @@ func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "BeforeTool", "AfterTool":
 		return geminiTool(m, row, ev)
 	case "PreCompress":
-		m.set("trigger", quote(geminiCause(row, ev)))
+		m.set("trigger", rawjson.Quote(geminiCause(row, ev)))
 	case "Notification":
 		n := deref(ev.Notification)
 		if n.Type == "permission_prompt" {
 			n.Type = "ToolPermission"
 		}
 		m.text("notification_type", n.Type)
-		m.set("message", quote(n.Message))
-		m.set("details", members{{"type", quote("info")}, {"title", quote(n.Title)}}.raw())
+		m.set("message", rawjson.Quote(n.Message))
+		m.set("details", members{{"type", rawjson.Quote("info")}, {"title", rawjson.Quote(n.Title)}}.raw())
 	}
 	return nil
 }
@@ -144,7 +146,7 @@ func geminiTool(m *members, row *EventRow, ev *grapnel.Event) error {
 	m.text("tool_name", r.name)
 	m.set("tool_input", r.input.raw())
 	if t.MCP != nil {
-		m.set("mcp_context", members{{"server_name", quote(t.MCP.Server)}, {"tool_name", quote(t.MCP.Tool)}}.raw())
+		m.set("mcp_context", members{{"server_name", rawjson.Quote(t.MCP.Server)}, {"tool_name", rawjson.Quote(t.MCP.Tool)}}.raw())
 	}
 	if row.Native == "AfterTool" {
 		m.set("tool_response", geminiOutput(ev))
@@ -160,9 +162,9 @@ func geminiOutput(ev *grapnel.Event) json.RawMessage {
 		return output
 	}
 	text := cmp.Or(said(output), string(output))
-	m := members{{"llmContent", quote(text)}, {"returnDisplay", quote(text)}}
+	m := members{{"llmContent", rawjson.Quote(text)}, {"returnDisplay", rawjson.Quote(text)}}
 	if ev.Tool.Failed || ev.Kind == grapnel.ToolFailed {
-		m.set("error", members{{"message", quote(text)}, {"type", quote(cmp.Or(ev.Cause, "execution_failed"))}}.raw())
+		m.set("error", members{{"message", rawjson.Quote(text)}, {"type", rawjson.Quote(cmp.Or(ev.Cause, "execution_failed"))}}.raw())
 	}
 	return m.raw()
 }
@@ -420,7 +422,7 @@ func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
 		names = nil // an empty list does not restrict
 	}
 	if mode != "" {
-		set(o, grapnel.FieldMode, quote(strings.ToLower(mode)))
+		set(o, grapnel.FieldMode, rawjson.Quote(strings.ToLower(mode)))
 	}
 	if names != nil {
 		set(o, grapnel.FieldTools, names)
@@ -445,6 +447,6 @@ func geminiTail(o *grapnel.Outcome, ev *grapnel.Event, next map[string]json.RawM
 	if err != nil {
 		return err
 	}
-	set(o, grapnel.FieldNext, members{{"name", quote(r.name)}, {"input", r.input.raw()}}.raw())
+	set(o, grapnel.FieldNext, members{{"name", rawjson.Quote(r.name)}, {"input", r.input.raw()}}.raw())
 	return nil
 }

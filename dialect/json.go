@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // What agents write is split, not decoded. encoding/json folds the case of keys when it
@@ -339,20 +341,11 @@ func present(raw json.RawMessage) json.RawMessage {
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// encode writes JSON on one line, without HTML escapes: what a rule matches is
-// what the agent said.
+// encode writes JSON on one line, with its line break.
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	line, err := rawjson.Marshal(v)
+	if err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
-}
-
-// quote writes a JSON string.
-func quote(s string) json.RawMessage {
-	b, _ := encode(s) // a string can always be written
-	return bytes.TrimSuffix(b, []byte("\n"))
+	return append(line, '\n'), nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -252,6 +254,6 @@ const approvalLimit = 500
 
 func finishOpenClaw(_ *EventRow, _ *grapnel.Event, t *told, out *members) {
 	if t.ask && len(t.reason) > approvalLimit {
-		out.put("requireApproval.description", quote(string(clip([]byte(t.reason), approvalLimit))))
+		out.put("requireApproval.description", rawjson.Quote(string(clip([]byte(t.reason), approvalLimit))))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -178,7 +180,7 @@ func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
 	case c.Stdout == grapnel.StdoutContext:
 		o.Context = []string{stdout}
 	case c.Stdout == grapnel.StdoutSummary:
-		o.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldSummary: quote(stdout)}
+		o.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldSummary: rawjson.Quote(stdout)}
 	}
 }
 

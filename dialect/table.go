@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -430,7 +432,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 			}
 		}
 		if said != "" {
-			value = quote(said)
+			value = rawjson.Quote(said)
 		}
 		if p.member != "" && value != nil {
 			out.put(p.member, value)
@@ -441,7 +443,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 	}
 	for _, p := range each(row.Out) { // beside what is told
 		if parent := p.member[:max(strings.LastIndexByte(p.member, '.'), 0)]; p.word == "event" && at(out.byName(), parent) != nil {
-			out.put(p.member, quote(row.Native))
+			out.put(p.member, rawjson.Quote(row.Native))
 		}
 	}
 	return d.say(out)
@@ -498,13 +500,13 @@ func literal(is bool, word string) json.RawMessage {
 	case json.Valid([]byte(word)):
 		return json.RawMessage(word)
 	}
-	return quote(word)
+	return rawjson.Quote(word)
 }
 
 // asSent writes a changed input in the way in which the agent sent the original.
 func asSent(original, input json.RawMessage) json.RawMessage {
 	if len(original) > 0 && original[0] == '"' {
-		return quote(string(input))
+		return rawjson.Quote(string(input))
 	}
 	return input
 }
@@ -570,7 +572,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 			case p.arg == "ms":
 				value = strconv.AppendInt(nil, now.Time.UnixMilli(), 10)
 			case p.arg == "text" || own && p.word == "tool.input" && asSent(at(split(ev.Native), p.member), value)[0] == '"':
-				value = quote(string(value))
+				value = rawjson.Quote(string(value))
 			}
 			m.put(p.member, value)
 		}
@@ -593,13 +595,13 @@ func written(place any) json.RawMessage {
 	switch from := place.(type) {
 	case *string:
 		if *from != "" {
-			return quote(*from)
+			return rawjson.Quote(*from)
 		}
 	case *bool:
 		return json.RawMessage(strconv.FormatBool(*from))
 	case *time.Time:
 		if !from.IsZero() {
-			return quote(from.Format(time.RFC3339Nano))
+			return rawjson.Quote(from.Format(time.RFC3339Nano))
 		}
 	case *json.RawMessage:
 		return *from
@@ -686,7 +688,7 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 			case c != nil && c.Context:
 				o.Context = append(o.Context, more)
 			default: // other agents add nothing there
-				native(o, d.Name, p.member, quote(more))
+				native(o, d.Name, p.member, rawjson.Quote(more))
 			}
 		case "native":
 			native(o, d.Name, p.member, raw)

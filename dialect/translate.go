@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -79,7 +81,7 @@ func (m *members) set(name string, value json.RawMessage) {
 // text sets a member that is a string; an empty one does nothing.
 func (m *members) text(name, s string) {
 	if s != "" {
-		m.set(name, quote(s))
+		m.set(name, rawjson.Quote(s))
 	}
 }
 
@@ -93,7 +95,7 @@ func (m members) raw() json.RawMessage {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(b, quote(e.name)...), ':')
+		b = append(append(b, rawjson.Quote(e.name)...), ':')
 		b = append(b, e.value...)
 	}
 	return append(b, '}')
@@ -391,7 +393,7 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 	if r.input.find(slots[0]) >= 0 {
 		return fmt.Errorf("%s stands in more than one member of the input", slots[0])
 	}
-	r.input = append(slices.Clone(r.input), entry{slots[0], quote(value)})
+	r.input = append(slices.Clone(r.input), entry{slots[0], rawjson.Quote(value)})
 	r.made = append(r.made, slots[0])
 	return nil
 }

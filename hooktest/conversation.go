@@ -9,12 +9,13 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
 // updating reports whether the test's package has a flag -update that is set. This
@@ -87,7 +88,7 @@ func shownVerdict(v *grapnel.Verdict) any {
 // readable writes JSON on one line if that is short, and indented otherwise.
 func readable(t testing.TB, v any) []byte {
 	t.Helper()
-	line, err := sample.Marshal(v)
+	line, err := rawjson.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
@@ -282,7 +284,7 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 
 func (s *dialectSuite) block(t testing.TB) {
 	const reason = `because <so> & "so"`
-	quoted, _ := sample.Marshal(reason) // it is text
+	quoted, _ := rawjson.Marshal(reason) // it is text
 	for _, c := range s.talks {
 		may := can(c.ev)
 		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
@@ -425,7 +427,7 @@ func retold(object json.RawMessage, names []string) json.RawMessage {
 	if !changed {
 		return nil
 	}
-	value, _ := sample.Marshal(members) // it was JSON
+	value, _ := rawjson.Marshal(members) // it was JSON
 	return value
 }
 
@@ -533,7 +535,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 			for _, value := range values {
 				odd := maps.Clone(top)
 				odd[name] = json.RawMessage(value)
-				payload, err := sample.Marshal(odd)
+				payload, err := rawjson.Marshal(odd)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -545,7 +547,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 		body := bytes.TrimSpace(c.payload)
 		for _, name := range slices.Sorted(maps.Keys(top)) {
 			for _, also := range []string{strings.ToUpper(name[:1]) + name[1:], name} {
-				payload := slices.Concat([]byte("{"+string(quote(also))+":\"odd\","), body[1:])
+				payload := slices.Concat([]byte("{"+string(rawjson.Quote(also))+":\"odd\","), body[1:])
 				again, err := s.Read(c.input(payload))
 				if err != nil || state(bare(again)) != state(bare(c.ev)) {
 					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, sample.Short(state(bare(c.ev))), sample.Short(state(bare(again))))
@@ -553,11 +555,6 @@ func (s *dialectSuite) hostile(t testing.TB) {
 			}
 		}
 	}
-}
-
-func quote(text string) json.RawMessage {
-	quoted, _ := sample.Marshal(text) // a string can always be written
-	return quoted
 }
 
 // hooks writes events of all kinds, and those of the conversations, for programs that

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
@@ -174,7 +176,7 @@ const soon = time.Minute
 
 // state is all of an event as text.
 func state(ev *grapnel.Event) string {
-	text, err := sample.Marshal(ev)
+	text, err := rawjson.Marshal(ev)
 	if err != nil { // a part is no JSON, as hostile events have it
 		return fmt.Sprintf("%+v %+v", *ev, ev.Tool)
 	}

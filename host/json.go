@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -23,16 +25,8 @@ func encode(value any) json.RawMessage {
 // JSON writes a value as hooks see it: what a text holds stays as it is, where
 // encoding/json would escape <, > and &.
 func JSON(value any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return rawjson.Marshal(value)
 }
-
-func quote(text string) json.RawMessage { return encode(text) }
 
 // textOf is the text that a JSON value is, or the JSON of a value that is none. What
 // is null or not there has no text.
@@ -63,7 +57,7 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 	case json.Valid(raw):
 		return raw
 	default:
-		return quote(string(raw))
+		return rawjson.Quote(string(raw))
 	}
 }
 
@@ -115,7 +109,7 @@ func object(all []member) json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(quote(m.name))
+		b.Write(rawjson.Quote(m.name))
 		b.WriteByte(':')
 		b.Write(m.value)
 	}
@@ -153,11 +147,11 @@ func misspelt(input json.RawMessage, facts []grapnel.Fact) string {
 func veil(input json.RawMessage, names []string) json.RawMessage {
 	all, err := members(input)
 	if err != nil {
-		return quote(Redacted)
+		return rawjson.Quote(Redacted)
 	}
 	for i := range all {
 		if all[i].secret(names) {
-			all[i].value = quote(Redacted)
+			all[i].value = rawjson.Quote(Redacted)
 		}
 	}
 	return object(all)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -151,7 +153,7 @@ func blocked(err error) (*Answer, error) {
 	if no == nil {
 		return nil, err
 	}
-	return &Answer{Outcome: Blocked, Content: quote(no.Text), Refusal: no}, nil
+	return &Answer{Outcome: Blocked, Content: rawjson.Quote(no.Text), Refusal: no}, nil
 }
 
 // goesOn reports whether err is a Refusal with which the turn goes on.
@@ -186,7 +188,7 @@ func (l *Loop) say(ctx context.Context, s *Session, m Message, added []string) e
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
 	case len(added) == 0:
 	case isText:
-		messages[0].Content = quote(Below(m.Text(), added))
+		messages[0].Content = rawjson.Quote(Below(m.Text(), added))
 	default:
 		messages = append(messages, Text("user", Below("", added)))
 	}
@@ -352,7 +354,7 @@ func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(stri
 			if last = piece; text.Len() == 0 {
 				return nil
 			}
-			return yield(Response{Content: quote(text.String()), FinishReason: FinishIncremental})
+			return yield(Response{Content: rawjson.Quote(text.String()), FinishReason: FinishIncremental})
 		case piece == "" || l.Show == nil || judged || l.held:
 			return nil
 		default:
@@ -411,7 +413,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 		limit <- struct{}{}
 		call := Call{ID: w.ID, Name: w.Name, Input: w.Args, Job: l.Job}
 		if over.Load() || ctx.Err() != nil {
-			results[i] = Result{Call: call, Output: quote("the turn was ended before this call"), Failed: true}
+			results[i] = Result{Call: call, Output: rawjson.Quote("the turn was ended before this call"), Failed: true}
 			<-limit
 			continue
 		}
@@ -443,12 +445,12 @@ func (r *Result) content() json.RawMessage {
 	if r.Feedback == "" && len(r.Context) == 0 {
 		return r.Output
 	}
-	return quote(r.Text())
+	return rawjson.Quote(r.Text())
 }
 
 // lost is the result of a call of which nobody knows what came.
 func lost(call Call) Result {
-	return Result{Call: call, Output: quote("the call did not come to an end"), Failed: true}
+	return Result{Call: call, Output: rawjson.Quote("the call did not come to an end"), Failed: true}
 }
 
 // one calls a tool, and those that hooks want called next in its place. What panics around
@@ -519,7 +521,7 @@ func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) (*Answer, err
 	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
 	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {
 		if out.Text != m.Text {
-			a.Content = quote(out.Text)
+			a.Content = rawjson.Quote(out.Text)
 		}
 		return l.Deliver(ctx, out)
 	})

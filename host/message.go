@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Message is one message of a conversation, as models see it and hooks too.
@@ -15,7 +17,7 @@ type Message struct {
 }
 
 // Text returns a message that is a text.
-func Text(role, text string) Message { return Message{Role: role, Content: quote(text)} }
+func Text(role, text string) Message { return Message{Role: role, Content: rawjson.Quote(text)} }
 
 // Text is the content as text; JSON where it is no text.
 func (m *Message) Text() string { return textOf(m.Content) }

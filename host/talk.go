@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -33,7 +35,7 @@ func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, err
 		return m, nil, nil
 	}
 	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: m.Text()}}
-	if m.Role != "user" || string(m.Content) != string(quote(m.Text())) {
+	if m.Role != "user" || string(m.Content) != string(rawjson.Quote(m.Text())) {
 		ev.Native = encode(Message{Role: m.Role, Content: m.Content})
 	}
 	v, err := s.act(ctx, ev)
@@ -70,8 +72,8 @@ func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	if err := mayRun(ctx, s.halted(ev, &v)); err != nil {
 		return b, err
 	}
-	b.System = textOf(changed(&v, grapnel.FieldSystem, quote(b.System)))
-	b.Model = textOf(changed(&v, grapnel.FieldModel, quote(b.Model)))
+	b.System = textOf(changed(&v, grapnel.FieldSystem, rawjson.Quote(b.System)))
+	b.Model = textOf(changed(&v, grapnel.FieldModel, rawjson.Quote(b.Model)))
 	b.Context = slices.Concat(b.Context, v.Context)
 	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	return b, nil
@@ -122,7 +124,7 @@ func (s *Session) Respond(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.ResponseBefore) {
 		return text, nil
 	}
-	content, err := s.respond(ctx, quote(text))
+	content, err := s.respond(ctx, rawjson.Quote(text))
 	return textOf(content), err
 }
 
@@ -132,7 +134,7 @@ func (s *Session) respond(ctx context.Context, content json.RawMessage) (json.Ra
 	}
 	v, err := s.act(ctx, &grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: content}})
 	if no := Refused(err); no != nil {
-		return quote(no.Text), no
+		return rawjson.Quote(no.Text), no
 	}
 	if err != nil {
 		return nil, err
@@ -173,7 +175,7 @@ func (s *Session) Send(ctx context.Context, m Outgoing, deliver func(ctx context
 		case err != nil:
 			return err
 		}
-		m.Text = textOf(changed(&v, grapnel.FieldText, quote(m.Text)))
+		m.Text = textOf(changed(&v, grapnel.FieldText, rawjson.Quote(m.Text)))
 	}
 	if err := deliver(ctx, m); err != nil {
 		return err
@@ -234,7 +236,7 @@ func (s *Session) Compact(ctx context.Context, cause, instructions string, next 
 	if err := mayRun(ctx, s.halted(ev, &v)); err != nil {
 		return "", err
 	}
-	return textOf(changed(&v, grapnel.FieldSummary, quote(summary))), nil
+	return textOf(changed(&v, grapnel.FieldSummary, rawjson.Quote(summary))), nil
 }
 
 // Task asks whether a task may be made: task.before. The error is a Refusal or ctx.Err().

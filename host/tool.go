@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
@@ -213,7 +215,7 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 	if call.Job {
 		no.Text = s.host.opts.Manners.Job.text(no.Reason, no.Failed)
 	}
-	r := Result{Call: call, Output: quote(no.Text), Failed: true, Refusal: no}
+	r := Result{Call: call, Output: rawjson.Quote(no.Text), Failed: true, Refusal: no}
 	if no.Halt {
 		return r, true, no
 	}
@@ -222,7 +224,7 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 
 // canceled is the result of a call whose context was done before the tool ran.
 func canceled(call Call, err error) (Result, bool, error) {
-	return Result{Call: call, Output: quote("the call was not made: " + err.Error()), Failed: true}, true, err
+	return Result{Call: call, Output: rawjson.Quote("the call was not made: " + err.Error()), Failed: true}, true, err
 }
 
 // AfterTool is the second half of [Session.Tool]: what the tool gave, or how it
@@ -235,7 +237,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 		if own, ok := asToolError(failure); ok {
 			r.Output = own
 		} else {
-			r.Output = quote(failure.Error())
+			r.Output = rawjson.Quote(failure.Error())
 		}
 	}
 	if r.Output = asJSON(r.Output); len(r.Output) == 0 {
@@ -306,7 +308,7 @@ func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]st
 		names = []string{}
 		_ = json.Unmarshal(raw, &names) // the engine has looked at it
 	}
-	return names, textOf(changed(&v, grapnel.FieldMode, quote(mode))), nil
+	return names, textOf(changed(&v, grapnel.FieldMode, rawjson.Quote(mode))), nil
 }
 
 // tool is what is known of a tool.

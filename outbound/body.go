@@ -1,11 +1,12 @@
 package outbound
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -55,7 +56,7 @@ func writeSummary(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) 
 	if ev.Verdict != nil {
 		s.Decision = ev.Verdict.Decision.String()
 	}
-	return encode(s)
+	return rawjson.Marshal(s)
 }
 
 // ironclawBody is what IronClaw's outbound webhooks send.
@@ -124,7 +125,7 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 		b.Event.Type = "sessionEnd"
 	default: // IronClaw has no other event
 	}
-	return encode(b)
+	return rawjson.Marshal(b)
 }
 
 // countParameters counts the members of an object. Nothing has none, anything else
@@ -147,12 +148,4 @@ func responseLength(m *grapnel.Model) int {
 		return len(m.Response)
 	}
 	return len(text)
-}
-
-func encode(value any) ([]byte, error) {
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	err := e.Encode(value)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
 }

@@ -1,13 +1,14 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
@@ -310,16 +311,10 @@ func (p *Place) reach(in json.RawMessage) error {
 	return nil
 }
 
-// encode writes JSON without HTML escapes, so that what a policy sets is set as it
-// stands there. What is no JSON gives nil.
+// encode returns nil for a value that cannot be JSON.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
-		return nil
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	raw, _ := rawjson.Marshal(v)
+	return raw
 }
 
 // A shape is what the value of a field has to be.

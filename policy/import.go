@@ -3,7 +3,6 @@ package policy
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Imported is what another system's hooks are in the words of a policy.
@@ -295,23 +295,12 @@ func scalar(text string) string {
 // if it has lines.
 func quoted(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r > 0x7e && !isLetter(r) }) {
-		data, err := marshalPlain(text)
-		if err == nil {
-			return data
-		}
+		return string(rawjson.Quote(text))
 	}
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
 func isLetter(r rune) bool { return r >= 0xa1 && r != 0xad && r < 0x2000 }
-
-func marshalPlain(v any) (string, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
-}
 
 func list(texts []string) string {
 	out := make([]string, len(texts))

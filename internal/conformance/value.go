@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // strict decodes JSON. A member without a place to go is an error.
@@ -35,13 +37,11 @@ func tree(raw []byte) (any, error) {
 
 // encode writes JSON with nothing escaped for HTML.
 func encode(value any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil { // it was decoded from JSON, or is made of texts and numbers
+	raw, err := rawjson.Marshal(value)
+	if err != nil { // it was decoded from JSON, or is made of texts and numbers
 		panic(fmt.Sprintf("cannot write %T as JSON: %v", value, err))
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return raw
 }
 
 // expand writes out what {"$repeat": x, "$times": n} stands for.

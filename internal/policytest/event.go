@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
@@ -379,7 +381,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 		return ev, by, nil
 	}
 	ev.Native = nil
-	text, err := sample.Marshal(ev)
+	text, err := rawjson.Marshal(ev)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -393,7 +395,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 		}
 		parts[part] = value
 	}
-	if text, err = sample.Marshal(parts); err != nil {
+	if text, err = rawjson.Marshal(parts); err != nil {
 		return nil, nil, err
 	}
 	if ev, err = dialect.Plain().Read(dialect.Input{Payload: text}); err != nil {
@@ -417,7 +419,7 @@ func laidOver(under, over json.RawMessage) json.RawMessage {
 		return over
 	}
 	maps.Copy(base, more)
-	text, err := sample.Marshal(base)
+	text, err := rawjson.Marshal(base)
 	if err != nil {
 		return over
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/sample"
@@ -63,7 +65,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 		t.dialect = dialect.Plain()
 		plain := *ev
 		plain.ID, plain.Native, plain.Can, plain.Verdict = "", nil, nil, nil
-		text, err := sample.Marshal(&plain)
+		text, err := rawjson.Marshal(&plain)
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +264,7 @@ func restOf(ev *grapnel.Event) []byte {
 	out := *ev
 	out.ID, out.Time, out.Agent, out.Session = "", time.Time{}, grapnel.Agent{}, grapnel.Session{}
 	out.Native, out.Can, out.Contract, out.Verdict = nil, nil, nil, nil
-	text, err := sample.Marshal(&out)
+	text, err := rawjson.Marshal(&out)
 	if err != nil {
 		return nil
 	}
@@ -271,7 +273,7 @@ func restOf(ev *grapnel.Event) []byte {
 
 // plain is an event of the plain dialect, if its kind says it all.
 func (t *retold) plain() *form {
-	kind, err := sample.Marshal(map[string]grapnel.Kind{"kind": t.event.Kind})
+	kind, err := rawjson.Marshal(map[string]grapnel.Kind{"kind": t.event.Kind})
 	if err != nil || t.event.Tool != nil || t.event.Prompt != nil {
 		return nil
 	}
@@ -372,7 +374,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 		}
 	}
 	for member, usual := range usualInput[name] {
-		if b, err := sample.Marshal(usual); err == nil && sample.Same(b, rest[member]) {
+		if b, err := rawjson.Marshal(usual); err == nil && sample.Same(b, rest[member]) {
 			delete(rest, member)
 		}
 	}
@@ -385,7 +387,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 	}
 	f.words = append(f.words, said...)
 	if len(rest) > 0 || i < 0 && !strings.HasPrefix(name, "mcp__") {
-		f.Input, _ = sample.Marshal(rest) // which it came from
+		f.Input, _ = rawjson.Marshal(rest) // which it came from
 		f.words.add("input", f.Input)
 	}
 }
@@ -406,7 +408,7 @@ func withoutIDs(payload json.RawMessage) json.RawMessage {
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool {
 		return strings.HasSuffix(strings.ToLower(name), "id") || name == "timestamp"
 	})
-	text, err := sample.Marshal(members)
+	text, err := rawjson.Marshal(members)
 	if err != nil {
 		return payload
 	}

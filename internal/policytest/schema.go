@@ -6,8 +6,9 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -19,13 +20,13 @@ var schema string
 // names of events, agents, fields and packs that this version knows. What it refuses Parse
 // refuses too; Parse looks closer.
 func Schema() string {
-	names, _ := sample.Marshal(packs.All().Names()) // texts can always be written
+	names, _ := rawjson.Marshal(packs.All().Names()) // texts can always be written
 	event := parts(reflect.TypeFor[grapnel.Event]())
 	event["type"], event["required"] = "object", []string{"kind"}
 	members := event["properties"].(map[string]any)
 	members["kind"] = map[string]any{"$ref": "#/$defs/kind"}
 	members["grapnel"] = true // the version of the dialect
-	said, _ := sample.Marshal(event)
+	said, _ := rawjson.Marshal(event)
 	return policy.WithNames(strings.NewReplacer(`["$pack"]`, string(names), `"$event"`, string(said)).Replace(schema))
 }
 

@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -56,7 +58,7 @@ func (w words) object() json.RawMessage {
 
 // text is one as JSON, and so as YAML.
 func text(s string) json.RawMessage {
-	b, _ := sample.Marshal(s) // which a text always is
+	b, _ := rawjson.Marshal(s) // which a text always is
 	return b
 }
 

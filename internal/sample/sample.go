@@ -15,6 +15,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
@@ -38,7 +40,7 @@ func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, e
 		payload["timestamp"] = "2026-11-20T20:10:06.168Z"
 	}
 	maps.Copy(payload, with)
-	text, err := Marshal(payload)
+	text, err := rawjson.Marshal(payload)
 	if err != nil {
 		return nil, err
 	}

@@ -6,17 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
-
-// Marshal writes JSON as agents do, without escapes for HTML.
-func Marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
 
 // Same compares JSON values without regard to white space and the order of keys.
 func Same(a, b json.RawMessage) bool { return bytes.Equal(canonical(a), canonical(b)) }
@@ -30,7 +23,7 @@ func canonical(raw json.RawMessage) []byte {
 	if dec.Decode(&v) != nil {
 		return raw
 	}
-	text, err := Marshal(v)
+	text, err := rawjson.Marshal(v)
 	if err != nil {
 		return raw
 	}
@@ -52,7 +45,7 @@ func ShownEvent(ev *grapnel.Event) string {
 
 // Shown is a value as messages show it: as JSON, and not too long.
 func Shown(v any) string {
-	text, err := Marshal(v)
+	text, err := rawjson.Marshal(v)
 	if err != nil {
 		return fmt.Sprintf("%+v (%v)", v, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -137,7 +139,7 @@ func addFlag(b []byte, name string, flag bool) []byte {
 func addQuoted(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return append(b, quote(text)...)
+			return append(b, rawjson.Quote(text)...)
 		}
 	}
 	return append(append(append(b, '"'), text...), '"')

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -58,7 +60,7 @@ func TestMetaHasAllOfTheRecord(t *testing.T) {
 		var e Entry
 		fillIn(t, reflect.ValueOf(&e).Elem(), rapid.Bool().Draw(t, "all"))
 		e.InputAt = "" // joined to it, as the event is
-		want, err := encode(e)
+		want, err := rawjson.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -70,7 +72,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	if err := ready(s.dir); err != nil {
 		return err
 	}
-	event, err := encode(ev)
+	event, err := rawjson.Marshal(ev)
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var lines []byte
 	for i := range hooks {
 		h := &hooks[i]
-		head, err := encode(newPending(now, h, ev))
+		head, err := rawjson.Marshal(newPending(now, h, ev))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -305,10 +307,10 @@ func (r *reducer) string(raw []byte, name string) {
 		return
 	}
 	n := r.text
-	quoted := quote(cutText(kept, n, more))
+	quoted := rawjson.Quote(cutText(kept, n, more))
 	for len(quoted)-2 > limit && n > 0 { // there is less room, or escapes make it longer
 		n /= 2
-		quoted = quote(cutText(kept, n, more))
+		quoted = rawjson.Quote(cutText(kept, n, more))
 	}
 	r.out = append(r.out, quoted...)
 }
@@ -330,14 +332,6 @@ func window(raw []byte, size int) (text string, more int) {
 		}
 	}
 	return "", len(raw) - 2
-}
-
-func quote(text string) []byte {
-	quoted, err := encode(text)
-	if err != nil { // no text fails
-		return []byte(`""`)
-	}
-	return quoted
 }
 
 func skipSpace(b []byte, i int) int {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
@@ -75,7 +77,7 @@ func TestReduceCutsNoSecretInHalf(t *testing.T) {
 	t.Parallel()
 	token := "sk-ant-" + rep("aB3x", 25)
 	for at := range 400 {
-		in, err := encode(map[string]string{"a": rep("x ", at/2) + token + rep(" y", 200)})
+		in, err := rawjson.Marshal(map[string]string{"a": rep("x ", at/2) + token + rep(" y", 200)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +133,7 @@ func TestReduceEvent(t *testing.T) {
 
 func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
-	raw, err := encode(v)
+	raw, err := rawjson.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+
 	"github.com/grapnel-dev/grapnel"
 )
 
@@ -314,7 +316,7 @@ func bare(e Entry) *Entry {
 
 // edited is an event as an Edit leaves it.
 func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
-	raw, err := encode(neutral(ev))
+	raw, err := rawjson.Marshal(neutral(ev))
 	if err == nil {
 		raw, err = s.opts.Edit(raw, true)
 	}
@@ -329,7 +331,7 @@ func (s *Spool) changes(v *grapnel.Verdict) (map[grapnel.Field]json.RawMessage, 
 	if s.opts.Edit == nil || len(v.Changes) == 0 {
 		return v.Changes, nil
 	}
-	raw, err := encode(neutral(v.Event))
+	raw, err := rawjson.Marshal(neutral(v.Event))
 	if err == nil {
 		raw, err = s.opts.Edit(raw, true)
 	}
@@ -370,14 +372,14 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	case Metadata:
 		return nil, nil
 	case Full:
-		return encode(ev)
+		return rawjson.Marshal(ev)
 	default:
 		l := s.masked(true)
 		if len(ev.Native) > 0 {
 			// What the agent sent says everything, and its dialect reads it again.
 			return asSent(ev, l.reduce(ev.Native))
 		}
-		raw, err := encode(l.slim(ev))
+		raw, err := rawjson.Marshal(l.slim(ev))
 		if err != nil {
 			return nil, err
 		}
@@ -390,11 +392,11 @@ func asSent(ev *grapnel.Event, native []byte) ([]byte, error) {
 	if !json.Valid(native) {
 		return nil, errors.New("the agent's payload is not valid JSON")
 	}
-	kind, err := encode(ev.Kind)
+	kind, err := rawjson.Marshal(ev.Kind)
 	if err != nil {
 		return nil, err
 	}
-	agent, err := encode(ev.Agent.Name)
+	agent, err := rawjson.Marshal(ev.Agent.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -410,18 +412,6 @@ func join(object []byte, name string, value []byte) []byte {
 		line = append(line, value...)
 	}
 	return append(line, '}', '\n')
-}
-
-// encode writes JSON without HTML escapes and without a newline: what is kept is
-// what the agent said.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // NewID returns an identifier that sorts by time, like those of the engine.

@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // MaxSize is the size in bytes of the largest file that is read.
@@ -108,9 +110,9 @@ func (n *Node) JSON() json.RawMessage {
 		if json.Valid([]byte(n.Text)) {
 			return json.RawMessage(n.Text)
 		}
-		return quote(n.Text)
+		return rawjson.Quote(n.Text)
 	case String:
-		return quote(n.Text)
+		return rawjson.Quote(n.Text)
 	case List:
 		parts := make([][]byte, len(n.Items))
 		for i, item := range n.Items {
@@ -120,16 +122,8 @@ func (n *Node) JSON() json.RawMessage {
 	default:
 		parts := make([][]byte, len(n.Pairs))
 		for i, p := range n.Pairs {
-			parts[i] = fmt.Appendf(nil, "%s:%s", quote(p.Key.Text), p.Value.JSON())
+			parts[i] = fmt.Appendf(nil, "%s:%s", rawjson.Quote(p.Key.Text), p.Value.JSON())
 		}
 		return fmt.Appendf(nil, "{%s}", bytes.Join(parts, []byte(",")))
 	}
-}
-
-func quote(text string) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a string always encodes
-	return bytes.TrimSpace(b.Bytes())
 }

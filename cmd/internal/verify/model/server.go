@@ -33,6 +33,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Server is a running fake model. Its methods may be called at any time, from
@@ -257,11 +259,9 @@ func (s *Server) newID(kind string) string {
 // encode is JSON without HTML escapes. It panics on values that are no JSON:
 // everything encoded here was decoded from JSON or is written above.
 func encode(v any) []byte {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	raw, err := rawjson.Marshal(v)
+	if err != nil {
 		panic("model: " + err.Error())
 	}
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
+	return raw
 }

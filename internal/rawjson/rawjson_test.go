@@ -1,0 +1,33 @@
+package rawjson_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+)
+
+func TestMarshal(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]any{
+		`"a && b > c < d"`:        "a && b > c < d",
+		`{"a":1.0,"b":"x\ny"}`:    map[string]any{"b": "x\ny", "a": json.RawMessage("1.0")},
+		`null`:                    nil,
+			} {
+		got, err := rawjson.Marshal(v)
+		if err != nil || string(got) != want {
+			t.Errorf("Marshal(%#v) = %s, %v, want %s", v, got, err, want)
+		}
+	}
+	if got, err := rawjson.Marshal(math.NaN()); err == nil {
+		t.Errorf("Marshal(NaN) = %s, want an error", got)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	if got := string(rawjson.Quote("<a href=\"b\">&\n")); got != `"<a href=\"b\">&\n"` {
+		t.Errorf("Quote = %s", got)
+	}
+}
