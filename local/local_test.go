@@ -108,6 +108,23 @@ func TestHooksWithoutServers(t *testing.T) {
 	}
 }
 
+// A worker is accepted; one would be refused if it were made like a program that runs once.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, map[string]string{"grapnel.yaml": "version: 1\nhooks:\n  - {name: count, on: tool.before, worker: sh worker.sh}\n"})
+	engine, err := local.Open(t.Context(), &local.Options{Root: root, CWD: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := engine.Count(""); n == 0 {
+		t.Error("there is no hook")
+	}
+	if err := engine.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Loaded changes what is in force, and its error ends Open.
 func TestLoaded(t *testing.T) {
 	t.Parallel()

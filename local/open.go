@@ -156,6 +156,7 @@ func (e *Engine) command(c policy.Command) grapnel.Hook {
 		return hook
 	}
 	worker := &process.Worker{Command: *made}
+	worker.Dialect, worker.Vars = nil, nil // a worker speaks plain, and an event has no variables for it
 	e.closers = append(e.closers, worker.Close)
 	return worker
 }
