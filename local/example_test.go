@@ -17,7 +17,7 @@ func ExampleOpen() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(root)
+	defer func() { _ = os.RemoveAll(root) }()
 	text := "version: 1\nhooks:\n  - {name: no-deploy, on: tool.before, match: {command: deploy}, block: Ask the release team.}\n"
 	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(text), 0o600); err != nil {
 		panic(err)

@@ -84,7 +84,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{}
-	if err := e.locate(opts); err != nil {
+	if err := e.locate(opts); err != nil { //nolint:contextcheck // it asks for the home directory, which takes no time
 		return nil, err
 	}
 	o := *opts

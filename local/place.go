@@ -131,6 +131,8 @@ func (p Place) HasPolicy(named []string) bool {
 	})
 }
 
+// Absolute returns names as absolute paths. A name stays as it is if the working directory is
+// unknown.
 func Absolute(names []string) []string {
 	var all []string
 	for _, name := range names {

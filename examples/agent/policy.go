@@ -13,7 +13,7 @@ import (
 // openGuards opens the policies of this machine, and those that the command line names.
 // The client is for webhooks and for servers that are asked; close it after the engine.
 func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbound.Client, error) {
-	place, err := local.Locate(opts.Root, "")
+	place, err := local.Locate(opts.Root, "") //nolint:contextcheck // it takes no time
 	if err != nil {
 		return nil, nil, err
 	}

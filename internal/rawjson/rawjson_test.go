@@ -11,10 +11,10 @@ import (
 func TestMarshal(t *testing.T) {
 	t.Parallel()
 	for want, v := range map[string]any{
-		`"a && b > c < d"`:        "a && b > c < d",
-		`{"a":1.0,"b":"x\ny"}`:    map[string]any{"b": "x\ny", "a": json.RawMessage("1.0")},
-		`null`:                    nil,
-			} {
+		`"a && b > c < d"`:     "a && b > c < d",
+		`{"a":1.0,"b":"x\ny"}`: map[string]any{"b": "x\ny", "a": json.RawMessage("1.0")},
+		`null`:                 nil,
+	} {
 		got, err := rawjson.Marshal(v)
 		if err != nil || string(got) != want {
 			t.Errorf("Marshal(%#v) = %s, %v, want %s", v, got, err, want)

@@ -14,7 +14,7 @@ var ClaudeCode = &Agent{
 	Binary:      "claude",
 	Settings:    ".claude/settings.json",
 	MarksErrors: true,
-	Deadline:    60 * time.Second,
+	Deadline:    3 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call {
 			return call("Bash", "command", command, "description", "as planned")

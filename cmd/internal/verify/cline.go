@@ -14,7 +14,7 @@ var Cline = &Agent{
 	ID:       "cline",
 	Binary:   "cline",
 	Settings: ".cline/hooks/PreToolUse.sh",
-	Deadline: 60 * time.Second,
+	Deadline: 3 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call { return call("run_commands", "commands", []any{command}) },
 		Write: func(path, content string) model.Call { return call("editor", "path", path, "new_text", content) },

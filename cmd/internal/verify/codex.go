@@ -43,7 +43,7 @@ func codex(variant, name string, tools Tools) *Agent {
 		Variant:  variant,
 		Binary:   "codex",
 		Settings: ".codex/hooks.json",
-		Deadline: 60 * time.Second,
+		Deadline: 3 * time.Minute,
 		Tools:    tools,
 		files: func(w *World) map[string]string {
 			return map[string]string{filepath.Join(w.Home, ".codex", "config.toml"): fmt.Sprintf(`model = %q

@@ -11,7 +11,7 @@ var CopilotCLI = &Agent{
 	ID:       "copilot-cli",
 	Binary:   "copilot",
 	Settings: ".copilot/hooks/hooks.json",
-	Deadline: 60 * time.Second,
+	Deadline: 3 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call { return call("bash", "command", command, "description", "as planned") },
 		Write: func(path, content string) model.Call { return call("create", "path", path, "file_text", content) },

@@ -13,7 +13,7 @@ var Crush = &Agent{
 	ID:       "crush",
 	Binary:   "crush",
 	Settings: ".config/crush/crush.json",
-	Deadline: 60 * time.Second,
+	Deadline: 3 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call { return call("bash", "command", command, "description", "as planned") },
 		Write: func(path, content string) model.Call { return call("write", "file_path", path, "content", content) },

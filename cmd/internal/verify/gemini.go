@@ -14,7 +14,7 @@ var GeminiCLI = &Agent{
 	Binary:      "gemini",
 	Settings:    ".gemini/settings.json",
 	MarksErrors: true,
-	Deadline:    60 * time.Second,
+	Deadline:    3 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call {
 			return call("run_shell_command", "command", command, "description", "as planned")

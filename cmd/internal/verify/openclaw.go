@@ -14,7 +14,7 @@ var OpenClaw = &Agent{
 	ID:       "openclaw",
 	Binary:   "openclaw",
 	Settings: ".openclaw/openclaw.json",
-	Deadline: 90 * time.Second,
+	Deadline: 5 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call { return call("exec", "command", command) },
 		Write: func(path, content string) model.Call { return call("write", "path", path, "content", content) },

@@ -16,7 +16,7 @@ var OpenCode = &Agent{
 	ID:       "opencode",
 	Binary:   "opencode",
 	Settings: ".config/opencode/plugins/hooks.js",
-	Deadline: 90 * time.Second,
+	Deadline: 5 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call { return call("bash", "command", command, "description", "as planned") },
 		Write: func(path, content string) model.Call { return call("write", "filePath", path, "content", content) },

@@ -14,7 +14,7 @@ var QwenCode = &Agent{
 	ID:       "qwen-code",
 	Binary:   "qwen",
 	Settings: ".qwen/settings.json",
-	Deadline: 90 * time.Second,
+	Deadline: 5 * time.Minute,
 	Tools: Tools{
 		Shell: func(command string) model.Call {
 			return call("run_shell_command", "command", command, "is_background", false)

@@ -53,7 +53,11 @@ func TestPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: 2s\n    on_error: closed\n    run: "+quoted(tt.run)+"\n")
+			timeout := "2s"
+			if strings.Contains(tt.run, "100000000") { // it ends by itself, and a busy machine needs seconds for it
+				timeout = "60s"
+			}
+			w := newWorld(t, "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: "+timeout+"\n    on_error: closed\n    run: "+quoted(tt.run)+"\n")
 			// The agent waits for whoever holds its pipes.
 			r := blocked(t, w.hook(t, stdin(`"ls `+strings.Repeat("x", 200_000)+`"`), claude.args...))
 			if !strings.Contains(r.stdout, tt.says) || len(r.stdout) > 100_000 {
