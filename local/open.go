@@ -1,5 +1,5 @@
 // Package local opens the policies of this machine as one engine: the managed ones, the
-// user's, and those of the project in which an agent works, as far as they are trusted.
+// user's, and the trusted ones of the project in which an agent works.
 //
 //	engine, err := local.Open(ctx, &local.Options{CWD: dir})
 //	if err != nil {
@@ -8,8 +8,8 @@
 //	defer engine.Close(ctx)
 //	verdict := engine.Fire(ctx, event)
 //
-// grapnel-hook, the daemon, "grapnel explain" and agents written in Go open them this way,
-// so that the same policy gives the same verdicts everywhere.
+// grapnel-hook, the daemon and "grapnel explain" use it too, so that the same policy gives
+// the same verdict everywhere. To read hook files of other systems, import policy/foreign.
 package local
 
 import (
@@ -28,22 +28,21 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// maxDepth is how deep hooks may start hooks: an agent inside of a hook runs hooks
-// of its own, and a policy that starts an agent would never end.
+// maxDepth limits hooks that start agents whose hooks start agents.
 const maxDepth = 3
 
-// Options say what [Open] opens. The zero value opens the policies of the user and of the
-// project in the working directory, and starts programs.
+// Options configure [Open]. The zero value opens the policies of the user and of the project
+// in the working directory, and starts the programs of their hooks.
 type Options struct {
-	Root     string   // keep policy and state below this directory; empty = in the directories of the user
-	CWD      string   // where the agent works; empty = the working directory of this process
-	Policies []string // further policy files, which need no trust
+	Root     string   // directory of policy and state; empty = the user's directories
+	CWD      string   // working directory of the agent; empty = that of this process
+	Policies []string // more policy files; they need no trust
 
 	Place *Place        // instead of Root
 	Files []policy.File // instead of CWD and Policies; see [Place.Files]
 
-	// Constructors of hooks. Without Command, programs run, and workers stay running until
-	// Close. Without one of the others, a hook of its kind fails, so its on_error decides.
+	// Constructors of hooks. If Command is nil, programs run, and workers run until Close. If
+	// another one is nil, hooks of that kind fail, so their on_error decides.
 	Command func(policy.Command) grapnel.Hook
 	Webhook func(policy.Webhook) (grapnel.Hook, error)
 	HTTP    func(policy.HTTP) (grapnel.Hook, error)
@@ -51,37 +50,41 @@ type Options struct {
 
 	Observers  []grapnel.Observer
 	Background grapnel.Background  // runs observing hooks; nil = the engine does
-	Stops      grapnel.StopCounter // nil = see [grapnel.Options]
-	Counter    policy.Counter      // of limits; nil = in the state directory, together with other agents
+	Stops      grapnel.StopCounter // see [grapnel.Options]
+	Counter    policy.Counter      // counts for limits; nil = in the state directory, shared with other agents
 
-	// Loaded may change the policies before they become an engine. Its error ends Open.
+	// Loaded may change the set before Open makes an engine of it. If it fails, Open fails.
 	Loaded func(*policy.Set) error
 
 	// For dry runs.
 	Now      func() time.Time  // the clock of limits; nil = time.Now
-	Content  map[string][]byte // of policy files, instead of what is on the disk
-	Unpaused bool              // a pause has no effect
+	Content  map[string][]byte // content of policy files by path, instead of the files
+	Unpaused bool              // ignore a pause
 
-	// Unread leaves out the packs that are always in force. An event that cannot be read is a
-	// failure of the guards that a user asked for; without any, it must block nobody.
+	// Unread leaves out the packs that are always in force. It is for an event that cannot be
+	// read: the user's guards then fail, and without any the event passes.
 	Unread bool
 }
 
-// An Engine is the policies of this machine. Close it.
+// An Engine holds the policies of this machine. The caller must close it.
 type Engine struct {
 	*grapnel.Engine
 
-	Set   policy.Set // the policies, with what is wrong with them
+	Set   policy.Set // the loaded policies, with diagnostics
 	Place Place
-	Root  string // of the project; empty if Options had Files
+	Root  string // root of the project; empty if Options had Files
 
 	closers []func(context.Context) error
 }
 
-// Open loads policies into an engine. While there is a pause, hooks only observe.
+// Open loads policies into an engine; opts may be nil. During a pause, hooks only observe. A
+// policy with mistakes is not an error: see [policy.Set].
 func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if opts == nil {
+		opts = &Options{}
 	}
 	e := &Engine{}
 	if err := e.locate(opts); err != nil { //nolint:contextcheck // it asks for the home directory, which takes no time
@@ -125,8 +128,8 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close waits for hooks that run in the background, and ends workers. It does not close
-// what Options brought.
+// Close waits for hooks that run in the background and ends workers. It does not close values
+// that were given in Options.
 func (e *Engine) Close(ctx context.Context) error {
 	return errors.Join(e.Engine.Close(ctx), e.closeAll(ctx))
 }
@@ -161,7 +164,7 @@ func (e *Engine) command(c policy.Command) grapnel.Hook {
 	return worker
 }
 
-// fail lets hooks fail for which there is no constructor.
+// fail sets missing constructors to ones whose hooks fail.
 func (o *Options) fail() {
 	missing := func(name, field string) grapnel.Hook {
 		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -206,9 +209,9 @@ func absoluteIn(dir string, names []string) []string {
 	return all
 }
 
-// Runner makes the hooks that are programs. Too deep inside of other hooks they
-// fail instead of running, so that on_error decides and the Record says so; they
-// are not left out, since a project can set the variable that counts.
+// Runner returns a constructor of hooks that run programs. If hooks are nested too deeply,
+// the programs fail and their on_error decides. They are not left out, because a project can
+// set the environment variable that counts the depth.
 func Runner(place Place) func(policy.Command) grapnel.Hook {
 	depth := process.Depth()
 	homeDir := sync.OnceValues(home.Dir)

@@ -17,47 +17,45 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Place is where one invocation finds its policy and keeps its state.
+// A Place has the paths of policies and state.
 type Place struct {
 	Policy string // the user's policy file
-	State  string // everything that Grapnel keeps
-	Agent  string // whose settings file the command stands in; empty = unknown
-	Path   string // PATH for the programs of hooks; empty = that of this process
-	Home   string // where other systems keep the hooks of a user; empty = the home directory of the user database
+	State  string // directory of records, snapshots, trust and counters
+	Agent  string // agent whose settings have the command; empty = unknown
+	Path   string // PATH for programs of hooks; empty = that of this process
+	Home   string // directory of other systems' user hooks; empty = home directory of the user database
 
-	// Managed holds, in policy.d, what root says for everybody; empty = nobody does.
-	// Standing is set where it stands in for the directory of the system: who owns it
-	// does not count then, since the whole root is somebody's.
+	// Managed is the directory of managed policies, which are in policy.d; empty = none.
+	// Standing means that it is below --root. Then its owner is not checked.
 	Managed  string
 	Standing bool
 
 	Roots *Roots // caches the roots of sessions; nil = each event reads the file
 }
 
-// Spool is the directory of Records and pending observers.
+// Spool returns the directory of Records and pending observers.
 func (p Place) Spool() string { return filepath.Join(p.State, "spool") }
 
-// Store is the directory of the database that a daemon keeps Records and deliveries in.
+// Store returns the directory of the daemon's database.
 func (p Place) Store() string { return filepath.Join(p.State, "store") }
 
-// Snapshots is the directory of the last valid contents of policy files.
+// Snapshots returns the directory of snapshots of policies.
 func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }
 
-// Installs is the directory of the records of installations.
+// Installs returns the directory of installation records.
 func (p Place) Installs() string { return filepath.Join(p.State, "installs") }
 
-// Pause is the file that says whether hooks only observe; see [policy.ReadPause].
+// Pause returns the file for [policy.ReadPause].
 func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
 
-// Trusts keeps what was trusted of projects' policies.
+// Trusts returns the store of trusted project policies.
 func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }
 
 // sessions is the directory of the sessions' roots.
 func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
 
-// ManagedFiles lists the managed policies, in the order of their names. A directory that
-// cannot be listed, or that others than root can write, is a policy that cannot be
-// read: nobody knows what it forbids.
+// ManagedFiles lists the managed policies by name. A directory that cannot be listed, or that
+// users other than root can write, counts as a policy that cannot be read.
 func (p Place) ManagedFiles() []policy.File {
 	if p.Managed == "" {
 		return nil
@@ -99,9 +97,8 @@ func (p Place) ManagedFiles() []policy.File {
 	return files
 }
 
-// Files lists the policy files: the managed ones, the user's, those that a project may
-// have, from its root down, and those that the command line names, each once. What is
-// named needs no trust.
+// Files lists policy files, each once: the managed ones, the user's, those of the project in
+// dirs, and the named ones. Named files need no trust.
 func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	files := append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
@@ -123,7 +120,7 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	return files
 }
 
-// HasPolicy reports whether there is a policy that does not depend on the project.
+// HasPolicy reports whether a managed policy, the user's or a named one exists.
 func (p Place) HasPolicy(named []string) bool {
 	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
 		_, err := os.Lstat(f.Path)
@@ -144,19 +141,19 @@ func Absolute(names []string) []string {
 	return all
 }
 
-// Request is what loads policy files here. command makes the hook behind a `run:`;
-// nil = programs are left out.
+// Request returns a request that loads files with the packs and the state of the place.
+// command makes the hooks of programs; nil leaves programs out.
 func (p Place) Request(files []policy.File, command func(policy.Command) grapnel.Hook) policy.Request {
 	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 
-// Opened are the networks that whoever owns this machine, or works on it, has opened.
+// Opened returns the networks that the managed policies and the user's open.
 func (p Place) Opened() []string {
 	return policy.Load(p.Request(append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
 }
 
-// Networks are those that webhooks may reach beyond what is public: managed policies
-// and the user's name them, and no other may, since it can come from somebody else.
+// Networks returns the networks that webhooks may reach although they are not public. Only
+// managed policies and the user's may open networks.
 func (p Place) Networks() []string {
 	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
 }
@@ -184,11 +181,10 @@ func installed(rec installation.Record) (Place, error) {
 	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: installation.Managed("/")}, nil
 }
 
-// Locate finds the place of an invocation. With root, everything lies below that
-// directory, managed policies included: there it stands in for the root of the system. With an id, it is what the installation recorded: the environment is
-// not asked, because an agent's project settings can set it. Without either a
-// person typed the command: XDG_CONFIG_HOME and HOME say where the policy is, and
-// state lies where installations keep theirs.
+// Locate returns the place for a --root, for the id of an installation, or for a user if both
+// are empty. Below root is everything, managed policies too. An installation has a record with
+// its paths; the environment is ignored, because an agent's project settings can set it. For a
+// user, XDG_CONFIG_HOME and HOME give the directory of the policy.
 func Locate(root, id string) (Place, error) {
 	switch {
 	case root != "":

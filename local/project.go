@@ -10,13 +10,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// ProjectPolicy is what a project calls its policies.
+// ProjectPolicy is the name of policy files in projects.
 const ProjectPolicy = "grapnel.yaml"
 
 // A Dir is a directory whose project policy applies to an event.
 type Dir struct {
-	Path       string // real, without links
-	GuardsOnly bool   // it is not in the project of the session, so an `allow` of its policy has no effect
+	Path       string // absolute, without links
+	GuardsOnly bool   // outside of the session's project: an `allow` of its policy has no effect
 }
 
 // Dirs lists the directories whose policies apply to an event: those of the project,
@@ -85,8 +85,8 @@ func rootOf(dir string) root {
 	return root{called, policy.RealPath(called)}
 }
 
-// ProjectFile is the name by which the policy of a project is known, wherever it is
-// called from: its directory is the real one. The file itself may be gone.
+// ProjectFile returns the absolute path of a project's policy, with links in its directory
+// resolved. The file need not exist.
 func ProjectFile(name string) (string, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil {
@@ -111,7 +111,7 @@ func vcsRoot(dir string) string {
 	return dir
 }
 
-// MaxPath is the length of the longest path that a system opens.
+// MaxPath is the length in bytes of the longest usable path.
 const MaxPath = 4096
 
 // downTo lists the directories from the root down to a real directory, or the root alone

@@ -23,8 +23,8 @@ func sandbox(s *policy.Sandbox, dir string) *process.Sandbox {
 	return &process.Sandbox{Read: s.Read, Write: s.Write, Dir: dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
 }
 
-// Unsandboxed says why this machine cannot hold the program of a hook to its sandbox; nil =
-// it can, or the hook has none.
+// Unsandboxed returns why this machine cannot sandbox the program of a hook. It returns nil if
+// it can, or if the hook has no sandbox.
 func Unsandboxed(c policy.Command) error {
 	if box := sandbox(c.Sandbox, c.Dir); box != nil {
 		return box.Possible()
