@@ -12,5 +12,5 @@ import (
 func TestImports(t *testing.T) {
 	t.Parallel()
 	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
-		"unicode/utf8", "github.com/grapnel-dev/grapnel")
+		"unicode/utf8", "github.com/grapnel-dev/grapnel", "github.com/grapnel-dev/grapnel/internal/rawjson")
 }

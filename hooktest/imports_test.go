@@ -13,14 +13,14 @@ const module = "github.com/grapnel-dev/grapnel"
 
 func TestImports(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, module, "std")
+	hooktest.OnlyImports(t, module, "std", module+"/internal/rawjson")
 	hooktest.OnlyImports(t, ".", "std", module+"/...", "golang.org/x/tools/txtar", "github.com/google/go-cmp/cmp")
 	hooktest.NeverImports(t, ".", map[string]string{"net/http": "tests of hooks need no server", module + "/outbound": "what is sent is left out"})
 	for name, tt := range map[string]struct {
 		test func(t testing.TB)
 		want []string
 	}{
-		"another package": {func(t testing.TB) { hooktest.OnlyImports(t, module+"/dialect", "std") }, []string{module + "/dialect imports " + module + " (linux, darwin, windows), want only std"}},
+		"another package": {func(t testing.TB) { hooktest.OnlyImports(t, module+"/dialect", "std", module+"/internal/...") }, []string{module + "/dialect imports " + module + " (linux, darwin, windows), want only std, " + module + "/internal/..."}},
 		"one by one":      {func(t testing.TB) { hooktest.OnlyImports(t, module+"/packs") }, []string{"imports embed"}},
 		"a tree":          {func(t testing.TB) { hooktest.OnlyImports(t, module+"/packs", "emb/...") }, []string{"imports embed"}},
 		"through others": {
