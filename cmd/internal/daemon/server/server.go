@@ -29,7 +29,7 @@ const (
 const maxHead = 16 << 10
 
 // A Server serves what openapi.yaml describes. The questions of programs, which come in the
-// very words of package thin, it reads and answers by itself, since an agent waits for them
+// very words of package client, it reads and answers by itself, since an agent waits for them
 // and net/http would take as long as the policy does. All other requests are for net/http.
 type Server struct {
 	opts Options
@@ -46,7 +46,7 @@ type Server struct {
 }
 
 // NewServer makes a Server. rest, whose Handler it sets, is for all that is not asked by
-// package thin.
+// package client.
 func NewServer(opts Options, rest *http.Server) *Server {
 	rest.Handler = Handler(opts)
 	return &Server{opts: opts, rest: rest, conns: map[*exchange]struct{}{}, next: make(chan *exchange)}
@@ -344,7 +344,7 @@ func (x *exchange) head() (head *asked, ours bool, err error) {
 	}
 }
 
-// readHead reads lines of a head, as package thin writes them. Of what others could read in
+// readHead reads lines of a head, as package client writes them. Of what others could read in
 // another way, such as a line that ends without a CR or a value that is there twice, nothing
 // is ours: two readers of one request must not see two requests.
 func readHead(lines string) (*asked, bool) {
