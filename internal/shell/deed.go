@@ -234,14 +234,15 @@ func (c *codeScan) words(list []argument) {
 		if a.key != "" && len(words) > 0 || a.isList {
 			continue
 		}
-		words = append(words, c.word1(a))
+		words = append(words, c.argumentWord(a))
 	}
 	if len(words) > 0 {
 		c.command(words, c.at)
 	}
 }
 
-func (c *codeScan) word1(a argument) Word {
+// argumentWord returns an argument of a call as a word of a command.
+func (c *codeScan) argumentWord(a argument) Word {
 	if a.literal {
 		return Word{Text: a.text, Literal: true}
 	}
@@ -262,10 +263,10 @@ func (c *codeScan) files(program, options string, args []argument) {
 		switch {
 		case a.isList:
 			for _, b := range a.list {
-				words = append(words, c.word1(b))
+				words = append(words, c.argumentWord(b))
 			}
 		case a.key == "" || a.literal:
-			word := c.word1(a)
+			word := c.argumentWord(a)
 			if word.c != nil {
 				word.c.operand = true
 			}

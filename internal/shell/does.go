@@ -69,8 +69,8 @@ func (w *walker) does(kind, name string, value Word, at place) {
 	}
 }
 
-// operand1 is does for an operand.
-func (w *walker) operand1(kind, name string, word Word, rest []Word, at place) {
+// doesOperand reports what a command does with an operand.
+func (w *walker) doesOperand(kind, name string, word Word, rest []Word, at place) {
 	if kind == "gitset" { // git config KEY VALUE
 		if len(rest) > 0 {
 			w.gitSetting(word.Text, rest[0], rest[0].code(), name, at.behind(name))

@@ -122,7 +122,7 @@ func (f *fileScan) scan(rows []*program) {
 			switch {
 			case !s.valued:
 			case use == "D":
-				if text, ok := known1(s.value); ok {
+				if text, ok := knownText(s.value); ok {
 					f.below = text
 				}
 			case use != "":
@@ -171,8 +171,8 @@ func (f *fileScan) scan(rows []*program) {
 	}
 }
 
-// known1 is the text of a word, if that is known.
-func known1(w Word) (string, bool) {
+// knownText returns the text of a word, if it is known.
+func knownText(w Word) (string, bool) {
 	if w.Literal {
 		return w.Text, true
 	}
@@ -181,7 +181,7 @@ func known1(w Word) (string, bool) {
 
 // use notes a word by its letter in the table.
 func (f *fileScan) use(use string, w Word, short bool) {
-	text, ok := known1(w)
+	text, ok := knownText(w)
 	if !ok {
 		return
 	}
@@ -303,7 +303,7 @@ func (f *fileScan) use(use string, w Word, short bool) {
 
 // guess notes a word that looks like a path.
 func (f *fileScan) guess(w Word, short bool) {
-	text, ok := known1(w)
+	text, ok := knownText(w)
 	if !ok || len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
 		return
 	}

@@ -191,7 +191,7 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 				kind = get(does, "*")
 			}
 			if kind != "" {
-				w.operand1(kind, name, s.word, args[s.next:], at)
+				w.doesOperand(kind, name, s.word, args[s.next:], at)
 			}
 		case skip > 0:
 			skip--

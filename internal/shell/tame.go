@@ -47,9 +47,9 @@ func (w *walker) tainted(name string) {
 	}
 }
 
-// given1 reports what the environment, or a tame substitution, puts in a word: it may
-// be any text, but not one that the line went to fetch.
-func (w *walker) given1(show string) bool {
+// fromEnvironment reports whether a word comes from the environment or from a harmless
+// substitution. It may be any text, but not one that the line has fetched.
+func (w *walker) fromEnvironment(show string) bool {
 	if strings.HasPrefix(show, "$(") || strings.HasPrefix(show, "`") {
 		return tame(show)
 	}
@@ -81,7 +81,7 @@ func (w *walker) givenHoles(text string) bool {
 			return true
 		}
 		show, n := w.holeAt(text[i:])
-		if !w.given1(show) {
+		if !w.fromEnvironment(show) {
 			return false
 		}
 		text = text[i+n:]

@@ -61,9 +61,9 @@ func (w *walker) set(name string, array bool, words ...string) {
 	}
 }
 
-// value is the value of a variable in the current reading: the last one in the
-// first reading, the one before it in the next.
-func (w *walker) value1(name string) (variable, bool) {
+// currentValue returns the value of a variable in the current reading: the last assignment in
+// the first reading, the one before it in the next.
+func (w *walker) currentValue(name string) (variable, bool) {
 	found, left := -1, w.subst
 	for i, v := range slices.Backward(w.vars) {
 		if v.name != name {
@@ -419,12 +419,12 @@ func (w *walker) expandFunction(f *function, words []Word) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// param1 is the value of a parameter in the current reading.
-func (w *walker) param1(p *syntax.ParamExp, at *place, q quoting) ([]string, bool) {
+// expandParam returns the words of a parameter in the current reading.
+func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string, bool) {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.NestedParam != nil || p.Names != 0 || !w.spend(1) {
 		return nil, false
 	}
-	v, ok := w.value1(p.Param.Value)
+	v, ok := w.currentValue(p.Param.Value)
 	words := v.words
 	if p.Index != nil {
 		idx, isWord := p.Index.(*syntax.Word)

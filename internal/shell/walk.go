@@ -371,7 +371,7 @@ func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 		}
 		w.inWord(r.Word, at)
 		target := w.word(at, r.Word)
-		name, known := known1(target)
+		name, known := knownText(target)
 		if target.Text = name; !known || name == "" {
 			continue
 		}

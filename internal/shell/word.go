@@ -253,7 +253,7 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			w.foldRaw(f, w.source(at, p), 0)
 		case *syntax.ParamExp:
 			if w.subst > 0 {
-				if value, ok := w.param1(p, at, q); ok && w.spendWords(value) {
+				if value, ok := w.expandParam(p, at, q); ok && w.spendWords(value) {
 					w.foldValue(f, value, q)
 					continue
 				}
