@@ -158,9 +158,16 @@ func (e *Engine) command(c policy.Command) grapnel.Hook {
 	if !ok || !c.Worker {
 		return hook
 	}
-	worker := &process.Worker{Command: *made}
-	worker.Dialect, worker.Vars = nil, nil // a worker speaks plain, and an event has no variables for it
+	worker := NewWorker(made)
 	e.closers = append(e.closers, worker.Close)
+	return worker
+}
+
+// NewWorker returns a worker that runs the program of a command. A worker speaks plain and gets
+// no variables of events.
+func NewWorker(made *process.Command) *process.Worker {
+	worker := &process.Worker{Command: *made}
+	worker.Dialect, worker.Vars = nil, nil
 	return worker
 }
 

@@ -156,7 +156,7 @@ func blocksAlways(s *grapnel.Spec) bool {
 	switch hook := s.Hook.(type) {
 	case decide:
 		return hook.Decision == grapnel.Block
-	case *registered:
+	case *packHook:
 		return hook.Decide == grapnel.Block
 	}
 	return false

@@ -305,7 +305,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		errs = req.rules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
-		policy.registered(file.Path, req.Packs, &errs)
+		policy.registryPacks(file.Path, req.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs

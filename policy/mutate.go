@@ -381,7 +381,7 @@ func lateFacts(s *grapnel.Spec) *factCache {
 			}
 		}
 	}
-	if packed, ok := fromRegistry(s.Match); ok {
+	if packed, ok := packHookOf(s.Match); ok {
 		of(packed.facts)
 		late.secrets = packed.secrets
 	}

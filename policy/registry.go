@@ -139,7 +139,7 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*Error) {
 	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
 	var commands [][]*shell.Pattern
 	for i := range p.Hooks {
-		h, patterns, err := intoRegistry(&p.Hooks[i])
+		h, patterns, err := toRegistryHook(&p.Hooks[i])
 		if err != nil {
 			return pack, []*Error{{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
@@ -149,8 +149,8 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*Error) {
 	return pack, nil
 }
 
-// intoRegistry returns the hook and its patterns of commands.
-func intoRegistry(h *Hook) (RegistryHook, []*shell.Pattern, error) {
+// toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
+func toRegistryHook(h *Hook) (RegistryHook, []*shell.Pattern, error) {
 	spec, err := (&Policy{}).spec(h, grapnel.Source{}, &factCache{}, nil)
 	if err != nil {
 		return RegistryHook{Name: h.Name}, nil, err
@@ -192,7 +192,7 @@ func intoRegistry(h *Hook) (RegistryHook, []*shell.Pattern, error) {
 	return s, commands, nil
 }
 
-// hook is the Hook that was registered.
+// hook returns the Hook that s was made of.
 func (s *RegistryHook) hook() (*Hook, error) {
 	h := Hook{Name: s.Name, On: s.On, Mode: s.Mode}
 	if err := fields(s.Hook, h.readField); err != nil {
@@ -283,7 +283,7 @@ func (c *compiled) needs() Needs {
 }
 
 // met reports whether an event has what the hook needs.
-func (s *registered) met(f *facts) bool {
+func (s *packHook) met(f *facts) bool {
 	t, n := f.ev.Tool, &s.Needs
 	if t == nil {
 		if len(f.ev.Calls) > 0 {
@@ -372,15 +372,16 @@ func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
 	return false
 }
 
-// registered is a hook of a pack at work.
-type registered struct {
+// packHook is a RegistryHook in an engine. It makes its Matcher and Hook when an event comes
+// that may concern them.
+type packHook struct {
 	*RegistryHook
 	pack    *RegistryPack
 	number  int // in the pack
 	source  *grapnel.Source
 	facts   *factCache
 	secrets *secret.Rules
-	counter Counter // of a registrySequence
+	counter Counter // of a packSequence
 
 	once sync.Once
 	spec grapnel.Spec
@@ -388,14 +389,14 @@ type registered struct {
 }
 
 // toSpec is the hook with nothing made yet, or, if it counts, made.
-func (s *registered) toSpec(use *Use) (grapnel.Spec, error) {
+func (s *packHook) toSpec(use *Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
 	}
 	switch {
 	case s.Counts == nil:
 	case s.Counts.Marks != nil:
-		spec.Match = registrySequence{s}
+		spec.Match = packSequence{s}
 	default:
 		made, err := s.made()
 		if err != nil {
@@ -413,7 +414,7 @@ func (s *registered) toSpec(use *Use) (grapnel.Spec, error) {
 	return spec, nil
 }
 
-func (s *registered) made() (*grapnel.Spec, error) {
+func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *Hook
 		if h, s.err = s.hook(); s.err == nil {
@@ -427,7 +428,7 @@ func (s *registered) made() (*grapnel.Spec, error) {
 }
 
 // Match makes the hook only if the event has what it needs.
-func (s *registered) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	f := s.facts.of(ev)
 	if !s.met(f) {
 		return false, nil
@@ -448,7 +449,7 @@ func (s *registered) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) 
 }
 
 // Explain is that of the hook.
-func (s *registered) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
+func (s *packHook) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	if spec, err := s.made(); err == nil {
 		if x, ok := spec.Match.(grapnel.Explainer); ok {
 			return x.Explain(ev, v)
@@ -458,7 +459,7 @@ func (s *registered) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 }
 
 // Handle is that of the hook.
-func (s *registered) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+func (s *packHook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	spec, err := s.made()
 	if err != nil {
 		return grapnel.Outcome{}, err
@@ -466,20 +467,20 @@ func (s *registered) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Out
 	return spec.Hook.Handle(ctx, ev)
 }
 
-// registrySequence is one that has an `after:`.
-type registrySequence struct{ *registered }
+// packSequence is a packHook with an `after:`.
+type packSequence struct{ *packHook }
 
-func (s registrySequence) made() (*past, error) {
-	spec, err := s.registered.made()
+func (s packSequence) made() (*past, error) {
+	spec, err := s.packHook.made()
 	if err != nil {
 		return nil, err
 	}
 	return spec.Match.(*past), nil
 }
 
-func (s registrySequence) kinds() []grapnel.Kind { return s.Counts.Marks }
+func (s packSequence) kinds() []grapnel.Kind { return s.Counts.Marks }
 
-func (s registrySequence) countIn(c Counter) { s.counter = c }
+func (s packSequence) countIn(c Counter) { s.counter = c }
 
 // ReadsID is that of a past.
-func (s registrySequence) ReadsID() {}
+func (s packSequence) ReadsID() {}

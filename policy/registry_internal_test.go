@@ -28,11 +28,11 @@ hooks:
 	for i := range p.Hooks {
 		want := p.Hooks[i]
 		want.Line = 0
-		registered, _, err := intoRegistry(&want)
+		entry, _, err := toRegistryHook(&want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := registered.hook()
+		got, err := entry.hook()
 		if err != nil {
 			t.Fatal(err)
 		}

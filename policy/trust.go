@@ -124,7 +124,7 @@ func Examine(file, root string, packs Registry) (*Examined, []*Error) {
 	}
 	policy, errs := Parse(file, data)
 	if len(errs) == 0 {
-		policy.registered(file, packs, &errs)
+		policy.registryPacks(file, packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, errs

@@ -39,19 +39,19 @@ type Pack struct {
 
 // Packs looks up what the `use:` of a policy file names. It returns all that is wrong.
 func (p *Policy) Packs(file string, registry Registry) (packs []Pack, errs []*Error) {
-	for i, registered := range p.registered(file, registry, &errs) {
-		if registered == nil {
+	for i, found := range p.registryPacks(file, registry, &errs) {
+		if found == nil {
 			continue
 		}
 		use := p.Use[i]
-		pack := Pack{Use: use, Digest: registered.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: registered.Version}}}
-		for j := range registered.Hooks {
-			if use.without(registered.Hooks[j].Name) {
+		pack := Pack{Use: use, Digest: found.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: found.Version}}}
+		for j := range found.Hooks {
+			if use.without(found.Hooks[j].Name) {
 				continue
 			}
-			h, err := registered.Hooks[j].hook()
+			h, err := found.Hooks[j].hook()
 			if err != nil {
-				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", registered.Name, registered.Hooks[j].Name, err)})
+				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", found.Name, found.Hooks[j].Name, err)})
 				continue
 			}
 			h.Line = use.Pack.Line
@@ -65,9 +65,9 @@ func (p *Policy) Packs(file string, registry Registry) (packs []Pack, errs []*Er
 	return packs, errs
 }
 
-// registered lists the packs of the entries of `use:`, nil for one that there is not, and
+// registryPacks lists the packs of the entries of `use:`, nil for one that there is not, and
 // adds what is wrong.
-func (p *Policy) registered(file string, registry Registry, errs *[]*Error) []*RegistryPack {
+func (p *Policy) registryPacks(file string, registry Registry, errs *[]*Error) []*RegistryPack {
 	fail := func(at Word, hint, format string, args ...any) {
 		*errs = append(*errs, &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
@@ -141,7 +141,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 	var errs []*Error
 	var specs []grapnel.Spec
 	req.facts.secrets = policy.Secrets.rules()
-	packs := policy.registered(file.Path, req.Packs, &errs)
+	packs := policy.registryPacks(file.Path, req.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
@@ -150,7 +150,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 		size += len(pack.Hooks)
 	}
 	specs = make([]grapnel.Spec, 0, size)
-	hooks := make([]registered, size)
+	hooks := make([]packHook, size)
 	for i, pack := range packs {
 		if file.Path != ownFile && slices.Contains(req.Always, pack.Name) {
 			continue // its hooks are in force, whatever the file says of them
@@ -162,7 +162,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 				continue
 			}
 			hook := &hooks[len(specs)]
-			*hook = registered{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
+			*hook = packHook{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
 			spec, err := hook.toSpec(use)
 			if err != nil {
 				return nil, err

@@ -244,10 +244,10 @@ hooks:
 	packs := shipped("many", many)
 	plain := strings.Replace(many, "pack: {version: 1}\n", "", 1)
 	dir := t.TempDir()
-	registered, written := filepath.Join(dir, "registered.yaml"), filepath.Join(dir, "written.yaml")
-	put(t, registered, "version: 1\nuse: [many]\n")
+	packed, written := filepath.Join(dir, "packed.yaml"), filepath.Join(dir, "written.yaml")
+	put(t, packed, "version: 1\nuse: [many]\n")
 	put(t, written, plain)
-	_, lazy := using(t, packs, "", registered)
+	_, lazy := using(t, packs, "", packed)
 	_, eager := using(t, policy.Registry{}, "", written)
 	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
 		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}

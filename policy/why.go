@@ -60,7 +60,7 @@ type Reasoner struct {
 func NewReasoner(s *grapnel.Spec) *Reasoner {
 	r := &Reasoner{spec: s}
 	m := s.Match
-	if packed, ok := fromRegistry(m); ok {
+	if packed, ok := packHookOf(m); ok {
 		made, err := packed.made()
 		if err != nil {
 			r.err = err
@@ -81,13 +81,13 @@ func NewReasoner(s *grapnel.Spec) *Reasoner {
 	return r
 }
 
-// fromRegistry is the hook of a pack that a Matcher is of.
-func fromRegistry(m grapnel.Matcher) (*registered, bool) {
+// packHookOf returns the packHook behind a Matcher.
+func packHookOf(m grapnel.Matcher) (*packHook, bool) {
 	switch m := m.(type) {
-	case *registered:
+	case *packHook:
 		return m, true
-	case registrySequence:
-		return m.registered, true
+	case packSequence:
+		return m.packHook, true
 	}
 	return nil, false
 }

@@ -302,8 +302,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policy.Command) grapne
 	defer w.mu.Unlock()
 	worker := w.workers[key]
 	if worker == nil {
-		worker = &process.Worker{Command: *made}
-		worker.Dialect, worker.Vars = nil, nil
+		worker = local.NewWorker(made)
 		w.workers[key] = worker
 		if w.closed {
 			_ = worker.Close(context.Background()) // it never ran
