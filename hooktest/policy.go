@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // PolicyOptions say how a policy is tested. The zero value is the default, and nil is
@@ -47,10 +47,10 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	}
 	loaded, errs := policytest.Load(file, policytest.Loading{
 		Scope: opts.Scope, State: t.TempDir(),
-		Program: func(c policy.Command) grapnel.Hook {
+		Program: func(c policyfile.Command) grapnel.Hook {
 			return stub(c.Name, func() grapnel.Hook { return policytest.Program(c) })
 		},
-		Server: func(h policy.HTTP) grapnel.Hook {
+		Server: func(h policyfile.HTTP) grapnel.Hook {
 			return stub(h.Name, func() grapnel.Hook {
 				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 					err := fmt.Errorf("%s: no server is asked in a test: let PolicyOptions.Programs answer for the hook %s", file, h.Name)
@@ -59,7 +59,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 				})
 			})
 		},
-		Told: func(h policy.HTTP) grapnel.Hook {
+		Told: func(h policyfile.HTTP) grapnel.Hook {
 			return stub(h.Name, func() grapnel.Hook { return grapnel.Watch(func(context.Context, *grapnel.Event) {}) })
 		},
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -43,10 +44,10 @@ type Options struct {
 
 	// Constructors of hooks. If Command is nil, programs run, and workers run until Close. If
 	// another one is nil, hooks of that kind fail, so their on_error decides.
-	Command func(policy.Command) grapnel.Hook
+	Command func(policyfile.Command) grapnel.Hook
 	Webhook func(policy.Webhook) (grapnel.Hook, error)
-	HTTP    func(policy.HTTP) (grapnel.Hook, error)
-	Notify  func(policy.HTTP) (grapnel.Hook, error)
+	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
+	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
 	Observers  []grapnel.Observer
 	Background grapnel.Background  // runs observing hooks; nil = the engine does
@@ -152,7 +153,7 @@ func (e *Engine) locate(opts *Options) (err error) {
 }
 
 // command makes the hook of a program; a worker stays running.
-func (e *Engine) command(c policy.Command) grapnel.Hook {
+func (e *Engine) command(c policyfile.Command) grapnel.Hook {
 	hook := Runner(e.Place)(c)
 	made, ok := hook.(*process.Command)
 	if !ok || !c.Worker {
@@ -182,10 +183,10 @@ func (o *Options) fail() {
 		o.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
 	}
 	if o.HTTP == nil {
-		o.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }
+		o.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }
 	}
 	if o.Notify == nil {
-		o.Notify = func(h policy.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.Notify"), nil }
+		o.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.Notify"), nil }
 	}
 }
 
@@ -219,10 +220,10 @@ func absoluteIn(dir string, names []string) []string {
 // Runner returns a constructor of hooks that run programs. If hooks are nested too deeply,
 // the programs fail and their on_error decides. They are not left out, because a project can
 // set the environment variable that counts the depth.
-func Runner(place Place) func(policy.Command) grapnel.Hook {
+func Runner(place Place) func(policyfile.Command) grapnel.Hook {
 	depth := process.Depth()
 	homeDir := sync.OnceValues(home.Dir)
-	return func(c policy.Command) grapnel.Hook {
+	return func(c policyfile.Command) grapnel.Hook {
 		if depth >= maxDepth {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				return grapnel.Outcome{}, fmt.Errorf("not started: hooks are nested deeper than %d (GRAPNEL_DEPTH)", maxDepth)
@@ -241,7 +242,7 @@ func Runner(place Place) func(policy.Command) grapnel.Hook {
 			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
 			Executor: executor(c.Sandbox, c.Dir),
 		}
-		if d := c.Dialect(); d != nil {
+		if d := policy.DialectOf(&c); d != nil {
 			cmd.Dialect, cmd.Vars = d, d.HookEnv
 		}
 		return cmd

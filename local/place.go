@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Place has the paths of policies and state.
@@ -143,7 +144,7 @@ func Absolute(names []string) []string {
 
 // Request returns a request that loads files with the packs and the state of the place.
 // command makes the hooks of programs; nil leaves programs out.
-func (p Place) Request(files []policy.File, command func(policy.Command) grapnel.Hook) policy.Request {
+func (p Place) Request(files []policy.File, command func(policyfile.Command) grapnel.Hook) policy.Request {
 	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 

@@ -5,18 +5,19 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
 // executor runs a program as its policy, in dir, says.
-func executor(s *policy.Sandbox, dir string) process.Executor {
+func executor(s *policyfile.Sandbox, dir string) process.Executor {
 	if box := sandbox(s, dir); box != nil {
 		return box
 	}
 	return process.System
 }
 
-func sandbox(s *policy.Sandbox, dir string) *process.Sandbox {
+func sandbox(s *policyfile.Sandbox, dir string) *process.Sandbox {
 	if s == nil || s.Off {
 		return nil
 	}
@@ -25,7 +26,7 @@ func sandbox(s *policy.Sandbox, dir string) *process.Sandbox {
 
 // Unsandboxed returns why this machine cannot sandbox the program of a hook. It returns nil if
 // it can, or if the hook has no sandbox.
-func Unsandboxed(c policy.Command) error {
+func Unsandboxed(c policyfile.Command) error {
 	if box := sandbox(c.Sandbox, c.Dir); box != nil {
 		return box.Possible()
 	}
@@ -42,7 +43,7 @@ func (r *request) loosely() func() []grapnel.Spec {
 	if command == nil {
 		return func() []grapnel.Spec { return nil }
 	}
-	r.Command = func(c policy.Command) grapnel.Hook {
+	r.Command = func(c policyfile.Command) grapnel.Hook {
 		if c.Sandbox != nil && c.Sandbox.Optional {
 			if err := Unsandboxed(c); err != nil {
 				names, why = fmt.Sprintf("%s %q", names, c.Name), err

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // PolicyWebhook makes the hook of a webhook in a policy. It fails if the guard of the
@@ -15,8 +16,8 @@ func (c *Client) PolicyWebhook(w policy.Webhook) (*Webhook, error) {
 }
 
 // PolicyHook makes the hook of an `http:` in a policy, whose secrets were resolved; see
-// [policy.HTTP.Resolve]. It fails if the guard of the client forbids the address.
-func (c *Client) PolicyHook(h policy.HTTP) (*Hook, error) {
+// [policy.ResolveHTTP]. It fails if the guard of the client forbids the address.
+func (c *Client) PolicyHook(h policyfile.HTTP) (*Hook, error) {
 	return c.Hook(HookConfig{
 		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,
 		Failures: h.Breaker.Failures, Cooldown: time.Duration(h.Breaker.Cooldown),

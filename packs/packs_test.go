@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // using loads a policy of one line that uses packs.
@@ -94,9 +95,9 @@ func answers(t *testing.T, pack string, events map[string]answer) {
 }
 
 // shipped are the packs, read as policies.
-func shipped(t *testing.T) map[string]*policy.Policy {
+func shipped(t *testing.T) map[string]*policyfile.Policy {
 	t.Helper()
-	all := map[string]*policy.Policy{}
+	all := map[string]*policyfile.Policy{}
 	for _, name := range registry(t).Names() {
 		data, err := fs.ReadFile(packs.Files(), name+".yaml")
 		if err != nil {

@@ -12,26 +12,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Happening says for which events something is meant, as a hook does.
-type Happening struct {
-	Event  []grapnel.Kind `json:"event"`
-	Match  *Match         `json:"match,omitempty"`
-	Except []Match        `json:"except,omitempty"`
-	When   string         `json:"when,omitempty"`
-}
-
-// After is an `after:`: what has to have happened for a hook to count. Of several each
-// comes after the one before it.
-type After struct {
-	Happening
-	Within Duration   `json:"within,omitempty"` // how long ago at most; 0 = in the whole session
-	Times  int        `json:"times,omitempty"`  // how often at least; 0 = once
-	Same   string     `json:"same,omitempty"`   // of sameWords: what it has in common with what the hook judges; empty = nothing
-	Until  *Happening `json:"until,omitempty"`  // what makes it forgotten
-	By     []string   `json:"by,omitempty"`     // of limitBy: whose events belong together; empty = those of a session
-}
 
 // What two events can have in common.
 var sameWords = [...]string{"call", "tool", "path", "command"}
@@ -48,7 +30,7 @@ const (
 type past struct {
 	*matcher
 	steps  []step
-	said   []After
+	said   []policyfile.After
 	source string
 	name   string
 	now    func() time.Time
@@ -72,7 +54,7 @@ func (f *past) countIn(c Counter) { f.counter = c }
 
 // step is an After at work.
 type step struct {
-	After
+	policyfile.After
 	event happening
 	until *happening // nil = nothing
 }
@@ -83,7 +65,7 @@ type happening struct {
 	m  *matcher
 }
 
-func newPast(h *Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
+func newPast(h *policyfile.Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
 	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: m.facts.now(), allow: as.allow}
 	for i := range h.After {
 		s := step{After: h.After[i]}
@@ -106,7 +88,7 @@ func newPast(h *Hook, source grapnel.Source, m *matcher, as reading) (*past, err
 	return f, nil
 }
 
-func (cache *factCache) happening(h *Happening, as reading) (happening, error) {
+func (cache *factCache) happening(h *policyfile.Happening, as reading) (happening, error) {
 	m, err := cache.matcher(h.Match, h.Except, h.When, as)
 	return happening{h.Event, m}, err
 }
@@ -639,7 +621,7 @@ func (f *past) history(ev *grapnel.Event) string {
 				if len(s.Event) > 1 {
 					kind = string(marks[j].kind)
 				}
-				word := fmt.Sprintf("after %s %s ago", kind, shortly(ago))
+				word := fmt.Sprintf("after %s %s ago", kind, policyfile.FormatDuration(ago))
 				if about != "" {
 					word += ":" + about
 				}
@@ -661,7 +643,7 @@ func (s *step) describe() string {
 	var about []string
 	add := func(format string, args ...any) { about = append(about, fmt.Sprintf(format, args...)) }
 	if s.Match != nil {
-		about = s.Match.describe()
+		about = describe(s.Match)
 	}
 	if s.When != "" {
 		add("when %s", short(s.When))
@@ -673,7 +655,7 @@ func (s *step) describe() string {
 		add("%d times", s.Times)
 	}
 	if s.Within > 0 {
-		add("within %s", shortly(time.Duration(s.Within)))
+		add("within %s", policyfile.FormatDuration(time.Duration(s.Within)))
 	}
 	if len(about) > 0 {
 		text += ": " + strings.Join(about, ", ")
@@ -702,13 +684,13 @@ func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
 }
 
 // afters reads an `after:`.
-func (p *fileParser) afters(n *yaml.Node) []After {
+func (p *fileParser) afters(n *yaml.Node) []policyfile.After {
 	items := itemsOf(n)
 	if len(items) == 0 || len(items) > maxSteps {
 		p.fail(n, "", "after wants 1 to %d things that happened before, not %d", maxSteps, len(items))
 		return nil
 	}
-	var steps []After
+	var steps []policyfile.After
 	for _, item := range items {
 		a := p.after(item)
 		if steps = append(steps, a); !slices.Equal(a.By, steps[0].By) {
@@ -718,8 +700,8 @@ func (p *fileParser) afters(n *yaml.Node) []After {
 	return steps
 }
 
-func (p *fileParser) after(n *yaml.Node) After {
-	var a After
+func (p *fileParser) after(n *yaml.Node) policyfile.After {
+	var a policyfile.After
 	p.mapping(n, "after", []key{
 		{"event", func(n *yaml.Node) { a.Event = p.kinds(n) }},
 		{"match", func(n *yaml.Node) { a.Match = new(p.match(n)) }},
@@ -727,7 +709,7 @@ func (p *fileParser) after(n *yaml.Node) After {
 		{"when", func(n *yaml.Node) { a.When = p.when(n) }},
 		{"within", func(n *yaml.Node) {
 			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
-				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", shortly(maxPer))
+				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", policyfile.FormatDuration(maxPer))
 			}
 		}},
 		{"times", func(n *yaml.Node) {
@@ -743,8 +725,8 @@ func (p *fileParser) after(n *yaml.Node) After {
 	return a
 }
 
-func (p *fileParser) until(n *yaml.Node) *Happening {
-	h := &Happening{}
+func (p *fileParser) until(n *yaml.Node) *policyfile.Happening {
+	h := &policyfile.Happening{}
 	p.mapping(n, "until", []key{
 		{"event", func(n *yaml.Node) { h.Event = p.kinds(n) }},
 		{"match", func(n *yaml.Node) { h.Match = new(p.match(n)) }},
@@ -778,7 +760,7 @@ func (p *fileParser) hasEvent(n *yaml.Node, what string) {
 }
 
 // comparable refuses a `same` of what one of the events never has.
-func (p *fileParser) comparable(h *Hook, n *yaml.Node) {
+func (p *fileParser) comparable(h *policyfile.Hook, n *yaml.Node) {
 	isCall := func(k grapnel.Kind) bool {
 		return k == grapnel.ToolBefore || k == grapnel.ToolAfter || k == grapnel.ToolFailed || k == grapnel.PermissionBefore || k == grapnel.PermissionDenied
 	}

@@ -71,7 +71,7 @@ func TestLimitOnceInARound(t *testing.T) {
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	specs, err := p.build(grapnel.Source{Name: "p.yaml"}, &factCache{}, nil)
+	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml"}, &factCache{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAfterWhatCame(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := p.build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope}, &factCache{}, nil)
+		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope}, &factCache{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", hooks, errs)
 	}
-	specs, err := p.build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, &factCache{}, nil)
+	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, &factCache{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAfterSourcesApart(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := p.build(grapnel.Source{Name: file, File: file}, &factCache{}, nil)
+		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: file, File: file}, &factCache{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

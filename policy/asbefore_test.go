@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func TestToldByTheSame(t *testing.T) {
 	t.Parallel()
-	texts := []Pattern{{Text: "/alpha.*beta/"}, {Text: "gamma"}, {Text: "/beta.*alpha/"}, {Text: "/(?:alpha|delta)/"}, {Text: "gamma"}}
+	texts := []policyfile.Pattern{{Text: "/alpha.*beta/"}, {Text: "gamma"}, {Text: "/beta.*alpha/"}, {Text: "/(?:alpha|delta)/"}, {Text: "gamma"}}
 	for i := range texts {
 		if expression, ok := strings.CutPrefix(texts[i].Text, "/"); ok {
 			texts[i].Near = prefilter.RequiredTexts(strings.TrimSuffix(expression, "/"))

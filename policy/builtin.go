@@ -17,15 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Builtin is a hook that comes with Grapnel, of a `builtin:`. The program that a
-// session summary asks is the hook's Run.
-type Builtin struct {
-	Name string `json:"name"`           // audit, logging, session-summary
-	File string `json:"file,omitempty"` // of audit and logging: where the lines go; empty = in Policy.State
-	Into string `json:"into,omitempty"` // of session-summary: the directory; empty = the session's root
-}
 
 const (
 	auditBuiltin   = "audit"
@@ -42,9 +35,9 @@ func defaultFile(builtin string) string {
 }
 
 // builtin reads a `builtin:` into a hook.
-func (p *fileParser) builtin(n *yaml.Node, h *Hook) {
-	b := &Builtin{}
-	var run *Command
+func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
+	b := &policyfile.Builtin{}
+	var run *policyfile.Command
 	var env []string
 	name := func(n *yaml.Node) { b.Name = p.oneOf(n, auditBuiltin, loggingBuiltin, summaryBuiltin) }
 	if n.Kind == yaml.Map {
@@ -75,8 +68,8 @@ func (p *fileParser) builtin(n *yaml.Node, h *Hook) {
 	}
 }
 
-// withoutOn says when a built-in hook runs that does not say it itself; nil = always.
-func (b *Builtin) withoutOn() []grapnel.Kind {
+// defaultEvents says when a built-in hook runs that does not say it itself; nil = always.
+func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 	if b.Name == summaryBuiltin {
 		return []grapnel.Kind{grapnel.SessionEnd}
 	}
@@ -84,10 +77,10 @@ func (b *Builtin) withoutOn() []grapnel.Kind {
 }
 
 // buildBuiltin makes the hook behind a `builtin:`. All of them observe.
-func (p *Policy) buildBuiltin(h *Hook, spec *grapnel.Spec, newCommand func(Command) grapnel.Hook) error {
+func (p *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
 	spec.Phase = grapnel.PhaseObserve
 	if h.Builtin.Name == summaryBuiltin {
-		spec.Timeout = firstDuration(h.Timeout, Duration(builtin.SummaryTimeout))
+		spec.Timeout = firstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
 		return summaryOf(h, spec, newCommand)
 	}
 	write, err := p.linesOf(h.Builtin, spec.Source)
@@ -137,8 +130,8 @@ func logLine(ev *grapnel.Event, tag string) []byte {
 }
 
 // linesOf is where the lines of an audit or a log go.
-func (p *Policy) linesOf(b *Builtin, source grapnel.Source) (func([]byte) error, error) {
-	dir, name := p.State, defaultFile(b.Name)
+func (p *builder) linesOf(b *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
+	dir, name := p.state, defaultFile(b.Name)
 	switch {
 	case b.File != "":
 		var err error
@@ -187,7 +180,7 @@ func provide(dir string, source grapnel.Source) error {
 
 // summaryOf makes the summary of a coding agent's session: of the transcript that the
 // event names, by the program that the policy names.
-func summaryOf(h *Hook, spec *grapnel.Spec, newCommand func(Command) grapnel.Hook) error {
+func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
 	cmd := *h.Run
 	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
 	program := newCommand(cmd)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -22,8 +23,8 @@ func TestSessionSummary(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs are shell lines")
 	}
-	command := func(c policy.Command) grapnel.Hook {
-		return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Dialect: c.Dialect(), Executor: process.System}
+	command := func(c policyfile.Command) grapnel.Hook {
+		return &process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Dialect: policy.DialectOf(&c), Executor: process.System}
 	}
 	for name, tt := range map[string]struct {
 		builtin    string
@@ -52,7 +53,7 @@ func TestSessionSummary(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			specs, err := p.Build(source(file), command)
+			specs, err := policy.Build(p, source(file), command)
 			if err != nil {
 				t.Fatal(err)
 			}

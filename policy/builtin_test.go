@@ -138,7 +138,7 @@ func TestAuditWithoutAPlace(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := p.Build(source("p.yaml"), nil)
+	specs, err := policy.Build(p, source("p.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +161,7 @@ func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		p.State = root
-		return p.Build(from, noCommand)
+		return policy.Build(p, from, noCommand)
 	}
 	for _, action := range []string{
 		"audit", "logging", "{name: audit, file: ../a}", "{name: audit, file: /tmp/a}", "{name: logging, file: a/../../b}",

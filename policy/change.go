@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
@@ -32,7 +33,7 @@ func allFields() []grapnel.Field {
 }
 
 // changes are the fields that a hook names to change them.
-func (h *Hook) changes() []grapnel.Field {
+func changes(h *policyfile.Hook) []grapnel.Field {
 	fields := slices.Clone(h.Fields)
 	for field := range h.Set {
 		fields = append(fields, field)
@@ -85,7 +86,7 @@ type replacePart struct {
 	with string
 }
 
-func newReplace(h *Hook) *replace {
+func newReplace(h *policyfile.Hook) *replace {
 	r := &replace{fields: h.Fields, message: h.Message, parts: make([]replacePart, len(h.Replace))}
 	for i, part := range h.Replace {
 		r.parts[i] = replacePart{prefilter.NewRegexp(part.Pattern, part.Literal), part.With}
@@ -225,12 +226,12 @@ func only(ev *grapnel.Event, view grapnel.Field, at string) *grapnel.Event {
 // set is `set:`.
 type set struct {
 	values  map[grapnel.Field]json.RawMessage
-	places  []Place
+	places  []policyfile.Place
 	patches map[grapnel.Field]json.RawMessage // what the places of a field come to
 	message string
 }
 
-func newSet(h *Hook) *set {
+func newSet(h *policyfile.Hook) *set {
 	s := &set{values: h.Set, places: h.Places, message: h.Message}
 	trees := map[grapnel.Field]map[string]any{}
 	for _, place := range h.Places {
@@ -277,7 +278,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 			continue
 		}
 		if old, has := ev.Get(place.Field); has {
-			if err := place.reach(old); err != nil {
+			if err := reach(place, old); err != nil {
 				return grapnel.Outcome{}, err
 			}
 		}
@@ -289,14 +290,9 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	return out, nil
 }
 
-// String is how a policy writes the place.
-func (p *Place) String() string {
-	return string(p.Field) + "." + strings.Join(p.Path, ".")
-}
-
 // reach reports what is in the way: a text or a list that would have to become an
 // object.
-func (p *Place) reach(in json.RawMessage) error {
+func reach(p *policyfile.Place, in json.RawMessage) error {
 	at := string(p.Field)
 	for _, name := range p.Path {
 		var members map[string]json.RawMessage
@@ -368,7 +364,7 @@ var hasPlaces = []grapnel.Field{
 }
 
 // set reads the fields of a `set:`, and the places inside of them.
-func (p *fileParser) set(h *Hook, n *yaml.Node) {
+func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
 		p.fail(n, "for example {tool.command: make test}", "set must be a mapping of fields to values")
 		return
@@ -378,12 +374,12 @@ func (p *fileParser) set(h *Hook, n *yaml.Node) {
 		if !ok {
 			field = p.field(pair.Key)
 		}
-		if err := h.setsAlready(field, path); err != nil {
+		if err := setsAlready(h, field, path); err != nil {
 			p.fail(pair.Key, "write both into one", "%v", err)
 			continue
 		}
 		if path != nil {
-			h.Places = append(h.Places, Place{field, path, pair.Value.JSON()})
+			h.Places = append(h.Places, policyfile.Place{Field: field, Path: path, Value: pair.Value.JSON()})
 			continue
 		}
 		if s, known := shapeOf(field); known && !s.fits(pair.Value) {
@@ -412,7 +408,7 @@ func placeOf(text string) (field grapnel.Field, path []string, ok bool) {
 }
 
 // setsAlready reports that one place lies inside of another.
-func (h *Hook) setsAlready(field grapnel.Field, path []string) error {
+func setsAlready(h *policyfile.Hook, field grapnel.Field, path []string) error {
 	within := func(inner, outer []string) bool {
 		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // changeable has, for each field that an event permits to change, an event that has the
@@ -165,8 +166,8 @@ func TestReplaceKeepsJSON(t *testing.T) {
 		}
 		with := rapid.SampledFrom([]string{`"`, `\`, "\n", `","x":"`, `$0$0`, "\x00", "é", ``, "\xff"}).Draw(t, "with")
 		pattern := rapid.SampledFrom([]string{`.`, `[a-c]+`, `"`, `\\`, `^.*$`, `k`}).Draw(t, "pattern")
-		p := &policy.Policy{Version: 1, Hooks: []policy.Hook{{Name: "x", On: []grapnel.Kind{grapnel.ToolBefore}, Replace: []policy.Replacement{{Pattern: pattern, With: with}}}}}
-		specs, err := p.Build(grapnel.Source{Name: "p"}, noCommand)
+		p := &policyfile.Policy{Version: 1, Hooks: []policyfile.Hook{{Name: "x", On: []grapnel.Kind{grapnel.ToolBefore}, Replace: []policyfile.Replacement{{Pattern: pattern, With: with}}}}}
+		specs, err := policy.Build(p, grapnel.Source{Name: "p"}, noCommand)
 		if err != nil {
 			t.Fatal(err)
 		}

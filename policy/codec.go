@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What was parsed is kept as text that is read in microseconds: encoding/json first finds
@@ -63,7 +64,7 @@ func (w *snapshotWriter) number(key string, n int) {
 	}
 }
 
-func (w *snapshotWriter) duration(key string, d Duration) {
+func (w *snapshotWriter) duration(key string, d policyfile.Duration) {
 	w.number(key, int(d))
 }
 
@@ -80,7 +81,7 @@ func (w *snapshotWriter) json(key string, v any, there bool) {
 }
 
 // policy writes a policy: what is not in its hooks, and those.
-func (w *snapshotWriter) policy(p *Policy) {
+func (w *snapshotWriter) policy(p *policyfile.Policy) {
 	w.number("V", p.Version)
 	for i := range p.Use {
 		u := &p.Use[i]
@@ -102,31 +103,31 @@ func (w *snapshotWriter) policy(p *Policy) {
 
 // policyRest is what few policies have.
 type policyRest struct {
-	Pack        *PackInfo  `json:",omitempty"`
-	Load        []LoadFrom `json:",omitempty"`
-	Records     *Records   `json:",omitempty"`
-	Redact      *Redact    `json:",omitempty"`
-	Secrets     *Secrets   `json:",omitempty"`
-	Networks    []Word     `json:",omitempty"`
-	Grants      []Grant    `json:",omitempty"`
-	Vouches     []Vouch    `json:",omitempty"`
-	OnlyManaged bool       `json:",omitempty"`
+	Pack        *policyfile.PackInfo  `json:",omitempty"`
+	Load        []policyfile.LoadFrom `json:",omitempty"`
+	Records     *policyfile.Records   `json:",omitempty"`
+	Redact      *policyfile.Redact    `json:",omitempty"`
+	Secrets     *policyfile.Secrets   `json:",omitempty"`
+	Networks    []policyfile.Word     `json:",omitempty"`
+	Grants      []policyfile.Grant    `json:",omitempty"`
+	Vouches     []policyfile.Vouch    `json:",omitempty"`
+	OnlyManaged bool                  `json:",omitempty"`
 }
 
-func restOf(p *Policy) policyRest {
+func restOf(p *policyfile.Policy) policyRest {
 	return policyRest{p.Pack, p.Load, p.Records, p.Redact, p.Secrets, p.Networks, p.Grants, p.Vouches, p.OnlyManaged}
 }
 
-func (r *policyRest) into(p *Policy) {
+func (r *policyRest) into(p *policyfile.Policy) {
 	p.Pack, p.Load, p.Records, p.Redact, p.Secrets = r.Pack, r.Load, r.Records, r.Redact, r.Secrets
 	p.Networks, p.Grants, p.Vouches, p.OnlyManaged = r.Networks, r.Grants, r.Vouches, r.OnlyManaged
 }
 
-func (w *snapshotWriter) word(key string, word Word) {
+func (w *snapshotWriter) word(key string, word policyfile.Word) {
 	w.put(key, word.Text, strconv.Itoa(word.Line), strconv.Itoa(word.Col))
 }
 
-func (w *snapshotWriter) hook(h *Hook) {
+func (w *snapshotWriter) hook(h *policyfile.Hook) {
 	w.text("n", h.Name)
 	w.number("l", h.Line)
 	w.kinds("O", h.On)
@@ -186,7 +187,7 @@ func (w *snapshotWriter) kinds(key string, kinds []grapnel.Kind) {
 	}
 }
 
-func (w *snapshotWriter) happening(part string, match *Match, except []Match, when string) {
+func (w *snapshotWriter) happening(part string, match *policyfile.Match, except []policyfile.Match, when string) {
 	if match != nil {
 		w.put(part + "m")
 		w.match(part+"m", match)
@@ -198,7 +199,7 @@ func (w *snapshotWriter) happening(part string, match *Match, except []Match, wh
 	w.text(part+"w", when)
 }
 
-func (w *snapshotWriter) match(part string, m *Match) {
+func (w *snapshotWriter) match(part string, m *policyfile.Match) {
 	for i := range matchKeys {
 		k := &matchKeys[i]
 		name := part + ":" + string(k.code)
@@ -219,7 +220,7 @@ func (w *snapshotWriter) match(part string, m *Match) {
 	}
 }
 
-func (w *snapshotWriter) command(key string, c *Command) {
+func (w *snapshotWriter) command(key string, c *policyfile.Command) {
 	if c == nil {
 		return
 	}
@@ -272,9 +273,9 @@ func (f snapshotField) number(into *int) (err error) {
 	return err
 }
 
-func (f snapshotField) duration(into *Duration) error {
+func (f snapshotField) duration(into *policyfile.Duration) error {
 	n, err := strconv.ParseInt(f.item(0), 10, 64)
-	*into = Duration(n)
+	*into = policyfile.Duration(n)
 	return err
 }
 
@@ -286,7 +287,7 @@ func (f snapshotField) list(into *[]string) error { *into = f.items; return nil 
 
 func (f snapshotField) json(into any) error { return json.Unmarshal([]byte(f.item(0)), into) }
 
-func (f snapshotField) word() (w Word, err error) {
+func (f snapshotField) word() (w policyfile.Word, err error) {
 	w.Text = f.item(0)
 	if w.Line, err = strconv.Atoi(f.item(1)); err == nil {
 		w.Col, err = strconv.Atoi(f.item(2))
@@ -305,31 +306,31 @@ func begin(key string) (byte, string) {
 }
 
 // readPolicy is the policy that was written.
-func readPolicy(text string) (*Policy, error) {
-	p := &Policy{}
+func readPolicy(text string) (*policyfile.Policy, error) {
+	p := &policyfile.Policy{}
 	head, rest, more := strings.Cut(text, endHook)
-	if err := fields(head, p.readField); err != nil {
+	if err := fields(head, func(f snapshotField) error { return readPolicyField(p, f) }); err != nil {
 		return nil, err
 	}
 	if more {
-		p.Hooks = make([]Hook, strings.Count(rest, endHook)+1)
+		p.Hooks = make([]policyfile.Hook, strings.Count(rest, endHook)+1)
 	}
 	for i := range p.Hooks {
 		var hook string
 		hook, rest, _ = strings.Cut(rest, endHook)
-		if err := fields(hook, p.Hooks[i].readField); err != nil {
+		if err := fields(hook, func(f snapshotField) error { return readHookField(&p.Hooks[i], f) }); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (p *Policy) readField(f snapshotField) (err error) {
+func readPolicyField(p *policyfile.Policy, f snapshotField) (err error) {
 	switch f.key {
 	case "V":
 		return f.number(&p.Version)
 	case "u":
-		use := Use{Mode: f.item(3)}
+		use := policyfile.Use{Mode: f.item(3)}
 		use.Pack, err = f.word()
 		p.Use = append(p.Use, use)
 	case "e":
@@ -337,7 +338,7 @@ func (p *Policy) readField(f snapshotField) (err error) {
 			return errUnknownField
 		}
 		use := &p.Use[len(p.Use)-1]
-		use.Except = append(use.Except, Word{})
+		use.Except = append(use.Except, policyfile.Word{})
 		use.Except[len(use.Except)-1], err = f.word()
 	case "s":
 		return f.flag(&p.Strict)
@@ -355,7 +356,7 @@ func (p *Policy) readField(f snapshotField) (err error) {
 	return err
 }
 
-func (h *Hook) readField(f snapshotField) error {
+func readHookField(h *policyfile.Hook, f snapshotField) error {
 	c, part := begin(f.key)
 	switch c {
 	case 'n':
@@ -366,7 +367,7 @@ func (h *Hook) readField(f snapshotField) error {
 		h.On = append(h.On, grapnel.Kind(f.item(0)))
 	case 'A':
 		f.key = part
-		return h.readAfter(f)
+		return readAfter(h, f)
 	case 'M':
 		return f.text(&h.Mode)
 	case 'o':
@@ -387,15 +388,15 @@ func (h *Hook) readField(f snapshotField) error {
 	case 'v':
 		return f.list(&h.Advice)
 	case 'c':
-		h.Context = &Context{Text: f.item(0), File: f.item(1)}
+		h.Context = &policyfile.Context{Text: f.item(0), File: f.item(1)}
 	case 'C':
 		if h.Context == nil {
-			h.Context = &Context{}
+			h.Context = &policyfile.Context{}
 		}
 		f.key = part
 		return f.command(&h.Context.Run)
 	case 'y':
-		h.Replace = append(h.Replace, Replacement{Pattern: f.item(0), With: f.item(1), Literal: f.item(2)})
+		h.Replace = append(h.Replace, policyfile.Replacement{Pattern: f.item(0), With: f.item(1), Literal: f.item(2)})
 	case 'k':
 		return f.list(&h.Mask)
 	case 'f':
@@ -414,17 +415,17 @@ func (h *Hook) readField(f snapshotField) error {
 	case 'B':
 		return f.json(&h.Builtin)
 	default:
-		in := Happening{Match: h.Match, Except: h.Except, When: h.When}
-		err := in.readField(f)
+		in := policyfile.Happening{Match: h.Match, Except: h.Except, When: h.When}
+		err := readHappeningField(&in, f)
 		h.Match, h.Except, h.When = in.Match, in.Except, in.When
 		return err
 	}
 	return nil
 }
 
-func (h *Hook) readAfter(f snapshotField) error {
+func readAfter(h *policyfile.Hook, f snapshotField) error {
 	if f.key == "" || len(h.After) == 0 {
-		h.After = append(h.After, After{})
+		h.After = append(h.After, policyfile.After{})
 	}
 	a := &h.After[len(h.After)-1]
 	c, part := begin(f.key)
@@ -433,12 +434,12 @@ func (h *Hook) readAfter(f snapshotField) error {
 		return nil
 	case 'U':
 		if a.Until == nil {
-			a.Until = &Happening{}
+			a.Until = &policyfile.Happening{}
 		}
 		if f.key = part; part == "" {
 			return nil
 		}
-		return a.Until.readField(f)
+		return readHappeningField(a.Until, f)
 	case 'i':
 		return f.duration(&a.Within)
 	case 't':
@@ -448,10 +449,10 @@ func (h *Hook) readAfter(f snapshotField) error {
 	case 'b':
 		return f.list(&a.By)
 	}
-	return a.Happening.readField(f)
+	return readHappeningField(&a.Happening, f)
 }
 
-func (h *Happening) readField(f snapshotField) error {
+func readHappeningField(h *policyfile.Happening, f snapshotField) error {
 	c, part := begin(f.key)
 	f.key = part
 	switch c {
@@ -462,29 +463,29 @@ func (h *Happening) readField(f snapshotField) error {
 		return f.text(&h.When)
 	case 'm':
 		if h.Match == nil {
-			h.Match = &Match{}
+			h.Match = &policyfile.Match{}
 		}
-		return h.Match.readField(f)
+		return readMatchField(h.Match, f)
 	case 'x':
 		if part == "" || len(h.Except) == 0 {
-			h.Except = append(h.Except, Match{})
+			h.Except = append(h.Except, policyfile.Match{})
 		}
-		return h.Except[len(h.Except)-1].readField(f)
+		return readMatchField(&h.Except[len(h.Except)-1], f)
 	}
 	return errUnknownField
 }
 
-func (m *Match) readField(f snapshotField) error {
+func readMatchField(m *policyfile.Match, f snapshotField) error {
 	c, part := begin(f.key)
 	switch c {
 	case 0:
 		return nil
 	case '!':
 		if m.Not == nil {
-			m.Not = &Match{}
+			m.Not = &policyfile.Match{}
 		}
 		f.key = part
-		return m.Not.readField(f)
+		return readMatchField(m.Not, f)
 	case ':':
 	default:
 		return errUnknownField
@@ -497,7 +498,7 @@ func (m *Match) readField(f snapshotField) error {
 			return f.list(k.words(m))
 		default:
 			into := k.texts(m)
-			*into = append(*into, Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
+			*into = append(*into, policyfile.Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
 			return nil
 		}
 	}
@@ -509,9 +510,9 @@ func (m *Match) readField(f snapshotField) error {
 	return err
 }
 
-func (f snapshotField) command(into **Command) error {
+func (f snapshotField) command(into **policyfile.Command) error {
 	if *into == nil {
-		*into = &Command{}
+		*into = &policyfile.Command{}
 	}
 	c := *into
 	switch f.key {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // filled puts something into every field that there is, so that one which is added and not
@@ -58,15 +59,15 @@ func filled(v reflect.Value, n *int, deep int) {
 // TestSnapshotIsWhole takes from a snapshot what was put there.
 func TestSnapshotIsWhole(t *testing.T) {
 	t.Parallel()
-	var p Policy
+	var p policyfile.Policy
 	n := 0
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)
-	compiled := cmpopts.IgnoreUnexported(Policy{}, secret.Rule{}, secret.Allow{})
+	compiled := cmpopts.IgnoreUnexported(policyfile.Policy{}, secret.Rule{}, secret.Allow{})
 	for _, snap := range []snapshot{
 		{File: "/a\x1fb", Policy: &p},
-		{File: "/a", Policy: &Policy{Version: 1}},
-		{File: "/a", Policy: &Policy{Hooks: []Hook{{}, {Match: &Match{}, Except: []Match{{}, {}}, Context: &Context{}, Run: &Command{}}}}},
-		{File: "/a", Policy: &Policy{Hooks: []Hook{{HTTP: &HTTP{URL: "u"}}, {HTTP: &HTTP{URL: "u", Notify: true}}}}},
+		{File: "/a", Policy: &policyfile.Policy{Version: 1}},
+		{File: "/a", Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{}, {Match: &policyfile.Match{}, Except: []policyfile.Match{{}, {}}, Context: &policyfile.Context{}, Run: &policyfile.Command{}}}}},
+		{File: "/a", Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{HTTP: &policyfile.HTTP{URL: "u"}}, {HTTP: &policyfile.HTTP{URL: "u", Notify: true}}}}},
 		{File: "/a", Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
 	} {
 		got := readSnapshotText(string(snap.encode()))
@@ -81,7 +82,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 
 // FuzzSnapshot reads texts that nobody has written: what is read says again what was read.
 func FuzzSnapshot(f *testing.F) {
-	var p Policy
+	var p policyfile.Policy
 	n := 0
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)
 	f.Add(string((&snapshot{File: "/a", Policy: &p}).encode()))

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What can be told of a list without an event: whether another word of it fits wherever one
@@ -29,7 +30,7 @@ func (k *matchKey) covered(words []string, i int, as reading) string {
 
 // Covers reports whether a hook listens to whatever another one of its file does. It says so
 // only where it is sure.
-func Covers(wide, narrow *Hook) bool {
+func Covers(wide, narrow *policyfile.Hook) bool {
 	if len(narrow.On) == 0 || len(wide.Except) > 0 || wide.When != "" || len(wide.After) > 0 {
 		return false
 	}
@@ -46,7 +47,7 @@ func Covers(wide, narrow *Hook) bool {
 		return false
 	}
 	as := reading{allow: wide.Decide == "allow"}
-	for _, k := range m.keys() {
+	for _, k := range matchKeysOf(m) {
 		own := k.said(narrow.Match)
 		if len(own) == 0 || slices.ContainsFunc(own, func(word string) bool {
 			return !slices.ContainsFunc(k.said(m), func(other string) bool { return other == word || k.covers(other, word, as) })
@@ -169,12 +170,12 @@ func looksAround(re *syntax.Regexp) bool {
 }
 
 // deaf says why a hook never listens to a kind of event that it names, or "".
-func (h *Hook) deaf(kind grapnel.Kind) string {
+func deaf(h *policyfile.Hook, kind grapnel.Kind) string {
 	m := h.Match
 	if m == nil || ofTool(kind) || kind.Native() {
 		return ""
 	}
-	for _, k := range m.keys() {
+	for _, k := range matchKeysOf(m) {
 		if k.tool {
 			return string(kind) + " is about no tool, and has no " + k.name
 		}

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
 
 func TestCovers(t *testing.T) {
 	t.Parallel()
@@ -24,7 +28,7 @@ func TestCovers(t *testing.T) {
 		"turned around":           {"match: {not: {command: git push}}", "match: {command: git push}", false},
 		"another event":           {"on: tool.after, match: {command: git}", "match: {command: git push}", false},
 	} {
-		hook := func(text string) *Hook {
+		hook := func(text string) *policyfile.Hook {
 			if text[:3] != "on:" {
 				text = "on: tool.before, " + text
 			}

@@ -72,7 +72,7 @@ func FuzzFire(f *testing.F) {
 		scopes := []grapnel.Scope{grapnel.ScopeManaged, grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopePlugin, grapnel.ScopeSession}
 		from := source("/p/p.yaml")
 		from.Scope = scopes[int(n)%len(scopes)]
-		specs, err := p.Build(from, noCommand)
+		specs, err := policy.Build(p, from, noCommand)
 		if err != nil {
 			t.Fatalf("Parse accepts %q and Build does not: %v", file, err)
 		}
@@ -124,7 +124,7 @@ func FuzzMatch(f *testing.F) {
 			if len(errs) > 0 {
 				return nil
 			}
-			specs, err := p.Build(source("/p/p.yaml"), noCommand)
+			specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 			if err != nil {
 				t.Fatalf("Parse accepts %q and Build does not: %v", lines, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A format is a kind of file that another system keeps its hooks in, by the name
@@ -39,9 +40,9 @@ func formats() []*format {
 var linked *foreignReaders
 
 type foreignReaders struct {
-	load   func(Request, File, *Policy, *Trust) ([]grapnel.Spec, []Loaded)
+	load   func(Request, File, *policyfile.Policy, *Trust) ([]grapnel.Spec, []Loaded)
 	source func(Request, grapnel.Source) ([]grapnel.Spec, error)
-	rules  func(*Policy, string, reader) []*Error
+	rules  func(*policyfile.Policy, string, reader) []*policyfile.Error
 	toml   func([]byte) (*tree.Node, *tree.Error)
 }
 
@@ -53,7 +54,7 @@ type foreignReaders struct {
 // [Load], and not at the same time. The reader of TOML is handed in, since a program that
 // imports its parser cannot but hold it.
 func LinkForeign(toml func([]byte) (*tree.Node, *tree.Error)) {
-	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, (*Policy).readRules, toml}
+	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, readRules, toml}
 }
 
 // readTOML reads a file as [LinkForeign] was told to.
@@ -65,24 +66,24 @@ func readTOML(data []byte) (*tree.Node, *tree.Error) {
 }
 
 // wrongIn is what is wrong with a file.
-func wrongIn(file string, err *tree.Error) *Error {
-	return &Error{File: file, Line: err.Line, Col: err.Col, Msg: err.Msg}
+func wrongIn(file string, err *tree.Error) *policyfile.Error {
+	return &policyfile.Error{File: file, Line: err.Line, Col: err.Col, Msg: err.Msg}
 }
 
 // rules reads the files of rules for secrets that a policy file names.
-func (req Request) rules(p *Policy, file string, read reader) []*Error {
+func (req Request) rules(p *policyfile.Policy, file string, read reader) []*policyfile.Error {
 	switch {
 	case p.Secrets == nil || len(p.Secrets.Files) == 0 && linked == nil:
 		return nil
 	case linked == nil:
 		req.leave()
-		return []*Error{notLinked(file, p.Secrets.Files[0])}
+		return []*policyfile.Error{notLinked(file, p.Secrets.Files[0])}
 	}
 	return linked.rules(p, file, read)
 }
 
 // foreign loads what the `load:` of a policy names.
-func (req Request) foreign(file File, policy *Policy, trust *Trust) ([]grapnel.Spec, []Loaded) {
+func (req Request) foreign(file File, policy *policyfile.Policy, trust *Trust) ([]grapnel.Spec, []Loaded) {
 	if linked == nil {
 		req.leave()
 		return []grapnel.Spec{brokenSpec(sourceOf(file), notLinked(file.Path, policy.Load[0].Format))}, nil
@@ -102,8 +103,8 @@ const (
 	linksForeign = "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign"
 )
 
-func notLinked(file string, at Word) *Error {
-	return &Error{File: file, Line: at.Line, Col: at.Col, Msg: cannotRead, Hint: linksForeign}
+func notLinked(file string, at policyfile.Word) *policyfile.Error {
+	return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: cannotRead, Hint: linksForeign}
 }
 
 // A foreignFile is one file of a format.
@@ -118,19 +119,19 @@ type foreignFile struct {
 
 // foreign is what the files of one entry hold.
 type foreign struct {
-	hooks  []foreignHook // in the order in which the system would run them
-	broken []*Error      // files that could not be read at all: no hook of them is there. At most one for each
-	errors []*Error      // entries that are left out, in order
-	notes  []*Error      // entries that are kept, and of which something does not count
+	hooks  []foreignHook       // in the order in which the system would run them
+	broken []*policyfile.Error // files that could not be read at all: no hook of them is there. At most one for each
+	errors []*policyfile.Error // entries that are left out, in order
+	notes  []*policyfile.Error // entries that are kept, and of which something does not count
 }
 
 // A foreignHook is one hook of a foreign file: what a policy could say of it too, and
 // what only its own system can say.
 type foreignHook struct {
-	Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match where a policy's words say the same
-	file int      // index of its file
-	at   string   // where it stands in it: hooks.PreToolUse[0].hooks[1]
-	lost []string // what a policy cannot say of it, a clause each: "the matcher \"mcp__.*\" ..."
+	policyfile.Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match where a policy's words say the same
+	file            int      // index of its file
+	at              string   // where it stands in it: hooks.PreToolUse[0].hooks[1]
+	lost            []string // what a policy cannot say of it, a clause each: "the matcher \"mcp__.*\" ..."
 
 	match      grapnel.Matcher // beside Match; nil = none
 	hook       grapnel.Hook    // a rule that only its system has; Phase is then phase. nil = Run or webhook
@@ -144,12 +145,12 @@ type foreignHook struct {
 
 // A Webhook is an address that is told of events and has no say in them.
 type Webhook struct {
-	Name        string            `json:"name"` // of the hook, with its source: it is part of the body
-	URL         string            `json:"url"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Timeout     Duration          `json:"timeout,omitempty"`
-	MaxInFlight int               `json:"max_in_flight,omitempty"`
-	Body        string            `json:"body,omitempty"` // whose words the body is in: ironclaw
+	Name        string              `json:"name"` // of the hook, with its source: it is part of the body
+	URL         string              `json:"url"`
+	Headers     map[string]string   `json:"headers,omitempty"`
+	Timeout     policyfile.Duration `json:"timeout,omitempty"`
+	MaxInFlight int                 `json:"max_in_flight,omitempty"`
+	Body        string              `json:"body,omitempty"` // whose words the body is in: ironclaw
 }
 
 // The tables of other systems' languages, copied once: a file of hooks is compared with

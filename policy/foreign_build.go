@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Format is a kind of file that `load:` knows.
@@ -73,7 +74,7 @@ func (f *format) read(files []foreignFile) foreign {
 	at, taken := map[name]int{}, map[name]int{}
 	var hooks []foreignHook
 	for _, h := range all.hooks {
-		if h.Run != nil && h.Run.own() {
+		if h.Run != nil && ownCommand(h.Run) {
 			continue
 		}
 		h.Name = cmp.Or(h.Name, h.at, f.name)
@@ -97,10 +98,10 @@ func (f *format) read(files []foreignFile) foreign {
 	return all
 }
 
-// own reports whether a command is what "grapnel install" writes: as a hook of ours it
+// ownCommand reports whether a command is what "grapnel install" writes: as a hook of ours it
 // would answer each event twice, and start itself.
-func (c *Command) own() bool {
-	line := c.line()
+func ownCommand(c *policyfile.Command) bool {
+	line := commandLine(c)
 	plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "").Replace(line)
 	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // to parse each line of each file takes longer than all else
 		return false
@@ -123,8 +124,8 @@ func (c *Command) own() bool {
 	}
 }
 
-// line is the command as a shell would be given it.
-func (c *Command) line() string {
+// commandLine is the command as a shell would be given it.
+func commandLine(c *policyfile.Command) string {
 	if c.Args == nil {
 		return c.Line
 	}
@@ -138,7 +139,7 @@ func (c *Command) line() string {
 // buildForeign makes the Specs of what the files of an entry hold. dir is that of the
 // policy file; trust is nil where none is needed. What cannot be made is left out. In
 // rows, one for each file, it counts.
-func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir string, files []foreignFile, hooks []foreignHook) (specs []grapnel.Spec, rows []Loaded) {
+func (req Request) buildForeign(f *format, policy *policyfile.Policy, trust *Trust, dir string, files []foreignFile, hooks []foreignHook) (specs []grapnel.Spec, rows []Loaded) {
 	rows = make([]Loaded, len(files))
 	preset := f.row()
 	byKey := map[string][]*foreignMatcher{}
@@ -149,7 +150,7 @@ func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir str
 		}
 		spec, err := req.foreignSpec(policy, trust, dir, h, file.source)
 		if err != nil {
-			row.Errors = append(row.Errors, &Error{File: file.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
+			row.Errors = append(row.Errors, &policyfile.Error{File: file.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
 			continue
 		}
 		if spec.Hook == nil {
@@ -197,7 +198,7 @@ func (req Request) buildForeign(f *format, policy *Policy, trust *Trust, dir str
 }
 
 // foreignSpec makes one hook. It has no Hook where nobody makes hooks of its kind.
-func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *foreignHook, source grapnel.Source) (spec grapnel.Spec, err error) {
+func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *foreignHook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
 		if !kind.Known() && !kind.Native() {
 			return spec, fmt.Errorf("there is no event %q", kind)
@@ -217,10 +218,10 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 	}
 	switch {
 	case h.hook != nil:
-		spec, err = h.spec(source, req.facts)
+		spec, err = hookSpec(&h.Hook, source, req.facts)
 		spec.Hook, spec.Phase = h.hook, h.phase
 	case h.webhook != nil:
-		if spec, err = h.spec(source, req.facts); err != nil || req.Webhook == nil {
+		if spec, err = hookSpec(&h.Hook, source, req.facts); err != nil || req.Webhook == nil {
 			return spec, err
 		}
 		w := *h.webhook
@@ -236,7 +237,7 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 		}
 		plain := h.Hook
 		plain.Run = &run
-		spec, err = (&Policy{Strict: policy.Strict}).spec(&plain, source, req.facts, func(c Command) grapnel.Hook {
+		spec, err = (&builder{Policy: &policyfile.Policy{Strict: policy.Strict}}).spec(&plain, source, req.facts, func(c policyfile.Command) grapnel.Hook {
 			if c.Dir = dir; !ofProject(c.Scope) {
 				c.Scope = max(c.Scope, run.Scope) // a plugin of the user's is not the user
 			}
@@ -244,7 +245,7 @@ func (req Request) foreignSpec(policy *Policy, trust *Trust, dir string, h *fore
 		})
 		spec.Timeout = time.Duration(h.Timeout)
 	default:
-		spec, err = (&Policy{}).spec(&h.Hook, source, req.facts, nil)
+		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(&h.Hook, source, req.facts, nil)
 	}
 	return spec, err
 }
@@ -341,7 +342,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 
 // loadForeign loads what the `load:` of a policy names: as it is now, or as it was
 // trusted.
-func (req Request) loadForeign(file File, policy *Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
+func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
 		e := &entry{format: formatOf(l.Format.Text)}
@@ -402,7 +403,7 @@ func (req Request) withLast(file File, f *format, found []*candidate, kept *kept
 	for _, k := range kept.Files {
 		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.path == k.Path }) {
 			c := req.candidate(f, file, k.Path, k.Name)
-			c.state, c.err = Gone, &Error{File: k.Path, Msg: goneNow}
+			c.state, c.err = Gone, &policyfile.Error{File: k.Path, Msg: goneNow}
 			found = append(found, c)
 		}
 	}
@@ -436,7 +437,7 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 	}
 	var told []string
 	tell := func(format string, args ...any) {
-		told = append(told, oneLine(fmt.Sprintf("grapnel: "+format, args...)))
+		told = append(told, policyfile.OneLine(fmt.Sprintf("grapnel: "+format, args...)))
 	}
 	switch trusts := fmt.Sprintf("Look at it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
@@ -454,14 +455,14 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.path, row.Errors[0])
 	}
 	if c.err != nil && c.state != Untrusted {
-		row.Errors = append([]*Error{c.err}, row.Errors...)
+		row.Errors = append([]*policyfile.Error{c.err}, row.Errors...)
 	}
 	row.Notice = strings.Join(told, "\n")
 }
 
 // trusted lists the foreign files of a project's policy: those that were trusted, with
 // the content that they had then, and those that have come since.
-func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candidate {
+func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trust) []*candidate {
 	now := req.find(file, l)
 	var all []*candidate
 	for _, pin := range trust.Loads {
@@ -472,7 +473,7 @@ func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candi
 		c.state = Trusted
 		data, err := req.Trusts.Content(pin.SHA256)
 		if err != nil {
-			c.state, c.err = Broken, &Error{File: pin.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again", file.Path)}
+			c.state, c.err = Broken, &policyfile.Error{File: pin.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again", file.Path)}
 			all = append(all, c)
 			continue
 		}
@@ -480,11 +481,11 @@ func (req Request) trusted(file File, l *LoadFrom, i int, trust *Trust) []*candi
 		j := slices.IndexFunc(now, func(n *candidate) bool { return n.path == pin.Path })
 		switch {
 		case j < 0 || now[j].state == Absent:
-			c.state, c.err = Gone, &Error{File: pin.Path, Msg: goneNow}
+			c.state, c.err = Gone, &policyfile.Error{File: pin.Path, Msg: goneNow}
 		case now[j].err != nil:
 			c.state, c.err = Changed, now[j].err
 		case now[j].source.Digest != pin.SHA256:
-			c.state, c.err = Changed, &Error{File: pin.Path, Msg: "was changed"}
+			c.state, c.err = Changed, &policyfile.Error{File: pin.Path, Msg: "was changed"}
 		default:
 			c.own, c.where = now[j].own, now[j].where
 		}
@@ -509,14 +510,14 @@ func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	case !slices.Contains(formatNames, name):
 		return req.loadPolicySource(source)
 	case linked == nil:
-		return nil, notLinked(source.File, Word{})
+		return nil, notLinked(source.File, policyfile.Word{})
 	}
 	return linked.source(req, source)
 }
 
 func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
 	f := formatOf(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
-	file, policy, c := File{Path: source.File, Scope: source.Scope}, &Policy{}, (*candidate)(nil)
+	file, policy, c := File{Path: source.File, Scope: source.Scope}, &policyfile.Policy{}, (*candidate)(nil)
 	trust, pin := req.Trusts.naming(source)
 	switch {
 	case trust != nil:
@@ -599,7 +600,7 @@ func (s snapshots) entryFile(k *keptEntry) string {
 }
 
 // entry returns what an entry found last.
-func (s snapshots) entry(policy string, l *LoadFrom) keptEntry {
+func (s snapshots) entry(policy string, l *policyfile.LoadFrom) keptEntry {
 	k := keptEntry{Policy: policy, Format: l.Format.Text, File: l.File}
 	if s.dir == "" {
 		return k
@@ -684,14 +685,14 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 }
 
 // loads reads `load:`.
-func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
+func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 	if n.Kind != yaml.List {
 		p.fail(n, "for example [claude-code, {format: ironclaw, file: hooks/hooks.json}]", "load must be a list of formats, not %s", n.Kind)
 		return nil
 	}
-	var all []LoadFrom
+	var all []policyfile.LoadFrom
 	for _, item := range n.Items {
-		l := LoadFrom{}
+		l := policyfile.LoadFrom{}
 		if item.Kind != yaml.Map {
 			l.Format = p.format(item)
 		} else {
@@ -714,7 +715,7 @@ func (p *fileParser) loads(n *yaml.Node) []LoadFrom {
 }
 
 // format reads the name of one.
-func (p *fileParser) format(n *yaml.Node) Word {
+func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
 	if w.Text != "" && !slices.Contains(formatNames, w.Text) {
 		p.fail(n, cmp.Or(didYouMean(w.Text, formatNames), "there are "+strings.Join(formatNames, ", ")), "unknown format %q", w.Text)
@@ -724,12 +725,12 @@ func (p *fileParser) format(n *yaml.Node) Word {
 
 // networks reads `networks:`. It looks for slips only: package outbound, which dials,
 // reads them too, and "grapnel check" asks it.
-func (p *fileParser) networks(n *yaml.Node) []Word {
+func (p *fileParser) networks(n *yaml.Node) []policyfile.Word {
 	if n.Kind != yaml.List || len(n.Items) == 0 {
 		p.fail(n, "for example [10.1.0.0/16]", "networks must be a list of networks")
 		return nil
 	}
-	var all []Word
+	var all []policyfile.Word
 	for _, item := range n.Items {
 		w := p.word(item)
 		address, bits, _ := strings.Cut(w.Text, "/")
@@ -742,7 +743,7 @@ func (p *fileParser) networks(n *yaml.Node) []Word {
 }
 
 // networks are those that a file names.
-func (p *Policy) networks() []string {
+func networks(p *policyfile.Policy) []string {
 	var all []string
 	for _, w := range p.Networks {
 		all = append(all, w.Text)
@@ -750,8 +751,8 @@ func (p *Policy) networks() []string {
 	return all
 }
 
-// noNetworks refuses `networks:`.
-func (p *Policy) noNetworks(file string) *Error {
+// checkNetworks refuses `networks:`.
+func checkNetworks(p *policyfile.Policy, file string) *policyfile.Error {
 	at := p.Networks[0]
-	return &Error{File: file, Line: at.Line, Col: at.Col, Msg: "only the policy of a user, and a managed one, may name `networks`"}
+	return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: "only the policy of a user, and a managed one, may name `networks`"}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // claudeFormat is Claude Code's: the member `hooks` of its settings, and the
@@ -264,7 +265,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		key += "\x00if " + rule.source
 	}
 	h := foreignHook{
-		Hook: Hook{
+		Hook: policyfile.Hook{
 			Name: calledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
 			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
 		},
@@ -319,8 +320,8 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 }
 
 // command returns how a handler starts its program, and what tells it from others.
-func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *Command, key string) {
-	cmd = &Command{Speaks: claudeCode().Name}
+func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *policyfile.Command, key string) {
+	cmd = &policyfile.Command{Speaks: claudeCode().Name}
 	key = strings.Join(texts, "\x00")
 	if r.plugin != "" {
 		cmd.Vars = []string{"CLAUDE_PLUGIN_ROOT=" + r.plugin}
@@ -400,16 +401,16 @@ func claudeTimeout(event string) time.Duration {
 	return 600 * time.Second
 }
 
-func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) Duration {
+func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) policyfile.Duration {
 	usual := claudeTimeout(row.Native)
 	t := n.Get("timeout")
 	if t == nil {
-		return Duration(usual)
+		return policyfile.Duration(usual)
 	}
 	seconds, ok := t.Number()
 	if !ok || seconds <= 0 || seconds > maxForeignTimeout.Seconds() {
 		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", short(string(t.Raw)))
-		return Duration(usual)
+		return policyfile.Duration(usual)
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
 }
@@ -582,7 +583,7 @@ func (m *claudeMatcher) dead() (hint string) {
 
 // nearest is what a policy says that comes nearest to the matcher: never less than
 // it, and nil for everything.
-func (m *claudeMatcher) nearest() *Match {
+func (m *claudeMatcher) nearest() *policyfile.Match {
 	globs := m.names
 	switch {
 	case m.source == "" || m.err != nil || claudeToolless(m.event):
@@ -597,10 +598,10 @@ func (m *claudeMatcher) nearest() *Match {
 }
 
 // match is what a policy says of the matcher, and of the paths of an `if`.
-func (m *claudeMatcher) match() *Match {
+func (m *claudeMatcher) match() *policyfile.Match {
 	match := m.nearest()
 	if m.rule != nil && m.rule.paths != nil {
-		match = cmp.Or(match, &Match{})
+		match = cmp.Or(match, &policyfile.Match{})
 		match.Path = m.rule.paths
 	}
 	return match

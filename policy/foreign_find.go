@@ -15,13 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// LoadFrom is one entry of `load:`: hook files of another system.
-type LoadFrom struct {
-	Format Word   `json:"format"`
-	File   string `json:"file,omitempty"` // a file, a directory or a pattern, from the policy file; empty = where the system keeps its own
-}
 
 // What one entry may cost at each event.
 const (
@@ -36,13 +31,13 @@ type candidate struct {
 	foreignFile
 	real  string // where it is with links followed; empty = it was not looked for
 	state State
-	err   *Error // why its content now does not count
-	root  bool   // it counts only if nobody but root can write it
+	err   *policyfile.Error // why its content now does not count
+	root  bool              // it counts only if nobody but root can write it
 }
 
 // find lists the files of an entry, each once, in the order in which the system reads
 // them. One that cannot be read has an err and no data.
-func (req Request) find(file File, l *LoadFrom) []*candidate {
+func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
 	f := formatOf(l.Format.Text)
 	dir := filepath.Dir(file.Path)
 	own := f.places(file.Scope, req.home(), dir)
@@ -99,13 +94,13 @@ func (req Request) candidate(f *format, file File, path, name string) *candidate
 // broken is a candidate that counts as one that cannot be read.
 func (req Request) broken(f *format, file File, path, msg string) *candidate {
 	c := req.candidate(f, file, path, filepath.Base(path))
-	c.state, c.err = Broken, &Error{File: path, Msg: msg}
+	c.state, c.err = Broken, &policyfile.Error{File: path, Msg: msg}
 	return c
 }
 
 func (c *candidate) read() {
 	if strings.ContainsFunc(c.path, unicode.IsControl) { // it would tell people something else, in messages and in what a digest is made of
-		c.state, c.err = Broken, &Error{File: c.path, Msg: "has a control character in its name"}
+		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: "has a control character in its name"}
 		return
 	}
 	check := func(fs.FileInfo) error { return nil }
@@ -118,13 +113,13 @@ func (c *candidate) read() {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(c.path):
-		c.state, c.err = Broken, &Error{File: c.path, Msg: "is a link to a file that does not exist"}
+		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: "is a link to a file that does not exist"}
 	case errors.Is(err, fs.ErrNotExist):
-		c.state, c.err = Absent, &Error{File: c.path, Msg: "there is no such file"}
+		c.state, c.err = Absent, &policyfile.Error{File: c.path, Msg: "there is no such file"}
 	case err != nil:
-		c.state, c.err = Broken, &Error{File: c.path, Msg: reason(err)}
+		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: reason(err)}
 	case len(data) > maxForeignSize:
-		c.state, c.err = Broken, &Error{File: c.path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
+		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
 	default:
 		c.content(data)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // flytoFormat is that of Flyto's hook definitions. Flyto registers them by code and
@@ -125,9 +126,9 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		return
 	}
 	h := foreignHook{
-		Hook: Hook{
-			Name: calledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: Duration(flytoTimeout),
-			Run: &Command{Line: line.Text, Speaks: flyto().Name},
+		Hook: policyfile.Hook{
+			Name: calledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: policyfile.Duration(flytoTimeout),
+			Run: &policyfile.Command{Line: line.Text, Speaks: flyto().Name},
 		},
 		at: at, sequential: true,
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 var updateForeign = flag.Bool("update-foreign", false, "rewrite what stands under want in testdata/foreign")
@@ -156,7 +157,7 @@ func foreignText(f foreign) string {
 	}
 	for _, kind := range []struct {
 		name string
-		list []*Error
+		list []*policyfile.Error
 	}{{"broken", f.broken}, {"error", f.errors}, {"note", f.notes}} {
 		for _, err := range kind.list {
 			fmt.Fprintf(&b, "%s %v\n", kind.name, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // geminiFormat is Gemini CLI's: the members `hooks` and `hooksConfig` of its settings,
@@ -82,7 +83,7 @@ func parseGemini(files []foreignFile) foreign {
 	preset, _ := grapnel.FindPreset("gemini")
 	for i := range out.hooks {
 		h := &out.hooks[i]
-		h.Timeout = Duration(firstDuration(h.Timeout, Duration(preset.Timeout)))
+		h.Timeout = policyfile.Duration(firstDuration(h.Timeout, policyfile.Duration(preset.Timeout)))
 		if slashed := filepath.ToSlash(files[h.file].path); path.Base(slashed) == "hooks.json" {
 			h.Run.Scope = grapnel.ScopePlugin
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What a bundle may say, and what it says where it says nothing.
@@ -115,7 +116,7 @@ type ironClawReader struct {
 
 	hooks   []ironClawHook // one of each name
 	errors  []*IronClawError
-	notes   []*Error
+	notes   []*policyfile.Error
 	named   map[string]int // where in hooks
 	rules   map[string]int // how many rules of a source there are, those replaced included
 	senders int            // how many webhooks
@@ -124,7 +125,7 @@ type ironClawReader struct {
 
 	file  int // of the bundle that is being read
 	at    *IronClawFile
-	wrong *Error // the first thing in it that makes all of it invalid
+	wrong *policyfile.Error // the first thing in it that makes all of it invalid
 }
 
 // readIronClaw reads the bundles of extensions by the name of their source, then
@@ -209,7 +210,7 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 // bundle reads the entries of the file, the rules first.
 func (r *ironClawReader) bundle() []ironClawEntry {
 	if r.at.Err != nil {
-		r.wrong = &Error{File: r.at.Path, Msg: reason(r.at.Err)}
+		r.wrong = &policyfile.Error{File: r.at.Path, Msg: reason(r.at.Err)}
 		return nil
 	}
 	root, wrong := tree.ParseJSON(r.at.Data)
@@ -303,7 +304,7 @@ func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint,
 }
 
 // timeout reads timeout_ms, or returns what stands for it.
-func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) Duration {
+func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
 	if said := r.number(n, e.at+".timeout_ms", 64); said != nil {
@@ -312,7 +313,7 @@ func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) Duration {
 			ms = otherwise
 		}
 	}
-	return Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // it is small by now
+	return policyfile.Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // it is small by now
 }
 
 func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
@@ -412,8 +413,8 @@ func (r *ironClawReader) note(n *tree.Node, hint, format string, args ...any) {
 	r.notes = append(r.notes, r.errorAt(n, hint, format, args...))
 }
 
-func (r *ironClawReader) errorAt(n *tree.Node, hint, format string, args ...any) *Error {
-	return &Error{File: r.at.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
+func (r *ironClawReader) errorAt(n *tree.Node, hint, format string, args ...any) *policyfile.Error {
+	return &policyfile.Error{File: r.at.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // object checks that a value is an object. What it does not know counts for nothing,

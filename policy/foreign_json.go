@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // withoutComments puts spaces in the place of // and /* */, so that all else keeps its
@@ -190,8 +191,8 @@ func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.No
 	return root
 }
 
-func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...any) *Error {
-	err := &Error{File: r.files[r.file].path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
+func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...any) *policyfile.Error {
+	err := &policyfile.Error{File: r.files[r.file].path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
 	if n != nil {
 		err.Line, err.Col = n.Line, n.Col
 	}
@@ -213,21 +214,21 @@ const maxForeignTimeout = 24 * time.Hour
 
 // timeout keeps a timeout that a hook names, and notes it where the agent has less
 // patience. Hooks in the background have all the time.
-func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) Duration {
+func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) policyfile.Duration {
 	if d > dialect.DefaultBudget && !hook.Get("async").IsTrue() {
 		r.note(n, at, "let it run in the background, if nobody needs its answer", "is %v, and all hooks of an event have %v together", d, dialect.DefaultBudget)
 	}
-	return Duration(d)
+	return policyfile.Duration(d)
 }
 
 // nearestTools is what a policy says that comes nearest to a pattern of tools, and
 // never less: the globs, for tools that nobody knows, and the classes of those of its
 // system that it matches. It is nil, which is everything, where there is no such word.
-func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs []string) *Match {
+func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs []string) *policyfile.Match {
 	if slices.Contains(globs, "") {
 		return nil // no tool is called that
 	}
-	match := &Match{Tool: slices.Clone(globs)}
+	match := &policyfile.Match{Tool: slices.Clone(globs)}
 	for i := range tools {
 		switch class := tools[i].Class; {
 		case !matches(tools[i].Native) || slices.Contains(match.Tool, string(class)):

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A bench is a person with a home directory, a policy in it, and a state.
@@ -43,7 +44,7 @@ func (b *loadBench) put(name, text string) {
 func (b *loadBench) request(files ...File) Request {
 	return Request{
 		Files: append([]File{{Path: b.path("grapnel.yaml")}}, files...), Snapshots: b.path("state/policy"), Home: b.home,
-		Command: func(c Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
 			})
@@ -395,14 +396,14 @@ func TestTrustedRoot(t *testing.T) {
 	if len(errs) > 0 || len(x.Pins) != 1 || x.Pins[0].Path != b.path("check.sh") {
 		t.Fatalf("%v, pins %+v", errs, x.Pins)
 	}
-	roots := x.command(func(Command) grapnel.Hook {
+	roots := x.command(func(policyfile.Command) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			return grapnel.Outcome{Reason: ev.Session.Root}, nil
 		})
 	}, "")
 	ev := shell1("x", "ls")
 	ev.Session.Root = "/elsewhere"
-	out, err := roots(Command{Name: "x", Speaks: "claude-code"}).Handle(context.Background(), ev)
+	out, err := roots(policyfile.Command{Name: "x", Speaks: "claude-code"}).Handle(context.Background(), ev)
 	if err != nil || out.Reason != b.home || ev.Session.Root != "/elsewhere" {
 		t.Errorf("%+v, %v: the root is %q", out, err, ev.Session.Root)
 	}

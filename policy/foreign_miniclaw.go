@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // miniclawFormat is the section `hooks` of mini-claw's settings, in TOML as there or in
@@ -118,9 +119,9 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 		return
 	}
 	h := foreignHook{
-		Hook: Hook{
-			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: Duration(miniclawTimeout),
-			Run: &Command{Line: line.Text, Speaks: miniclaw().Name},
+		Hook: policyfile.Hook{
+			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: policyfile.Duration(miniclawTimeout),
+			Run: &policyfile.Command{Line: line.Text, Speaks: miniclaw().Name},
 		},
 		at: at, sequential: true,
 	}
@@ -140,7 +141,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 		if !ok || ms < 1 || ms != float64(int64(ms)) || ms > float64(maxForeignTimeout.Milliseconds()) {
 			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", short(string(timeout.Raw)))
 		} else {
-			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
+			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		}
 	}
 	r.add(n, h)
@@ -203,7 +204,7 @@ func (m *miniclawMatcher) dead() (hint string) {
 
 // nearest is what a policy says that comes nearest to the pattern, and never less; nil
 // for everything.
-func (m *miniclawMatcher) nearest() *Match {
+func (m *miniclawMatcher) nearest() *policyfile.Match {
 	if strings.Trim(m.source, toolNameChars+"*?") != "" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // openclawFormat is a mapping of OpenClaw's events to handlers, and the member `hooks`
@@ -183,8 +184,8 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		handler = n
 	}
 	h := foreignHook{
-		Hook: Hook{
-			On: slices.Clone(ev.on), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &Command{Async: !ev.answers},
+		Hook: policyfile.Hook{
+			On: slices.Clone(ev.on), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers},
 		},
 		at: at, sequential: ev.answers,
 	}
@@ -220,7 +221,7 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	}
 	if t := n.Get("timeoutMs"); t != nil {
 		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
-			h.Timeout = Duration(time.Duration(ms) * time.Millisecond)
+			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		} else {
 			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", short(string(t.Raw)), openclawMaxTimeout)
 		}
@@ -229,11 +230,11 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 }
 
 // openclawTimeout is for a handler that names none, by whether what it says counts.
-func openclawTimeout(answers bool) Duration {
+func openclawTimeout(answers bool) policyfile.Duration {
 	if answers {
-		return Duration(15 * time.Second)
+		return policyfile.Duration(15 * time.Second)
 	}
-	return Duration(30 * time.Second)
+	return policyfile.Duration(30 * time.Second)
 }
 
 const openclawMaxTimeout = 600_000
@@ -295,7 +296,7 @@ func openclawTool(name string) grapnel.Class {
 
 // match reads the list of tools that a handler is meant for, nil for all. Without ok it
 // is one that OpenClaw refuses, or that would match nothing.
-func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *Match, ok bool) {
+func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *policyfile.Match, ok bool) {
 	list := n.Get("matcher")
 	switch {
 	case list == nil:
@@ -307,7 +308,7 @@ func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *M
 		r.fail(list, at+".matcher", "leave it out to mean all tools", "is no list of tools")
 		return nil, false
 	}
-	m = &Match{}
+	m = &policyfile.Match{}
 	for _, tool := range list.Items {
 		name := strings.ToLower(tool.Text)
 		if name == "" || strings.Trim(name, toolNameChars) != "" {

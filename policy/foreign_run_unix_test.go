@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -33,11 +34,11 @@ func foreignEngine(t *testing.T, dir, format string, files map[string]string) *g
 	}
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: dir,
-		Command: func(c policy.Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			cmd := &process.Command{
 				Name: c.Name, Line: c.Line, Args: c.Args, Env: c.Vars, Dir: c.Dir, Inherit: process.InheritFor(c.Scope), Executor: process.System,
 			}
-			if d := c.Dialect(); d != nil {
+			if d := policy.DialectOf(&c); d != nil {
 				cmd.Dialect, cmd.Vars = d, d.HookEnv
 			}
 			return cmd

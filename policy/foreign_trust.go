@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // ForeignFile is a hook file of another system, for a person to look at.
@@ -15,20 +16,20 @@ type ForeignFile struct {
 	Format string
 	Path   string
 	Hooks  []ForeignHook
-	Errors []*Error // entries that are left out
-	Notes  []*Error // of entries that are kept: what does not count of them
+	Errors []*policyfile.Error // entries that are left out
+	Notes  []*policyfile.Error // of entries that are kept: what does not count of them
 }
 
 // ForeignHook is one hook of it.
 type ForeignHook struct {
-	Hook
+	policyfile.Hook
 	Webhook *Webhook // nil = it is none
 	Rule    bool     // it is a rule that only its system has
 }
 
 // loads pins the files that `load:` finds, and the project files that their command
 // lines name.
-func (x *Examined) loads() []*Error {
+func (x *Examined) loads() []*policyfile.Error {
 	file := File{Path: x.File, Scope: grapnel.ScopeProject}
 	seen := map[string]bool{}
 	for i := range x.Policy.Load {
@@ -36,7 +37,7 @@ func (x *Examined) loads() []*Error {
 		e := &entry{format: formatOf(l.Format.Text)}
 		for _, c := range (Request{}).find(file, l) {
 			if c.err != nil {
-				return []*Error{c.err}
+				return []*policyfile.Error{c.err}
 			}
 			if seen[c.source.Name] {
 				continue
@@ -46,7 +47,7 @@ func (x *Examined) loads() []*Error {
 			x.contents[c.source.Digest] = c.data
 			x.Loads = append(x.Loads, PinnedLoad{Entry: i, Format: e.format.name, Path: c.path, Name: c.name, SHA256: c.source.Digest})
 		}
-		var broken []*Error
+		var broken []*policyfile.Error
 		e.settle(func(*candidate) []byte { return nil })
 		for _, c := range e.files {
 			if c.err != nil {
@@ -65,11 +66,11 @@ func (x *Examined) loads() []*Error {
 					continue
 				}
 				f.Hooks = append(f.Hooks, ForeignHook{h.Hook, h.webhook, h.hook != nil})
-				if h.program() == nil {
+				if h.Program() == nil {
 					continue
 				}
-				if err := x.pin(in.source.Name+"::"+h.Name, h.program()); err != nil {
-					return []*Error{{File: in.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+				if err := x.pin(in.source.Name+"::"+h.Name, h.Program()); err != nil {
+					return []*policyfile.Error{{File: in.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 				}
 			}
 			f.Errors, f.Notes = ofFile(e.errors, in.path), ofFile(e.notes, in.path)
@@ -80,8 +81,8 @@ func (x *Examined) loads() []*Error {
 }
 
 // ofFile picks what is about a file.
-func ofFile(errs []*Error, path string) []*Error {
-	return slices.DeleteFunc(slices.Clone(errs), func(err *Error) bool { return err.File != path })
+func ofFile(errs []*policyfile.Error, path string) []*policyfile.Error {
+	return slices.DeleteFunc(slices.Clone(errs), func(err *policyfile.Error) bool { return err.File != path })
 }
 
 // naming returns what was trusted of a project of which a foreign source was part, as

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // GeminiHooks is one place where hooks of Gemini CLI are configured.
@@ -27,17 +28,17 @@ type GeminiHooks struct {
 
 // GeminiRequest says what to load of Gemini CLI's configuration, and how.
 type GeminiRequest struct {
-	Files     []GeminiHooks              // in the agent's order: settings from system defaults to system, then active extensions
-	Disabled  []string                   // hooksConfig.disabled of all files: names of hooks, or commands of those without one
-	Untrusted bool                       // the folder is not trusted: hooks of settings do not run, those of the user neither
-	Command   func(Command) grapnel.Hook // makes the hook behind a command; nil = there are no hooks
+	Files     []GeminiHooks                         // in the agent's order: settings from system defaults to system, then active extensions
+	Disabled  []string                              // hooksConfig.disabled of all files: names of hooks, or commands of those without one
+	Untrusted bool                                  // the folder is not trusted: hooks of settings do not run, those of the user neither
+	Command   func(policyfile.Command) grapnel.Hook // makes the hook behind a command; nil = there are no hooks
 }
 
 // LoadGemini returns the hooks of Gemini CLI as that agent would run them, and a
 // warning about each part that it, or Grapnel, cannot follow. They are made for the
 // preset "gemini": a Timeout or OnError that the configuration does not give is left
 // to its Defaults, and the Key is what the agent tells equal hooks by.
-func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*Error) {
+func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 	files := make([]foreignFile, len(req.Files))
 	for i, f := range req.Files {
 		files[i] = foreignFile{path: f.Source.File, source: f.Source}
@@ -169,7 +170,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 		return
 	}
 	h := foreignHook{
-		Hook: Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
+		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
 		at:   at, match: &match, sequential: sequential, key: key, lost: match.lost(),
 	}
 	if row.Failed != "" {
@@ -190,7 +191,7 @@ func textOf(n *tree.Node) string {
 	return n.Text
 }
 
-func (r *geminiReader) milliseconds(n *tree.Node, at string) Duration {
+func (r *geminiReader) milliseconds(n *tree.Node, at string) policyfile.Duration {
 	t := n.Get("timeout")
 	if t == nil {
 		return 0
@@ -203,8 +204,8 @@ func (r *geminiReader) milliseconds(n *tree.Node, at string) Duration {
 	return r.timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
 }
 
-func (r *geminiReader) command(n *tree.Node, at, line string) *Command {
-	cmd := &Command{Speaks: geminiCLI().Name}
+func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Command {
+	cmd := &policyfile.Command{Speaks: geminiCLI().Name}
 	line = quoteVariables(r.hydrated(line), geminiVariables)
 	switch {
 	case line == "":
@@ -343,7 +344,7 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 
 // nearest is what a policy says that comes nearest to the matcher: never less than
 // it, and nil for everything. A server and its tool are joined by two _ there.
-func (m *geminiMatcher) nearest() *Match {
+func (m *geminiMatcher) nearest() *policyfile.Match {
 	globs, ok := searchGlobs(m.source)
 	if m.re == nil || !ok {
 		return nil

@@ -14,12 +14,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // commands notes the programs that a loader makes hooks of.
-type commands []policy.Command
+type commands []policyfile.Command
 
-func (c *commands) hook(cmd policy.Command) grapnel.Hook {
+func (c *commands) hook(cmd policyfile.Command) grapnel.Hook {
 	*c = append(*c, cmd)
 	return noCommand(cmd)
 }
@@ -120,7 +121,7 @@ func TestLoadGemini(t *testing.T) {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	if runtime.GOOS != "windows" {
-		first := policy.Command{Name: "check", Args: []string{"bash", "-c", "check.sh"}, Vars: []string{"A=1", "B=2"}, Speaks: "gemini-cli"}
+		first := policyfile.Command{Name: "check", Args: []string{"bash", "-c", "check.sh"}, Vars: []string{"A=1", "B=2"}, Speaks: "gemini-cli"}
 		if diff := cmp.Diff(first, made[0]); diff != "" {
 			t.Errorf("the first program (-want +got):\n%s", diff)
 		}

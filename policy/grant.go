@@ -7,22 +7,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Grant is one entry of `grants:`, by which a person says what the policies of projects
-// and the hooks of plugins may do beside blocking, asking, changing, telling and
-// counting.
-type Grant struct {
-	Source Word   `json:"source"` // a pattern of the file's real path, or of that of its directory
-	May    []Word `json:"may"`    // all that they may: allow, run, http
-}
-
-// Vouch is one entry of `trust:`. A project's policy with that digest is trusted without
-// anybody being asked, as in continuous integration.
-type Vouch struct {
-	Source Word `json:"source"` // as of a Grant
-	Digest Word `json:"digest"` // sha256:HEX, as "grapnel trust" shows it
-}
 
 // may is what a source may do.
 type may uint8
@@ -39,15 +25,15 @@ var mayWords = []string{"allow", "run", "http"}
 
 // ruling is what the policies of root and of the user say about the others.
 type ruling struct {
-	only    string    // the managed policy that lets no other count; empty = none
-	managed [][]Grant // of each managed policy that has any
-	user    []Grant
-	vouches []Vouch
+	only    string               // the managed policy that lets no other count; empty = none
+	managed [][]policyfile.Grant // of each managed policy that has any
+	user    []policyfile.Grant
+	vouches []policyfile.Vouch
 }
 
 // hear takes what a policy says about others. Only those who do not come with the work
 // that an agent is given may say such things.
-func (r *ruling) hear(file File, policy *Policy) {
+func (r *ruling) hear(file File, policy *policyfile.Policy) {
 	switch {
 	case file.Scope == grapnel.ScopeManaged:
 		if policy.OnlyManaged && r.only == "" {
@@ -91,7 +77,7 @@ func (r *ruling) of(path string) may {
 }
 
 // granted adds up the entries that mean a file, and reports whether any does.
-func granted(grants []Grant, path string) (it may, named bool) {
+func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 	for i := range grants {
 		if !means(grants[i].Source.Text, path) {
 			continue
@@ -108,12 +94,12 @@ func granted(grants []Grant, path string) (it may, named bool) {
 
 // leftOut says which hooks of a project's policy do not run, since nobody lets it start
 // programs, or reach servers.
-func (l *Loaded) leftOut(policy *Policy, it may) {
+func (l *Loaded) leftOut(policy *policyfile.Policy, it may) {
 	why := ""
 	for i := range policy.Hooks {
 		h, what := &policy.Hooks[i], ""
 		switch {
-		case h.program() != nil && it&mayRun == 0:
+		case h.Program() != nil && it&mayRun == 0:
 			what = startPrograms
 		case h.HTTP != nil && it&mayHTTP == 0:
 			what = reachServers
@@ -121,7 +107,7 @@ func (l *Loaded) leftOut(policy *Policy, it may) {
 			continue
 		}
 		l.Skipped++
-		l.Errors = append(l.Errors, &Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(what))})
+		l.Errors = append(l.Errors, &policyfile.Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(what))})
 		if !strings.Contains(why, what) {
 			if why != "" {
 				why += " and "
@@ -190,9 +176,9 @@ func means(pattern, path string) bool {
 }
 
 // grants reads `grants:`.
-func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
+func (p *fileParser) grants(n *yaml.Node) (all []policyfile.Grant) {
 	p.entries(n, "grants", "for example [{source: ~/src/mine/**, may: [allow, run, http]}]", func(item *yaml.Node) {
-		g := Grant{}
+		g := policyfile.Grant{}
 		p.mapping(item, "grants", []key{
 			{"source", func(n *yaml.Node) { g.Source = p.sourcePattern(n) }},
 			{"may", func(n *yaml.Node) {
@@ -209,9 +195,9 @@ func (p *fileParser) grants(n *yaml.Node) (all []Grant) {
 }
 
 // vouches reads `trust:`.
-func (p *fileParser) vouches(n *yaml.Node) (all []Vouch) {
+func (p *fileParser) vouches(n *yaml.Node) (all []policyfile.Vouch) {
 	p.entries(n, "trust", "for example [{source: ~/src/**, digest: sha256:...}]", func(item *yaml.Node) {
-		v := Vouch{}
+		v := policyfile.Vouch{}
 		p.mapping(item, "trust", []key{
 			{"source", func(n *yaml.Node) { v.Source = p.sourcePattern(n) }},
 			{"digest", func(n *yaml.Node) {
@@ -247,7 +233,7 @@ func (p *fileParser) wants(n *yaml.Node, keys ...string) {
 }
 
 // sourcePattern reads a pattern that does not depend on where somebody works.
-func (p *fileParser) sourcePattern(n *yaml.Node) Word {
+func (p *fileParser) sourcePattern(n *yaml.Node) policyfile.Word {
 	p.pathPattern(n)
 	w := p.word(n)
 	if w.Text != "" && w.Text != "~" && !strings.HasPrefix(w.Text, "~/") && w.Text != "**" && !strings.HasPrefix(w.Text, "**/") && !filepath.IsAbs(w.Text) {
@@ -256,19 +242,19 @@ func (p *fileParser) sourcePattern(n *yaml.Node) Word {
 	return w
 }
 
-// beyond refuses what a policy of this scope may not say of itself or of others.
-func (p *Policy) beyond(file string, scope grapnel.Scope) *Error {
-	only := func(at Word, who, key string) *Error {
-		return &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may say `%s`", who, key)}
+// checkScope refuses what a policy of this scope may not say of itself or of others.
+func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
+	only := func(at policyfile.Word, who, key string) *policyfile.Error {
+		return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may say `%s`", who, key)}
 	}
 	const persons = "the policy of a user, and a managed one,"
 	switch {
 	case p.OnlyManaged && scope != grapnel.ScopeManaged:
-		return only(Word{}, "a managed policy", "use_only_managed")
+		return only(policyfile.Word{}, "a managed policy", "use_only_managed")
 	case scope <= grapnel.ScopeUser:
 		return nil
 	case len(p.Networks) > 0:
-		return p.noNetworks(file)
+		return checkNetworks(p, file)
 	case len(p.Grants) > 0:
 		return only(p.Grants[0].Source, persons, "grants")
 	case len(p.Vouches) > 0:

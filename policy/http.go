@@ -10,40 +10,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/circuit"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// HTTP is a `http:`, an address that is asked about events and whose answer counts as that
-// of a program does; or a `notify:`, an address that is told of them until it has heard.
-type HTTP struct {
-	Name    string            `json:"name"`              // of the hook
-	URL     string            `json:"url"`               // https; http only for who may open networks
-	Secrets []string          `json:"secrets,omitempty"` // what requests are signed with: env:NAME, file:PATH, or the key; see HTTP.Resolve
-	Headers map[string]string `json:"headers,omitempty"` // env:NAME and file:PATH stand for what is there
-	Body    string            `json:"body,omitempty"`    // plain, summary, and of a `notify:` cloudevents; empty = plain
-	Breaker Breaker           `json:"breaker,omitzero"`
-	Async   bool              `json:"async,omitempty"`   // nobody waits for the answer, nor does what it says; so it is with each `notify:`
-	Timeout Duration          `json:"timeout,omitempty"` // of one request; of a `http:` once a hook is made of it
-	Notify  bool              `json:"notify,omitempty"`  // it is a `notify:`
-	Ordered bool              `json:"ordered,omitempty"` // it is told of the events of a session one after the other
-	Most    int               `json:"most,omitempty"`    // requests that may be under way; 0 = as many as who delivers thinks fit
-	Source  string            `json:"-"`                 // of the hook
-	Dir     string            `json:"-"`                 // of the policy file
-	Scope   grapnel.Scope     `json:"-"`                 // of the policy file
-}
-
-// Breaker says when a server that fails is not asked any more, and for how long. Zero
-// stands for the default.
-type Breaker struct {
-	Failures int      `json:"failures,omitempty"` // in a row
-	Cooldown Duration `json:"cooldown,omitempty"`
-}
-
-// Limits are those of its circuit.
-func (b Breaker) Limits() circuit.Limits {
-	return circuit.Limits{Failures: b.Failures, Cooldown: time.Duration(b.Cooldown)}
-}
 
 const (
 	// MaxHTTPTimeout is the longest timeout of a `http:`.
@@ -56,42 +25,26 @@ const (
 	maxSecret   = 8 << 10 // bytes of what env:NAME and file:PATH stand for
 )
 
-// Key is the key of a policy that it stands under.
-func (h *HTTP) Key() string {
-	if h.Notify {
-		return "notify"
-	}
-	return "http"
-}
-
-// FullName is the name of the hook with its source.
-func (h *HTTP) FullName() string {
-	if h.Source == "" {
-		return h.Name
-	}
-	return h.Source + "::" + h.Name
-}
-
-// Resolve returns it with what env:NAME and file:PATH stand for in the place of those
+// ResolveHTTP returns it with what env:NAME and file:PATH stand for in the place of those
 // words. The variables are those of this process. An error names the word, and never what
 // it stands for.
-func (h *HTTP) Resolve() (HTTP, error) {
+func ResolveHTTP(h *policyfile.HTTP) (policyfile.HTTP, error) {
 	out := *h
 	out.Secrets, out.Headers = nil, nil
 	for _, ref := range h.Secrets {
-		secret, err := h.resolve(ref)
+		secret, err := resolveReference(h, ref)
 		if err == nil {
 			err = checkKey(secret)
 		}
 		if err != nil {
-			return HTTP{}, fmt.Errorf("secret%s: %w", wordFor(ref), err)
+			return policyfile.HTTP{}, fmt.Errorf("secret%s: %w", wordFor(ref), err)
 		}
 		out.Secrets = append(out.Secrets, secret)
 	}
 	for name, ref := range h.Headers {
-		value, err := h.resolve(ref)
+		value, err := resolveReference(h, ref)
 		if err != nil {
-			return HTTP{}, fmt.Errorf("header %s%s: %w", name, wordFor(ref), err)
+			return policyfile.HTTP{}, fmt.Errorf("header %s%s: %w", name, wordFor(ref), err)
 		}
 		if out.Headers == nil {
 			out.Headers = make(map[string]string, len(h.Headers))
@@ -113,7 +66,7 @@ func isReference(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }
 
-func (h *HTTP) resolve(ref string) (string, error) {
+func resolveReference(h *policyfile.HTTP, ref string) (string, error) {
 	if name, ok := strings.CutPrefix(ref, "env:"); ok {
 		value := os.Getenv(name)
 		switch {
@@ -165,7 +118,7 @@ const (
 // forbiddenIn says why a server may not stand in a file of this scope. What comes with
 // the work that an agent is given may name a server to be asked. It may not have secrets
 // of the person sent there, nor anything in the clear.
-func (h *HTTP) forbiddenIn(scope grapnel.Scope) string {
+func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	if scope != grapnel.ScopeProject && scope != grapnel.ScopePlugin {
 		return ""
 	}
@@ -186,13 +139,13 @@ func (h *HTTP) forbiddenIn(scope grapnel.Scope) string {
 	return ""
 }
 
-// noHTTP is what is wrong with the first server that may not stand in a file of this
+// checkHTTP is what is wrong with the first server that may not stand in a file of this
 // scope, or nil.
-func (p *Policy) noHTTP(file string, scope grapnel.Scope) *Error {
+func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
 	for i := range p.Hooks {
 		if h := &p.Hooks[i]; h.HTTP != nil {
-			if why := h.HTTP.forbiddenIn(scope); why != "" {
-				return &Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", h.Name, h.HTTP.Key(), why)}
+			if why := forbiddenIn(h.HTTP, scope); why != "" {
+				return &policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", h.Name, h.HTTP.Key(), why)}
 			}
 		}
 	}
@@ -200,7 +153,7 @@ func (p *Policy) noHTTP(file string, scope grapnel.Scope) *Error {
 }
 
 // makes is what makes a hook of a server; nil = it is left out.
-func (p *Policy) makes(h *HTTP) func(HTTP) (grapnel.Hook, error) {
+func (p *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
 	if h.Notify {
 		return p.newNotify
 	}
@@ -208,8 +161,8 @@ func (p *Policy) makes(h *HTTP) func(HTTP) (grapnel.Hook, error) {
 }
 
 // buildHTTP makes the hook of a `http:` or a `notify:`.
-func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
-	spec.Timeout = firstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, Duration(MaxHTTPTimeout)), Duration(DefaultTimeout))
+func (p *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
+	spec.Timeout = firstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(MaxHTTPTimeout)), policyfile.Duration(DefaultTimeout))
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = onError(p.Defaults.OnError)
 	}
@@ -220,7 +173,7 @@ func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
 		spec.Phase = grapnel.PhaseObserve
 	}
 	asked := *h.HTTP
-	asked.Timeout, asked.Source, asked.Scope, asked.Dir = Duration(spec.Timeout), spec.Source.Name, spec.Source.Scope, filepath.Dir(spec.Source.File)
+	asked.Timeout, asked.Source, asked.Scope, asked.Dir = policyfile.Duration(spec.Timeout), spec.Source.Name, spec.Source.Scope, filepath.Dir(spec.Source.File)
 	var err error
 	if spec.Hook, err = p.makes(h.HTTP)(asked); err != nil {
 		return fmt.Errorf("%s: %w", h.HTTP.Key(), err)
@@ -229,8 +182,8 @@ func (p *Policy) buildHTTP(h *Hook, spec *grapnel.Spec) error {
 }
 
 // http reads a `http:`: a URL, or what there is to say about one.
-func (p *fileParser) http(n *yaml.Node) *HTTP {
-	h := &HTTP{}
+func (p *fileParser) http(n *yaml.Node) *policyfile.HTTP {
+	h := &policyfile.HTTP{}
 	if n.Kind != yaml.Map {
 		h.URL = p.url(n)
 		return h
@@ -246,8 +199,8 @@ func (p *fileParser) http(n *yaml.Node) *HTTP {
 }
 
 // notify reads a `notify:`: a URL, or what there is to say about one.
-func (p *fileParser) notify(n *yaml.Node) *HTTP {
-	h := &HTTP{Notify: true, Async: true}
+func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
+	h := &policyfile.HTTP{Notify: true, Async: true}
 	if n.Kind != yaml.Map {
 		h.URL = p.url(n)
 		return h
@@ -273,7 +226,7 @@ func (p *fileParser) notify(n *yaml.Node) *HTTP {
 
 // notified says what makes no sense beside a `notify:`: nobody waits for it, and it has no
 // opinion.
-func (p *fileParser) notified(h *Hook, n *yaml.Node) {
+func (p *fileParser) notified(h *policyfile.Hook, n *yaml.Node) {
 	for _, key := range []string{"on_error", "message", "async", "speaks", "env"} {
 		if at := n.Get(key); at != nil {
 			p.fail(at, "take it out", "hook %q: `%s` means nothing beside `notify`, which nobody waits for and which has no opinion", h.Name, key)
@@ -285,7 +238,7 @@ func (p *fileParser) notified(h *Hook, n *yaml.Node) {
 }
 
 // serverKeys are the keys that `http:` and `notify:` share.
-func (p *fileParser) serverKeys(h *HTTP) []key {
+func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 	return []key{
 		{"url", func(n *yaml.Node) { h.URL = p.url(n) }},
 		{"secret", func(n *yaml.Node) { h.Secrets = p.secrets(n) }},
@@ -294,7 +247,7 @@ func (p *fileParser) serverKeys(h *HTTP) []key {
 }
 
 // inTime refuses a timeout that no server has.
-func (p *fileParser) inTime(n *yaml.Node, timeout Duration) {
+func (p *fileParser) inTime(n *yaml.Node, timeout policyfile.Duration) {
 	if time.Duration(timeout) > MaxHTTPTimeout {
 		p.fail(n, "", "a server has at most %v to answer", MaxHTTPTimeout)
 	}
@@ -374,8 +327,8 @@ func (p *fileParser) headers(n *yaml.Node) map[string]string {
 	return headers
 }
 
-func (p *fileParser) breaker(n *yaml.Node) Breaker {
-	var b Breaker
+func (p *fileParser) breaker(n *yaml.Node) policyfile.Breaker {
+	var b policyfile.Breaker
 	p.mapping(n, "breaker", []key{
 		{"failures", func(n *yaml.Node) {
 			if b.Failures = *p.integer(n); b.Failures < 1 || b.Failures > maxFailures {
@@ -384,7 +337,7 @@ func (p *fileParser) breaker(n *yaml.Node) Breaker {
 		}},
 		{"cooldown", func(n *yaml.Node) {
 			if b.Cooldown = p.duration(n); time.Duration(b.Cooldown) > maxCooldown {
-				p.fail(n, "", "cooldown: want at most %s", shortly(maxCooldown))
+				p.fail(n, "", "cooldown: want at most %s", policyfile.FormatDuration(maxCooldown))
 			}
 		}},
 	})

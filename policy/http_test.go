@@ -13,19 +13,20 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // loadText loads a policy file that says text, and returns what its `http:` are made of.
-func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []policy.HTTP) {
+func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []policyfile.HTTP) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var made []policy.HTTP
+	var made []policyfile.HTTP
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: file, Scope: scope, Must: true}},
-		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if h.Source != file || h.Dir != filepath.Dir(file) {
 				t.Errorf("%s is of %q in %q", h.Name, h.Source, h.Dir)
 			}
@@ -60,14 +61,14 @@ hooks:
     priority: 5
   - {name: told, on: agent.after, http: {url: https://a.example, secret: env:K}, async: true}
 `)
-	want := []policy.HTTP{
-		{Name: "short", URL: "https://policy.example.com/v1", Timeout: policy.Duration(30 * time.Second)},
+	want := []policyfile.HTTP{
+		{Name: "short", URL: "https://policy.example.com/v1", Timeout: policyfile.Duration(30 * time.Second)},
 		{
 			Name: "long", URL: "http://10.0.0.1:8080/decide?x=y", Secrets: []string{"env:NEW", "file:/etc/key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 			Headers: map[string]string{"x-team": "core", "authorization": "env:TOKEN"}, Body: "summary",
-			Breaker: policy.Breaker{Failures: 2, Cooldown: policy.Duration(time.Minute)}, Timeout: policy.Duration(3 * time.Second),
+			Breaker: policyfile.Breaker{Failures: 2, Cooldown: policyfile.Duration(time.Minute)}, Timeout: policyfile.Duration(3 * time.Second),
 		},
-		{Name: "told", URL: "https://a.example", Secrets: []string{"env:K"}, Async: true, Timeout: policy.Duration(30 * time.Second)},
+		{Name: "told", URL: "https://a.example", Secrets: []string{"env:K"}, Async: true, Timeout: policyfile.Duration(30 * time.Second)},
 	}
 	if diff := cmp.Diff(want, made); diff != "" || len(set.Specs) != 3 {
 		t.Fatalf("%d Specs, (-want +got)\n%s", len(set.Specs), diff)
@@ -96,11 +97,11 @@ func TestHTTPIsMade(t *testing.T) {
 	if set := policy.Load(req); len(set.Specs) != 0 || set.Files[0].State != policy.Valid {
 		t.Errorf("without anybody who asks: %+v", set)
 	}
-	req.HTTP = func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil }
+	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil }
 	if set := policy.Load(req); len(set.Specs) != 1 || set.Specs[0].OnError != grapnel.OnErrorClosed {
 		t.Errorf("strict: %+v", set)
 	}
-	req.HTTP = func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
+	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
 	set := policy.Load(req)
 	if f := set.Files[0]; f.State != policy.Broken || !strings.Contains(f.Errors[0].Error(), `grapnel.yaml:4:1: hook "x": http: nobody may go there`) {
 		t.Errorf("an address that is refused: %+v", f)
@@ -164,9 +165,9 @@ func TestResolve(t *testing.T) {
 	}
 	const private = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="
 	t.Setenv("HTTP_TEST_PRIVATE", private)
-	h := policy.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_PRIVATE", "env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
-	got, err := h.Resolve()
-	want := policy.HTTP{Dir: dir, Secrets: []string{private, key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
+	h := policyfile.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_PRIVATE", "env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
+	got, err := policy.ResolveHTTP(&h)
+	want := policyfile.HTTP{Dir: dir, Secrets: []string{private, key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || h.Headers["c"] != "env:HTTP_TEST_WRONG" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
@@ -183,12 +184,12 @@ func TestResolve(t *testing.T) {
 		"whsec_":                "the key is empty",
 		"whsk_":                 "the key is empty",
 	} {
-		_, err := (&policy.HTTP{Dir: dir, Secrets: []string{ref}}).Resolve()
+		_, err := policy.ResolveHTTP((&policyfile.HTTP{Dir: dir, Secrets: []string{ref}}))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %q", ref, err, want)
 		}
 	}
-	if _, err := (&policy.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}}).Resolve(); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
+	if _, err := policy.ResolveHTTP((&policyfile.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}})); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
 		t.Error(err)
 	}
 }
@@ -212,7 +213,7 @@ func TestHTTPOfATrustedProject(t *testing.T) {
 		req := policy.Request{
 			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+tt.grants), policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
-			HTTP: func(policy.HTTP) (grapnel.Hook, error) {
+			HTTP: func(policyfile.HTTP) (grapnel.Hook, error) {
 				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 					asked++
 					return grapnel.Outcome{Decision: grapnel.Allow}, nil

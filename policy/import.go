@@ -13,13 +13,14 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Imported is what another system's hooks are in the words of a policy.
 type Imported struct {
-	Policy []byte   // a policy file, with a comment about each hook that lost something
-	Hooks  int      // in it
-	Lost   []*Error // what it does not say, and where that stood
+	Policy []byte              // a policy file, with a comment about each hook that lost something
+	Hooks  int                 // in it
+	Lost   []*policyfile.Error // what it does not say, and where that stood
 }
 
 // Import reads files of a format and writes their hooks as a policy. Hooks that a
@@ -29,7 +30,7 @@ type Imported struct {
 func Import(name string, paths []string) (*Imported, error) {
 	f := formatOf(name)
 	if f == nil {
-		return nil, &Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
+		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
 	}
 	var files []foreignFile
 	for _, path := range paths {
@@ -39,10 +40,10 @@ func Import(name string, paths []string) (*Imported, error) {
 		}
 		data, err := readFile(abs, maxImported+1)
 		if err != nil {
-			return nil, &Error{File: path, Msg: reason(err)}
+			return nil, &policyfile.Error{File: path, Msg: reason(err)}
 		}
 		if len(data) > maxImported {
-			return nil, &Error{File: path, Msg: fmt.Sprintf("is larger than %d MiB", maxImported>>20)}
+			return nil, &policyfile.Error{File: path, Msg: fmt.Sprintf("is larger than %d MiB", maxImported>>20)}
 		}
 		files = append(files, foreignFile{
 			path: path, name: filepath.ToSlash(filepath.Base(path)), data: data,
@@ -76,7 +77,7 @@ const maxImported = 1 << 20
 type importer struct {
 	out   bytes.Buffer
 	hooks int
-	lost  []*Error
+	lost  []*policyfile.Error
 	names map[string]bool
 }
 
@@ -84,7 +85,7 @@ type importer struct {
 func (im *importer) hook(h *foreignHook, files []foreignFile) {
 	at := files[h.file].path
 	lose := func(format string, args ...any) {
-		im.lost = append(im.lost, &Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.at) + fmt.Sprintf(format, args...)})
+		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.at) + fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case h.webhook != nil:
@@ -95,7 +96,7 @@ func (im *importer) hook(h *foreignHook, files []foreignFile) {
 		return
 	}
 	lost := slices.Clone(h.lost)
-	var parts []Hook
+	var parts []policyfile.Hook
 	if h.rule != nil {
 		var more []string
 		parts, more = h.rule.asPolicy(h.Hook)
@@ -126,7 +127,7 @@ func (im *importer) hook(h *foreignHook, files []foreignFile) {
 	}
 	for i, part := range parts {
 		part.Name = im.unique(part.Name)
-		item := part.item()
+		item := hookItem(&part)
 		if _, errs := Parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
 			lose("%q is left out, since a policy cannot say it (%s): keep it with `load:`", h.Name, errs[0].Msg)
 			continue
@@ -166,8 +167,8 @@ func (im *importer) unique(name string) string {
 	return free
 }
 
-// item writes a hook as an item of `hooks:`.
-func (h *Hook) item() string {
+// hookItem writes a hook as an item of `hooks:`.
+func hookItem(h *policyfile.Hook) string {
 	var out strings.Builder
 	lead := "  - "
 	line := func(key, value string) {
@@ -221,10 +222,10 @@ func (h *Hook) item() string {
 
 // asPolicy says what a rule does as hooks of a policy, and what is lost. What it does
 // to a tool call it does to the text of its JSON; a policy looks at the texts inside.
-func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
+func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, lost []string) {
 	tool := slices.Contains(base.On, grapnel.ToolBefore)
 	if r.WhenRegex != "" {
-		base.Match = &Match{Text: []Pattern{{Text: "/" + r.WhenRegex + "/"}}}
+		base.Match = &policyfile.Match{Text: []policyfile.Pattern{{Text: "/" + r.WhenRegex + "/"}}}
 	}
 	if tool && (r.WhenRegex != "" || len(r.Replacements) > 0) {
 		lost = append(lost, "patterns were searched in the JSON of a tool's input, and are in each of its texts now")
@@ -232,7 +233,7 @@ func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
 	base.Timeout = 0 // rules take none
 	if r.RejectReason != nil {
 		base.Decide, base.Reason = "block", *r.RejectReason
-		return []Hook{base}, lost
+		return []policyfile.Hook{base}, lost
 	}
 	if base.OnError == "open" {
 		base.OnError = ""
@@ -244,7 +245,7 @@ func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
 				lost = append(lost, fmt.Sprintf("the pattern %q, which matches the empty text", part.Pattern))
 				continue
 			}
-			h.Replace = append(h.Replace, Replacement{Pattern: part.Pattern, With: part.Replacement})
+			h.Replace = append(h.Replace, policyfile.Replacement{Pattern: part.Pattern, With: part.Replacement})
 		}
 		if h.Replace != nil {
 			hooks = append(hooks, h)
@@ -260,10 +261,10 @@ func (r *IronClawRule) asPolicy(base Hook) (hooks []Hook, lost []string) {
 	}
 	escape := func(text string) string { return strings.ReplaceAll(text, "$", "$$") }
 	if r.Prepend != "" {
-		h.Replace = append(h.Replace, Replacement{Pattern: `\A(?s:.)`, With: escape(r.Prepend) + "${0}"})
+		h.Replace = append(h.Replace, policyfile.Replacement{Pattern: `\A(?s:.)`, With: escape(r.Prepend) + "${0}"})
 	}
 	if r.Append != "" {
-		h.Replace = append(h.Replace, Replacement{Pattern: `(?s:.)\z`, With: "${0}" + escape(r.Append)})
+		h.Replace = append(h.Replace, policyfile.Replacement{Pattern: `(?s:.)\z`, With: "${0}" + escape(r.Append)})
 	}
 	if len(h.On) > 0 {
 		if len(hooks) > 0 {
@@ -314,7 +315,7 @@ func list(texts []string) string {
 }
 
 // flow writes a match in one line.
-func flow(m *Match) string {
+func flow(m *policyfile.Match) string {
 	var out []string
 	for i := range matchKeys {
 		k := &matchKeys[i]

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Corruption is a file of the state directory that was edited, or damaged by the disk.
@@ -81,7 +82,7 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	if len(errs) > 0 {
 		return nil // another version read it, and load says what is wrong
 	}
-	var kept *Policy
+	var kept *policyfile.Policy
 	if err == nil {
 		kept = s.read(sum)
 	}

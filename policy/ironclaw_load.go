@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // An IronClawFile is a file that may hold a bundle of hooks.
@@ -35,8 +36,8 @@ type IronClawRequest struct {
 type IronClawSet struct {
 	Specs    []grapnel.Spec // in the order in which they are registered
 	Summary  IronClawSummary
-	Errors   []*IronClawError // what is left out, in order
-	Warnings []*Error         // what is kept, and is hardly meant
+	Errors   []*IronClawError    // what is left out, in order
+	Warnings []*policyfile.Error // what is kept, and is hardly meant
 }
 
 // IronClawSummary counts what was registered. A hook that takes the place of another
@@ -66,9 +67,9 @@ const (
 
 // An IronClawError is why a file or an entry of it is left out.
 type IronClawError struct {
-	Kind string // empty = Err, which comes from IronClawRequest.Webhook, says what it is
-	Hook string // full name; empty = the whole file
-	At   *Error // what people are told
+	Kind string            // empty = Err, which comes from IronClawRequest.Webhook, says what it is
+	Hook string            // full name; empty = the whole file
+	At   *policyfile.Error // what people are told
 	Err  error
 }
 

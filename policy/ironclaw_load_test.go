@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 const workspace = "workspace:hooks/hooks.json"
@@ -275,7 +276,7 @@ func TestIronClawSpecs(t *testing.T) {
 	})
 	wantWebhook := policy.Webhook{
 		Name: "plugin.tool:x::told", URL: "https://example.com/", Headers: map[string]string{"X-A": "b"},
-		Timeout: policy.Duration(2 * time.Second), MaxInFlight: 32, Body: "ironclaw",
+		Timeout: policyfile.Duration(2 * time.Second), MaxInFlight: 32, Body: "ironclaw",
 	}
 	if diff := cmp.Diff(wantWebhook, got); diff != "" {
 		t.Errorf("Webhook (-want +got):\n%s", diff)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // TestRedactBounded: the input does not decide how much work it is to redact it. Inputs
@@ -30,7 +31,7 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 	for name, tt := range map[string]struct{ input, says string }{
 		"many secrets": {many.String(), "there are 40000 secrets to look for"}, "deep": {deep, ""},
 	} {
-		r := newRedactor([]*Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
+		r := newRedactor([]*policyfile.Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(tt.input)}, Native: json.RawMessage(`{"tool_input":` + tt.input + `}`)}
 		var err error
 		bytes := allocated(func() {
@@ -48,7 +49,7 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 		}
 	}
 	k := &Keeping{}
-	k.add(&Records{Replace: []Replacement{{Pattern: "bob", With: "pop"}}}, grapnel.ScopeUser)
+	k.add(&policyfile.Records{Replace: []policyfile.Replacement{{Pattern: "bob", With: "pop"}}}, grapnel.ScopeUser)
 	var err error
 	bytes := allocated(func() { _, err = k.Edit()([]byte(`{"tool":{"input":`+deep+`}}`), true) })
 	if most := 20 * uint64(len(deep)); bytes > most || err != nil {

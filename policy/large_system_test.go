@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What no event is said to tell apart, no shell line does: words of commands, paths and texts
@@ -64,7 +65,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 			file += "    except: [" + match(t) + "]\n"
 		}
 		p := parsed(t, file)
-		specs, err := p.Build(source("/p/p.yaml"), noCommand)
+		specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 			if m.Same == "" {
 				continue
 			}
-			changed, err := policy.Swapped(specs, func(*grapnel.Spec) (*policy.Hook, bool) { return m.Hook, true }, nil)
+			changed, err := policy.Swapped(specs, func(*grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, true }, nil)
 			if err != nil {
 				t.Fatalf("%s: %s: %v", file, m.At, err)
 			}
@@ -308,7 +309,7 @@ func TestRuleIndexLaw(t *testing.T) {
 			if len(errs) > 0 {
 				t.Fatalf("%s: %v", text, errs)
 			}
-			specs, err := p.Build(source("/p/p.yaml"), noCommand)
+			specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +343,7 @@ func TestMutantsLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file := anyPolicyToAsk(t)
 		p := parsed(t, file)
-		specs, err := p.Build(source("/p/p.yaml"), noCommand)
+		specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +360,7 @@ func TestMutantsLaw(t *testing.T) {
 		for i := range p.Hooks {
 			mutants := append(policy.Mutants(&p.Hooks[i]), policy.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
 			for _, m := range mutants {
-				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policy.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
+				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
 				if err != nil {
 					t.Fatalf("%s: %+v: %v", file, m, err)
 				}

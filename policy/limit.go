@@ -15,19 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Limit is a `limit:`: how often something may happen within a time, or how much of
-// it there may be. Either Count or Sum and Max are set.
-type Limit struct {
-	Count  int      `json:"count,omitempty"`
-	Sum    string   `json:"sum,omitempty"` // a numeric expression over the event
-	Max    float64  `json:"max,omitempty"`
-	Per    Duration `json:"per"`
-	By     []string `json:"by,omitempty"`   // of limitBy; empty = all events together
-	Then   string   `json:"then,omitempty"` // block, ask; empty = block
-	Reason string   `json:"reason,omitempty"`
-}
 
 // limitBy says whose events are counted together, in the order in which a person
 // thinks of them.
@@ -46,18 +35,6 @@ const (
 	minPer = time.Second
 	maxPer = 31 * 24 * time.Hour
 )
-
-// String says what is let through: 20 in 1m per session.
-func (l *Limit) String() string {
-	text := fmt.Sprintf("%d in %s", l.Count, l.Per)
-	if l.Sum != "" {
-		text = fmt.Sprintf("a sum of %s in %s of %s", number(l.Max), l.Per, l.Sum)
-	}
-	if len(l.By) > 0 {
-		text += " per " + strings.Join(l.By, " and ")
-	}
-	return text
-}
 
 // Counter keeps what limits have let through. Count hands change what is kept under
 // a key, nil for nothing, and keeps what it returns for at least the time that it
@@ -84,7 +61,7 @@ func counted(c Counter, key string) (kept []byte, err error) {
 
 // limit is a Limit at work.
 type limit struct {
-	Limit
+	policyfile.Limit
 	name    string // of its hook
 	unit    string // what is counted, and for which hook: the beginning of its keys
 	sum     expression
@@ -97,7 +74,7 @@ type limit struct {
 	blocks  []grapnel.Spec // the other rules that may block
 }
 
-func newLimit(h *Hook, source grapnel.Source, cache *factCache) *limit {
+func newLimit(h *policyfile.Hook, source grapnel.Source, cache *factCache) *limit {
 	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: cache.now()}
 	l.sum.key, l.sum.source = keySum, l.Sum
 	l.unit = strings.Join([]string{"limit", source.Name, h.Name, l.Sum}, "\x00")
@@ -250,7 +227,7 @@ func (l *limit) key(ev *grapnel.Event) string {
 func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration) string {
 	text := fmt.Sprintf("The limit %q is reached: %v.", l.name, &l.Limit)
 	if l.Sum != "" {
-		text += fmt.Sprintf(" Used are %s, and this has %s.", number(used), number(amount))
+		text += fmt.Sprintf(" Used are %s, and this has %s.", policyfile.FormatNumber(used), policyfile.FormatNumber(amount))
 		if wait == 0 {
 			return text + " That alone is too much."
 		}
@@ -261,24 +238,7 @@ func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration)
 	if wait > 12*time.Hour {
 		clock = at.Format("Mon 2 Jan 15:04")
 	}
-	return fmt.Sprintf("%s It is free again in %s, at %s.", text, shortly(wait), clock)
-}
-
-// shortly writes 1m instead of 1m0s.
-func shortly(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
-// number writes a sum without what only comes of adding: 0.1+0.2 is 0.3.
-func number(f float64) string {
-	short, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 12, 64), 64)
-	return strconv.FormatFloat(short, 'f', -1, 64)
+	return fmt.Sprintf("%s It is free again in %s, at %s.", text, policyfile.FormatDuration(wait), clock)
 }
 
 // callOf names the action that an event is about, as far as anything does: what is
@@ -536,8 +496,8 @@ func (m *memory) sweep(now time.Time) {
 }
 
 // limit reads a `limit:`.
-func (p *fileParser) limit(n *yaml.Node) *Limit {
-	l := &Limit{}
+func (p *fileParser) limit(n *yaml.Node) *policyfile.Limit {
+	l := &policyfile.Limit{}
 	var count, sum, most, per *yaml.Node
 	p.mapping(n, "limit", []key{
 		{"count", func(n *yaml.Node) { count, l.Count = n, *p.integer(n) }},
@@ -567,7 +527,7 @@ func (p *fileParser) limit(n *yaml.Node) *Limit {
 	case per == nil:
 		p.fail(n, "for example `per: 1m`", "limit does not say `per` which time")
 	case d > 0 && (d < minPer || d > maxPer):
-		p.fail(per, "", "the time of a limit is between %s and %s", shortly(minPer), shortly(maxPer))
+		p.fail(per, "", "the time of a limit is between %s and %s", policyfile.FormatDuration(minPer), policyfile.FormatDuration(maxPer))
 	}
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // limited is a policy at work whose limits go by a clock of the test.
@@ -40,11 +41,11 @@ func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limi
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again Policy // what runs is what comes out of a snapshot
+	var again policyfile.Policy // what runs is what comes out of a snapshot
 	if err := json.Unmarshal(data, &again); err != nil {
 		t.Fatal(err)
 	}
-	specs, err := again.Build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, func(Command) grapnel.Hook {
+	specs, err := Build(&again, grapnel.Source{Name: "p.yaml", File: "p.yaml"}, func(policyfile.Command) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return program(ev) })
 	})
 	if err != nil {

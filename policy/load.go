@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // File is a policy file to load.
@@ -31,18 +32,18 @@ type File struct {
 // Request says what to load.
 type Request struct {
 	Files     []File
-	Packs     Registry                         // that `use:` may name
-	Always    []string                         // packs that are in force whatever the files say, with the word of the managed scope
-	Snapshots string                           // where the last valid content of each file is kept; empty = nowhere
-	Trusts    Trusts                           // what was trusted of files that want it; empty = nothing
-	Command   func(Command) grapnel.Hook       // makes the hook behind a `run:`; nil = programs are left out
-	HTTP      func(HTTP) (grapnel.Hook, error) // makes the hook behind a `http:`; nil = they are left out
-	Notify    func(HTTP) (grapnel.Hook, error) // makes the hook behind a `notify:`; nil = they are left out
-	Counter   Counter                          // where limits count; nil = in memory, anew with each Load
-	State     string                           // where built-in hooks keep the files that they name no place for; empty = nowhere
-	Frozen    map[string]string                // path -> digest: load this content from its snapshot, whatever the file says now
-	Content   map[string][]byte                // path -> content: load that, whatever the file says now, and keep no snapshot of it
-	Now       func() time.Time                 // the clock of limits and of `after:`; nil = that of the system
+	Packs     Registry                                    // that `use:` may name
+	Always    []string                                    // packs that are in force whatever the files say, with the word of the managed scope
+	Snapshots string                                      // where the last valid content of each file is kept; empty = nowhere
+	Trusts    Trusts                                      // what was trusted of files that want it; empty = nothing
+	Command   func(policyfile.Command) grapnel.Hook       // makes the hook behind a `run:`; nil = programs are left out
+	HTTP      func(policyfile.HTTP) (grapnel.Hook, error) // makes the hook behind a `http:`; nil = they are left out
+	Notify    func(policyfile.HTTP) (grapnel.Hook, error) // makes the hook behind a `notify:`; nil = they are left out
+	Counter   Counter                                     // where limits count; nil = in memory, anew with each Load
+	State     string                                      // where built-in hooks keep the files that they name no place for; empty = nowhere
+	Frozen    map[string]string                           // path -> digest: load this content from its snapshot, whatever the file says now
+	Content   map[string][]byte                           // path -> content: load that, whatever the file says now, and keep no snapshot of it
+	Now       func() time.Time                            // the clock of limits and of `after:`; nil = that of the system
 
 	// Of `load:`. The files of a user are below Home and beside the policy file, those
 	// of a project beside it.
@@ -74,22 +75,22 @@ const (
 
 // Loaded is one file after loading.
 type Loaded struct {
-	File   string   `json:"file"`
-	Scope  string   `json:"scope"`
-	State  State    `json:"state"`
-	Digest string   `json:"digest,omitempty"` // of the content in force
-	Hooks  int      `json:"hooks"`            // in force, those of its packs included
-	Errors []*Error `json:"errors,omitempty"`
-	Notice string   `json:"notice,omitempty"` // what the person should be told
+	File   string              `json:"file"`
+	Scope  string              `json:"scope"`
+	State  State               `json:"state"`
+	Digest string              `json:"digest,omitempty"` // of the content in force
+	Hooks  int                 `json:"hooks"`            // in force, those of its packs included
+	Errors []*policyfile.Error `json:"errors,omitempty"`
+	Notice string              `json:"notice,omitempty"` // what the person should be told
 
 	// Of a file that `load:` found.
-	Format   string   `json:"format,omitempty"`
-	RunBy    string   `json:"run_by,omitempty"` // the agent that runs its hooks by itself: they do not listen to its events
-	Rules    int      `json:"rules,omitempty"`
-	Commands int      `json:"commands,omitempty"`
-	Webhooks int      `json:"webhooks,omitempty"`
-	Skipped  int      `json:"skipped,omitempty"` // hooks that are left out; Errors says why
-	Notes    []*Error `json:"notes,omitempty"`   // of hooks that are kept: what does not count of them
+	Format   string              `json:"format,omitempty"`
+	RunBy    string              `json:"run_by,omitempty"` // the agent that runs its hooks by itself: they do not listen to its events
+	Rules    int                 `json:"rules,omitempty"`
+	Commands int                 `json:"commands,omitempty"`
+	Webhooks int                 `json:"webhooks,omitempty"`
+	Skipped  int                 `json:"skipped,omitempty"` // hooks that are left out; Errors says why
+	Notes    []*policyfile.Error `json:"notes,omitempty"`   // of hooks that are kept: what does not count of them
 
 	strict bool
 }
@@ -130,7 +131,7 @@ func Load(req Request) Set {
 	req.seen, req.beyond = map[string]bool{}, &set.Beyond
 	set.Specs = req.always()
 	var ignored []string
-	var redact []*Redact
+	var redact []*policyfile.Redact
 	foreign := map[string]bool{} // sources that other systems' files are
 	for _, file := range strongestFirst(req.Files) {
 		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
@@ -142,7 +143,7 @@ func Load(req Request) Set {
 		}
 		got := req.load(file)
 		loaded := got.loaded
-		loaded.Notice = oneLine(loaded.Notice)
+		loaded.Notice = policyfile.OneLine(loaded.Notice)
 		if file.Trust && loaded.State == Absent {
 			continue // most directories of a project have none
 		}
@@ -167,7 +168,7 @@ func Load(req Request) Set {
 			redact = append(redact, got.policy.Redact)
 		}
 		set.hide(got.policy.Secrets)
-		set.Networks = append(set.Networks, got.policy.networks()...)
+		set.Networks = append(set.Networks, networks(got.policy)...)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {
 				file.Must = false
@@ -185,7 +186,7 @@ func Load(req Request) Set {
 		if len(ignored) > 0 {
 			set.OnlyManaged += ", so nothing of " + strings.Join(ignored, ", ") + " is in force"
 		}
-		set.OnlyManaged = oneLine(set.OnlyManaged + ".")
+		set.OnlyManaged = policyfile.OneLine(set.OnlyManaged + ".")
 		spec := noticeSpec(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
 		spec.On = []grapnel.Kind{grapnel.SessionStart}
 		set.Specs = append(set.Specs, spec)
@@ -209,12 +210,15 @@ func strongestFirst(files []File) []File {
 	return sorted
 }
 
+// noSuchFile is the message about a file that was there before.
+const noSuchFile = "there is no such file"
+
 // inForce is what came of one file.
 type inForce struct {
 	specs  []grapnel.Spec
 	loaded Loaded
-	policy *Policy // nil = none is in force
-	trust  *Trust  // nil = it needs none
+	policy *policyfile.Policy // nil = none is in force
+	trust  *Trust             // nil = it needs none
 }
 
 func (req Request) load(file File) inForce {
@@ -240,10 +244,10 @@ func (req Request) load(file File) inForce {
 			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), policy.Strict
 			return inForce{specs: specs, loaded: loaded, policy: policy}
 		}
-		errs = []*Error{err}
+		errs = []*policyfile.Error{err}
 	}
 	loaded.State, loaded.Errors = Broken, errs
-	if errs[0].gone {
+	if errs[0].Msg == noSuchFile {
 		loaded.State = Gone
 	}
 	if digest := snaps.last(file.Path); digest != "" && req.Frozen[file.Path] == "" {
@@ -264,12 +268,12 @@ func (req Request) load(file File) inForce {
 
 // read returns the policy that a file holds, from the snapshot of its content where
 // there is one. All nil means that there is no such file.
-func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) {
+func (req Request) read(file File, snaps snapshots) (*policyfile.Policy, string, []*policyfile.Error) {
 	if digest := req.Frozen[file.Path]; digest != "" {
 		if policy := snaps.read(digest); policy != nil {
 			return policy, digest, nil
 		}
-		return nil, "", []*Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
 	}
 	kept, check := snaps, func(fs.FileInfo) error { return nil }
 	if file.Root {
@@ -285,18 +289,18 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):
-		return nil, "", []*Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
 	case errors.Is(err, fs.ErrNotExist) && !file.Must && kept.last(file.Path) == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "", []*Error{{File: file.Path, Msg: "there is no such file", gone: true}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: noSuchFile}}
 	case err != nil:
-		return nil, "", []*Error{{File: file.Path, Msg: reason(err)}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: reason(err)}}
 	}
 	digest := digestOf(data)
 	known := kept.last(file.Path) == digest
 	if known {
-		if policy := kept.read(digest); policy != nil && policy.Secrets.fresh(file.Path, ruleReader(file.Root)) {
+		if policy := kept.read(digest); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
 		}
 	}
@@ -305,7 +309,7 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 		errs = req.rules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
-		policy.registryPacks(file.Path, req.Packs, &errs)
+		registryPacks(policy, file.Path, req.Packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, "", errs
@@ -314,8 +318,8 @@ func (req Request) read(file File, snaps snapshots) (*Policy, string, []*Error) 
 	return policy, digest, nil
 }
 
-func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Spec, *Error) {
-	if err := policy.beyond(file.Path, file.Scope); err != nil {
+func (req Request) build(file File, policy *policyfile.Policy, digest string) ([]grapnel.Spec, *policyfile.Error) {
+	if err := checkScope(policy, file.Path, file.Scope); err != nil {
 		return nil, err
 	}
 	may := usually | mayAllow
@@ -335,17 +339,16 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 	specs, err := req.buildPacks(file, policy)
 	if err == nil {
 		var own []grapnel.Spec
-		policy.State, policy.newHTTP, policy.newNotify = req.State, req.HTTP, req.Notify
-		own, err = policy.build(source, req.facts, req.Command)
+		own, err = (&builder{policy, req.HTTP, req.Notify, req.State}).build(source, req.facts, req.Command)
 		specs = append(specs, own...)
 		for i := range specs {
 			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0
 		}
 	}
 	if err != nil {
-		var at *Error
+		var at *policyfile.Error
 		if !errors.As(err, &at) {
-			at = &Error{File: file.Path, Msg: err.Error()}
+			at = &policyfile.Error{File: file.Path, Msg: err.Error()}
 		}
 		return nil, at
 	}
@@ -353,10 +356,10 @@ func (req Request) build(file File, policy *Policy, digest string) ([]grapnel.Sp
 }
 
 // Read reads and parses one policy file, and keeps nothing.
-func Read(file string) (*Policy, []*Error) {
+func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
 	data, err := readFile(file, yaml.MaxSize+1)
 	if err != nil {
-		return nil, []*Error{{File: file, Msg: reason(err)}}
+		return nil, []*policyfile.Error{{File: file, Msg: reason(err)}}
 	}
 	return Parse(file, data)
 }
@@ -421,7 +424,7 @@ func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 
 // Notice is a hook that tells the person something at session start and with each prompt.
 func Notice(text string) grapnel.Spec {
-	return noticeSpec(grapnel.Source{Name: "grapnel", File: "grapnel"}, oneLine(text))
+	return noticeSpec(grapnel.Source{Name: "grapnel", File: "grapnel"}, policyfile.OneLine(text))
 }
 
 func noticeSpec(source grapnel.Source, text string) grapnel.Spec {
@@ -432,7 +435,7 @@ func noticeSpec(source grapnel.Source, text string) grapnel.Spec {
 }
 
 // brokenSpec guards in place of a policy that cannot be read.
-func brokenSpec(source grapnel.Source, err *Error) grapnel.Spec {
+func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
 	spec := lockSpec(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
@@ -66,7 +67,7 @@ type compiled struct {
 	sorts     int // how many of commands, paths, addresses it speaks of
 
 	reading reading
-	said    *Match // as the file says it, for explanations
+	said    *policyfile.Match // as the file says it, for explanations
 }
 
 // command is a pattern of commands. That of a hook which is made when an event comes is
@@ -111,7 +112,7 @@ type textTest struct {
 	patterns []textPattern
 }
 
-func (cache *factCache) compile(m *Match, r reading) (*compiled, error) {
+func (cache *factCache) compile(m *policyfile.Match, r reading) (*compiled, error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -174,7 +175,7 @@ func (c *compiled) word(sources []string, of func(*grapnel.Event) (string, bool)
 	}
 }
 
-func (c *compiled) text(sources []Pattern, of func(*facts) []string) {
+func (c *compiled) text(sources []policyfile.Pattern, of func(*facts) []string) {
 	if len(sources) > 0 {
 		c.texts = append(c.texts, textTest{of, newTextPatterns(sources)})
 	}
@@ -615,7 +616,7 @@ func (m *matcher) explain(f *facts) string {
 		}
 	}
 	for key, part := range map[string]struct {
-		patterns []Pattern
+		patterns []policyfile.Pattern
 		texts    func(*facts) []string
 	}{"content": {c.said.Content, (*facts).content}, "prompt": {c.said.Prompt, (*facts).prompt}, "text": {c.said.Text, (*facts).allTexts}} {
 		for _, p := range newTextPatterns(part.patterns) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A matchKey is a key of a match that has words, of which one has to fit. All that a
@@ -13,102 +14,102 @@ import (
 // rows into an order that is quick to judge.
 type matchKey struct {
 	name   string
-	code   byte                                       // its name in snapshots, unique among these keys
-	tool   bool                                       // only events about tools have anything for it
-	words  func(*Match) *[]string                     // nil = it has texts
-	texts  func(*Match) *[]Pattern                    // nil = it has words
-	parse  func(*fileParser, *yaml.Node) []string     // reads the words; nil for texts
-	got    func(*facts) []string                      // what an event has for it
-	fits   func(*compiled, *facts) bool               // nil = (*compiled).whole
-	covers func(wide, narrow string, as reading) bool // wide fits wherever narrow does; the two differ
+	code   byte                                          // its name in snapshots, unique among these keys
+	tool   bool                                          // only events about tools have anything for it
+	words  func(*policyfile.Match) *[]string             // nil = it has texts
+	texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = it has words
+	parse  func(*fileParser, *yaml.Node) []string        // reads the words; nil for texts
+	got    func(*facts) []string                         // what an event has for it
+	fits   func(*compiled, *facts) bool                  // nil = (*compiled).whole
+	covers func(wide, narrow string, as reading) bool    // wide fits wherever narrow does; the two differ
 }
 
 // matchKeys lists them in the order in which people are told of them.
 var matchKeys = []matchKey{
 	{
-		name: "tool", code: 'a', tool: true, words: func(m *Match) *[]string { return &m.Tool }, parse: parseGlobs,
+		name: "tool", code: 'a', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Tool }, parse: parseGlobs,
 		got:    toolWords,
 		covers: func(wide, _ string, _ reading) bool { return wide == "*" }, // a word may be a class, which globs do not match
 	},
 	{
-		name: "agent", code: 'j', words: func(m *Match) *[]string { return &m.Agent },
+		name: "agent", code: 'j', words: func(m *policyfile.Match) *[]string { return &m.Agent },
 		parse: func(p *fileParser, n *yaml.Node) []string { return p.each(n, p.agent) },
 		got:   func(f *facts) []string { return someOf(f.ev.Agent.Name) }, covers: coversNothing,
 	},
 	{
-		name: "mcp", code: 'k', tool: true, words: func(m *Match) *[]string { return &m.MCP }, parse: parseGlobs,
+		name: "mcp", code: 'k', tool: true, words: func(m *policyfile.Match) *[]string { return &m.MCP }, parse: parseGlobs,
 		got:    func(f *facts) []string { return someOf(part(part(f.ev.Tool).MCP).Server) },
 		covers: coversGlob,
 	},
 	{
-		name: "mode", code: 'l', words: func(m *Match) *[]string { return &m.Mode }, parse: parseGlobs,
+		name: "mode", code: 'l', words: func(m *policyfile.Match) *[]string { return &m.Mode }, parse: parseGlobs,
 		got:    func(f *facts) []string { return someOf(f.ev.Session.Mode) },
 		covers: coversGlob,
 	},
 	{
-		name: "subagent", code: 'm', words: func(m *Match) *[]string { return &m.Subagent }, parse: parseGlobs,
+		name: "subagent", code: 'm', words: func(m *policyfile.Match) *[]string { return &m.Subagent }, parse: parseGlobs,
 		got:    func(f *facts) []string { return someOf(part(f.ev.Session.Subagent).Type) },
 		covers: coversGlob,
 	},
 	{
-		name: "command", code: 'b', tool: true, words: func(m *Match) *[]string { return &m.Command },
+		name: "command", code: 'b', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Command },
 		parse:  func(p *fileParser, n *yaml.Node) []string { return p.each(n, p.commandPattern) },
 		got:    (*facts).commandTexts,
 		fits:   func(c *compiled, f *facts) bool { return c.fitsCommands(f, nil) },
 		covers: commandCovers,
 	},
 	{
-		name: "shell", code: 'c', tool: true, words: func(m *Match) *[]string { return &m.Shell },
+		name: "shell", code: 'c', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Shell },
 		parse: func(p *fileParser, n *yaml.Node) []string { return []string{p.oneOf(n, "unknown")} },
 		got:   (*facts).unknown, covers: coversNothing,
 	},
 	{
-		name: "path", code: 'd', tool: true, words: func(m *Match) *[]string { return &m.Path }, parse: parsePaths,
+		name: "path", code: 'd', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Path }, parse: parsePaths,
 		got:    (*facts).pathTexts,
 		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 0, nil) },
 		covers: coversPath,
 	},
 	{
-		name: "reads", code: 'e', tool: true, words: func(m *Match) *[]string { return &m.Reads }, parse: parsePaths,
+		name: "reads", code: 'e', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Reads }, parse: parsePaths,
 		got:    (*facts).pathTexts,
 		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 1, nil) },
 		covers: coversPath,
 	},
 	{
-		name: "writes", code: 'f', tool: true, words: func(m *Match) *[]string { return &m.Writes }, parse: parsePaths,
+		name: "writes", code: 'f', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Writes }, parse: parsePaths,
 		got:    (*facts).pathTexts,
 		fits:   func(c *compiled, f *facts) bool { return c.fitsPaths(f, 2, nil) },
 		covers: coversPath,
 	},
 	{
-		name: "url", code: 'g', tool: true, words: func(m *Match) *[]string { return &m.URL }, parse: parseGlobs,
+		name: "url", code: 'g', tool: true, words: func(m *policyfile.Match) *[]string { return &m.URL }, parse: parseGlobs,
 		got: (*facts).urls, fits: fitsURLs,
 		covers: coversGlob,
 	},
 	{
-		name: "host", code: 'h', tool: true, words: func(m *Match) *[]string { return &m.Host }, parse: parseGlobs,
+		name: "host", code: 'h', tool: true, words: func(m *policyfile.Match) *[]string { return &m.Host }, parse: parseGlobs,
 		got: (*facts).hosts, fits: fitsURLs,
 		covers: func(wide, narrow string, _ reading) bool {
 			return globCovers(strings.ToLower(wide), strings.ToLower(narrow))
 		},
 	},
 	{
-		name: "content", code: 'C', texts: func(m *Match) *[]Pattern { return &m.Content },
+		name: "content", code: 'C', texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
 		got:    (*facts).content,
 		covers: coversText,
 	},
 	{
-		name: "prompt", code: 'P', texts: func(m *Match) *[]Pattern { return &m.Prompt },
+		name: "prompt", code: 'P', texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Prompt },
 		got:    (*facts).prompt,
 		covers: coversText,
 	},
 	{
-		name: "text", code: 'T', texts: func(m *Match) *[]Pattern { return &m.Text },
+		name: "text", code: 'T', texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
 		got:    (*facts).allTexts,
 		covers: coversText,
 	},
 	{
-		name: "secret", code: 'i', words: func(m *Match) *[]string { return &m.Secret },
+		name: "secret", code: 'i', words: func(m *policyfile.Match) *[]string { return &m.Secret },
 		parse: func(p *fileParser, n *yaml.Node) []string { return p.secretIDs(n, "secret") }, covers: coversNothing,
 	},
 }
@@ -123,7 +124,7 @@ func coversPath(wide, narrow string, _ reading) bool { return pathCovers(wide, n
 func coversText(wide, narrow string, _ reading) bool { return textCovers(wide, narrow) }
 
 // matchWords lists how the keys are read into m.
-func (p *fileParser) matchWords(m *Match) []key {
+func (p *fileParser) matchWords(m *policyfile.Match) []key {
 	var keys []key
 	for i := range matchKeys {
 		k := &matchKeys[i]
@@ -139,7 +140,7 @@ func (p *fileParser) matchWords(m *Match) []key {
 }
 
 // describe says in a few words what a match wants: tool bash, path **/.env.
-func (m *Match) describe() []string {
+func describe(m *policyfile.Match) []string {
 	var parts []string
 	aboutText := false
 	for i := range matchKeys {
@@ -157,7 +158,7 @@ func (m *Match) describe() []string {
 		parts = append(parts, fmt.Sprintf("failed %v", *m.Failed))
 	}
 	if m.Not != nil {
-		parts = append(parts, "not ("+strings.Join(m.Not.describe(), ", ")+")")
+		parts = append(parts, "not ("+strings.Join(describe(m.Not), ", ")+")")
 	}
 	return parts
 }
@@ -165,7 +166,7 @@ func (m *Match) describe() []string {
 func fitsURLs(c *compiled, f *facts) bool { return c.fitsURLs(f, nil) }
 
 // said are the words of the key, as the file says them.
-func (k *matchKey) said(m *Match) []string {
+func (k *matchKey) said(m *policyfile.Match) []string {
 	if k.words != nil {
 		return *k.words(m)
 	}
@@ -177,8 +178,8 @@ func (k *matchKey) said(m *Match) []string {
 }
 
 // only is a match of nothing but this key, and of one of its words if i is not negative.
-func (k *matchKey) only(m *Match, i int) *Match {
-	one := &Match{}
+func (k *matchKey) only(m *policyfile.Match, i int) *policyfile.Match {
+	one := &policyfile.Match{}
 	if k.words != nil {
 		*k.words(one) = just(*k.words(m), i)
 	} else {

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
 
 // Each row is complete, and its code in snapshots is its own.
 func TestMatchKeys(t *testing.T) {
@@ -15,7 +19,7 @@ func TestMatchKeys(t *testing.T) {
 		}
 		codes[k.code] = k.name
 	}
-	if keys := (&Match{Agent: []string{"claude", "codex"}}).keys(); len(keys) != 1 || keys[0].covered([]string{"claude", "codex"}, 0, reading{}) != "" {
+	if keys := matchKeysOf((&policyfile.Match{Agent: []string{"claude", "codex"}})); len(keys) != 1 || keys[0].covered([]string{"claude", "codex"}, 0, reading{}) != "" {
 		t.Error("one agent covers another")
 	}
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Mutant is a hook with one thing changed, which its tests should notice.
 type Mutant struct {
-	Hook *Hook // as changed; nil = it is gone
+	Hook *policyfile.Hook // as changed; nil = it is gone
 
 	// At is what was changed, in the words of a [Check], with a number for one of a list:
 	// match.command[2], limit.count. on.tool.before is an event; empty = the hook.
@@ -29,22 +30,22 @@ type Mutant struct {
 
 // Mutants lists what can be changed of a hook: each word, key, event and number by itself.
 // What is not changed they share with the hook.
-func Mutants(h *Hook) []Mutant {
+func Mutants(h *policyfile.Hook) []Mutant {
 	m := &mutator{hook: h, all: []Mutant{{What: "the hook is taken away"}}}
 	if h.Decide == "block" {
-		m.asks("block", func(h *Hook) { h.Decide = "ask" })
+		m.asks("block", func(h *policyfile.Hook) { h.Decide = "ask" })
 	}
 	for i, kind := range h.On {
 		if len(h.On) > 1 {
-			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *Hook) { h.On = dropped(h.On, i) }).Same = h.deaf(kind)
+			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *policyfile.Hook) { h.On = dropped(h.On, i) }).Same = deaf(h, kind)
 		}
 	}
 	as := reading{allow: h.Decide == "allow"}
 	if h.Match != nil {
-		m.match("match", true, as, h.Match, func(h *Hook, match *Match) { h.Match = match })
+		m.match("match", true, as, h.Match, func(h *policyfile.Hook, match *policyfile.Match) { h.Match = match })
 	}
-	m.exceptions("", h.Except, true, as, func(h *Hook, except []Match) { h.Except = except })
-	m.when("when", h.When, true, func(h *Hook, source string) { h.When = source })
+	m.exceptions("", h.Except, true, as, func(h *policyfile.Hook, except []policyfile.Match) { h.Except = except })
+	m.when("when", h.When, true, func(h *policyfile.Hook, source string) { h.When = source })
 	m.after()
 	if h.Limit != nil {
 		m.limit()
@@ -55,13 +56,13 @@ func Mutants(h *Hook) []Mutant {
 
 // mutator collects the mutants of a hook.
 type mutator struct {
-	hook *Hook
+	hook *policyfile.Hook
 	all  []Mutant
 }
 
 // edit adds a copy of the hook that change changes. It may replace what the hook refers to,
 // and must not write into it.
-func (m *mutator) edit(at string, more bool, what string, change func(*Hook)) *Mutant {
+func (m *mutator) edit(at string, more bool, what string, change func(*policyfile.Hook)) *Mutant {
 	h := *m.hook
 	change(&h)
 	m.all = append(m.all, Mutant{Hook: &h, At: at, What: what, More: more})
@@ -69,28 +70,28 @@ func (m *mutator) edit(at string, more bool, what string, change func(*Hook)) *M
 }
 
 // asks adds a hook that asks in the place of blocking, where there is somebody to ask.
-func (m *mutator) asks(at string, change func(*Hook)) {
+func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
 	h := *m.hook
 	change(&h)
-	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return h.forbidden(k) != "" }) {
+	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return forbidden(&h, k) != "" }) {
 		m.edit(at, false, "it asks instead of blocking", change)
 	}
 }
 
 // match changes a match, which is read as its hook does. more tells whether a hook does more
 // when the match fits more. put gives a hook another match, nil for none.
-func (m *mutator) match(at string, more bool, as reading, match *Match, put func(*Hook, *Match)) {
-	keys := match.keys()
-	edit := func(key string, more bool, what string, change func(*Match)) *Mutant {
+func (m *mutator) match(at string, more bool, as reading, match *policyfile.Match, put func(*policyfile.Hook, *policyfile.Match)) {
+	keys := matchKeysOf(match)
+	edit := func(key string, more bool, what string, change func(*policyfile.Match)) *Mutant {
 		one := *match
 		change(&one)
-		return m.edit(at+"."+key, more, what, func(h *Hook) { put(h, &one) })
+		return m.edit(at+"."+key, more, what, func(h *policyfile.Hook) { put(h, &one) })
 	}
 	for _, k := range keys {
 		words := k.said(match)
 		for i := range words {
 			if len(words) > 1 {
-				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *Match) { k.drop(one, i) }).Same = k.covered(words, i, as)
+				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *policyfile.Match) { k.drop(one, i) }).Same = k.covered(words, i, as)
 			}
 		}
 	}
@@ -102,19 +103,19 @@ func (m *mutator) match(at string, more bool, as reading, match *Match, put func
 	}
 	if size > 1 { // else it fits everything, and whoever has it looks at that
 		for _, k := range keys {
-			edit(k.name, more, fmt.Sprintf("%q is dropped", k.name), func(one *Match) { k.drop(one, -1) })
+			edit(k.name, more, fmt.Sprintf("%q is dropped", k.name), func(one *policyfile.Match) { k.drop(one, -1) })
 		}
 		if match.Failed != nil {
-			edit("failed", more, `"failed" is dropped`, func(one *Match) { one.Failed = nil })
+			edit("failed", more, `"failed" is dropped`, func(one *policyfile.Match) { one.Failed = nil })
 		}
 		if match.Not != nil {
-			edit("not", more, `"not" is dropped`, func(one *Match) { one.Not = nil })
+			edit("not", more, `"not" is dropped`, func(one *policyfile.Match) { one.Not = nil })
 		}
 	} else if at == "match" {
-		m.edit(at, more, "the match is dropped", func(h *Hook) { put(h, nil) })
+		m.edit(at, more, "the match is dropped", func(h *policyfile.Hook) { put(h, nil) })
 	}
 	if match.Not != nil {
-		m.match(at+".not", !more, as.not(), match.Not, func(h *Hook, not *Match) {
+		m.match(at+".not", !more, as.not(), match.Not, func(h *policyfile.Hook, not *policyfile.Match) {
 			one := *match
 			one.Not = not
 			put(h, &one)
@@ -122,8 +123,8 @@ func (m *mutator) match(at string, more bool, as reading, match *Match, put func
 	}
 }
 
-// keys lists those that have words.
-func (m *Match) keys() []*matchKey {
+// matchKeysOf lists those that have words.
+func matchKeysOf(m *policyfile.Match) []*matchKey {
 	var keys []*matchKey
 	for i := range matchKeys {
 		if len(matchKeys[i].said(m)) > 0 {
@@ -134,7 +135,7 @@ func (m *Match) keys() []*matchKey {
 }
 
 // drop takes away a word of the key, or all of them if i is negative.
-func (k *matchKey) drop(m *Match, i int) {
+func (k *matchKey) drop(m *policyfile.Match, i int) {
 	if k.words != nil {
 		words := k.words(m)
 		*words = dropped(*words, i)
@@ -152,11 +153,11 @@ func dropped[T any](list []T, i int) []T {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-func (m *mutator) exceptions(at string, except []Match, more bool, as reading, put func(*Hook, []Match)) {
+func (m *mutator) exceptions(at string, except []policyfile.Match, more bool, as reading, put func(*policyfile.Hook, []policyfile.Match)) {
 	for i := range except {
 		at := at + "except[" + strconv.Itoa(i) + "]"
-		m.edit(at, more, "the exception is dropped", func(h *Hook) { put(h, dropped(except, i)) })
-		m.match(at, !more, as.not(), &except[i], func(h *Hook, match *Match) {
+		m.edit(at, more, "the exception is dropped", func(h *policyfile.Hook) { put(h, dropped(except, i)) })
+		m.match(at, !more, as.not(), &except[i], func(h *policyfile.Hook, match *policyfile.Match) {
 			all := slices.Clone(except)
 			all[i] = *match
 			put(h, all)
@@ -165,11 +166,11 @@ func (m *mutator) exceptions(at string, except []Match, more bool, as reading, p
 }
 
 // when drops the whole condition, and each part of it.
-func (m *mutator) when(at, source string, more bool, put func(*Hook, string)) {
+func (m *mutator) when(at, source string, more bool, put func(*policyfile.Hook, string)) {
 	if source == "" {
 		return
 	}
-	m.edit(at, more, "the condition is dropped", func(h *Hook) { put(h, "") })
+	m.edit(at, more, "the condition is dropped", func(h *policyfile.Hook) { put(h, "") })
 	whole, err := expr.Parts(source)
 	if err != nil {
 		return
@@ -182,7 +183,7 @@ func (m *mutator) when(at, source string, more bool, put func(*Hook, string)) {
 		for _, part := range p.Parts {
 			if value := map[string]string{"and": "true", "or": "false"}[p.Op]; value != "" {
 				changed := source[:part.At] + value + source[part.At+len(part.Source):]
-				m.edit(at, more == (p.Op == "and"), fmt.Sprintf("%q is dropped", part.Source), func(h *Hook) { put(h, changed) })
+				m.edit(at, more == (p.Op == "and"), fmt.Sprintf("%q is dropped", part.Source), func(h *policyfile.Hook) { put(h, changed) })
 			}
 			each(part, more)
 		}
@@ -195,61 +196,71 @@ func (m *mutator) after() {
 	if steps == nil {
 		return
 	}
-	m.edit("after", true, "what has to have happened before is dropped", func(h *Hook) { h.After = nil })
+	m.edit("after", true, "what has to have happened before is dropped", func(h *policyfile.Hook) { h.After = nil })
 	for i := range steps {
 		s := &steps[i]
 		at := "after[" + strconv.Itoa(i) + "]"
-		change := func(h *Hook, change func(*After)) {
+		change := func(h *policyfile.Hook, change func(*policyfile.After)) {
 			one := *s
 			change(&one)
 			h.After = slices.Clone(h.After)
 			h.After[i] = one
 		}
-		edit := func(key string, more bool, what string, of func(*After)) {
-			m.edit(at+key, more, what, func(h *Hook) { change(h, of) })
+		edit := func(key string, more bool, what string, of func(*policyfile.After)) {
+			m.edit(at+key, more, what, func(h *policyfile.Hook) { change(h, of) })
 		}
 		if len(steps) > 1 {
-			m.edit(at, true, "the step is dropped", func(h *Hook) { h.After = dropped(steps, i) })
+			m.edit(at, true, "the step is dropped", func(h *policyfile.Hook) { h.After = dropped(steps, i) })
 		}
 		if s.Times < maxTimes {
-			edit(".times", false, fmt.Sprintf("it has to happen %d times", max(1, s.Times)+1), func(a *After) { a.Times = max(1, a.Times) + 1 })
+			edit(".times", false, fmt.Sprintf("it has to happen %d times", max(1, s.Times)+1), func(a *policyfile.After) { a.Times = max(1, a.Times) + 1 })
 		}
 		if s.Within > 0 {
-			edit(".within", true, "however long ago it may be", func(a *After) { a.Within = 0 })
-			edit(".within", false, fmt.Sprintf("it has to be within %v", s.Within/2), func(a *After) { a.Within /= 2 })
+			edit(".within", true, "however long ago it may be", func(a *policyfile.After) { a.Within = 0 })
+			edit(".within", false, fmt.Sprintf("it has to be within %v", s.Within/2), func(a *policyfile.After) { a.Within /= 2 })
 		}
 		if s.Same != "" {
-			edit(".same", true, "it need not be the same "+s.Same, func(a *After) { a.Same = "" })
+			edit(".same", true, "it need not be the same "+s.Same, func(a *policyfile.After) { a.Same = "" })
 		}
-		m.happening(at+".", true, &s.Happening, func(h *Hook, one *Happening) { change(h, func(a *After) { a.Happening = *one }) })
+		m.happening(at+".", true, &s.Happening, func(h *policyfile.Hook, one *policyfile.Happening) {
+			change(h, func(a *policyfile.After) { a.Happening = *one })
+		})
 		if s.Until != nil {
-			edit(".until", true, "nothing ends it", func(a *After) { a.Until = nil })
-			m.happening(at+".until.", false, s.Until, func(h *Hook, one *Happening) { change(h, func(a *After) { a.Until = one }) })
+			edit(".until", true, "nothing ends it", func(a *policyfile.After) { a.Until = nil })
+			m.happening(at+".until.", false, s.Until, func(h *policyfile.Hook, one *policyfile.Happening) {
+				change(h, func(a *policyfile.After) { a.Until = one })
+			})
 		}
 	}
 }
 
-func (m *mutator) happening(at string, more bool, of *Happening, put func(*Hook, *Happening)) {
-	set := func(h *Hook, change func(*Happening)) {
+func (m *mutator) happening(at string, more bool, of *policyfile.Happening, put func(*policyfile.Hook, *policyfile.Happening)) {
+	set := func(h *policyfile.Hook, change func(*policyfile.Happening)) {
 		one := *of
 		change(&one)
 		put(h, &one)
 	}
 	for i, kind := range of.Event {
 		if len(of.Event) > 1 {
-			m.edit(at+"event."+string(kind), !more, fmt.Sprintf("%s does not count", kind), func(h *Hook) { set(h, func(one *Happening) { one.Event = dropped(one.Event, i) }) })
+			m.edit(at+"event."+string(kind), !more, fmt.Sprintf("%s does not count", kind), func(h *policyfile.Hook) {
+				set(h, func(one *policyfile.Happening) { one.Event = dropped(one.Event, i) })
+			})
 		}
 	}
 	if of.Match != nil {
-		m.match(at+"match", more, reading{}, of.Match, func(h *Hook, match *Match) { set(h, func(one *Happening) { one.Match = match }) })
+		m.match(at+"match", more, reading{}, of.Match, func(h *policyfile.Hook, match *policyfile.Match) {
+			set(h, func(one *policyfile.Happening) { one.Match = match })
+		})
 	}
-	m.exceptions(at, of.Except, more, reading{}, func(h *Hook, except []Match) { set(h, func(one *Happening) { one.Except = except }) })
-	m.when(at+"when", of.When, more, func(h *Hook, source string) { set(h, func(one *Happening) { one.When = source }) })
+	m.exceptions(at, of.Except, more, reading{}, func(h *policyfile.Hook, except []policyfile.Match) {
+		set(h, func(one *policyfile.Happening) { one.Except = except })
+	})
+	m.when(at+"when", of.When, more, func(h *policyfile.Hook, source string) { set(h, func(one *policyfile.Happening) { one.When = source }) })
 }
 
 func (m *mutator) limit() {
-	edit := func(key string, more bool, what string, change func(*Limit)) {
-		m.edit("limit."+key, more, what, func(h *Hook) {
+	edit := func(key string, more bool, what string, change func(*policyfile.Limit)) {
+		m.edit("limit."+key, more, what, func(h *policyfile.Hook) {
 			l := *h.Limit
 			change(&l)
 			h.Limit = &l
@@ -257,17 +268,17 @@ func (m *mutator) limit() {
 	}
 	l := m.hook.Limit
 	if l.Sum == "" {
-		edit("count", false, fmt.Sprintf("it lets %d through", l.Count+1), func(l *Limit) { l.Count++ })
+		edit("count", false, fmt.Sprintf("it lets %d through", l.Count+1), func(l *policyfile.Limit) { l.Count++ })
 	} else {
-		edit("max", false, fmt.Sprintf("it lets %s through", number(2*l.Max)), func(l *Limit) { l.Max *= 2 })
+		edit("max", false, fmt.Sprintf("it lets %s through", policyfile.FormatNumber(2*l.Max)), func(l *policyfile.Limit) { l.Max *= 2 })
 	}
-	edit("per", true, fmt.Sprintf("it counts for %v", 2*l.Per), func(l *Limit) { l.Per *= 2 })
-	edit("per", false, fmt.Sprintf("it counts for %v", l.Per/2), func(l *Limit) { l.Per /= 2 })
+	edit("per", true, fmt.Sprintf("it counts for %v", 2*l.Per), func(l *policyfile.Limit) { l.Per *= 2 })
+	edit("per", false, fmt.Sprintf("it counts for %v", l.Per/2), func(l *policyfile.Limit) { l.Per /= 2 })
 	for i, by := range l.By {
-		edit(fmt.Sprintf("by[%d]", i), true, fmt.Sprintf("it does not count by %s", by), func(l *Limit) { l.By = dropped(l.By, i) })
+		edit(fmt.Sprintf("by[%d]", i), true, fmt.Sprintf("it does not count by %s", by), func(l *policyfile.Limit) { l.By = dropped(l.By, i) })
 	}
 	if l.Then == "" || l.Then == "block" {
-		m.asks("limit.then", func(h *Hook) {
+		m.asks("limit.then", func(h *policyfile.Hook) {
 			l := *h.Limit
 			l.Then = "ask"
 			h.Limit = &l
@@ -280,30 +291,30 @@ func (m *mutator) changes() {
 	h := m.hook
 	for i := range h.Replace {
 		if len(h.Replace) > 1 {
-			m.edit(fmt.Sprintf("replace[%d]", i), false, fmt.Sprintf("%q is not replaced", h.Replace[i].Pattern), func(h *Hook) { h.Replace = dropped(h.Replace, i) })
+			m.edit(fmt.Sprintf("replace[%d]", i), false, fmt.Sprintf("%q is not replaced", h.Replace[i].Pattern), func(h *policyfile.Hook) { h.Replace = dropped(h.Replace, i) })
 		}
 	}
 	for i, id := range h.Mask {
 		if len(h.Mask) > 1 {
-			m.edit(fmt.Sprintf("mask[%d]", i), false, fmt.Sprintf("%q is not masked", id), func(h *Hook) { h.Mask = dropped(h.Mask, i) })
+			m.edit(fmt.Sprintf("mask[%d]", i), false, fmt.Sprintf("%q is not masked", id), func(h *policyfile.Hook) { h.Mask = dropped(h.Mask, i) })
 		}
 	}
 	for i, field := range h.Fields {
 		if len(h.Fields) > 1 {
-			m.edit(fmt.Sprintf("fields[%d]", i), false, fmt.Sprintf("%s is not changed", field), func(h *Hook) { h.Fields = dropped(h.Fields, i) })
+			m.edit(fmt.Sprintf("fields[%d]", i), false, fmt.Sprintf("%s is not changed", field), func(h *policyfile.Hook) { h.Fields = dropped(h.Fields, i) })
 		}
 	}
 	if len(h.Set)+len(h.Places) < 2 {
 		return
 	}
 	for _, field := range slices.Sorted(maps.Keys(h.Set)) {
-		m.edit("set."+string(field), false, fmt.Sprintf("%s is not set", field), func(h *Hook) {
+		m.edit("set."+string(field), false, fmt.Sprintf("%s is not set", field), func(h *policyfile.Hook) {
 			h.Set = maps.Clone(h.Set)
 			delete(h.Set, field)
 		})
 	}
 	for i, p := range h.Places {
-		m.edit("set."+string(p.Field), false, fmt.Sprintf("%s is not set", &p), func(h *Hook) { h.Places = dropped(h.Places, i) })
+		m.edit("set."+string(p.Field), false, fmt.Sprintf("%s is not set", &p), func(h *policyfile.Hook) { h.Places = dropped(h.Places, i) })
 	}
 }
 
@@ -311,7 +322,7 @@ func (m *mutator) changes() {
 // asked of each, and says whether it is one and what it is now; nil = it is gone. Only what is
 // about these is made anew: the others are those that were, also in what they remember, and
 // count where counter says. Neither list may be in use while the other is.
-func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
+func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
 	var all []grapnel.Spec
 	for _, s := range specs {
 		if _, kept := s.Hook.(*marker); kept {
@@ -333,17 +344,17 @@ func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *Hook, other bool
 
 // remade is a Spec as another reading of its hook would have been made. A program stays
 // the one that it is.
-func remade(s grapnel.Spec, h *Hook) (grapnel.Spec, error) {
+func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 	cache := lateFacts(&s)
 	source := s.Source
 	var spec grapnel.Spec
 	var err error
 	switch {
-	case h.Builtin != nil, h.HTTP != nil, h.program() != nil:
-		spec, err = h.spec(source, cache)
+	case h.Builtin != nil, h.HTTP != nil, h.Program() != nil:
+		spec, err = hookSpec(h, source, cache)
 		spec.Phase, spec.Hook, spec.Timeout, spec.OnError = s.Phase, s.Hook, s.Timeout, s.OnError
 	default:
-		spec, err = (&Policy{}).spec(h, source, cache, nil)
+		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(h, source, cache, nil)
 	}
 	if err != nil {
 		return s, err

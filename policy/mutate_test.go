@@ -7,9 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-func parsed(t interface{ Fatalf(string, ...any) }, file string) *policy.Policy {
+func parsed(t interface{ Fatalf(string, ...any) }, file string) *policyfile.Policy {
 	p, errs := policy.Parse("/p/p.yaml", []byte(file))
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", file, errs)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func TestNearTexts(t *testing.T) {
@@ -58,7 +59,7 @@ func FuzzNear(f *testing.F) {
 
 func TestNearIsQuick(t *testing.T) {
 	t.Parallel()
-	set := newTextPatterns([]Pattern{{Text: "/(?:alpha|beta)x/", Near: prefilter.RequiredTexts("(?:alpha|beta)x")}})
+	set := newTextPatterns([]policyfile.Pattern{{Text: "/(?:alpha|beta)x/", Near: prefilter.RequiredTexts("(?:alpha|beta)x")}})
 	f := &facts{}
 	if f.anyText(set, []string{strings.Repeat("gamma ", 10)}) || !f.anyText(set, []string{"betax"}) {
 		t.Error("(?:alpha|beta)x is found where it is not, or not where it is")

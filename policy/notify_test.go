@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What a policy says about a webhook reaches whoever tells it, from a snapshot too. The
@@ -40,14 +41,14 @@ hooks:
       max_in_flight: 4
   - {name: late, on: agent.after, timeout: 2s, notify: {url: https://a.example, envelope: summary}}
 `
-	want := []policy.HTTP{
-		{Name: "short", URL: "https://hooks.example.com/agents", Notify: true, Async: true, Timeout: policy.Duration(30 * time.Second)},
+	want := []policyfile.HTTP{
+		{Name: "short", URL: "https://hooks.example.com/agents", Notify: true, Async: true, Timeout: policyfile.Duration(30 * time.Second)},
 		{
 			Name: "long", URL: "http://10.0.0.1:8080/agents?x=y", Secrets: []string{"env:NEW", "file:/etc/key", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
 			Headers: map[string]string{"x-team": "core", "authorization": "env:TOKEN"}, Body: "cloudevents", Ordered: true, Most: 4,
-			Notify: true, Async: true, Timeout: policy.Duration(5 * time.Second),
+			Notify: true, Async: true, Timeout: policyfile.Duration(5 * time.Second),
 		},
-		{Name: "late", URL: "https://a.example", Body: "summary", Notify: true, Async: true, Timeout: policy.Duration(2 * time.Second)},
+		{Name: "late", URL: "https://a.example", Body: "summary", Notify: true, Async: true, Timeout: policyfile.Duration(2 * time.Second)},
 	}
 	for i := range want {
 		want[i].Source, want[i].Dir, want[i].Scope = file, dir, grapnel.ScopeUser
@@ -61,11 +62,11 @@ hooks:
 				t.Fatal(err)
 			}
 		}
-		var made []policy.HTTP
+		var made []policyfile.HTTP
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file, Scope: grapnel.ScopeUser, Must: true}}, Snapshots: filepath.Join(dir, "snapshots"),
-			HTTP:   func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") },
-			Notify: func(h policy.HTTP) (grapnel.Hook, error) { made = append(made, h); return grapnel.Watch(nil), nil },
+			HTTP:   func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") },
+			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) { made = append(made, h); return grapnel.Watch(nil), nil },
 		})
 		if diff := cmp.Diff(want, made); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", from, diff)
@@ -96,8 +97,8 @@ hooks:
 	var heard []string
 	req := policy.Request{
 		Files: []policy.File{{Path: file}},
-		HTTP:  func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil },
-		Notify: func(policy.HTTP) (grapnel.Hook, error) {
+		HTTP:  func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil },
+		Notify: func(policyfile.HTTP) (grapnel.Hook, error) {
 			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				heard = append(heard, string(ev.Kind)+" "+ev.Verdict.Decision.String())
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not its to say"}, errors.New("nobody cares")
@@ -127,7 +128,7 @@ hooks:
 	if set := policy.Load(req); len(set.Specs) != 2 || set.Files[0].State != policy.Valid {
 		t.Errorf("without anybody who tells: %+v", set)
 	}
-	req.Notify = func(policy.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
+	req.Notify = func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }
 	if f := policy.Load(req).Files[0]; f.State != policy.Broken || !strings.Contains(f.Errors[0].Error(), `hook "team": notify: nobody may go there`) {
 		t.Errorf("an address that is refused: %+v", f)
 	}
@@ -170,7 +171,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		set := policy.Load(policy.Request{
 			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+grants), policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
-			Notify: func(policy.HTTP) (grapnel.Hook, error) { made++; return grapnel.Watch(nil), nil },
+			Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return grapnel.Watch(nil), nil },
 		})
 		if said := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(said, "reach servers") {
 			t.Errorf("%q: %d hooks, the person is told %q", grants, made, said)

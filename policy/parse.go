@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // later names the keys of the format that this version does not know yet, so that
@@ -28,13 +29,13 @@ const DefaultTimeout = 10 * time.Second
 
 // Parse reads a policy file. It returns all that is wrong; the Policy counts only
 // when that is nothing.
-func Parse(file string, data []byte) (*Policy, []*Error) {
+func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
 	p := &fileParser{file: file}
 	root, err := yaml.Parse(data)
 	if err != nil {
 		var at *yaml.Error
 		errors.As(err, &at)
-		return nil, []*Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
+		return nil, []*policyfile.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
 	policy := p.policy(root)
 	p.knownIDs(policy.Secrets)
@@ -44,13 +45,13 @@ func Parse(file string, data []byte) (*Policy, []*Error) {
 // fileParser collects what is wrong instead of stopping at the first thing.
 type fileParser struct {
 	file string
-	errs []*Error
+	errs []*policyfile.Error
 
-	usedIDs []Word // of rules for secrets
+	usedIDs []policyfile.Word // of rules for secrets
 }
 
 func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
-	p.errs = append(p.errs, &Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
+	p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // A key is a key that a mapping may have, with the function that reads its value.
@@ -128,14 +129,14 @@ func (p *fileParser) unknownKey(n *yaml.Node, what string, tables [][]key) {
 	p.fail(n, didYouMean(n.Text, known), "unknown key %q in %s", n.Text, what)
 }
 
-func (p *fileParser) policy(n *yaml.Node) *Policy {
-	policy := &Policy{}
+func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
+	policy := &policyfile.Policy{}
 	if n.Kind == yaml.Null {
 		p.fail(n, "write `version: 1` and a list of `hooks:`, or run \"grapnel init\"", "the file is empty")
 		return policy
 	}
 	var hooks, pack *yaml.Node
-	var sandbox *Sandbox
+	var sandbox *policyfile.Sandbox
 	p.mapping(n, "the policy", []key{
 		{"version", func(n *yaml.Node) {
 			if n.Text != "1" {
@@ -192,8 +193,8 @@ func (p *fileParser) policy(n *yaml.Node) *Policy {
 	return policy
 }
 
-func (p *fileParser) hook(n *yaml.Node) Hook {
-	h := Hook{Line: n.Line}
+func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
+	h := policyfile.Hook{Line: n.Line}
 	var on, after *yaml.Node
 	var async *yaml.Node
 	var speaks string
@@ -284,7 +285,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		if speaks != "" || env != nil {
 			p.fail(n, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
 		}
-	case h.program() != nil:
+	case h.Program() != nil:
 		h.Context.Run.Name, h.Context.Run.Env, h.Context.Run.Context = h.Name, env, true
 		if async != nil || speaks != "" {
 			p.fail(n, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
@@ -297,7 +298,7 @@ func (p *fileParser) hook(n *yaml.Node) Hook {
 		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
 	}
 	if on == nil && h.Builtin != nil {
-		h.On = h.Builtin.withoutOn()
+		h.On = defaultEvents(h.Builtin)
 		return h
 	}
 	if on == nil {
@@ -323,7 +324,7 @@ func (p *fileParser) reason(n *yaml.Node, decision string) string {
 }
 
 // events reads `on:` and checks that the event permits what the hook does.
-func (p *fileParser) events(h *Hook, n *yaml.Node) {
+func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	items := itemsOf(n)
 	if len(items) == 0 {
 		p.fail(n, "", "hook %q: `on` is empty", h.Name)
@@ -335,8 +336,8 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 			continue
 		}
 		for _, kind := range kinds {
-			if why := h.forbidden(kind); why != "" {
-				p.fail(item, whereInstead(h.changes()), "hook %q: %s", h.Name, why)
+			if why := forbidden(h, kind); why != "" {
+				p.fail(item, whereInstead(changes(h)), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
@@ -344,7 +345,7 @@ func (p *fileParser) events(h *Hook, n *yaml.Node) {
 			}
 		}
 	}
-	for _, field := range h.changes() {
+	for _, field := range changes(h) {
 		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
 			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
 		}
@@ -390,7 +391,7 @@ func eventNames() []string {
 }
 
 // forbidden says why a hook cannot do on an event what it wants to do.
-func (h *Hook) forbidden(kind grapnel.Kind) string {
+func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
 	c := contractOf(kind)
 	permits := func(fields ...grapnel.Field) bool {
 		return slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
@@ -414,8 +415,8 @@ func (h *Hook) forbidden(kind grapnel.Kind) string {
 		return fmt.Sprintf("no context can be added on %s", kind)
 	case (h.Replace != nil || h.Mask != nil) && len(c.Changes) == 0:
 		return fmt.Sprintf("nothing can be changed on %s", kind)
-	case len(h.changes()) > 0 && !permits(h.changes()...):
-		return fmt.Sprintf("%s permits no change of %s%s", kind, joinFields(h.changes()), permitted(c))
+	case len(changes(h)) > 0 && !permits(changes(h)...):
+		return fmt.Sprintf("%s permits no change of %s%s", kind, joinFields(changes(h)), permitted(c))
 	}
 	return ""
 }
@@ -510,7 +511,7 @@ func (p *fileParser) integer(n *yaml.Node) *int {
 	return &i
 }
 
-func (p *fileParser) duration(n *yaml.Node) Duration {
+func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 	d, err := time.ParseDuration(n.Text)
 	switch {
 	case err != nil:
@@ -518,7 +519,7 @@ func (p *fileParser) duration(n *yaml.Node) Duration {
 	case d <= 0:
 		p.fail(n, "", "a timeout must be longer than nothing")
 	}
-	return Duration(d)
+	return policyfile.Duration(d)
 }
 
 func (p *fileParser) when(n *yaml.Node) string {
@@ -529,11 +530,11 @@ func (p *fileParser) when(n *yaml.Node) string {
 	return source
 }
 
-func (p *fileParser) context(n *yaml.Node) *Context {
+func (p *fileParser) context(n *yaml.Node) *policyfile.Context {
 	if n.Kind != yaml.Map {
-		return &Context{Text: p.text(n)}
+		return &policyfile.Context{Text: p.text(n)}
 	}
-	c := &Context{}
+	c := &policyfile.Context{}
 	p.mapping(n, "context", []key{
 		{"text", func(n *yaml.Node) { c.Text = p.text(n) }},
 		{"file", func(n *yaml.Node) { c.File = p.text(n) }},
@@ -545,7 +546,7 @@ func (p *fileParser) context(n *yaml.Node) *Context {
 	return c
 }
 
-func (p *fileParser) replacements(n *yaml.Node) []Replacement {
+func (p *fileParser) replacements(n *yaml.Node) []policyfile.Replacement {
 	if n.Kind != yaml.List {
 		p.fail(n, "for example [{pattern: 'sk-[a-z]+', with: sk-***}]", "replace must be a list, not %s", n.Kind)
 		return nil
@@ -553,9 +554,9 @@ func (p *fileParser) replacements(n *yaml.Node) []Replacement {
 	if len(n.Items) == 0 {
 		p.fail(n, "", "the list is empty: it would replace nothing")
 	}
-	var out []Replacement
+	var out []policyfile.Replacement
 	for _, item := range n.Items {
-		var r Replacement
+		var r policyfile.Replacement
 		p.mapping(item, "replace", []key{
 			{"pattern", func(n *yaml.Node) {
 				r.Pattern = p.text(n)
@@ -598,11 +599,11 @@ func (p *fileParser) fields(n *yaml.Node) []grapnel.Field {
 	return fields
 }
 
-func (p *fileParser) command(n *yaml.Node) *Command {
+func (p *fileParser) command(n *yaml.Node) *policyfile.Command {
 	if n.Kind == yaml.List {
-		return &Command{Args: p.texts(n)}
+		return &policyfile.Command{Args: p.texts(n)}
 	}
-	return &Command{Line: p.text(n)}
+	return &policyfile.Command{Line: p.text(n)}
 }
 
 // speaks reads whose hook a program is.
@@ -621,19 +622,19 @@ func (p *fileParser) speaks(n *yaml.Node) string {
 	return d.Name
 }
 
-func (p *fileParser) matches(n *yaml.Node) []Match {
+func (p *fileParser) matches(n *yaml.Node) []policyfile.Match {
 	if n.Kind != yaml.List {
-		return []Match{p.match(n)}
+		return []policyfile.Match{p.match(n)}
 	}
-	var out []Match
+	var out []policyfile.Match
 	for _, item := range n.Items {
 		out = append(out, p.match(item))
 	}
 	return out
 }
 
-func (p *fileParser) match(n *yaml.Node) Match {
-	var m Match
+func (p *fileParser) match(n *yaml.Node) policyfile.Match {
+	var m policyfile.Match
 	p.mapping(n, "match", p.matchWords(&m), []key{
 		{"failed", func(n *yaml.Node) { m.Failed = new(p.boolean(n)) }},
 		{"not", func(n *yaml.Node) { m.Not = new(p.match(n)) }},
@@ -644,9 +645,9 @@ func (p *fileParser) match(n *yaml.Node) Match {
 	return m
 }
 
-func (p *fileParser) patterns(n *yaml.Node) (all []Pattern) {
+func (p *fileParser) patterns(n *yaml.Node) (all []policyfile.Pattern) {
 	for _, text := range p.each(n, p.pattern) {
-		pattern := Pattern{Text: text}
+		pattern := policyfile.Pattern{Text: text}
 		if re, ok := regexpOf(text); ok {
 			if pattern.Near = prefilter.RequiredTexts(re); pattern.Near == "" {
 				pattern.Literal = prefilter.RequiredLiteral(re)

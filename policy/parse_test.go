@@ -273,7 +273,7 @@ func FuzzParse(f *testing.F) {
 		if len(p.Use) > 0 {
 			return
 		}
-		if _, err := p.Build(source("p.yaml"), noCommand); err != nil {
+		if _, err := policy.Build(p, source("p.yaml"), noCommand); err != nil {
 			t.Errorf("Parse accepts %q and Build does not: %v", data, err)
 		}
 	})

@@ -135,7 +135,7 @@ func TestTooManyPaths(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := p.Build(grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+	specs, err := Build(p, grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestTooLongShellLines(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		specs, err := p.Build(grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+		specs, err := Build(p, grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // regexpOf returns the RE2 inside /.../.
@@ -22,7 +23,7 @@ type textPattern struct {
 	near   string
 }
 
-func newTextPatterns(patterns []Pattern) []textPattern {
+func newTextPatterns(patterns []policyfile.Pattern) []textPattern {
 	var out []textPattern
 	for _, p := range patterns {
 		t := textPattern{source: p.Text, near: p.Near}

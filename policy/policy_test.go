@@ -11,12 +11,13 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func source(file string) grapnel.Source { return grapnel.Source{Name: file, File: file} }
 
 // noCommand stands for programs where a test is not about them.
-func noCommand(policy.Command) grapnel.Hook {
+func noCommand(policyfile.Command) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
 }
 
@@ -36,11 +37,11 @@ func engine(t testing.TB, file, text string) *grapnel.Engine {
 	if err := enc.Encode(p); err != nil {
 		t.Fatal(err)
 	}
-	var again policy.Policy
+	var again policyfile.Policy
 	if err := json.Unmarshal(data.Bytes(), &again); err != nil {
 		t.Fatal(err)
 	}
-	specs, err := again.Build(source(file), noCommand)
+	specs, err := policy.Build(&again, source(file), noCommand)
 	if err != nil {
 		t.Fatal(err)
 	}

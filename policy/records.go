@@ -9,14 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Records is a `records:`: what is kept of each firing.
-type Records struct {
-	Keep    string        `json:"keep,omitempty"` // of keepWords; empty = what others say
-	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into the line of a Record
-	Replace []Replacement `json:"replace,omitempty"`
-}
 
 // keepWords are what can be kept of an event, the most first.
 var keepWords = [...]string{"full", "masked", "metadata"}
@@ -39,7 +33,7 @@ type keptReplace struct {
 	with string
 }
 
-func (k *Keeping) add(r *Records, scope grapnel.Scope) {
+func (k *Keeping) add(r *policyfile.Records, scope grapnel.Scope) {
 	if r == nil {
 		return
 	}
@@ -187,8 +181,8 @@ func dropPaths(word string) (paths [][]string) {
 }
 
 // records reads a `records:`.
-func (p *fileParser) records(n *yaml.Node) *Records {
-	r := &Records{}
+func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
+	r := &policyfile.Records{}
 	if n.Kind != yaml.Map {
 		r.Keep = p.oneOf(n, keepWords[:]...)
 		return r

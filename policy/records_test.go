@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // keeping is what policies of these scopes, strongest first, want kept.
@@ -27,7 +28,7 @@ func keeping(t *testing.T, said ...string) *Keeping {
 			t.Fatal(errs)
 		}
 		data, _ := json.Marshal(p)
-		var again Policy
+		var again policyfile.Policy
 		if err := json.Unmarshal(data, &again); err != nil {
 			t.Fatal(err)
 		}

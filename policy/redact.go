@@ -13,13 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// Redact is a `redact:`: what hooks that are trusted less neither read nor replace.
-type Redact struct {
-	Fields   []string      `json:"fields,omitempty"`   // places in tool.input: JSON pointers, in which * stands for any member or element
-	Patterns []Replacement `json:"patterns,omitempty"` // in any text; With is empty
-}
 
 // Redacted is what such hooks see in the place of a secret.
 const Redacted = "[REDACTED]"
@@ -38,7 +33,7 @@ type redactor struct {
 }
 
 // newRedactor is nil where there is nothing to redact.
-func newRedactor(all []*Redact) *redactor {
+func newRedactor(all []*policyfile.Redact) *redactor {
 	r := &redactor{}
 	for _, one := range all {
 		for _, pointer := range one.Fields {
@@ -599,8 +594,8 @@ func pathKey(path []string) string {
 }
 
 // redact reads a `redact:`.
-func (p *fileParser) redact(n *yaml.Node) *Redact {
-	r := &Redact{}
+func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
+	r := &policyfile.Redact{}
 	p.mapping(n, "redact", []key{
 		{"fields", func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) }},
 		{"patterns", func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) }},
@@ -619,14 +614,14 @@ func (p *fileParser) pointer(n *yaml.Node) {
 }
 
 // secretPatterns reads patterns of what has to go.
-func (p *fileParser) secretPatterns(n *yaml.Node) []Replacement {
-	var out []Replacement
+func (p *fileParser) secretPatterns(n *yaml.Node) []policyfile.Replacement {
+	var out []policyfile.Replacement
 	p.each(n, func(n *yaml.Node) {
 		re := p.regexp(n, n.Text)
 		if re != nil && re.MatchString("") {
 			p.fail(n, "", "pattern %q matches the empty text", n.Text)
 		}
-		out = append(out, Replacement{Pattern: n.Text, Literal: prefilter.RequiredLiteral(n.Text)})
+		out = append(out, policyfile.Replacement{Pattern: n.Text, Literal: prefilter.RequiredLiteral(n.Text)})
 	})
 	return out
 }

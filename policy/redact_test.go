@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // redacting is an engine with a program of a project, and what it was shown.
@@ -23,7 +24,7 @@ func redacting(t anyTest, redact string, answer func(*grapnel.Event) (grapnel.Ou
 		t.Fatalf("%s: %v", redact, errs)
 	}
 	var shown []*grapnel.Event
-	specs, err := p.Build(grapnel.Source{Name: "p.yaml", File: "p.yaml", Scope: grapnel.ScopeProject}, func(Command) grapnel.Hook {
+	specs, err := Build(p, grapnel.Source{Name: "p.yaml", File: "p.yaml", Scope: grapnel.ScopeProject}, func(policyfile.Command) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			shown = append(shown, ev)
 			return answer(ev)
@@ -116,7 +117,7 @@ func TestRedactEverywhere(t *testing.T) {
 		Verdict: &grapnel.Verdict{Reasons: []grapnel.Reason{{Text: secret}}, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"key":"a third"}`)}},
 		Budget:  3,
 	}
-	r := newRedactor([]*Redact{{Fields: []string{"/key"}}})
+	r := newRedactor([]*policyfile.Redact{{Fields: []string{"/key"}}})
 	shown, err := r.event(ev)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func TestRedactDeep(t *testing.T) {
 // TestRedactTrust: whose hooks see what.
 func TestRedactTrust(t *testing.T) {
 	t.Parallel()
-	r := newRedactor([]*Redact{{Fields: []string{"/key"}}})
+	r := newRedactor([]*policyfile.Redact{{Fields: []string{"/key"}}})
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		for phase := grapnel.PhaseStep; phase <= grapnel.PhaseObserve; phase++ {
 			specs := []grapnel.Spec{{Name: "x", Phase: phase, Source: grapnel.Source{Scope: scope}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}}

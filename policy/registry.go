@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Registry holds the packs that `use:` may name. [ReadRegistry] makes one of files. A program
@@ -103,13 +104,13 @@ func (s Registry) find(name string) *RegistryPack {
 // ReadRegistry reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
 // and left out. The errors are all that is
 // wrong with them.
-func ReadRegistry(dir fs.FS) (Registry, []*Error) {
+func ReadRegistry(dir fs.FS) (Registry, []*policyfile.Error) {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
-		return Registry{}, []*Error{{File: "*.yaml", Msg: err.Error()}}
+		return Registry{}, []*policyfile.Error{{File: "*.yaml", Msg: err.Error()}}
 	}
 	var registry Registry
-	var errs []*Error
+	var errs []*policyfile.Error
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.yaml") {
 			continue
@@ -120,28 +121,28 @@ func ReadRegistry(dir fs.FS) (Registry, []*Error) {
 	return registry, errs
 }
 
-func readPack(dir fs.FS, file string) (RegistryPack, []*Error) {
+func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
 	pack := RegistryPack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
 	data, err := fs.ReadFile(dir, file)
 	if err != nil {
-		return pack, []*Error{{File: file, Msg: reason(err)}}
+		return pack, []*policyfile.Error{{File: file, Msg: reason(err)}}
 	}
 	p, errs := Parse(file, data)
 	if len(errs) > 0 {
 		return pack, errs
 	}
 	if p.Pack == nil {
-		return pack, []*Error{{File: file, Line: 1, Col: 1, Msg: "it is no pack", Hint: "write `pack: {version: 1}`"}}
+		return pack, []*policyfile.Error{{File: file, Line: 1, Col: 1, Msg: "it is no pack", Hint: "write `pack: {version: 1}`"}}
 	}
 	if len(p.Hooks) > shell.MaxLists {
-		return pack, []*Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack has %d hooks at most", shell.MaxLists), Hint: "write two packs"}}
+		return pack, []*policyfile.Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack has %d hooks at most", shell.MaxLists), Hint: "write two packs"}}
 	}
 	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
 	var commands [][]*shell.Pattern
 	for i := range p.Hooks {
 		h, patterns, err := toRegistryHook(&p.Hooks[i])
 		if err != nil {
-			return pack, []*Error{{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+			return pack, []*policyfile.Error{{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
 		pack.Hooks, commands = append(pack.Hooks, h), append(commands, patterns)
 	}
@@ -150,8 +151,8 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*Error) {
 }
 
 // toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
-func toRegistryHook(h *Hook) (RegistryHook, []*shell.Pattern, error) {
-	spec, err := (&Policy{}).spec(h, grapnel.Source{}, &factCache{}, nil)
+func toRegistryHook(h *policyfile.Hook) (RegistryHook, []*shell.Pattern, error) {
+	spec, err := (&builder{Policy: &policyfile.Policy{}}).spec(h, grapnel.Source{}, &factCache{}, nil)
 	if err != nil {
 		return RegistryHook{Name: h.Name}, nil, err
 	}
@@ -193,9 +194,9 @@ func toRegistryHook(h *Hook) (RegistryHook, []*shell.Pattern, error) {
 }
 
 // hook returns the Hook that s was made of.
-func (s *RegistryHook) hook() (*Hook, error) {
-	h := Hook{Name: s.Name, On: s.On, Mode: s.Mode}
-	if err := fields(s.Hook, h.readField); err != nil {
+func (s *RegistryHook) hook() (*policyfile.Hook, error) {
+	h := policyfile.Hook{Name: s.Name, On: s.On, Mode: s.Mode}
+	if err := fields(s.Hook, func(f snapshotField) error { return readHookField(&h, f) }); err != nil {
 		return nil, err
 	}
 	if h.Match == nil || s.Needs == (Needs{}) {
@@ -246,7 +247,7 @@ func nearText(patterns []textPattern) string {
 const asBefore = "\x06"
 
 // farther are patterns without what tells them from afar, which stands in the Needs.
-func farther(patterns []Pattern) []Pattern {
+func farther(patterns []policyfile.Pattern) []policyfile.Pattern {
 	patterns = slices.Clone(patterns)
 	for i := range patterns {
 		patterns[i].Near, patterns[i].Literal = "", ""
@@ -254,7 +255,7 @@ func farther(patterns []Pattern) []Pattern {
 	return patterns
 }
 
-func nearer(patterns []Pattern, all string) {
+func nearer(patterns []policyfile.Pattern, all string) {
 	for i := range patterns {
 		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
 		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
@@ -389,7 +390,7 @@ type packHook struct {
 }
 
 // toSpec is the hook with nothing made yet, or, if it counts, made.
-func (s *packHook) toSpec(use *Use) (grapnel.Spec, error) {
+func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
 	}
@@ -416,9 +417,9 @@ func (s *packHook) toSpec(use *Use) (grapnel.Spec, error) {
 
 func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
-		var h *Hook
+		var h *policyfile.Hook
 		if h, s.err = s.hook(); s.err == nil {
-			s.spec, s.err = (&Policy{}).spec(h, *s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
+			s.spec, s.err = (&builder{Policy: &policyfile.Policy{}}).spec(h, *s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
 		}
 		if f, ok := s.spec.Match.(*past); ok {
 			f.counter = s.counter

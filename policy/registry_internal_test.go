@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // TestRegistryHooksAreWhole takes from a registry what was put there.
@@ -36,9 +38,9 @@ hooks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range []*Hook{got, &want} { // a literal has become what tells it from afar
+		for _, h := range []*policyfile.Hook{got, &want} { // a literal has become what tells it from afar
 			if h.Match != nil {
-				for _, patterns := range [][]Pattern{h.Match.Text, h.Match.Content, h.Match.Prompt} {
+				for _, patterns := range [][]policyfile.Pattern{h.Match.Text, h.Match.Content, h.Match.Prompt} {
 					for j := range patterns {
 						patterns[j].Near, patterns[j].Literal = "", ""
 					}

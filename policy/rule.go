@@ -11,41 +11,49 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Build turns a policy into Specs of one source. newCommand makes the hook behind a
 // `run:` or a `worker:`; nil leaves programs out. A policy that uses packs or loads hook files
 // has more than one source: only [Load] builds it. Its limits count in memory, for
 // these Specs alone.
-func (p *Policy) Build(source grapnel.Source, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
+func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	if len(p.Use) > 0 {
 		at := p.Use[0].Pack
-		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only Load can look up", at.Text)}
+		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("uses the pack %q, which only Load can look up", at.Text)}
 	}
 	if len(p.Load) > 0 {
 		at := p.Load[0].Format
-		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
+		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("loads %s hooks, which only Load can find", at.Text)}
 	}
 	if s := p.Secrets; s != nil && len(s.Sums) != len(s.Files) {
 		at := s.Files[0]
-		return nil, &Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
+		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
 	}
-	specs, err := p.build(source, &factCache{}, newCommand)
+	specs, err := (&builder{Policy: p}).build(source, &factCache{}, newCommand)
 	if p.Redact != nil {
-		newRedactor([]*Redact{p.Redact}).guard(specs, lowTrust)
+		newRedactor([]*policyfile.Redact{p.Redact}).guard(specs, lowTrust)
 	}
 	return together(specs, nil), err
 }
 
-func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) ([]grapnel.Spec, error) {
-	if err := p.noHTTP(source.File, source.Scope); err != nil {
+// A builder makes the Specs of one policy.
+type builder struct {
+	*policyfile.Policy
+	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil leaves these hooks out
+	state              string                                      // directory for the files of hooks that name none
+}
+
+func (p *builder) build(source grapnel.Source, cache *factCache, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
+	if err := checkHTTP(p.Policy, source.File, source.Scope); err != nil {
 		return nil, err
 	}
 	var specs []grapnel.Spec
-	cache.secrets = p.Secrets.rules()
+	cache.secrets = secretRules(p.Secrets)
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
-		if h.program() != nil && newCommand == nil {
+		if h.Program() != nil && newCommand == nil {
 			continue
 		}
 		if h.HTTP != nil && p.makes(h.HTTP) == nil {
@@ -53,22 +61,22 @@ func (p *Policy) build(source grapnel.Source, cache *factCache, newCommand func(
 		}
 		spec, err := p.spec(h, source, cache, newCommand)
 		if err != nil {
-			return nil, &Error{File: source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}
+			return nil, &policyfile.Error{File: source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}
 		}
 		specs = append(specs, spec)
 	}
 	return specs, nil
 }
 
-func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newCommand func(Command) grapnel.Hook) (grapnel.Spec, error) {
-	spec, err := h.spec(source, cache)
+func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *factCache, newCommand func(policyfile.Command) grapnel.Hook) (grapnel.Spec, error) {
+	spec, err := hookSpec(h, source, cache)
 	if err != nil {
 		return spec, err
 	}
 	dir := filepath.Dir(source.File)
 	switch {
 	case h.Decide != "":
-		d := decide{Reason: h.reason(), Message: h.Message}
+		d := decide{Reason: reasonOf(h), Message: h.Message}
 		if err := d.Decision.UnmarshalText([]byte(h.Decide)); err != nil {
 			return spec, err
 		}
@@ -94,11 +102,11 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 		if err := p.buildHTTP(h, &spec); err != nil {
 			return spec, err
 		}
-	case h.program() != nil:
-		cmd := *h.program()
+	case h.Program() != nil:
+		cmd := *h.Program()
 		cmd.Dir, cmd.Scope = dir, source.Scope
 		spec.Hook = newCommand(cmd)
-		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, Duration(DefaultTimeout))
+		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(DefaultTimeout))
 		if spec.OnError == grapnel.OnErrorDefault && cmd.Context {
 			spec.OnError = grapnel.OnErrorOpen // as above
 		}
@@ -122,16 +130,16 @@ func (p *Policy) spec(h *Hook, source grapnel.Source, cache *factCache, newComma
 	return spec, nil
 }
 
-// reason is what a decision says to the model.
-func (h *Hook) reason() string {
+// reasonOf is what a decision says to the model.
+func reasonOf(h *policyfile.Hook) string {
 	if len(h.Advice) == 0 {
 		return h.Reason
 	}
 	return strings.TrimSpace(h.Reason + "\nInstead: " + strings.Join(h.Advice, "\nor: "))
 }
 
-// spec is what a hook says of when it runs.
-func (h *Hook) spec(source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
+// hookSpec is what a hook says of when it runs.
+func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: onError(h.OnError),
 	}
@@ -156,7 +164,7 @@ func (h *Hook) spec(source grapnel.Source, cache *factCache) (grapnel.Spec, erro
 }
 
 // matcher compiles what says for which events something is meant.
-func (cache *factCache) matcher(match *Match, except []Match, when string, as reading) (*matcher, error) {
+func (cache *factCache) matcher(match *policyfile.Match, except []policyfile.Match, when string, as reading) (*matcher, error) {
 	m := &matcher{allow: as.allow, facts: cache}
 	var err error
 	if m.match, err = cache.compile(match, as); err != nil {
@@ -193,7 +201,7 @@ func onError(word string) grapnel.OnError {
 	}
 }
 
-func firstDuration(ds ...Duration) time.Duration {
+func firstDuration(ds ...policyfile.Duration) time.Duration {
 	for _, d := range ds {
 		if d > 0 {
 			return time.Duration(d)
@@ -212,7 +220,7 @@ func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error)
 
 // addContext is `context:`.
 type addContext struct {
-	what    Context
+	what    policyfile.Context
 	dir     string
 	message string
 }
@@ -245,9 +253,9 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 	return grapnel.Outcome{Context: []string{text}, Message: c.message}, nil
 }
 
-// Dialect is what the program speaks when it is started for each event, which a worker
+// DialectOf is what the program speaks when it is started for each event, which a worker
 // can be too; nil = plain.
-func (c *Command) Dialect() *dialect.Dialect {
+func DialectOf(c *policyfile.Command) *dialect.Dialect {
 	switch {
 	case c.Worker:
 		return dialect.Once()

@@ -1,18 +1,22 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
 
 // TestAdviceIsTold pins what the model reads of a hook that knows a better way.
 func TestAdviceIsTold(t *testing.T) {
 	t.Parallel()
-	for want, h := range map[string]Hook{
+	for want, h := range map[string]policyfile.Hook{
 		"":                         {},
 		"No.":                      {Reason: "No."},
 		"No.\nInstead: ls":         {Reason: "No.", Advice: []string{"ls"}},
 		"No.\nInstead: ls\nor: ps": {Reason: "No.", Advice: []string{"ls", "ps"}},
 		"Instead: ls":              {Advice: []string{"ls"}},
 	} {
-		if got := h.reason(); got != want {
+		if got := reasonOf(&h); got != want {
 			t.Errorf("the reason of %+v is %q, want %q", h, got, want)
 		}
 	}

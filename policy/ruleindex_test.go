@@ -31,7 +31,7 @@ func TestRuleIndex(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := p.Build(source("/p/p.yaml"), noCommand)
+	specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 	if err != nil {
 		t.Fatal(err)
 	}

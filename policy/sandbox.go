@@ -1,71 +1,19 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Sandbox is `sandbox:`: what a program may reach beside what is installed on the system
-// and a temporary directory of its own. Paths are as a policy writes them: relative to
-// the policy file, or with {root} and {cwd} for where the event happens.
-type Sandbox struct {
-	Off      bool     `json:"off,omitempty"` // `sandbox: false`, where the file has a default
-	Read     []string `json:"read,omitempty"`
-	Write    []string `json:"write,omitempty"` // and read
-	Net      bool     `json:"net,omitempty"`   // anywhere
-	Ports    []uint16 `json:"ports,omitempty"` // of TCP
-	Optional bool     `json:"optional,omitempty"`
-}
-
-// theProject is what a sandbox reads that does not say.
-const theProject = "{root}"
-
-// Describe says what a program is held to, for people.
-func (s *Sandbox) Describe() string {
-	if s == nil || s.Off {
-		return "no sandbox"
-	}
-	list := func(names []string) string {
-		if len(names) == 0 {
-			return "nothing"
-		}
-		named := make([]string, len(names))
-		for i, name := range names {
-			switch named[i] = name; name {
-			case theProject:
-				named[i] = "the project"
-			case ".":
-				named[i] = "the directory of the policy"
-			}
-		}
-		return strings.Join(named, ", ")
-	}
-	net := "no network"
-	if s.Net {
-		net = "any network"
-	}
-	for i, port := range s.Ports {
-		if net += ", "; i == 0 {
-			net = "TCP to port "
-		}
-		net += strconv.Itoa(int(port))
-	}
-	optional := ""
-	if s.Optional {
-		optional = "; without it where there is none"
-	}
-	return fmt.Sprintf("sandbox: reads %s, writes %s, %s%s", list(s.Read), list(s.Write), net, optional)
-}
-
-func (p *fileParser) sandbox(n *yaml.Node) *Sandbox {
-	s := &Sandbox{Read: []string{theProject}}
+func (p *fileParser) sandbox(n *yaml.Node) *policyfile.Sandbox {
+	s := &policyfile.Sandbox{Read: []string{policyfile.ProjectRoot}}
 	if n.Kind != yaml.Map {
 		if !p.boolean(n) {
-			s = &Sandbox{Off: true}
+			s = &policyfile.Sandbox{Off: true}
 		}
 		return s
 	}
@@ -95,15 +43,15 @@ func (p *fileParser) sandboxPath(n *yaml.Node) string {
 		p.fail(n, "name the directory", "%q is no path: a sandbox knows no patterns", name)
 	case strings.HasPrefix(name, "~") && word != "~":
 		p.fail(n, "write the whole path", "%q: only ~ alone stands for a home directory", name)
-	case strings.ContainsAny(word, "{}") && word != theProject && word != "{cwd}":
-		p.fail(n, didYouMean(word, []string{theProject, "{cwd}"}), "%q: only {root} and {cwd} stand for something, at the beginning", name)
+	case strings.ContainsAny(word, "{}") && word != policyfile.ProjectRoot && word != "{cwd}":
+		p.fail(n, didYouMean(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} stand for something, at the beginning", name)
 	case strings.HasPrefix(word, "{") && slices.Contains(strings.Split(name, "/"), ".."):
 		p.fail(n, "", "%q: what begins with %s stays there", name, word)
 	}
 	return name
 }
 
-func (p *fileParser) sandboxNet(n *yaml.Node, s *Sandbox) {
+func (p *fileParser) sandboxNet(n *yaml.Node, s *policyfile.Sandbox) {
 	if n.Kind != yaml.List {
 		s.Net = p.oneOf(n, "none", "any") == "any"
 		return
@@ -119,8 +67,8 @@ func (p *fileParser) sandboxNet(n *yaml.Node, s *Sandbox) {
 }
 
 // sandboxed gives a hook the sandbox that it names, or that its file has for all.
-func (p *fileParser) sandboxed(h *Hook, n *yaml.Node, common *Sandbox) {
-	cmd := h.program()
+func (p *fileParser) sandboxed(h *policyfile.Hook, n *yaml.Node, common *policyfile.Sandbox) {
+	cmd := h.Program()
 	if h.Builtin != nil {
 		cmd = h.Run
 	}
@@ -136,18 +84,18 @@ func (p *fileParser) sandboxed(h *Hook, n *yaml.Node, common *Sandbox) {
 		cmd.Sandbox = p.sandbox(n)
 	}
 	if cmd.Sandbox != nil && cmd.Worker {
-		cmd.Sandbox = cmd.Sandbox.ofWorker()
+		cmd.Sandbox = ofWorker(cmd.Sandbox)
 	}
 }
 
 // ofWorker is the sandbox of a program that is kept running: what an event would stand for
 // is the directory that it runs in, that of the policy.
-func (s *Sandbox) ofWorker() *Sandbox {
+func ofWorker(s *policyfile.Sandbox) *policyfile.Sandbox {
 	w := *s
 	for _, list := range []*[]string{&w.Read, &w.Write} {
 		*list = slices.Clone(*list)
 		for i, name := range *list {
-			for _, word := range []string{theProject, "{cwd}"} {
+			for _, word := range []string{policyfile.ProjectRoot, "{cwd}"} {
 				if rest, ok := strings.CutPrefix(name, word); ok {
 					(*list)[i] = "." + rest
 				}

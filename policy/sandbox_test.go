@@ -6,28 +6,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // What a hook's program is held to: by its own word, by that of its file, or by nothing.
 func TestSandboxOf(t *testing.T) {
 	t.Parallel()
-	project := &policy.Sandbox{Read: []string{"{root}"}}
+	project := &policyfile.Sandbox{Read: []string{"{root}"}}
 	tests := map[string]struct {
 		defaults, hook string
-		want           *policy.Sandbox
+		want           *policyfile.Sandbox
 		says           string
 	}{
 		"none":       {"", "run: a", nil, "no sandbox"},
 		"true":       {"", "run: a\n    sandbox: true", project, "sandbox: reads the project, writes nothing, no network"},
-		"false":      {"true", "run: a\n    sandbox: false", &policy.Sandbox{Off: true}, "no sandbox"},
+		"false":      {"true", "run: a\n    sandbox: false", &policyfile.Sandbox{Off: true}, "no sandbox"},
 		"a default":  {"true", "run: a", project, "sandbox: reads the project, writes nothing, no network"},
 		"of a rule":  {"true", "context: {text: x}", nil, "no sandbox"},
 		"of context": {"true", "context: {run: a}", project, "sandbox: reads the project, writes nothing, no network"},
-		"its own":    {"true", "run: a\n    sandbox: {read: [], write: out, net: [443, 80], required: false}", &policy.Sandbox{Write: []string{"out"}, Ports: []uint16{443, 80}, Optional: true}, "sandbox: reads nothing, writes out, TCP to port 443, 80; without it where there is none"},
-		"unread":     {"", "run: a\n    sandbox: {net: any}", &policy.Sandbox{Read: []string{"{root}"}, Net: true}, "sandbox: reads the project, writes nothing, any network"},
-		"net":        {"", "run: a\n    sandbox: {read: [., ~/x, '{cwd}/y'], net: none}", &policy.Sandbox{Read: []string{".", "~/x", "{cwd}/y"}}, "sandbox: reads the directory of the policy, ~/x, {cwd}/y, writes nothing, no network"},
-		"a worker":   {"true", "worker: a", &policy.Sandbox{Read: []string{"."}}, "sandbox: reads the directory of the policy, writes nothing, no network"},
-		"a worker's": {"", "worker: a\n    sandbox: {write: ['{root}/out']}", &policy.Sandbox{Read: []string{"."}, Write: []string{"./out"}}, "sandbox: reads the directory of the policy, writes ./out, no network"},
+		"its own":    {"true", "run: a\n    sandbox: {read: [], write: out, net: [443, 80], required: false}", &policyfile.Sandbox{Write: []string{"out"}, Ports: []uint16{443, 80}, Optional: true}, "sandbox: reads nothing, writes out, TCP to port 443, 80; without it where there is none"},
+		"unread":     {"", "run: a\n    sandbox: {net: any}", &policyfile.Sandbox{Read: []string{"{root}"}, Net: true}, "sandbox: reads the project, writes nothing, any network"},
+		"net":        {"", "run: a\n    sandbox: {read: [., ~/x, '{cwd}/y'], net: none}", &policyfile.Sandbox{Read: []string{".", "~/x", "{cwd}/y"}}, "sandbox: reads the directory of the policy, ~/x, {cwd}/y, writes nothing, no network"},
+		"a worker":   {"true", "worker: a", &policyfile.Sandbox{Read: []string{"."}}, "sandbox: reads the directory of the policy, writes nothing, no network"},
+		"a worker's": {"", "worker: a\n    sandbox: {write: ['{root}/out']}", &policyfile.Sandbox{Read: []string{"."}, Write: []string{"./out"}}, "sandbox: reads the directory of the policy, writes ./out, no network"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestSandboxOf(t *testing.T) {
 				cmd = c.Run
 			}
 			if cmd == nil {
-				cmd = &policy.Command{}
+				cmd = &policyfile.Command{}
 			}
 			if diff := cmp.Diff(test.want, cmd.Sandbox); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -11,26 +11,11 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Secrets is `secrets:`: what the hooks of a file take for a secret, those of the packs
-// that it uses included. It is about this file only: what a project calls harmless, the
-// policy of its user still finds.
-type Secrets struct {
-	Files   []Word   `json:"files,omitempty"`   // of rules, relative to the policy file
-	Disable []string `json:"disable,omitempty"` // ids of rules, globs
-	Allow   []string `json:"allow,omitempty"`   // values that are no secrets: as they stand, or /RE2/
-
-	// What the files say, once they are read.
-	Sums  []string        `json:"sums,omitempty"` // SHA-256 of each
-	Rules []*secret.Rule  `json:"rules,omitempty"`
-	Lists []*secret.Allow `json:"lists,omitempty"`
-	Off   []string        `json:"off,omitempty"` // rules of Grapnel that the files switch off
-	Notes []*Error        `json:"-"`             // what of them does not count
-}
-
-// rules are what the hooks look for; nil = what Grapnel knows.
-func (s *Secrets) rules() *secret.Rules {
+// secretRules are what the hooks look for; nil = what Grapnel knows.
+func secretRules(s *policyfile.Secrets) *secret.Rules {
 	if s == nil {
 		return nil
 	}
@@ -197,8 +182,8 @@ func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 }
 
 // secrets reads `secrets:`.
-func (p *fileParser) secretRules(n *yaml.Node) *Secrets {
-	s := &Secrets{}
+func (p *fileParser) secretRules(n *yaml.Node) *policyfile.Secrets {
+	s := &policyfile.Secrets{}
 	p.mapping(n, "secrets", []key{
 		{"rules", func(n *yaml.Node) {
 			p.texts(n)
@@ -231,7 +216,7 @@ func emptyMatch(source string) bool {
 
 // knownIDs refuses ids that no rule has. A file of rules may bring others, which are only
 // known once it is read.
-func (p *fileParser) knownIDs(s *Secrets) {
+func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 	if s != nil && len(s.Files) > 0 {
 		return
 	}
@@ -241,14 +226,14 @@ func (p *fileParser) knownIDs(s *Secrets) {
 			continue
 		}
 		if ok := slices.ContainsFunc(known, func(id string) bool { ok, _ := path.Match(w.Text, id); return ok }); !ok {
-			p.errs = append(p.errs, &Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("no rule for secrets is called %q", w.Text), Hint: didYouMean(w.Text, known)})
+			p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("no rule for secrets is called %q", w.Text), Hint: didYouMean(w.Text, known)})
 		}
 	}
 }
 
 // hide adds the rules of a file's own to what is masked in Records. What the file allows or
 // disables of Grapnel's is masked there all the same.
-func (set *Set) hide(s *Secrets) {
+func (set *Set) hide(s *policyfile.Secrets) {
 	if s == nil || len(s.Rules) == 0 {
 		return
 	}

@@ -22,12 +22,12 @@ func TestAllowedPaths(t *testing.T) {
 	file := filepath.Join(dir, "p.yaml")
 	p, errs := Parse(file, []byte("version: 1\nsecrets: {rules: r.toml}\nhooks:\n  - {name: x, on: tool.before, match: {secret: true}, block: no}\n"))
 	if errs == nil {
-		errs = p.ReadRules(file)
+		errs = ReadRules(p, file)
 	}
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	specs, err := p.Build(grapnel.Source{Name: file, File: file}, nil)
+	specs, err := Build(p, grapnel.Source{Name: file, File: file}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ path = '''(?i)(?:^|\/)[^\/]+\.p(?:12|fx)$'''
 		file := filepath.Join(dir, "p.yaml")
 		p, errs := Parse(file, []byte("version: 1\nsecrets: {rules: r.toml}\n"))
 		if errs == nil {
-			errs = p.ReadRules(file)
+			errs = ReadRules(p, file)
 		}
 		var said, notes []string
 		for _, err := range errs {

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // maxRuleFile is the size in bytes of the largest file of rules, and maxRules how many
@@ -45,8 +46,8 @@ func ruleReader(root bool) reader {
 // path is where a file of rules lies that a policy file names.
 func rulePath(policy, name string) string { return absolute(name, filepath.Dir(policy)) }
 
-// fresh reports whether the rules are those that their files hold now.
-func (s *Secrets) fresh(policy string, read reader) bool {
+// freshRules reports whether the rules are those that their files hold now.
+func freshRules(s *policyfile.Secrets, policy string, read reader) bool {
 	if s == nil {
 		return true
 	}
@@ -63,9 +64,11 @@ func (s *Secrets) fresh(policy string, read reader) bool {
 
 // ReadRules reads the files of rules that the policy file names, so that its hooks look
 // for what they say. The errors are all that is wrong with them.
-func (p *Policy) ReadRules(file string) []*Error { return p.readRules(file, ruleReader(false)) }
+func ReadRules(p *policyfile.Policy, file string) []*policyfile.Error {
+	return readRules(p, file, ruleReader(false))
+}
 
-func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
+func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policyfile.Error) {
 	s := p.Secrets
 	if s == nil {
 		return nil
@@ -75,7 +78,7 @@ func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
 		path := rulePath(policy, file.Text)
 		data, err := read(path)
 		if err != nil {
-			errs = append(errs, &Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("the rules for secrets in %s: %s", path, unreadable(err))})
+			errs = append(errs, &policyfile.Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("the rules for secrets in %s: %s", path, unreadable(err))})
 			continue
 		}
 		s.Sums = append(s.Sums, digestOf(data))
@@ -89,7 +92,7 @@ func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
 		errs = append(errs, r.errs...)
 	}
 	if len(s.Rules) > maxRules {
-		errs = append(errs, &Error{File: policy, Line: s.Files[0].Line, Col: s.Files[0].Col, Msg: fmt.Sprintf("its files have %d rules for secrets, more than %d", len(s.Rules), maxRules)})
+		errs = append(errs, &policyfile.Error{File: policy, Line: s.Files[0].Line, Col: s.Files[0].Col, Msg: fmt.Sprintf("its files have %d rules for secrets, more than %d", len(s.Rules), maxRules)})
 	}
 	return errs
 }
@@ -97,16 +100,16 @@ func (p *Policy) readRules(policy string, read reader) (errs []*Error) {
 // A ruleFile is read in the format of gitleaks.
 type ruleFile struct {
 	path string
-	into *Secrets
-	errs []*Error
+	into *policyfile.Secrets
+	errs []*policyfile.Error
 }
 
 func (r *ruleFile) fail(n *tree.Node, format string, args ...any) {
-	r.errs = append(r.errs, &Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
+	r.errs = append(r.errs, &policyfile.Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
 }
 
 func (r *ruleFile) note(n *tree.Node, format string, args ...any) {
-	r.into.Notes = append(r.into.Notes, &Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
+	r.into.Notes = append(r.into.Notes, &policyfile.Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
 }
 
 // unknown names the keys that do not count, as those of a later version do not.
@@ -298,15 +301,15 @@ func (r *ruleFile) checked(n *tree.Node, source string) string {
 }
 
 // pinRules pins the files of rules of a project's policy.
-func (x *Examined) pinRules() *Error {
+func (x *Examined) pinRules() *policyfile.Error {
 	s := x.Policy.Secrets
 	if s == nil {
 		return nil
 	}
 	for _, file := range s.Files {
 		path := rulePath(x.File, file.Text)
-		fail := func(format string, args ...any) *Error {
-			return &Error{File: x.File, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf(format, args...)}
+		fail := func(format string, args ...any) *policyfile.Error {
+			return &policyfile.Error{File: x.File, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf(format, args...)}
 		}
 		if !below(x.Root, path) {
 			return fail("the rules for secrets in %s are not in the project: a project's policy names files of its own", path)
@@ -315,7 +318,7 @@ func (x *Examined) pinRules() *Error {
 			return fail("%v", err)
 		}
 	}
-	if errs := x.Policy.readRules(x.File, x.pinnedContent); len(errs) > 0 {
+	if errs := readRules(x.Policy, x.File, x.pinnedContent); len(errs) > 0 {
 		return errs[0]
 	}
 	return nil

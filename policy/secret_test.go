@@ -290,7 +290,7 @@ func TestRuleFileErrors(t *testing.T) {
 				t.Fatal(errs)
 			}
 			put(t, filepath.Join(dir, "rules.toml"), tt.toml)
-			errs = p.ReadRules(file)
+			errs = policy.ReadRules(p, file)
 			if tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), tt.want)) {
 				t.Errorf("%q gives %v, want %q", tt.toml, errs, tt.want)
 			}

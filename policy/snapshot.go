@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // snapshots keeps the valid content of policy files in compiled form: one file per
@@ -30,7 +31,7 @@ const keepSnapshots = 32
 // snapshot is a content: of a policy, or of a file of another system.
 type snapshot struct {
 	File    string
-	Policy  *Policy
+	Policy  *policyfile.Policy
 	Foreign *foreignSnapshot
 }
 
@@ -87,7 +88,7 @@ func (s snapshots) last(path string) string {
 	return last
 }
 
-func (s snapshots) read(digest string) *Policy {
+func (s snapshots) read(digest string) *policyfile.Policy {
 	snap := s.readSnapshot(digest)
 	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
 		return nil // no file says that
@@ -109,7 +110,7 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 // write keeps a content as the last valid one of a file. A state directory that
 // cannot be written to costs speed and the protection against later breakage, not
 // this answer.
-func (s snapshots) write(path, digest string, policy *Policy) {
+func (s snapshots) write(path, digest string, policy *policyfile.Policy) {
 	if s.keep(path, digest, policy) {
 		_ = atomicfile.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
 	}
@@ -117,7 +118,7 @@ func (s snapshots) write(path, digest string, policy *Policy) {
 }
 
 // keep keeps a content, and reports whether it could.
-func (s snapshots) keep(path, digest string, policy *Policy) bool {
+func (s snapshots) keep(path, digest string, policy *policyfile.Policy) bool {
 	return s.keepAs(digest, snapshot{File: path, Policy: policy})
 }
 

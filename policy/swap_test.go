@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A script that is swapped after it was checked, and before it runs, runs; what it says does
@@ -64,7 +65,7 @@ func TestPinnedFilesAreSwapped(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // longer than the steps of the kernel's clock
 			set := policy.Load(policy.Request{
 				Files: []policy.File{{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}}, Snapshots: p.snapshots(), Trusts: p.trusts(),
-				Command: func(policy.Command) grapnel.Hook {
+				Command: func(policyfile.Command) grapnel.Hook {
 					return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 						test.swap(p.dir)
 						return grapnel.Outcome{Message: "it ran"}, nil

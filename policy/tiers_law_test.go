@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // anyPolicy draws a policy: hooks with the names of others, exceptions, modes and
@@ -49,7 +50,7 @@ type tiers struct {
 func (w *tiers) load(t *rapid.T, files ...policy.File) (policy.Set, *grapnel.Engine) {
 	set := policy.Load(policy.Request{
 		Files: files, Trusts: w.project.trusts(), Snapshots: filepath.Join(w.dir, "snapshots"),
-		Command: func(c policy.Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				if c.Line == "exit2" {
 					return grapnel.Outcome{Decision: grapnel.Block, Reason: "exit2"}, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Trust is a person's word for a project's policy: for its content, and for that of
@@ -103,7 +104,7 @@ const goneNow = "is gone"
 // trusting it.
 type Examined struct {
 	Trust
-	Policy   *Policy
+	Policy   *policyfile.Policy
 	Foreign  []ForeignFile // that its `load:` finds
 	Unpinned []string      // what hooks may read or run beside the pins, a sentence each
 
@@ -116,24 +117,24 @@ const maxPins = 256
 // Examine reads a project's policy, and the files below root that its command lines
 // name, as they are now. The errors are about the policy; whoever gets any trusts
 // nothing.
-func Examine(file, root string, packs Registry) (*Examined, []*Error) {
-	fail := func(err error) []*Error { return []*Error{{File: file, Msg: reason(err)}} }
+func Examine(file, root string, packs Registry) (*Examined, []*policyfile.Error) {
+	fail := func(err error) []*policyfile.Error { return []*policyfile.Error{{File: file, Msg: reason(err)}} }
 	data, err := readFile(file, yaml.MaxSize+1)
 	if err != nil {
 		return nil, fail(err)
 	}
 	policy, errs := Parse(file, data)
 	if len(errs) == 0 {
-		policy.registryPacks(file, packs, &errs)
+		registryPacks(policy, file, packs, &errs)
 	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	if err := policy.beyond(file, grapnel.ScopeProject); err != nil {
-		return nil, []*Error{err}
+	if err := checkScope(policy, file, grapnel.ScopeProject); err != nil {
+		return nil, []*policyfile.Error{err}
 	}
-	if err := policy.noHTTP(file, grapnel.ScopeProject); err != nil {
-		return nil, []*Error{err}
+	if err := checkHTTP(policy, file, grapnel.ScopeProject); err != nil {
+		return nil, []*policyfile.Error{err}
 	}
 	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
 	x.contents[x.SHA256] = data
@@ -142,15 +143,15 @@ func Examine(file, root string, packs Registry) (*Examined, []*Error) {
 		if h.Context != nil && h.Context.File != "" {
 			x.unpinned(h.Name, "reads %s for the model, as it then is", h.Context.File)
 		}
-		if h.program() == nil {
+		if h.Program() == nil {
 			continue
 		}
-		if err := x.pin(h.Name, h.program()); err != nil {
-			return nil, []*Error{{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+		if err := x.pin(h.Name, h.Program()); err != nil {
+			return nil, []*policyfile.Error{{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 		}
 	}
 	if err := x.pinRules(); err != nil {
-		return nil, []*Error{err}
+		return nil, []*policyfile.Error{err}
 	}
 	if errs := x.loads(); len(errs) > 0 {
 		return nil, errs
@@ -167,8 +168,8 @@ func (x *Examined) unpinned(hook, format string, args ...any) {
 func (x *Examined) Content(digest string) []byte { return x.contents[digest] }
 
 // pin pins the files below the root that the command line of a hook names.
-func (x *Examined) pin(hook string, c *Command) error {
-	words, unclear := c.words(x.Root)
+func (x *Examined) pin(hook string, c *policyfile.Command) error {
+	words, unclear := commandWords(c, x.Root)
 	for _, text := range unclear {
 		x.unpinned(hook, "%s", text)
 	}
@@ -262,9 +263,9 @@ func (w commandWord) names() []string {
 	return names
 }
 
-// words lists the words of a command line that are known, and says what is not.
-func (c *Command) words(root string) (words []commandWord, unclear []string) {
-	script := shell.Parse(c.withRoot(root))
+// commandWords lists the words of a command line that are known, and says what is not.
+func commandWords(c *policyfile.Command, root string) (words []commandWord, unclear []string) {
+	script := shell.Parse(withRoot(c, root))
 	for _, cmd := range script.Commands {
 		if (cmd.Name == "source" || cmd.Name == ".") && len(cmd.Args) > 0 && cmd.Args[0].Literal {
 			unclear = append(unclear, "hides what it runs: sourced file: "+cmd.Args[0].Text)
@@ -291,20 +292,20 @@ func (c *Command) words(root string) (words []commandWord, unclear []string) {
 
 // withRoot is the command line with the variables replaced by which the hooks of its
 // system name the files of a project.
-func (c *Command) withRoot(root string) string {
-	line := c.line()
+func withRoot(c *policyfile.Command, root string) string {
+	line := commandLine(c)
 	if strings.ContainsAny(root, "\\'\"`$ \t\n*?[]{}()<>|&;~#!") {
 		return line // what it names is only known when it runs
 	}
-	for _, name := range c.rootVars(root) {
+	for _, name := range rootVars(c, root) {
 		line = regexp.MustCompile(`\$(\{`+name+`\}|`+name+`\b)`).ReplaceAllLiteralString(line, root)
 	}
 	return line
 }
 
 // rootVars names the variables that hold the root.
-func (c *Command) rootVars(root string) (names []string) {
-	d := c.Dialect()
+func rootVars(c *policyfile.Command, root string) (names []string) {
+	d := DialectOf(c)
 	if d == nil || d.HookEnv == nil {
 		return nil
 	}
@@ -369,7 +370,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 
 // All returns all that was trusted, by the names of the files. What cannot be read is in
 // the errors, by the name of what keeps it.
-func (s Trusts) All() (all []*Trust, broken []*Error) {
+func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
 		var t Trust
@@ -384,7 +385,7 @@ func (s Trusts) All() (all []*Trust, broken []*Error) {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {
-			broken = append(broken, &Error{File: name, Msg: fmt.Sprintf("what was trusted is not known any more: %v", err)})
+			broken = append(broken, &policyfile.Error{File: name, Msg: fmt.Sprintf("what was trusted is not known any more: %v", err)})
 			continue
 		}
 		all = append(all, &t)
@@ -495,7 +496,7 @@ func (req Request) loadTrusted(file File) inForce {
 		loaded.Notice = fmt.Sprintf("grapnel: nothing of %s is in force, since nobody has trusted it. Look at it with \"grapnel trust %s\".", file.Path, file.Path)
 		return inForce{loaded: loaded}
 	}
-	var policy *Policy
+	var policy *policyfile.Policy
 	var specs []grapnel.Spec
 	if err == nil {
 		policy, err = req.trustedPolicy(trust)
@@ -503,14 +504,14 @@ func (req Request) loadTrusted(file File) inForce {
 	if err == nil {
 		pinned := req
 		pinned.Command = trust.command(req.Command, "")
-		var wrong *Error
+		var wrong *policyfile.Error
 		if specs, wrong = pinned.build(file, policy, trust.SHA256); wrong != nil {
 			err = errors.New(wrong.Msg)
 		}
 	}
 	if err != nil {
-		wrong := &Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or let go of it with \"grapnel untrust %s\"", file.Path, file.Path)}
-		loaded.State, loaded.Errors = Broken, []*Error{wrong}
+		wrong := &policyfile.Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or let go of it with \"grapnel untrust %s\"", file.Path, file.Path)}
+		loaded.State, loaded.Errors = Broken, []*policyfile.Error{wrong}
 		loaded.Notice = fmt.Sprintf("grapnel: %v; until then tools are blocked.", wrong)
 		return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), wrong)}, loaded: loaded}
 	}
@@ -518,7 +519,7 @@ func (req Request) loadTrusted(file File) inForce {
 	loaded.leftOut(policy, req.ruling.of(file.Path))
 	if why := trust.differs(); why != "" {
 		loaded.State = Changed
-		loaded.Errors = append([]*Error{{File: file.Path, Msg: why}}, loaded.Errors...)
+		loaded.Errors = append([]*policyfile.Error{{File: file.Path, Msg: why}}, loaded.Errors...)
 		loaded.Notice = fmt.Sprintf("grapnel: %s %s; what was trusted stays in force. Look at it with \"grapnel trust %s\", or let go of it with \"grapnel untrust %s\".", file.Path, why, file.Path, file.Path)
 		if why == goneNow {
 			loaded.State = Gone
@@ -561,12 +562,12 @@ func (req Request) loadsElsewhere(path string) bool {
 
 // trustedPolicy is the policy that was trusted: from its snapshot, else from the
 // content itself, which is kept.
-func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
+func (req Request) trustedPolicy(trust *Trust) (*policyfile.Policy, error) {
 	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
 		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
 	}
 	snaps := snapshots{dir: req.Snapshots}
-	if policy := snaps.read(trust.SHA256); policy != nil && policy.Secrets.fresh(trust.File, req.Trusts.rules(trust)) {
+	if policy := snaps.read(trust.SHA256); policy != nil && freshRules(policy.Secrets, trust.File, req.Trusts.rules(trust)) {
 		return policy, nil
 	}
 	data, err := req.Trusts.Content(trust.SHA256)
@@ -587,18 +588,18 @@ func (req Request) trustedPolicy(trust *Trust) (*Policy, error) {
 
 // command makes the hooks of programs that run only while the files they name are
 // what was trusted. What comes before the name of a hook in the pins is the prefix.
-func (t *Trust) command(newHook func(Command) grapnel.Hook, prefix string) func(Command) grapnel.Hook {
+func (t *Trust) command(newHook func(policyfile.Command) grapnel.Hook, prefix string) func(policyfile.Command) grapnel.Hook {
 	if newHook == nil {
 		return nil
 	}
-	return func(c Command) grapnel.Hook {
+	return func(c policyfile.Command) grapnel.Hook {
 		hook := &pinned{Hook: newHook(c), file: t.File, informs: c.Context}
 		for _, pin := range t.Pins {
 			if slices.Contains(pin.Hooks, prefix+c.Name) {
 				hook.pins = append(hook.pins, pin)
 			}
 		}
-		if len(c.rootVars(t.Root)) > 0 {
+		if len(rootVars(&c, t.Root)) > 0 {
 			hook.root = t.Root
 		}
 		if hook.pins == nil && hook.root == "" {

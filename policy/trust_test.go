@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // project is a directory with a policy, and the state of a person who works there.
@@ -73,7 +74,7 @@ func (p *project) load(own ...policy.File) (policy.Set, *grapnel.Engine) {
 	p.t.Helper()
 	set := policy.Load(policy.Request{
 		Files: append(own, policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}), Snapshots: p.snapshots(), Trusts: p.trusts(),
-		Command: func(c policy.Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				return grapnel.Outcome{Message: c.Name + " ran"}, nil
 			})

@@ -7,51 +7,31 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// PackInfo is the `pack:` of a file that others can use: a pack is a policy of
-// rules and nothing else, so that using one starts no program and reads no file.
-type PackInfo struct {
-	Version int `json:"version"` // goes up whenever the pack's hooks change
-}
-
-// Use is one entry of `use:`. It is about the file that it stands in and changes
-// nothing for another file that uses the same pack.
-type Use struct {
-	Pack   Word   `json:"pack"`
-	Except []Word `json:"except,omitempty"` // hooks of the pack that are left out
-	Mode   string `json:"mode,omitempty"`   // enforce, observe: of all its hooks; empty = as each says
-}
-
-// Word is a word of a file and where it stands.
-type Word struct {
-	Text string `json:"text"`
-	Line int    `json:"line"`
-	Col  int    `json:"col"`
-}
 
 // Pack is a pack as one file uses it.
 type Pack struct {
-	Use
-	Digest string  // SHA-256 of the pack's content, in hex
-	Policy *Policy // what is left of it; its hooks stand where the file names the pack
+	policyfile.Use
+	Digest string             // SHA-256 of the pack's content, in hex
+	Policy *policyfile.Policy // what is left of it; its hooks stand where the file names the pack
 }
 
-// Packs looks up what the `use:` of a policy file names. It returns all that is wrong.
-func (p *Policy) Packs(file string, registry Registry) (packs []Pack, errs []*Error) {
-	for i, found := range p.registryPacks(file, registry, &errs) {
+// PacksOf looks up what the `use:` of a policy file names. It returns all that is wrong.
+func PacksOf(p *policyfile.Policy, file string, registry Registry) (packs []Pack, errs []*policyfile.Error) {
+	for i, found := range registryPacks(p, file, registry, &errs) {
 		if found == nil {
 			continue
 		}
 		use := p.Use[i]
-		pack := Pack{Use: use, Digest: found.Digest, Policy: &Policy{Version: 1, Pack: &PackInfo{Version: found.Version}}}
+		pack := Pack{Use: use, Digest: found.Digest, Policy: &policyfile.Policy{Version: 1, Pack: &policyfile.PackInfo{Version: found.Version}}}
 		for j := range found.Hooks {
-			if use.without(found.Hooks[j].Name) {
+			if leavesOut(&use, found.Hooks[j].Name) {
 				continue
 			}
 			h, err := found.Hooks[j].hook()
 			if err != nil {
-				errs = append(errs, &Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", found.Name, found.Hooks[j].Name, err)})
+				errs = append(errs, &policyfile.Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", found.Name, found.Hooks[j].Name, err)})
 				continue
 			}
 			h.Line = use.Pack.Line
@@ -67,9 +47,9 @@ func (p *Policy) Packs(file string, registry Registry) (packs []Pack, errs []*Er
 
 // registryPacks lists the packs of the entries of `use:`, nil for one that there is not, and
 // adds what is wrong.
-func (p *Policy) registryPacks(file string, registry Registry, errs *[]*Error) []*RegistryPack {
-	fail := func(at Word, hint, format string, args ...any) {
-		*errs = append(*errs, &Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
+func registryPacks(p *policyfile.Policy, file string, registry Registry, errs *[]*policyfile.Error) []*RegistryPack {
+	fail := func(at policyfile.Word, hint, format string, args ...any) {
+		*errs = append(*errs, &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	var packs []*RegistryPack
 	for i := range p.Use {
@@ -97,13 +77,13 @@ func (p *Policy) registryPacks(file string, registry Registry, errs *[]*Error) [
 	return packs
 }
 
-// without reports whether a hook of the pack is left out.
-func (u *Use) without(hook string) bool {
+// leavesOut reports whether a hook of the pack is left out.
+func leavesOut(u *policyfile.Use, hook string) bool {
 	return says(u.Except, hook)
 }
 
 // says reports whether a word is among those of a file.
-func says(words []Word, text string) bool {
+func says(words []policyfile.Word, text string) bool {
 	for i := range words {
 		if words[i].Text == text {
 			return true
@@ -118,9 +98,9 @@ func (req Request) always() []grapnel.Spec {
 	if len(req.Always) == 0 {
 		return nil
 	}
-	own := &Policy{}
+	own := &policyfile.Policy{}
 	for _, name := range req.Always {
-		own.Use = append(own.Use, Use{Pack: Word{Text: name}})
+		own.Use = append(own.Use, policyfile.Use{Pack: policyfile.Word{Text: name}})
 	}
 	specs, err := req.buildPacks(File{Path: ownFile, Scope: grapnel.ScopeManaged}, own)
 	if err != nil {
@@ -137,11 +117,11 @@ const ownFile = "grapnel"
 
 // buildPacks makes the Specs of the packs of a file: a source each, with the scope
 // of the file. A person finds them in the line that names the pack.
-func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error) {
-	var errs []*Error
+func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.Spec, error) {
+	var errs []*policyfile.Error
 	var specs []grapnel.Spec
-	req.facts.secrets = policy.Secrets.rules()
-	packs := policy.registryPacks(file.Path, req.Packs, &errs)
+	req.facts.secrets = secretRules(policy.Secrets)
+	packs := registryPacks(policy, file.Path, req.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
@@ -158,7 +138,7 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 		use := &policy.Use[i]
 		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
 		for j := range pack.Hooks {
-			if use.without(pack.Hooks[j].Name) {
+			if leavesOut(use, pack.Hooks[j].Name) {
 				continue
 			}
 			hook := &hooks[len(specs)]
@@ -173,8 +153,8 @@ func (req Request) buildPacks(file File, policy *Policy) ([]grapnel.Spec, error)
 	return specs, nil
 }
 
-func (p *fileParser) packInfo(n *yaml.Node) *PackInfo {
-	info := &PackInfo{}
+func (p *fileParser) packInfo(n *yaml.Node) *policyfile.PackInfo {
+	info := &policyfile.PackInfo{}
 	p.mapping(n, "pack", []key{
 		{"version", func(n *yaml.Node) { info.Version = *p.integer(n) }},
 	})
@@ -215,14 +195,14 @@ func (p *fileParser) plainPackHook(hook *yaml.Node) {
 	}
 }
 
-func (p *fileParser) uses(n *yaml.Node) []Use {
+func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 	if n.Kind != yaml.List {
 		p.fail(n, "for example [destructive, {pack: secrets, mode: observe}]", "use must be a list of packs, not %s", n.Kind)
 		return nil
 	}
-	var uses []Use
+	var uses []policyfile.Use
 	for _, item := range n.Items {
-		use := Use{}
+		use := policyfile.Use{}
 		if item.Kind != yaml.Map {
 			use.Pack = p.word(item)
 		} else {
@@ -250,9 +230,9 @@ func (p *fileParser) uses(n *yaml.Node) []Use {
 	return uses
 }
 
-func (p *fileParser) word(n *yaml.Node) Word {
+func (p *fileParser) word(n *yaml.Node) policyfile.Word {
 	p.text(n)
 	return word(n)
 }
 
-func word(n *yaml.Node) Word { return Word{n.Text, n.Line, n.Col} }
+func word(n *yaml.Node) policyfile.Word { return policyfile.Word{Text: n.Text, Line: n.Line, Col: n.Col} }

@@ -145,7 +145,7 @@ func TestUseMistakes(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		_, errs = p.Packs("p.yaml", packs)
+		_, errs = policy.PacksOf(p, "p.yaml", packs)
 		var said []string
 		for _, err := range errs {
 			said = append(said, err.Error())
@@ -153,10 +153,10 @@ func TestUseMistakes(t *testing.T) {
 		if got := strings.Join(said, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
-		if _, errs := p.Packs("p.yaml", policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
+		if _, errs := policy.PacksOf(p, "p.yaml", policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
 			t.Errorf("use: %s without any packs: %v, want an error", use, errs)
 		}
-		if _, err := p.Build(source("p.yaml"), noCommand); err == nil {
+		if _, err := policy.Build(p, source("p.yaml"), noCommand); err == nil {
 			t.Errorf("use: %s: Build leaves the packs out and says nothing", use)
 		}
 	}

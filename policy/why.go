@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Check is one condition of a hook, and what came of it.
@@ -389,7 +390,7 @@ func (f *past) happenings(marks []mark, i int, ev *grapnel.Event) (got []string)
 	self := f.markOf(ev)
 	for j := range marks {
 		if f.counts(&marks[j], i, &self, ev) {
-			ago := shortly(time.Duration(self.at - marks[j].at).Truncate(time.Second))
+			ago := policyfile.FormatDuration(time.Duration(self.at - marks[j].at).Truncate(time.Second))
 			got = append(got, strings.Join([]string{string(marks[j].kind), ago, "ago"}, " "))
 		}
 	}

@@ -169,7 +169,7 @@ func TestWhyLaw(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatalf("%s: %v", file, errs)
 		}
-		specs, err := p.Build(source("/p/p.yaml"), noCommand)
+		specs, err := policy.Build(p, source("/p/p.yaml"), noCommand)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ hooks:
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	specs, err := p.Build(source("/p/p.yaml"), nil)
+	specs, err := policy.Build(p, source("/p/p.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

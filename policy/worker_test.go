@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A worker has all that a program has, and whoever makes its hook is told that it may be
@@ -26,15 +27,15 @@ hooks:
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	var made []policy.Command
-	specs, err := p.Build(source("/p/grapnel.yaml"), func(c policy.Command) grapnel.Hook {
+	var made []policyfile.Command
+	specs, err := policy.Build(p, source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
 		made = append(made, c)
 		return grapnel.Watch(nil)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []policy.Command{
+	want := []policyfile.Command{
 		{Name: "list", Args: []string{"python3", "guard.py"}, Env: []string{"TOKEN"}, Worker: true, Dir: "/p"},
 		{Name: "line", Line: "exec ./guard", Async: true, Worker: true, Dir: "/p"},
 		{Name: "once", Line: "./guard", Dir: "/p"},
@@ -43,8 +44,8 @@ hooks:
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for i, once := range []bool{true, true, false} {
-		if d := made[i].Dialect(); (d != nil) != once || once && !d.IsOnce() {
-			t.Errorf("%s speaks %+v", made[i].Name, made[i].Dialect())
+		if d := policy.DialectOf(&made[i]); (d != nil) != once || once && !d.IsOnce() {
+			t.Errorf("%s speaks %+v", made[i].Name, policy.DialectOf(&made[i]))
 		}
 	}
 	if s := specs[0]; s.Timeout != 3*time.Second || s.OnError != grapnel.OnErrorClosed || s.Phase != grapnel.PhaseStep {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 type factual struct{ checked error }
@@ -24,7 +25,7 @@ func TestWrappersKeepFacts(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("it cannot work")
 	specs := []grapnel.Spec{{Name: "h", Hook: &pinned{Hook: factual{wrong}}}}
-	newRedactor([]*Redact{{Fields: []string{"/token"}}}).guard(specs, func(*grapnel.Spec) bool { return true })
+	newRedactor([]*policyfile.Redact{{Fields: []string{"/token"}}}).guard(specs, func(*grapnel.Spec) bool { return true })
 	hook := specs[0].Hook
 	if _, ok := hook.(*redacted); !ok {
 		t.Fatalf("the hook is a %T, want it redacted", hook)

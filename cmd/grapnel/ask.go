@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // ask asks a server about an event. The circuit is that of whoever wants to know.
@@ -95,7 +96,7 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 
 // lookAtHTTP says whether a server can be asked or told, as far as that can be told without its
 // secrets: they need not be there for whoever looks.
-func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
+func lookAtHTTP(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
 	h.Secrets, h.Body = nil, ""
 	shown := make(map[string]string, len(h.Headers))
 	for name, value := range h.Headers {
@@ -117,7 +118,7 @@ func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
 
 // unresolved says what a hook would not find here. Where the agent starts grapnel-hook
 // its variables count, which may be others.
-func unresolved(file string, h *policy.Hook) string {
+func unresolved(file string, h *policyfile.Hook) string {
 	if h.HTTP == nil {
 		return ""
 	}
@@ -126,7 +127,7 @@ func unresolved(file string, h *policy.Hook) string {
 	if abs, err := filepath.Abs(file); err == nil {
 		asked.Dir = filepath.Dir(abs)
 	}
-	if _, err := asked.Resolve(); err != nil {
+	if _, err := policy.ResolveHTTP(&asked); err != nil {
 		return err.Error()
 	}
 	return ""

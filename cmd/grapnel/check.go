@@ -21,11 +21,12 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // finding is one line of "grapnel check".
 type finding struct {
-	*policy.Error
+	*policyfile.Error
 	Severity string `json:"severity"` // error, warning
 	Rule     string `json:"rule"`     // of findingKinds
 }
@@ -52,7 +53,7 @@ var (
 	findingKinds = []findingKind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
 )
 
-func (k findingKind) finding(e *policy.Error) finding { return finding{e, k.severity, k.rule} }
+func (k findingKind) finding(e *policyfile.Error) finding { return finding{e, k.severity, k.rule} }
 
 func newCheck(c *console) *cobra.Command {
 	var schema bool
@@ -186,17 +187,19 @@ func checkFile(file string, place local.Place, installed bool) []checked {
 	p, errs := policy.Read(file)
 	var used []policy.Pack
 	if len(errs) == 0 {
-		errs = p.ReadRules(file)
+		errs = policy.ReadRules(p, file)
 	}
 	if len(errs) == 0 {
-		used, errs = p.Packs(file, packs.All())
+		used, errs = policy.PacksOf(p, file, packs.All())
 	}
 	if p != nil && p.Secrets != nil {
 		for _, e := range p.Secrets.Notes {
 			this.found = append(this.found, badRules.finding(e))
 		}
 	}
-	slices.SortStableFunc(errs, func(a, b *policy.Error) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col)) })
+	slices.SortStableFunc(errs, func(a, b *policyfile.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
 	for _, e := range errs {
 		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
 			e.Hint = "\"grapnel init\" writes one"
@@ -227,7 +230,7 @@ func checkFile(file string, place local.Place, installed bool) []checked {
 	}
 	var loaded []checked
 	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
-		slices.ContainsFunc(p.Hooks, func(h policy.Hook) bool { return h.HTTP != nil })) {
+		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
 		var found []finding
 		found, loaded = loads(file, p, place, installed)
 		this.found = append(this.found, found...)
@@ -249,7 +252,7 @@ func checkFile(file string, place local.Place, installed bool) []checked {
 
 // loads looks at the files that the `load:` of a policy finds, as they are now, and
 // keeps nothing.
-func loads(file string, p *policy.Policy, place local.Place, installed bool) (found []finding, loaded []checked) {
+func loads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []finding, loaded []checked) {
 	of := policy.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
@@ -286,17 +289,17 @@ func loads(file string, p *policy.Policy, place local.Place, installed bool) (fo
 	}
 	for i := range p.Hooks {
 		if why := unresolved(file, &p.Hooks[i]); why != "" {
-			found = append(found, badAddress.finding(&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
+			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
 		}
 	}
 	for _, w := range p.Networks {
 		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
-			found = append(found, badNetwork.finding(&policy.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
+			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
 		}
 	}
 	for _, l := range p.Load {
 		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
-			found = append(found, nothingToLoad.finding(&policy.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
+			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
 	return found, loaded
@@ -304,13 +307,13 @@ func loads(file string, p *policy.Policy, place local.Place, installed bool) (fo
 
 // lookingRequest is that of commands that look at hooks and run none.
 func lookingRequest(place local.Place, files []policy.File) policy.Request {
-	req := place.Request(files, func(policy.Command) grapnel.Hook { return grapnel.Func(nil) })
+	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
 	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
 		return newWebhook(w, networks())
 	}
 	opened := sync.OnceValue(place.Opened)
-	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
 	req.Notify = req.HTTP
 	return req
 }
@@ -323,7 +326,7 @@ func mistrusted(file string, place local.Place) []finding {
 	set := policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
 	var found []finding
 	warn := func(about, msg string) {
-		found = append(found, notTrusted.finding(&policy.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
+		found = append(found, notTrusted.finding(&policyfile.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
 	}
 	for _, loaded := range set.Files {
 		if !loaded.OfProject() {
@@ -354,13 +357,13 @@ func mistrusted(file string, place local.Place) []finding {
 }
 
 // suspicious names what is valid and hardly what is meant.
-func suspicious(file string, p *policy.Policy) []finding {
+func suspicious(file string, p *policyfile.Policy) []finding {
 	var found []finding
-	warn := func(kind findingKind, h *policy.Hook, hint, format string, args ...any) {
-		found = append(found, kind.finding(&policy.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
+	warn := func(kind findingKind, h *policyfile.Hook, hint, format string, args ...any) {
+		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
 	}
 	unknown := false
-	var guard *policy.Hook // of commands
+	var guard *policyfile.Hook // of commands
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Match == nil {
@@ -426,7 +429,7 @@ func uninstalled(hooks []grapnel.Spec, place local.Place) []finding {
 	for _, h := range hooks {
 		for _, kind := range h.On {
 			if !sent[kind] && sendable(kind) {
-				found = append(found, notInstalled.finding(&policy.Error{
+				found = append(found, notInstalled.finding(&policyfile.Error{
 					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
 					Hint: "run \"grapnel install\" again",
 				}))

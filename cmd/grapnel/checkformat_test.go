@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // sarifShape is what SARIF 2.1.0 asks of the parts that are written here: what must be
@@ -75,9 +75,9 @@ func TestSARIF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := []finding{badPolicy.finding(&policy.Error{File: "a b.yaml", Msg: "no such file"})}
+	found := []finding{badPolicy.finding(&policyfile.Error{File: "a b.yaml", Msg: "no such file"})}
 	for _, kind := range findingKinds {
-		found = append(found, kind.finding(&policy.Error{File: filepath.Join("sub", "a.yaml"), Line: 3, Msg: "msg", Hint: "hint"}))
+		found = append(found, kind.finding(&policyfile.Error{File: filepath.Join("sub", "a.yaml"), Line: 3, Msg: "msg", Hint: "hint"}))
 	}
 	for _, list := range [][]finding{nil, found} {
 		text, err := json.Marshal(sarifLog(list))

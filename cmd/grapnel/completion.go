@@ -81,7 +81,7 @@ func (c *console) hookNames() []string {
 		if len(errs) > 0 {
 			continue
 		}
-		used, _ := p.Packs(filepath.Clean(file.Path), packs.All())
+		used, _ := policy.PacksOf(p, filepath.Clean(file.Path), packs.All())
 		for _, pack := range used {
 			p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // newDeliver is what grapnel-hook starts, which does not speak to servers itself.
@@ -22,7 +23,7 @@ func newDeliver(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Of one for a server that is asked the event is sent as it stands.
 			var both struct {
-				HTTP *policy.HTTP `json:"http"`
+				HTTP *policyfile.HTTP `json:"http"`
 				hookcmd.Question
 				Webhook policy.Webhook `json:"webhook"`
 			}

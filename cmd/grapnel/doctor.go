@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newDoctor(c *console) *cobra.Command {
@@ -43,8 +44,8 @@ func newDoctor(c *console) *cobra.Command {
 			// Without its program, what is installed is compared with itself.
 			program, _ := hookProgram()
 			looking := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
-			var programs []policy.Command
-			looking.Command = func(c policy.Command) grapnel.Hook {
+			var programs []policyfile.Command
+			looking.Command = func(c policyfile.Command) grapnel.Hook {
 				programs = append(programs, c)
 				return grapnel.Func(nil)
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newDrain(c *console) *cobra.Command {
@@ -80,7 +80,7 @@ type keeping struct {
 	kept int
 }
 
-func (k *keeping) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+func (k *keeping) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
 	err := k.outbox.Put(ctx, p, h)
 	if err == nil {
 		k.kept++

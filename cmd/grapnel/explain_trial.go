@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -48,14 +49,14 @@ func (t *trial) options() *local.Options {
 	return &local.Options{
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.told(w.Name), nil },
-		Notify:  func(h policy.HTTP) (grapnel.Hook, error) { return t.told(h.Name), nil },
+		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.told(h.Name), nil },
 		Counter: t.counter, Background: t,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
 	}
 }
 
 // command is a hook that is a program.
-func (t *trial) command(c policy.Command) grapnel.Hook {
+func (t *trial) command(c policyfile.Command) grapnel.Hook {
 	if !t.run {
 		return t.leftOut(c.Name)
 	}
@@ -72,7 +73,7 @@ func (t *trial) command(c policy.Command) grapnel.Hook {
 }
 
 // server is a hook that asks one.
-func (t *trial) server(h policy.HTTP) (grapnel.Hook, error) {
+func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 	t.servers = append(t.servers, h.Name)
 	if t.run {
 		return hookcmd.Asker(t.counter, h, func() []string { return t.networks }), nil

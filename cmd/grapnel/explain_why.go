@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // whyHook says of one hook why it did or did not act.
@@ -226,7 +227,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 	if held == "" {
 		return hooks, names
 	}
-	used, _ := p.Packs(row.File, packs.All())
+	used, _ := policy.PacksOf(p, row.File, packs.All())
 	all := p.Hooks
 	for _, pack := range used {
 		all = append(all, pack.Policy.Hooks...)
@@ -259,7 +260,7 @@ func lineOf(file, name string) int {
 }
 
 // unheeded says why what a file says now is not in force; empty = it is.
-func unheeded(row policy.Loaded, errs []*policy.Error) string {
+func unheeded(row policy.Loaded, errs []*policyfile.Error) string {
 	switch row.State {
 	case policy.Untrusted:
 		return "nobody has trusted the file, so nothing of it is in force (see \"grapnel trust\")"

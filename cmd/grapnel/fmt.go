@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // stdinFile is what a command calls its standard input, and how it is named.
@@ -27,9 +28,9 @@ const stdinFile = "-"
 
 // A formatted file is a row of "grapnel fmt --json".
 type formatted struct {
-	File    string        `json:"file"`
-	Changed bool          `json:"changed"`
-	Error   *policy.Error `json:"error,omitempty"`
+	File    string            `json:"file"`
+	Changed bool              `json:"changed"`
+	Error   *policyfile.Error `json:"error,omitempty"`
 }
 
 type fmtFlags struct{ check, diff, stdin bool }
@@ -129,9 +130,9 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 	}
 	switch {
 	case err != nil:
-		row.Error = &policy.Error{File: file, Msg: err.Error()}
+		row.Error = &policyfile.Error{File: file, Msg: err.Error()}
 		if at, ok := errors.AsType[*yaml.Error](err); ok {
-			row.Error = &policy.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
+			row.Error = &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
 		}
 		if !c.json {
 			fmt.Fprintln(c.err, c.located(badPolicy.finding(row.Error), red))

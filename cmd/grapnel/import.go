@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newImport(c *console) *cobra.Command {
@@ -36,7 +37,7 @@ func newImport(c *console) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			im, err := policy.Import(args[0], args[1:])
 			if err != nil {
-				var at *policy.Error
+				var at *policyfile.Error
 				if errors.As(err, &at) && at.File == args[0] {
 					return usageError{err}
 				}
@@ -50,7 +51,7 @@ func newImport(c *console) *cobra.Command {
 			if c.json {
 				lost := im.Lost
 				if lost == nil {
-					lost = []*policy.Error{}
+					lost = []*policyfile.Error{}
 				}
 				return c.printJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": lost})
 			}

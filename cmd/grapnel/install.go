@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // installFlags are what install and uninstall have in common.
@@ -255,8 +256,8 @@ func policyEvents(place local.Place) map[string][]string {
 }
 
 // policyOf loads the policy to look at it, and names the commands in it.
-func policyOf(place local.Place, command func(policy.Command)) policy.Set {
-	return policy.Load(place.Request(place.Files(nil, nil), func(c policy.Command) grapnel.Hook {
+func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
+	return policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
 		if command != nil {
 			command(c)
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // policyPrograms lists, per agent, the events at which a hook of the policy starts a
 // program, with the name of the first that does.
 func policyPrograms(place local.Place) map[string]map[string]string {
 	programs := map[string]bool{}
-	set := policyOf(place, func(c policy.Command) {
+	set := policyOf(place, func(c policyfile.Command) {
 		if !c.Worker { // the daemon keeps workers running
 			programs[c.Name] = true
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // hook is "grapnel hook": grapnel-hook, and an outbox.
@@ -39,7 +39,7 @@ func (o *outbox) open() (err error) {
 }
 
 // Put keeps one delivery.
-func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+func (o *outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
 	job, err := jobOf(&p, &h)
 	if err == nil {
 		err = o.open()
@@ -51,7 +51,7 @@ func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error 
 }
 
 // jobOf is what was put off as a delivery.
-func jobOf(p *spool.Pending, h *policy.HTTP) (delivery.Job, error) {
+func jobOf(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	job := delivery.Job{
 		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
 		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,

@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // replayed is what "grapnel replay --json" prints.
@@ -289,13 +290,13 @@ func (s *staged) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *
 	run := local.Runner(s.place)
 	var set policy.Set
 	opts := &local.Options{
-		Command: func(cmd policy.Command) grapnel.Hook {
+		Command: func(cmd policyfile.Command) grapnel.Hook {
 			if s.run && !cmd.Async {
 				return run(cmd)
 			}
 			return stage.Told(cmd.Name)
 		},
-		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if s.servers != nil {
 				s.servers.add(h.Name)
 			}
@@ -304,8 +305,8 @@ func (s *staged) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *
 			}
 			return stage.Told(h.Name), nil
 		},
-		Webhook:   func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
-		Notify:    func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },    // likewise
+		Webhook:   func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },  // an observer, and none is run
+		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // likewise
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}

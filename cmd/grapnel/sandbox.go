@@ -6,10 +6,11 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // held says, behind what a hook does, what its program is held to.
-func held(h *policy.Hook) string {
+func held(h *policyfile.Hook) string {
 	if cmd := programOf(h); cmd != nil && cmd.Sandbox != nil {
 		return "\n" + cmd.Sandbox.Describe()
 	}
@@ -17,7 +18,7 @@ func held(h *policy.Hook) string {
 }
 
 // programOf is what a hook starts, or nil.
-func programOf(h *policy.Hook) *policy.Command {
+func programOf(h *policyfile.Hook) *policyfile.Command {
 	if h.Context != nil {
 		return h.Context.Run
 	}
@@ -25,7 +26,7 @@ func programOf(h *policy.Hook) *policy.Command {
 }
 
 // unsandboxed names the hooks that this machine cannot hold to their sandboxes.
-func unsandboxed(file string, p *policy.Policy) []finding {
+func unsandboxed(file string, p *policyfile.Policy) []finding {
 	var found []finding
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
@@ -38,7 +39,7 @@ func unsandboxed(file string, p *policy.Policy) []finding {
 			if cmd.Sandbox.Optional {
 				what = "it runs all the same"
 			}
-			found = append(found, notSandboxed.finding(&policy.Error{
+			found = append(found, notSandboxed.finding(&policyfile.Error{
 				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q %v: %s", h.Name, err, what),
 			}))
 		}
@@ -57,7 +58,7 @@ type sandboxState struct {
 func sandboxes(req *policy.Request) *[]sandboxState {
 	var found []sandboxState
 	command := req.Command
-	req.Command = func(c policy.Command) grapnel.Hook {
+	req.Command = func(c policyfile.Command) grapnel.Hook {
 		if c.Sandbox != nil {
 			s := sandboxState{Hook: c.Name, Sandbox: c.Sandbox.Describe()}
 			if err := local.Unsandboxed(c); err != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newServe(c *console) *cobra.Command {
@@ -400,7 +401,7 @@ func (d *daemon) overdue(now time.Time) bool {
 // openOutbox is the store that is open.
 type openOutbox struct{ store *store.Store }
 
-func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
 	job, err := jobOf(&p, &h)
 	if err != nil {
 		return err

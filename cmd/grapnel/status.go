@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // statusReport is what "grapnel status --json" prints.
@@ -82,7 +83,7 @@ func status(ctx context.Context, place local.Place) (*statusReport, error) {
 	req := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
 	held := sandboxes(&req)
 	look := req.HTTP
-	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) {
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		if why := hookcmd.Circuit(place, &h, time.Now()); why != nil {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s is %v", h.Name, why))
 		}
@@ -91,7 +92,7 @@ func status(ctx context.Context, place local.Place) (*statusReport, error) {
 		}
 		return grapnel.Watch(nil), nil
 	}
-	req.Notify = func(h policy.HTTP) (grapnel.Hook, error) {
+	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		if _, err := look(h); err != nil {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("hook %s tells nobody: %v", h.Name, err))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newSuggest(c *console) *cobra.Command {
@@ -109,7 +110,7 @@ func inForce(place local.Place, opts *replay.SuggestOptions) error {
 		file, name string
 		line       int
 	}
-	known := map[at]*policy.Hook{}
+	known := map[at]*policyfile.Hook{}
 	for _, file := range set.Files {
 		content, err := os.ReadFile(file.File)
 		if err != nil || file.Format != "" || file.State != policy.Valid && file.State != policy.Trusted {

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // tester is one "grapnel test".
@@ -180,13 +180,13 @@ func (t *tester) main() error {
 }
 
 // find reads the tests that are to be run.
-func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
+func (t *tester) find() ([]*policytest.Test, []*policyfile.Error, error) {
 	files, err := policytest.Find(t.paths, t.ignore)
 	if err != nil {
 		return nil, nil, usageError{withHint(fmt.Errorf("find tests: %w", err), "name files NAME"+policytest.Suffix+", or directories in which they are")}
 	}
 	var tests []*policytest.Test
-	var errs []*policy.Error
+	var errs []*policyfile.Error
 	for _, name := range files {
 		file, wrong := policytest.Read(name)
 		if len(wrong) > 0 {
@@ -202,7 +202,7 @@ func (t *tester) find() ([]*policytest.Test, []*policy.Error, error) {
 	return tests, errs, nil
 }
 
-func (t *tester) printTests(tests []*policytest.Test, errs []*policy.Error) error {
+func (t *tester) printTests(tests []*policytest.Test, errs []*policyfile.Error) error {
 	for _, test := range tests {
 		if t.json {
 			line := policytest.Line{File: test.File.Path, Line: test.Line, Col: test.Col, Name: test.Name, Skip: test.Skip, Policy: test.File.Policy, Pack: test.File.Pack}
@@ -219,7 +219,7 @@ func (t *tester) printTests(tests []*policytest.Test, errs []*policy.Error) erro
 }
 
 // wrong prints what is wrong with files of tests.
-func (t *tester) wrong(errs []*policy.Error) error {
+func (t *tester) wrong(errs []*policyfile.Error) error {
 	for _, err := range errs {
 		if t.json {
 			if err := t.printLine(policytest.Line{File: err.File, Line: err.Line, Col: err.Col, Status: policytest.Broken, Error: err}); err != nil {
@@ -236,7 +236,7 @@ func (t *tester) wrong(errs []*policy.Error) error {
 }
 
 // play runs tests and says what became of them.
-func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policy.Error) error {
+func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policyfile.Error) error {
 	t.begun = time.Now()
 	failed := t.wrong(errs)
 	total := 0
@@ -350,7 +350,7 @@ func (t *tester) tell(done, total int) {
 }
 
 // summary says how many tests of each file passed, and how many of all.
-func (t *tester) summary(results []policytest.Result, total int, errs []*policy.Error) {
+func (t *tester) summary(results []policytest.Result, total int, errs []*policyfile.Error) {
 	passed, skipped, failed := counted(results)
 	if len(results)+len(errs) == 0 {
 		fmt.Fprintln(t.out, "no tests")
@@ -401,7 +401,7 @@ func (t *tester) openJUnit() (*os.File, error) {
 	return f, nil
 }
 
-func (t *tester) writeJUnit(f *os.File, results []policytest.Result, errs []*policy.Error) error {
+func (t *tester) writeJUnit(f *os.File, results []policytest.Result, errs []*policyfile.Error) error {
 	if f == nil {
 		return nil
 	}

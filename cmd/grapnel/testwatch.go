@@ -16,7 +16,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // settle is how long files have to be left alone before the tests run: an editor writes one
@@ -154,9 +154,9 @@ func listen(notes *fsnotify.Watcher, dirs map[string]bool) error {
 }
 
 // gone lists the files of tests that were there before.
-func (t *tester) gone(known map[string]bool, errs []*policy.Error) []string {
+func (t *tester) gone(known map[string]bool, errs []*policyfile.Error) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(file string) bool {
-		return t.seen[file] || slices.ContainsFunc(errs, func(err *policy.Error) bool { return err.File == file }) || there(file)
+		return t.seen[file] || slices.ContainsFunc(errs, func(err *policyfile.Error) bool { return err.File == file }) || there(file)
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // trustReport is what "grapnel trust --json" prints.
@@ -171,7 +172,7 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 	for _, use := range x.Policy.Use {
 		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
 	}
-	add := func(h *policy.Hook, does, file string) {
+	add := func(h *policyfile.Hook, does, file string) {
 		on := make([]string, len(h.On))
 		for j, kind := range h.On {
 			on[j] = string(kind)
@@ -199,7 +200,7 @@ func reportTrust(x *policy.Examined, trusted bool) trustReport {
 }
 
 // does says what a hook does, in the words of the file.
-func does(h *policy.Hook) string {
+func does(h *policyfile.Hook) string {
 	switch {
 	case h.HTTP != nil && h.HTTP.Notify:
 		return "tells " + h.HTTP.URL + " " + what(h.HTTP) + ", until it has heard"
@@ -249,7 +250,7 @@ func does(h *policy.Hook) string {
 }
 
 // what says what a server is sent.
-func what(h *policy.HTTP) string {
+func what(h *policyfile.HTTP) string {
 	if h.Body == "summary" {
 		return "that it happens"
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // trustedFile is what has become of a policy that was trusted.
@@ -80,7 +81,7 @@ func (c *console) listTrusted(place local.Place) error {
 func trusted(place local.Place, trust *policy.Trust) trustedFile {
 	f := trustedFile{File: trust.File, State: policy.Trusted, Digest: trust.Digest(), Since: trust.Time, Vouched: trust.Vouched, Runs: []string{}, Wrong: []string{}}
 	files := append(place.Files(nil, nil), policy.File{Path: trust.File, Scope: grapnel.ScopeProject, Trust: true})
-	req := place.Request(files, func(cmd policy.Command) grapnel.Hook {
+	req := place.Request(files, func(cmd policyfile.Command) grapnel.Hook {
 		if cmd.Scope == grapnel.ScopeProject {
 			text := cmd.Line
 			if cmd.Args != nil {

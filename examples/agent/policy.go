@@ -8,6 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // openGuards opens the policies of this machine, and those that the command line names.
@@ -23,8 +24,8 @@ func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbo
 	}
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	opts.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
-	opts.HTTP = func(h policy.HTTP) (grapnel.Hook, error) {
-		h, err := h.Resolve()
+	opts.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
+		h, err := policy.ResolveHTTP(&h)
 		if err != nil {
 			return nil, err
 		}

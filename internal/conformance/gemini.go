@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // gemini is Gemini CLI. Its events and the language of its hooks are those of the
@@ -499,7 +500,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 
 // geminiPlanned plans the event of a case, by the settings for it and those of
 // extensions.
-func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policy.Error, error) {
+func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
 	e, err := geminiEventOf(c)
 	if err != nil {
 		return grapnel.Plan{}, nil, nil, err
@@ -511,7 +512,7 @@ func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings 
 		}
 		req.Files = append(req.Files, file)
 	}
-	req.Command = func(cmd policy.Command) grapnel.Hook { return geminiCommand(cmd) }
+	req.Command = func(cmd policyfile.Command) grapnel.Hook { return geminiCommand(cmd) }
 	specs, warnings := policy.LoadGemini(req)
 	preset, _ := grapnel.FindPreset(gemini.name)
 	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
@@ -530,7 +531,7 @@ func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings 
 }
 
 // geminiCommand is a hook that is planned and never run.
-type geminiCommand policy.Command
+type geminiCommand policyfile.Command
 
 // Handle is never called.
 func (geminiCommand) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

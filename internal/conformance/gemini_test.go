@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -105,7 +106,7 @@ func TestGeminiSettingsRun(t *testing.T) {
 	]}`)
 	specs, warnings := policy.LoadGemini(policy.GeminiRequest{
 		Files: []policy.GeminiHooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
-		Command: func(c policy.Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			d, _ := dialect.Find(c.Speaks)
 			return &process.Command{Name: c.Name, Args: c.Args, Env: c.Vars, Dialect: d, Vars: d.HookEnv, Executor: process.System}
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Coverage is what of policies their tests reach.
@@ -172,11 +173,11 @@ const (
 func (s *subject) points(i int) ([]point, error) {
 	h := s.hooks[i]
 	// What it does makes no difference to when it listens, but for an `allow`.
-	bare := policy.Hook{Name: h.Name, On: h.On, Match: h.Match, Except: h.Except, When: h.When, After: h.After, Decide: "block"}
+	bare := policyfile.Hook{Name: h.Name, On: h.On, Match: h.Match, Except: h.Except, When: h.When, After: h.After, Decide: "block"}
 	if h.Decide == "allow" {
 		bare.Decide = h.Decide
 	}
-	specs, err := (&policy.Policy{Hooks: []policy.Hook{bare}}).Build(grapnel.Source{Name: s.name, File: s.name}, nil)
+	specs, err := policy.Build((&policyfile.Policy{Hooks: []policyfile.Hook{bare}}), grapnel.Source{Name: s.name, File: s.name}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A draft is an event of a test that is missing, key by key.
@@ -72,7 +72,7 @@ func (p *mutating) example(i int) string {
 }
 
 // lasting is the time in a hook that was changed; 0 = something else was.
-func lasting(h *policy.Hook, changed string) policy.Duration {
+func lasting(h *policyfile.Hook, changed string) policyfile.Duration {
 	switch {
 	case changed == "limit.per":
 		return h.Limit.Per
@@ -83,7 +83,7 @@ func lasting(h *policy.Hook, changed string) policy.Duration {
 }
 
 // drafts are events that may tell a hook from what becomes of it.
-func drafts(h *policy.Hook, mu *mutant) []draft {
+func drafts(h *policyfile.Hook, mu *mutant) []draft {
 	var all []draft
 	for _, kind := range h.On {
 		base := draft{}
@@ -92,7 +92,7 @@ func drafts(h *policy.Hook, mu *mutant) []draft {
 		}
 		if len(h.Replace) > 0 {
 			i := numberOf(mu.At, "replace")
-			base.fill(&policy.Match{Text: []policy.Pattern{{Text: "/" + h.Replace[min(i, len(h.Replace)-1)].Pattern + "/"}}}, "", "", kind)
+			base.fill(&policyfile.Match{Text: []policyfile.Pattern{{Text: "/" + h.Replace[min(i, len(h.Replace)-1)].Pattern + "/"}}}, "", "", kind)
 		}
 		variants := []draft{base}
 		for i := range h.Except {
@@ -134,7 +134,7 @@ func numberOf(changed, list string) int {
 }
 
 // fill makes the event fit a match. Of the key that was changed it takes the word that was.
-func (d draft) fill(m *policy.Match, at, changed string, kind grapnel.Kind) {
+func (d draft) fill(m *policyfile.Match, at, changed string, kind grapnel.Kind) {
 	set := func(name, key string, words []string, valueOf func(string) string) {
 		if len(words) == 0 {
 			return
@@ -144,7 +144,7 @@ func (d draft) fill(m *policy.Match, at, changed string, kind grapnel.Kind) {
 			d[key] = value
 		}
 	}
-	texts := func(patterns []policy.Pattern) (words []string) {
+	texts := func(patterns []policyfile.Pattern) (words []string) {
 		for _, p := range patterns {
 			words = append(words, p.Text)
 		}

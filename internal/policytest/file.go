@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A File is a file of tests.
@@ -90,7 +90,7 @@ type Event struct {
 	Agent   string          `json:"agent,omitempty"` // whose payload it is; empty = it tells
 	Native  string          `json:"native,omitempty"`
 
-	Later policy.Duration `json:"later,omitempty"` // than the event before it
+	Later policyfile.Duration `json:"later,omitempty"` // than the event before it
 
 	Mode     string `json:"mode,omitempty"`     // of a call and a prompt: the agent's permission mode
 	Subagent string `json:"subagent,omitempty"` // likewise: the type of the sub-agent that is at work
@@ -104,14 +104,14 @@ type Want struct {
 
 	Decision    []grapnel.Decision                `json:"decision,omitempty"` // any of these; none alone also means no change, no context and no halt
 	Reason      *Text                             `json:"reason,omitempty"`
-	Rule        []policy.Word                     `json:"rule,omitempty"` // any of these had a part in what came of it
+	Rule        []policyfile.Word                 `json:"rule,omitempty"` // any of these had a part in what came of it
 	Changes     map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
 	Context     []Text                            `json:"context,omitempty"` // each is in what is added
 	Message     []Text                            `json:"message,omitempty"` // each is in what the person is told
 	Halt        *Text                             `json:"halt,omitempty"`
 	Unsupported []Text                            `json:"unsupported,omitempty"` // each is in what the agent cannot be told
 	Would       []grapnel.Decision                `json:"would,omitempty"`       // what observing hooks would have decided
-	Failed      []policy.Word                     `json:"failed,omitempty"`      // the hooks that could not answer, and no others
+	Failed      []policyfile.Word                 `json:"failed,omitempty"`      // the hooks that could not answer, and no others
 	Not         *Want                             `json:"not,omitempty"`         // nothing of this holds
 	Replies     map[string]Reply                  `json:"replies,omitempty"`     // by agent; under "" that of every agent
 }

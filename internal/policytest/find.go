@@ -9,7 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Find lists the files of tests: those that are named, and those below the directories
@@ -60,4 +60,4 @@ func IsTest(name string) bool {
 }
 
 // errorAt finds the error in an error that says where it is.
-func errorAt(err error) (*policy.Error, bool) { return errors.AsType[*policy.Error](err) }
+func errorAt(err error) (*policyfile.Error, bool) { return errors.AsType[*policyfile.Error](err) }

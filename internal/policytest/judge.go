@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Mismatch is one thing that is not as a test wants it.
@@ -41,7 +41,7 @@ func (w *Want) judge(f *Firing) []Mismatch {
 		list = append(list, Mismatch{"would", either(w.Would), f.Record.Would.String()})
 	}
 	for _, run := range f.Runs() {
-		named := slices.ContainsFunc(w.Failed, func(n policy.Word) bool { return called(run.Name, n.Text) })
+		named := slices.ContainsFunc(w.Failed, func(n policyfile.Word) bool { return called(run.Name, n.Text) })
 		if run.Error != "" && !named {
 			list = append(list, Mismatch{"hook " + run.Name, "an answer", run.Error})
 		}

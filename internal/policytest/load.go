@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -26,9 +27,9 @@ type Loading struct {
 	// Program makes the hook behind a `run:` or a `worker:`, Server the one behind a `http:`,
 	// and Told the one behind a `notify:`. nil = [Program], an error that no server is asked
 	// in a test, and nothing.
-	Program func(policy.Command) grapnel.Hook
-	Server  func(policy.HTTP) grapnel.Hook
-	Told    func(policy.HTTP) grapnel.Hook
+	Program func(policyfile.Command) grapnel.Hook
+	Server  func(policyfile.HTTP) grapnel.Hook
+	Told    func(policyfile.HTTP) grapnel.Hook
 
 	// Load reads the files and makes their hooks; nil = [policy.Load]. Whoever wants to
 	// test other hooks than those of the file changes what that returns.
@@ -44,11 +45,11 @@ type Loaded struct {
 // Load loads a policy file as grapnel-hook does, packs and hook files of other systems
 // included, and returns all that is wrong with it. No trust is asked for, and webhooks are
 // left out: nothing leaves the machine.
-func Load(file string, how Loading) (Loaded, []*policy.Error) {
+func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 	var got Loaded
 	file, err := filepath.Abs(file)
 	if err != nil {
-		return got, []*policy.Error{{File: file, Msg: err.Error()}}
+		return got, []*policyfile.Error{{File: file, Msg: err.Error()}}
 	}
 	home, _ := os.UserHomeDir() // without one, what the user database says
 	named := func(name string, hook grapnel.Hook) grapnel.Hook {
@@ -57,19 +58,19 @@ func Load(file string, how Loading) (Loaded, []*policy.Error) {
 	}
 	req := policy.Request{
 		Files: []policy.File{{Path: file, Scope: how.Scope, Must: true}}, Packs: packs.All(), State: how.State, Home: home, Counter: how.Counter, Now: how.Now,
-		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if how.Server == nil {
 				return named(h.Name, noServer(file, h.Name)), nil
 			}
 			return named(h.Name, how.Server(h)), nil
 		},
-		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
+		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if how.Told == nil {
 				return named(h.Name, grapnel.Watch(func(context.Context, *grapnel.Event) {})), nil
 			}
 			return named(h.Name, how.Told(h)), nil
 		},
-		Command: func(c policy.Command) grapnel.Hook {
+		Command: func(c policyfile.Command) grapnel.Hook {
 			if how.Program == nil {
 				return named(c.Name, Program(c))
 			}
@@ -81,7 +82,7 @@ func Load(file string, how Loading) (Loaded, []*policy.Error) {
 		load = policy.Load
 	}
 	set := load(req)
-	var errs []*policy.Error
+	var errs []*policyfile.Error
 	for _, loaded := range set.Files {
 		errs = append(errs, loaded.Errors...)
 	}
@@ -112,9 +113,9 @@ func ProjectRoot(dir string) string {
 // Program makes the hook behind a `run:` or a `worker:`, which really starts it. A test in
 // cmd/internal/hookcmd holds it to what grapnel-hook makes. A program that runs in a sandbox
 // wants process.SandboxMain at the beginning of main.
-func Program(c policy.Command) grapnel.Hook { return command(c) }
+func Program(c policyfile.Command) grapnel.Hook { return command(c) }
 
-func command(c policy.Command) *process.Command {
+func command(c policyfile.Command) *process.Command {
 	cmd := &process.Command{
 		Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System,
@@ -122,7 +123,7 @@ func command(c policy.Command) *process.Command {
 	if s := c.Sandbox; s != nil && !s.Off {
 		cmd.Executor = &process.Sandbox{Read: s.Read, Write: s.Write, Dir: c.Dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
 	}
-	if d := c.Dialect(); d != nil {
+	if d := policy.DialectOf(&c); d != nil {
 		cmd.Dialect, cmd.Vars = d, d.HookEnv
 	}
 	return cmd

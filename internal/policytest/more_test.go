@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // put writes files below a new directory, and returns that.
@@ -266,7 +267,7 @@ func TestJUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := policytest.WriteJUnit(&b, results, []*policy.Error{{File: "x_test.yaml", Line: 3, Col: 1, Msg: "wrong"}}); err != nil {
+	if err := policytest.WriteJUnit(&b, results, []*policyfile.Error{{File: "x_test.yaml", Line: 3, Col: 1, Msg: "wrong"}}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Mutation says which changes of policies their tests notice.
@@ -173,9 +174,9 @@ type mutating struct {
 // mutant is a Mutant at work.
 type mutant struct {
 	Mutant
-	hook int          // that is changed, or -1: it is the pack
-	pack string       // that is not used any more
-	to   *policy.Hook // what it becomes; nil = it is gone
+	hook int              // that is changed, or -1: it is the pack
+	pack string           // that is not used any more
+	to   *policyfile.Hook // what it becomes; nil = it is gone
 
 	tests []*Result // that can notice, the most likely first
 }
@@ -200,7 +201,7 @@ func (p *mutating) changes() {
 
 // swapped are the Specs of a stage with the change made.
 func (p *mutating) swapped(mu *mutant, s *stage) ([]grapnel.Spec, error) {
-	return policy.Swapped(s.loaded.Specs, func(spec *grapnel.Spec) (*policy.Hook, bool) {
+	return policy.Swapped(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
 		if mu.hook < 0 {
 			return nil, strings.HasSuffix(spec.Source.Name, mu.pack) && spec.Source.Name == spec.Source.File+mu.pack
 		}

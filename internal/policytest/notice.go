@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Which tests can notice a change at all: those that fire an event of which the changed hook
@@ -18,7 +19,7 @@ import (
 func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
 	// What has to have happened before is left out: that cannot be told by looking at an
 	// event alone. A hook that listens to none of them notices nothing of it either.
-	with := func(mu mutant, h policy.Hook) (*grapnel.Spec, error) {
+	with := func(mu mutant, h policyfile.Hook) (*grapnel.Spec, error) {
 		h.After, mu.to = nil, &h
 		specs, err := p.swapped(&mu, s)
 		i := slices.IndexFunc(specs, func(spec grapnel.Spec) bool { return p.hook(&spec) == mu.hook })

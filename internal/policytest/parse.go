@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Suffix ends the names of files of tests. The short ending of YAML does as well.
@@ -21,10 +22,10 @@ const (
 )
 
 // Read reads a file of tests, and returns all that is wrong with it.
-func Read(file string) (*File, []*policy.Error) {
+func Read(file string) (*File, []*policyfile.Error) {
 	data, err := readFile(file)
 	if err != nil {
-		return nil, []*policy.Error{{File: file, Msg: "cannot be read: " + err.Error()}}
+		return nil, []*policyfile.Error{{File: file, Msg: "cannot be read: " + err.Error()}}
 	}
 	return Parse(file, data)
 }
@@ -54,13 +55,13 @@ func readFile(name string) ([]byte, error) {
 
 // Parse reads the text of a file of tests. It returns all that is wrong with it; the File
 // counts only where that is nothing. Files that the tests name are looked for beside it.
-func Parse(file string, data []byte) (*File, []*policy.Error) {
+func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 	root, err := yaml.Parse(data)
 	if err != nil {
 		at, _ := errors.AsType[*yaml.Error](err)
-		return nil, []*policy.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
+		return nil, []*policyfile.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
-	p := &parser{File: &File{Path: file}, said: map[policy.Error]bool{}, looked: map[*yaml.Node]bool{}, names: map[string]int{}}
+	p := &parser{File: &File{Path: file}, said: map[policyfile.Error]bool{}, looked: map[*yaml.Node]bool{}, names: map[string]int{}}
 	p.file(root)
 	return p.File, p.errs
 }
@@ -68,9 +69,9 @@ func Parse(file string, data []byte) (*File, []*policy.Error) {
 // parser collects what is wrong instead of stopping at the first thing.
 type parser struct {
 	*File
-	errs   []*policy.Error
-	said   map[policy.Error]bool // which of them
-	failed int                   // how often something was wrong
+	errs   []*policyfile.Error
+	said   map[policyfile.Error]bool // which of them
+	failed int                       // how often something was wrong
 
 	replies []*yaml.Node        // the agents whose replies are wanted
 	looked  map[*yaml.Node]bool // and whether a test is run in them
@@ -81,7 +82,7 @@ type parser struct {
 // fail says what is wrong, once: what the rows of a table share is read for each.
 func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.failed++
-	err := policy.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
+	err := policyfile.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
 	if !p.said[err] {
 		p.said[err] = true
 		p.errs = append(p.errs, &err)
@@ -278,11 +279,11 @@ func (p *parser) test(n *yaml.Node) {
 }
 
 // mostPassing is how much time may pass in a test: more than any hook remembers.
-const mostPassing = policy.Duration(365 * 24 * time.Hour)
+const mostPassing = policyfile.Duration(365 * 24 * time.Hour)
 
 // passing looks at the times between the events of a test.
 func (p *parser) passing(n *yaml.Node, t *Test) {
-	var passed policy.Duration
+	var passed policyfile.Duration
 	for i, ev := range append(slices.Clip(t.Before), t.Event) {
 		at := n.Get("later")
 		if before := n.Get("before"); i < len(t.Before) {

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // pairs are those of a mapping.
@@ -47,10 +48,10 @@ func (p *parser) some(n *yaml.Node) []*yaml.Node {
 	return items
 }
 
-func (p *parser) words(n *yaml.Node) []policy.Word {
-	words := []policy.Word{}
+func (p *parser) words(n *yaml.Node) []policyfile.Word {
+	words := []policyfile.Word{}
 	for _, item := range p.some(n) {
-		words = append(words, policy.Word{Text: p.text(item), Line: item.Line, Col: item.Col})
+		words = append(words, policyfile.Word{Text: p.text(item), Line: item.Line, Col: item.Col})
 	}
 	return words
 }
@@ -64,8 +65,8 @@ func (p *parser) integer(n *yaml.Node) *int {
 }
 
 // duration reads how much time passes.
-func (p *parser) duration(n *yaml.Node) policy.Duration {
-	var d policy.Duration
+func (p *parser) duration(n *yaml.Node) policyfile.Duration {
+	var d policyfile.Duration
 	switch err := d.UnmarshalText([]byte(n.Text)); {
 	case n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null:
 		p.fail(n, "for example `later: 10m`", "want a duration, not %s", n.Kind)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // String is FILE:LINE: NAME (AGENT).
@@ -66,17 +66,17 @@ func quotedShell(text string) string {
 
 // A Line is a Result as one line of JSON.
 type Line struct {
-	File       string        `json:"file"`
-	Line       int           `json:"line"`
-	Col        int           `json:"col"`
-	Name       string        `json:"name"`
-	Agent      string        `json:"agent"`
-	Status     Status        `json:"status"`
-	Policy     string        `json:"policy,omitempty"`
-	Pack       string        `json:"pack,omitempty"`
-	Skip       string        `json:"skip,omitempty"`
-	Error      *policy.Error `json:"error,omitempty"`
-	Mismatches []Mismatch    `json:"mismatches,omitempty"`
+	File       string            `json:"file"`
+	Line       int               `json:"line"`
+	Col        int               `json:"col"`
+	Name       string            `json:"name"`
+	Agent      string            `json:"agent"`
+	Status     Status            `json:"status"`
+	Policy     string            `json:"policy,omitempty"`
+	Pack       string            `json:"pack,omitempty"`
+	Skip       string            `json:"skip,omitempty"`
+	Error      *policyfile.Error `json:"error,omitempty"`
+	Mismatches []Mismatch        `json:"mismatches,omitempty"`
 
 	// Of the event that was judged.
 	Event    *grapnel.Event    `json:"event,omitempty"`
@@ -115,11 +115,11 @@ func (r *Result) Report() Line {
 }
 
 // failure is why the test could not be run, with its place.
-func (r *Result) failure() *policy.Error {
+func (r *Result) failure() *policyfile.Error {
 	if at, ok := errorAt(r.Error); ok {
 		return at
 	}
-	return &policy.Error{File: r.Test.File.Path, Line: r.Test.Line, Col: r.Test.Col, Msg: r.Error.Error()}
+	return &policyfile.Error{File: r.Test.File.Path, Line: r.Test.Line, Col: r.Test.Col, Msg: r.Error.Error()}
 }
 
 // junit is what continuous integration systems read.
@@ -158,7 +158,7 @@ type junitNote struct {
 
 // WriteJUnit writes results as JUnit XML: a suite for each file, and the errors of files
 // that cannot be read.
-func WriteJUnit(w io.Writer, results []Result, errs []*policy.Error) error {
+func WriteJUnit(w io.Writer, results []Result, errs []*policyfile.Error) error {
 	var out junit
 	at := map[string]int{}
 	suite := func(file string) *junitSuite {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Options say how tests are run. The zero value is the default, and nil is fine.
@@ -259,7 +260,7 @@ func (s *stage) unknownRule(t *Test) error {
 		if hint == "" && len(s.names) <= 20 {
 			hint = "there are " + strings.Join(s.names, ", ")
 		}
-		return &policy.Error{File: t.File.Path, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("%s has no hook %q", filepath.Base(s.file), w.Text), Hint: hint}
+		return &policyfile.Error{File: t.File.Path, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("%s has no hook %q", filepath.Base(s.file), w.Text), Hint: hint}
 	}
 	return nil
 }

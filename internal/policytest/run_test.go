@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -77,7 +77,7 @@ func read(t *testing.T, policyText, tests string) *policytest.File {
 	return file
 }
 
-func parse(t *testing.T, policyText, tests string) (*policytest.File, []*policy.Error) {
+func parse(t *testing.T, policyText, tests string) (*policytest.File, []*policyfile.Error) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"grapnel.yaml": policyText, "grapnel_test.yaml": tests} {

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -29,7 +30,7 @@ type stage struct {
 	names  []string // of rules, as tests may call them
 	loaded Loaded
 	counts counts
-	errs   []*policy.Error // nothing else counts where there are any
+	errs   []*policyfile.Error // nothing else counts where there are any
 
 	rec     *grapnel.Record // of the last event
 	measure bool            // what a firing allocates is counted
@@ -64,11 +65,11 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 	}
 	s.loaded, s.errs = Load(s.file, Loading{
 		Scope: key.scope, State: s.state(), Counter: &s.counts, Now: s.now, Load: load,
-		Program: func(c policy.Command) grapnel.Hook { return &program{Command: command(c), stage: s} },
-		Server: func(h policy.HTTP) grapnel.Hook {
+		Program: func(c policyfile.Command) grapnel.Hook { return &program{Command: command(c), stage: s} },
+		Server: func(h policyfile.HTTP) grapnel.Hook {
 			return &server{stage: s, name: h.Name, or: noServer(s.file, h.Name)}
 		},
-		Told: func(h policy.HTTP) grapnel.Hook {
+		Told: func(h policyfile.HTTP) grapnel.Hook {
 			return &server{stage: s, name: h.Name, or: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
 		},
 	})
@@ -120,7 +121,7 @@ func (s *stage) set(t *Test) error {
 	maps.Copy(s.answers, t.Programs)
 	for _, name := range slices.Sorted(maps.Keys(s.answers)) {
 		if !slices.Contains(s.loaded.Programs, name) {
-			return &policy.Error{
+			return &policyfile.Error{
 				File: t.File.Path, Line: s.answers[name].Line, Col: s.answers[name].Col, Msg: fmt.Sprintf("no hook %q of %s is a program or has a server", name, filepath.Base(s.file)),
 				Hint: didYouMean(name, s.loaded.Programs),
 			}
@@ -170,7 +171,7 @@ func (s *stage) project() (string, error) {
 			if at, ok := errors.AsType[*os.PathError](err); ok {
 				err = at.Err // which happened in a directory that nobody knows
 			}
-			return "", &policy.Error{File: s.tests, Line: seed.Line, Col: seed.Col, Msg: fmt.Sprintf("cannot make the file %s of the project: %v", seed.Name, err)}
+			return "", &policyfile.Error{File: s.tests, Line: seed.Line, Col: seed.Col, Msg: fmt.Sprintf("cannot make the file %s of the project: %v", seed.Name, err)}
 		}
 	}
 	return dir, nil
@@ -311,7 +312,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		}
 		told, err := ev.tell(d, dir, i+1)
 		if err != nil {
-			at := &policy.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
+			at := &policyfile.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
 			if errors.Is(err, errUntold) {
 				at.Hint = "`agents:` says in which agents a test holds"
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A subject is the policy that tests are about, or the pack: its hooks, and where each word
@@ -19,8 +20,8 @@ import (
 type subject struct {
 	name   string // as people know it
 	source string // the end of the name of its hooks' source
-	hooks  []policy.Hook
-	uses   []policy.Use
+	hooks  []policyfile.Hook
+	uses   []policyfile.Use
 	items  map[string]*yaml.Node // of the hooks, by name
 }
 
@@ -63,7 +64,7 @@ func (s *subject) hook(spec *grapnel.Spec) int {
 	if !s.is(spec.Source.Name) {
 		return -1
 	}
-	return slices.IndexFunc(s.hooks, func(h policy.Hook) bool { return h.Name == spec.Name })
+	return slices.IndexFunc(s.hooks, func(h policyfile.Hook) bool { return h.Name == spec.Name })
 }
 
 // is reports whether a source is the policy.

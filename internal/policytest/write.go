@@ -12,13 +12,13 @@ import (
 	"unicode/utf16"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // words are the keys of a test, or of an event, in their order.
@@ -34,7 +34,7 @@ func (w *words) add(key string, value json.RawMessage) { *w = append(*w, word{ke
 // later says how much later than the one before it an event happens.
 func (w words) later(by time.Duration) words {
 	if by > 0 {
-		w.add("later", text(policy.Duration(by).String()))
+		w.add("later", text(policyfile.Duration(by).String()))
 	}
 	return w
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 const file = "/policies/grapnel.yaml"
@@ -31,7 +32,7 @@ func says(t *testing.T, hooks string) replay.Policy {
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
-			Command: func(c policy.Command) grapnel.Hook { return s.Told(c.Name) }, Counter: s.Counter(), Now: s.Now,
+			Command: func(c policyfile.Command) grapnel.Hook { return s.Told(c.Name) }, Counter: s.Counter(), Now: s.Now,
 		})
 		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
 		if set.Files[0].State != policy.Valid {

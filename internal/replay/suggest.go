@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Kind of suggestion says what was found.
@@ -38,8 +38,8 @@ var kinds = []Kind{FailsOpen, Fails, AlwaysApproved, NeverApproved, Shadowed, Ne
 // A Hook is one of those in force, of which something may be suggested.
 type Hook struct {
 	grapnel.Spec
-	Policy *policy.Hook // as its file has it; nil = its file does not hold it: it is of a pack, or of another system's file
-	Leaves bool         // it is a program or a server
+	Policy *policyfile.Hook // as its file has it; nil = its file does not hold it: it is of a pack, or of another system's file
+	Leaves bool             // it is a program or a server
 }
 
 // Thresholds say how much is enough to speak of. Zero stands for the default.

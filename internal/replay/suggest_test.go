@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // suggestOptions are those for the hooks of a file.
@@ -28,7 +29,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	}
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
-		Command: func(policy.Command) grapnel.Hook { return grapnel.Func(nil) },
+		Command: func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {

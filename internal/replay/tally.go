@@ -10,7 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // evidence is what speaks for something.
@@ -411,7 +411,7 @@ func (a *adviser) repeat(s *scene) {
 // window counts how much of a limit is used at most, by those whose events are counted
 // together.
 type window struct {
-	limit *policy.Limit
+	limit *policyfile.Limit
 	used  map[string][]time.Time
 	most  int
 }
@@ -419,7 +419,7 @@ type window struct {
 // maxWindows is how many of these are known at once.
 const maxWindows = 4096
 
-func newWindow(l *policy.Limit) *window { return &window{limit: l, used: map[string][]time.Time{}} }
+func newWindow(l *policyfile.Limit) *window { return &window{limit: l, used: map[string][]time.Time{}} }
 
 // take counts an event that was let through.
 func (w *window) take(s *scene) {

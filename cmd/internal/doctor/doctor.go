@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Level says how much a Finding matters.
@@ -95,8 +96,8 @@ type Request struct {
 	Program string     // grapnel-hook of this Grapnel; empty = none is there
 	Root    string     // --root
 
-	Programs []policy.Command    // of the hooks in Set
-	Damaged  []policy.Corruption // what policy.CheckIntegrity finds before Set is loaded, which mends some of it
+	Programs []policyfile.Command // of the hooks in Set
+	Damaged  []policy.Corruption  // what policy.CheckIntegrity finds before Set is loaded, which mends some of it
 
 	// Events are those that the policy listens to beside the default sets, by agent, as
 	// for install.

@@ -32,6 +32,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // days is how far back the log is read.
@@ -90,7 +91,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 }
 
 // boxes are the sandboxes of programs.
-func boxes(programs []policy.Command) []box {
+func boxes(programs []policyfile.Command) []box {
 	var found []box
 	for _, c := range programs {
 		if c.Sandbox != nil && !c.Sandbox.Off {

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // runs is how often the hook is asked; some more come before that, and do not count.
@@ -189,10 +190,10 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	}
 	engine, err := local.Open(ctx, &local.Options{
 		Place: &place, Files: place.Files(nil, nil),
-		Command:    func(c policy.Command) grapnel.Hook { return note(c.Name) },
-		HTTP:       func(h policy.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
-		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
-		Notify:     func(policy.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },    // likewise
+		Command:    func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
+		HTTP:       func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
+		Webhook:    func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },  // an observer: see Background
+		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // likewise
 		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
 	})
 	if err != nil {

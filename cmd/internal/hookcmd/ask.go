@@ -16,13 +16,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
 // A Question is one event for one server that is asked: what "grapnel deliver" reads, and
 // answers with a [ServerReply].
 type Question struct {
-	HTTP     policy.HTTP     `json:"http"`               // with what its words stand for, under the full name of the hook
+	HTTP     policyfile.HTTP `json:"http"`               // with what its words stand for, under the full name of the hook
 	Networks []string        `json:"networks,omitempty"` // that were opened
 	ID       string          `json:"id,omitempty"`       // of the event
 	Until    time.Time       `json:"until,omitzero"`     // when the answer has to be there, the start of the program included
@@ -50,14 +51,14 @@ type circuits interface {
 // How deep hooks are nested does not matter: a server starts no agent of ours, and a
 // project can set the variable that counts.
 type asker struct {
-	http     policy.HTTP
+	http     policyfile.HTTP
 	networks func() []string // that were opened
 	circuits circuits
 	program  func() (string, error) // that asks; where it is nil, tell does
 	tell     func(ctx context.Context, question []byte) (ServerReply, error)
 }
 
-func newAsker(c circuits, h policy.HTTP, networks func() []string) *asker {
+func newAsker(c circuits, h policyfile.HTTP, networks func() []string) *asker {
 	return &asker{http: h, networks: networks, circuits: c, program: func() (string, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -68,7 +69,7 @@ func newAsker(c circuits, h policy.HTTP, networks func() []string) *asker {
 }
 
 // Asker makes the hook of a `http:` that is really asked. How its circuit stands is kept in c.
-func Asker(c circuits, h policy.HTTP, networks func() []string) grapnel.Hook {
+func Asker(c circuits, h policyfile.HTTP, networks func() []string) grapnel.Hook {
 	return newAsker(c, h, networks)
 }
 
@@ -96,7 +97,7 @@ func (a *asker) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 
 // circuitKey is where the circuit of a server is kept for a hook. No hook opens that of
 // another.
-func circuitKey(h *policy.HTTP) string { return "http\x00" + h.FullName() + "\x00" + h.URL }
+func circuitKey(h *policyfile.HTTP) string { return "http\x00" + h.FullName() + "\x00" + h.URL }
 
 // keepCircuit is how long failures are remembered after the last.
 const keepCircuit = 24 * time.Hour
@@ -183,7 +184,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 
 // question is what the program reads.
 func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) {
-	h, err := a.http.Resolve()
+	h, err := policy.ResolveHTTP(&a.http)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func runDeliver(ctx context.Context, program, hook string, stdin []byte) (Server
 }
 
 // Circuit says why the server of a hook would not be asked now, or nothing.
-func Circuit(place local.Place, h *policy.HTTP, now time.Time) error {
+func Circuit(place local.Place, h *policyfile.HTTP, now time.Time) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return nil // said elsewhere

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // late runs observing hooks: at once those that only write a line, since to start a
@@ -162,18 +163,18 @@ func refOf(p *spool.Pending) HookRef {
 
 // findHook finds the hook as it was when it was put off: by the content of its file then,
 // which is kept, not by what the file says now. Of a `notify:` it says whom it tells.
-func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy.HTTP, error) {
+func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policyfile.HTTP, error) {
 	source := grapnel.Source{Name: ref.Source, File: ref.File, Digest: ref.Digest}
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		if scope.String() == ref.Scope {
 			source.Scope = scope
 		}
 	}
-	var told []policy.HTTP
+	var told []policyfile.HTTP
 	req := place.Request(nil, local.Runner(place))
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
-	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
-	req.Notify = func(h policy.HTTP) (grapnel.Hook, error) {
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
+	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		told = append(told, h)
 		return newTeller(h)
 	}

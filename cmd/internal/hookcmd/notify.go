@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // An Outbox keeps what hooks want told to servers until those have heard. grapnel-hook has
@@ -17,7 +18,7 @@ import (
 type Outbox interface {
 	// Put keeps one event for the server of one hook. It is on disk when it returns nil; one
 	// with the same ID is kept once. After an error the drain keeps it, and comes again.
-	Put(ctx context.Context, p spool.Pending, h policy.HTTP) error
+	Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error
 
 	// Flush tells what is due, each once, and lets go of what Put has taken hold of, so that
 	// others can use it. Put may be called again. It returns when ctx is done.
@@ -42,7 +43,7 @@ func flush(ctx context.Context, box Outbox) error {
 // was put off knows it by what it was made of.
 type teller struct{}
 
-func newTeller(policy.HTTP) (grapnel.Hook, error) { return teller{}, nil }
+func newTeller(policyfile.HTTP) (grapnel.Hook, error) { return teller{}, nil }
 
 // Handle is called where there is no Outbox.
 func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -53,17 +54,17 @@ func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 // its headers, as the content of its file says that it was put off for, and the networks
 // that are open now. What env:NAME and file:PATH stand for is looked up anew each time, the
 // variables among those of this process.
-func NotifyOf(place local.Place, ref HookRef) (policy.HTTP, []string, error) {
+func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error) {
 	_, told, err := findHook(place, nil, ref)
 	if err != nil {
-		return policy.HTTP{}, nil, err
+		return policyfile.HTTP{}, nil, err
 	}
 	if told == nil {
-		return policy.HTTP{}, nil, fmt.Errorf("hook %q of %s tells no server", ref.Name, ref.Source)
+		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s tells no server", ref.Name, ref.Source)
 	}
-	h, err := told.Resolve()
+	h, err := policy.ResolveHTTP(told)
 	if err != nil {
-		return policy.HTTP{}, nil, err
+		return policyfile.HTTP{}, nil, err
 	}
 	h.Name = told.FullName()
 	return h, place.Opened(), nil

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // memory is an Outbox that keeps what it is given, as long as it wants to.
@@ -25,12 +26,12 @@ type memory struct {
 	err     error // of Put
 	ids     []string
 	events  []*grapnel.Event
-	told    []policy.HTTP
+	told    []policyfile.HTTP
 	refs    []HookRef
 	flushed int
 }
 
-func (m *memory) Put(_ context.Context, p spool.Pending, h policy.HTTP) error {
+func (m *memory) Put(_ context.Context, p spool.Pending, h policyfile.HTTP) error {
 	if m.err != nil {
 		return m.err
 	}
@@ -136,9 +137,9 @@ func TestNotify(t *testing.T) {
 	if ev.Kind != grapnel.ToolBefore || ev.Verdict == nil || ev.Verdict.Decision != grapnel.Block || ev.Session.ID != "s" {
 		t.Errorf("told of %+v with %+v", ev, ev.Verdict)
 	}
-	want := policy.HTTP{
+	want := policyfile.HTTP{
 		Name: "team", URL: "https://hooks.example.com/x", Secrets: []string{"file:key"}, Headers: map[string]string{"x-team": "core"}, Body: "cloudevents", Ordered: true,
-		Notify: true, Async: true, Timeout: policy.Duration(3 * time.Second), Source: place.Policy, Dir: root, Scope: grapnel.ScopeUser,
+		Notify: true, Async: true, Timeout: policyfile.Duration(3 * time.Second), Source: place.Policy, Dir: root, Scope: grapnel.ScopeUser,
 	}
 	if diff := cmp.Diff(want, box.told[0]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -45,7 +46,7 @@ type WarmOptions struct {
 // A Notice is what a server is to be told, for the hook of a `notify:`.
 type Notice struct {
 	spool.Pending
-	HTTP policy.HTTP
+	HTTP policyfile.HTTP
 
 	source grapnel.Source // of the hook
 }
@@ -178,8 +179,8 @@ type warmEntry struct {
 	loaded time.Time
 	steady bool
 
-	programs map[string]bool        // names of hooks that run where the agent does
-	notices  map[string]policy.HTTP // and those that tell a server
+	programs map[string]bool            // names of hooks that run where the agent does
+	notices  map[string]policyfile.HTTP // and those that tell a server
 }
 
 // entry returns the policies in force, loaded anew if any file has changed.
@@ -235,16 +236,16 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	if err != nil {
 		return nil, err
 	}
-	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policy.HTTP{}}
+	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
 	e.stamps = stampsOf(place, files) // before anything is read: what changes meanwhile is noticed
 	opts := &local.Options{
 		Place: &place, Files: files,
-		Command: func(c policy.Command) grapnel.Hook { return w.command(place, e, c) },
+		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
-		HTTP: func(h policy.HTTP) (grapnel.Hook, error) {
+		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, tell: w.ask}, nil
 		},
-		Notify: func(h policy.HTTP) (grapnel.Hook, error) {
+		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notices[h.FullName()] = h
 			return newTeller(h)
 		},
@@ -279,7 +280,7 @@ func (w *Warm) ask(ctx context.Context, question []byte) (ServerReply, error) {
 
 // command makes the hook of a program: a worker stays running, and is shared by all
 // sessions; what runs once for each event is left to the program that asked.
-func (w *Warm) command(place local.Place, e *warmEntry, c policy.Command) grapnel.Hook {
+func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) grapnel.Hook {
 	if !c.Worker {
 		e.programs[c.Name] = true
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // IC-57: an event goes to the program beside this one, with nothing of the environment
@@ -29,7 +30,7 @@ func TestSend(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
 	self := filepath.Join(dir, "bin", "grapnel-hook")
-	w := policy.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policy.Duration(2 * time.Second), Body: "ironclaw"}
+	w := policy.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policyfile.Duration(2 * time.Second), Body: "ironclaw"}
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1}`)}}
 
 	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "bin", "grapnel")) || !strings.Contains(err.Error(), "same directory") {
@@ -104,7 +105,7 @@ func TestAsker(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sp.Close() })
 	a := &asker{
-		http:     policy.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policy.Duration(time.Hour), Breaker: policy.Breaker{Failures: 2}},
+		http:     policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
 		networks: func() []string { return []string{"10.0.0.0/8"} }, circuits: sp, program: func() (string, error) { return program, nil },
 	}
 	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
@@ -117,7 +118,7 @@ func TestAsker(t *testing.T) {
 	}
 	got, _ := os.ReadFile(filepath.Join(dir, "got.json"))
 	var q Question
-	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policy.Duration(time.Hour) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
+	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policyfile.Duration(time.Hour) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
 		t.Errorf("%v: it reads %s", err, got)
 	}
 	env, _ := os.ReadFile(filepath.Join(dir, "env"))

@@ -125,7 +125,7 @@ func hundredRules(ctx context.Context, watched string, match int) (*grapnel.Engi
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
-	specs, err := file.Build(grapnel.Source{Name: "bench", File: "grapnel.yaml"}, nil)
+	specs, err := policy.Build(file, grapnel.Source{Name: "bench", File: "grapnel.yaml"}, nil)
 	if err != nil {
 		return nil, err
 	}

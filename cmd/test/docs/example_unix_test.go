@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -69,7 +70,7 @@ hooks:
 		var workers []*process.Worker
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
-			Command: func(c policy.Command) grapnel.Hook {
+			Command: func(c policyfile.Command) grapnel.Hook {
 				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
 				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // what was trusted is what its words name there
 				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
@@ -80,7 +81,7 @@ hooks:
 					workers = append(workers, w)
 					return w
 				}
-				if d := c.Dialect(); d != nil { // speaks:
+				if d := policy.DialectOf(&c); d != nil { // speaks:
 					run.Dialect, run.Vars = d, d.HookEnv
 				}
 				return &run

@@ -17,13 +17,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A kind of file has a schema, and a reader that looks closer than that.
 type kind struct {
 	name    string
 	refuses func(text string) error // what a validator in Go has against a text
-	errs    func(name, text string) []*policy.Error
+	errs    func(name, text string) []*policyfile.Error
 	texts   map[string]string // by where they are from
 }
 
@@ -41,13 +42,13 @@ func kinds(t *testing.T) []*kind {
 		return refuses
 	}
 	all := []*kind{
-		{"policy", validator(policy.Schema()), func(name, text string) []*policy.Error {
+		{"policy", validator(policy.Schema()), func(name, text string) []*policyfile.Error {
 			_, errs := policy.Parse(name, []byte(text))
 			return errs
 		}, map[string]string{}},
-		{"test", validator(policytest.Schema()), func(name, text string) []*policy.Error {
+		{"test", validator(policytest.Schema()), func(name, text string) []*policyfile.Error {
 			_, errs := policytest.Parse(name, []byte(text))
-			return slices.DeleteFunc(errs, func(err *policy.Error) bool { return strings.HasPrefix(err.Msg, "it is not said which policy") })
+			return slices.DeleteFunc(errs, func(err *policyfile.Error) bool { return strings.HasPrefix(err.Msg, "it is not said which policy") })
 		}, map[string]string{}},
 	}
 	held, err := documents.All(filepath.Join("..", "..", ".."))
