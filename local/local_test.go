@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -41,7 +42,7 @@ func blocks(word string) string {
 // are named are in force; a project's only once it is trusted.
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	dir := policy.RealPath(t.TempDir())
+	dir := match.RealPath(t.TempDir())
 	write(t, dir, map[string]string{
 		"root/grapnel.yaml": blocks("deploy"), "project/.git/HEAD": "", "project/grapnel.yaml": blocks("push"),
 		"project/sub/grapnel.yaml": blocks("merge"), "project/sub/named.yaml": blocks("tag"), "other/grapnel.yaml": blocks("reset"),

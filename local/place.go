@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -109,7 +110,7 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	}
 	for _, name := range Absolute(named) {
 		i := 0
-		for i < len(files) && files[i].Path != name && !(files[i].Trust && files[i].Path == policy.RealPath(name)) {
+		for i < len(files) && files[i].Path != name && !(files[i].Trust && files[i].Path == match.RealPath(name)) {
 			i++
 		}
 		if i < len(files) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // ProjectPolicy is the name of policy files in projects.
@@ -55,7 +55,7 @@ func ProjectRoot(dir string) string { return rootOf(dir).real }
 func (p Place) policyDirs(r root, cwd string) []Dir {
 	real := r.real // most agents work in the root, and no link has to be followed
 	if cwd != r.called && cwd != r.real {
-		real = policy.RealPath(cwd)
+		real = match.RealPath(cwd)
 	}
 	var dirs []Dir
 	for _, path := range r.downTo(real) {
@@ -82,7 +82,7 @@ type root struct {
 
 func rootOf(dir string) root {
 	called := vcsRoot(dir)
-	return root{called, policy.RealPath(called)}
+	return root{called, match.RealPath(called)}
 }
 
 // ProjectFile returns the absolute path of a project's policy, with links in its directory
@@ -92,14 +92,14 @@ func ProjectFile(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(policy.RealPath(filepath.Dir(abs)), filepath.Base(abs)), nil
+	return filepath.Join(match.RealPath(filepath.Dir(abs)), filepath.Base(abs)), nil
 }
 
 // vcsRoot is the nearest directory that a version control system calls its own, by
 // the name of dir or else by its real name; without one, dir itself. A grapnel.yaml is
 // no mark: whoever plants one further down would move the root.
 func vcsRoot(dir string) string {
-	for _, at := range []string{dir, policy.RealPath(dir)} {
+	for _, at := range []string{dir, match.RealPath(dir)} {
 		for last := ""; at != last; last, at = at, filepath.Dir(at) {
 			for _, mark := range []string{".git", ".hg", ".jj"} {
 				if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {

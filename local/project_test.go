@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // makeDirs makes directories below a new one, and returns that.
 func makeDirs(t *testing.T, names ...string) string {
 	t.Helper()
-	dir := policy.RealPath(t.TempDir())
+	dir := match.RealPath(t.TempDir())
 	for _, name := range names {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)

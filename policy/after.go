@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -28,7 +30,7 @@ const (
 
 // past is the Matcher of a hook that has an `after:`.
 type past struct {
-	*matcher
+	*match.Matcher
 	steps  []step
 	said   []policyfile.After
 	source string
@@ -62,22 +64,22 @@ type step struct {
 // happening is a Happening at work.
 type happening struct {
 	on []grapnel.Kind
-	m  *matcher
+	m  *match.Matcher
 }
 
-func newPast(h *policyfile.Hook, source grapnel.Source, m *matcher, as reading) (*past, error) {
-	f := &past{matcher: m, said: h.After, source: source.Name, name: h.Name, now: m.facts.now(), allow: as.allow}
+func newPast(h *policyfile.Hook, source grapnel.Source, m *match.Matcher, as match.Reading) (*past, error) {
+	f := &past{Matcher: m, said: h.After, source: source.Name, name: h.Name, now: m.Facts.Now(), allow: as.Allow}
 	for i := range h.After {
 		s := step{After: h.After[i]}
 		s.Times = max(1, s.Times)
 		var err error
-		if s.event, err = m.facts.happening(&s.Happening, as); err != nil {
+		if s.event, err = compileHappening(m.Facts, &s.Happening, as); err != nil {
 			return nil, err
 		}
 		if s.Until != nil {
 			// What ends a guard fits as loosely as what begins it: who can run the one can
 			// run the other, and a line may do more than that.
-			until, err := m.facts.happening(s.Until, reading{})
+			until, err := compileHappening(m.Facts, s.Until, match.Reading{})
 			if err != nil {
 				return nil, err
 			}
@@ -88,8 +90,8 @@ func newPast(h *policyfile.Hook, source grapnel.Source, m *matcher, as reading) 
 	return f, nil
 }
 
-func (cache *factCache) happening(h *policyfile.Happening, as reading) (happening, error) {
-	m, err := cache.matcher(h.Match, h.Except, h.When, as)
+func compileHappening(cache *match.FactCache, h *policyfile.Happening, as match.Reading) (happening, error) {
+	m, err := cache.Matcher(h.Match, h.Except, h.When, as)
 	return happening{h.Event, m}, err
 }
 
@@ -97,7 +99,7 @@ func (cache *factCache) happening(h *policyfile.Happening, as reading) (happenin
 // is a failed one, whichever of both the agent calls it.
 func (h *happening) fits(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if !slices.Contains(h.on, ev.Kind) {
-		if ev.Kind != grapnel.ToolAfter || !slices.Contains(h.on, grapnel.ToolFailed) || !h.m.facts.of(ev).failed() {
+		if ev.Kind != grapnel.ToolAfter || !slices.Contains(h.on, grapnel.ToolFailed) || !h.m.Facts.Of(ev).Failed() {
 			return false, nil
 		}
 	}
@@ -145,7 +147,7 @@ func (f *past) ReadsID() {}
 
 // Match reports whether the hook listens, and what it wants to have happened has.
 func (f *past) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if ok, err := f.matcher.Match(ev, v); !ok || err != nil {
+	if ok, err := f.Matcher.Match(ev, v); !ok || err != nil {
 		return false, err
 	}
 	marks, err := f.marks(ev)
@@ -211,7 +213,7 @@ func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 	if m.steps&(1<<i) == 0 || m.about(self) || s.Within > 0 && self.at-m.at >= int64(s.Within) {
 		return false
 	}
-	return s.Same == "" || slices.ContainsFunc(f.matcher.facts.of(ev).shared(s.Same), func(w string) bool { return slices.Contains(m.shared, w) })
+	return s.Same == "" || slices.ContainsFunc(sharedWords(f.Matcher.Facts.Of(ev), s.Same), func(w string) bool { return slices.Contains(m.shared, w) })
 }
 
 // markOf is the mark of an event, which is of no step yet.
@@ -400,7 +402,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	now.steps = begins
 	for i := range f.steps {
 		if begins&(1<<i) != 0 && f.steps[i].Same != "" {
-			for _, word := range f.facts.of(ev).shared(f.steps[i].Same) {
+			for _, word := range sharedWords(f.Facts.Of(ev), f.steps[i].Same) {
 				if !slices.Contains(now.shared, word) {
 					now.shared = append(now.shared, word)
 				}
@@ -530,9 +532,9 @@ func (f *past) keep() time.Duration {
 	return keep
 }
 
-// shared lists, as digests, what an event may have in common with others.
-func (f *facts) shared(word string) []string {
-	t := f.ev.Tool
+// sharedWords lists, as digests, what an event may have in common with others.
+func sharedWords(f *match.Facts, word string) []string {
+	t := f.Event.Tool
 	if t == nil {
 		return nil
 	}
@@ -547,12 +549,12 @@ func (f *facts) shared(word string) []string {
 	case "tool":
 		words = []string{t.CanonicalName()}
 	case "path":
-		for _, p := range f.paths() {
-			words = append(words, p.path)
+		for _, p := range f.Paths() {
+			words = append(words, p.Real)
 		}
-		words = append(words, f.programFiles()...)
+		words = append(words, programFiles(f)...)
 	case "command":
-		for i, script := range f.scripts() {
+		for i, script := range f.Scripts() {
 			for j := range script.Commands {
 				words = append(words, script.Commands[j].String())
 			}
@@ -572,9 +574,9 @@ func (f *facts) shared(word string) []string {
 
 // programFiles are the files that shell lines run as programs: ./x. A rule about paths does
 // not ask for them, since most are as well known as their names.
-func (f *facts) programFiles() []string {
+func programFiles(f *match.Facts) []string {
 	var files []string
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		for i := range script.Commands {
 			c := &script.Commands[i]
 			if !strings.Contains(c.Path, "/") {
@@ -584,7 +586,7 @@ func (f *facts) programFiles() []string {
 			if !path.IsAbs(name) && !strings.HasPrefix(name, "~") {
 				name = path.Join(c.Dir, name)
 			}
-			files = append(files, resolve(name, f.ev, f.realDir)...)
+			files = append(files, match.ResolvePath(name, f.Event, f.RealDir)...)
 		}
 	}
 	return files
@@ -592,7 +594,7 @@ func (f *facts) programFiles() []string {
 
 // Explain says what matched, and what happened before.
 func (f *past) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
-	text := f.matcher.Explain(ev, v)
+	text := f.Matcher.Explain(ev, v)
 	if text != "" {
 		text += ", "
 	}
@@ -643,10 +645,10 @@ func (s *step) describe() string {
 	var about []string
 	add := func(format string, args ...any) { about = append(about, fmt.Sprintf(format, args...)) }
 	if s.Match != nil {
-		about = describe(s.Match)
+		about = match.Describe(s.Match)
 	}
 	if s.When != "" {
-		add("when %s", short(s.When))
+		add("when %s", match.Shorten(s.When))
 	}
 	if s.Same != "" {
 		add("the same %s", s.Same)
@@ -674,7 +676,7 @@ func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
 	if err != nil {
 		return ""
 	}
-	if ok, err := f.matcher.Match(ev, nil); !ok || err != nil {
+	if ok, err := f.Matcher.Match(ev, nil); !ok || err != nil {
 		return ""
 	}
 	if marks, err := f.marks(ev); err != nil || f.missing(marks, ev) < 0 {
@@ -742,7 +744,7 @@ func (p *fileParser) kinds(n *yaml.Node) (all []grapnel.Kind) {
 	for _, item := range itemsOf(n) {
 		kinds := Kinds(item.Text)
 		if item.Kind != yaml.String || kinds == nil {
-			p.fail(item, didYouMean(item.Text, eventNames()), "unknown event %q", item.Text)
+			p.fail(item, nearest.Hint(item.Text, eventNames()), "unknown event %q", item.Text)
 		}
 		for _, kind := range kinds {
 			if !slices.Contains(all, kind) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // TestAfterIDsAgain: some agents number the calls of each turn from 0, and in others the
@@ -71,7 +72,7 @@ func TestLimitOnceInARound(t *testing.T) {
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml"}, &factCache{}, nil)
+	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml"}, &match.FactCache{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestAfterWhatCame(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope}, &factCache{}, nil)
+		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope}, &match.FactCache{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

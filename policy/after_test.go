@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // newAfter is a policy at work that goes by a clock of the test.
@@ -30,7 +31,7 @@ func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", hooks, errs)
 	}
-	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, &factCache{}, nil)
+	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, &match.FactCache{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +229,7 @@ func TestAfterSourcesApart(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: file, File: file}, &factCache{}, nil)
+		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: file, File: file}, &match.FactCache{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -487,7 +488,7 @@ func TestFailed(t *testing.T) {
 		{"cursor/postToolUse-none.txtar", "stdin.json", false},
 	} {
 		ev := recorded(t, tt.file, tt.member)
-		if got := (&facts{ev: ev}).failed(); got != tt.want {
+		if got := (&match.Facts{Event: ev}).Failed(); got != tt.want {
 			t.Errorf("%s: failed is %v, want %v: %s", tt.file, got, tt.want, ev.Tool.Output)
 		}
 	}
@@ -500,11 +501,11 @@ func TestFailed(t *testing.T) {
 	} {
 		ev := did(grapnel.ToolAfter, "x", "1")
 		ev.Tool.Output = json.RawMessage(output)
-		if got := (&facts{ev: ev}).failed(); got != want {
+		if got := (&match.Facts{Event: ev}).Failed(); got != want {
 			t.Errorf("failed of %s is %v, want %v", output, got, want)
 		}
 		ev.Tool.Class, ev.Tool.Commands = grapnel.ClassRead, nil
-		if (&facts{ev: ev}).failed() {
+		if (&match.Facts{Event: ev}).Failed() {
 			t.Errorf("what is no command failed by its text %s", output)
 		}
 	}

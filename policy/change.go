@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 
@@ -431,7 +432,7 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 		for i, f := range known {
 			names[i] = string(f)
 		}
-		hint := didYouMean(n.Text, names)
+		hint := nearest.Hint(n.Text, names)
 		if i := slices.IndexFunc(known, func(f grapnel.Field) bool {
 			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)
 		}); i >= 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -200,14 +201,14 @@ func (w *snapshotWriter) happening(part string, match *policyfile.Match, except 
 }
 
 func (w *snapshotWriter) match(part string, m *policyfile.Match) {
-	for i := range matchKeys {
-		k := &matchKeys[i]
-		name := part + ":" + string(k.code)
-		if k.words != nil {
-			w.list(name, *k.words(m))
+	for i := range match.Keys {
+		k := &match.Keys[i]
+		name := part + ":" + string(k.Code)
+		if k.Words != nil {
+			w.list(name, *k.Words(m))
 			continue
 		}
-		for _, p := range *k.texts(m) {
+		for _, p := range *k.Texts(m) {
 			w.put(name, p.Text, p.Literal, p.Near)
 		}
 	}
@@ -490,14 +491,14 @@ func readMatchField(m *policyfile.Match, f snapshotField) error {
 	default:
 		return errUnknownField
 	}
-	for i := range matchKeys {
-		k := &matchKeys[i]
+	for i := range match.Keys {
+		k := &match.Keys[i]
 		switch {
-		case part != string(k.code):
-		case k.words != nil:
-			return f.list(k.words(m))
+		case part != string(k.Code):
+		case k.Words != nil:
+			return f.list(k.Words(m))
 		default:
-			into := k.texts(m)
+			into := k.Texts(m)
 			*into = append(*into, policyfile.Pattern{Text: f.item(0), Literal: f.item(1), Near: f.item(2)})
 			return nil
 		}

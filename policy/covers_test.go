@@ -3,6 +3,7 @@ package policy
 import (
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -38,7 +39,7 @@ func TestCovers(t *testing.T) {
 			}
 			return &p.Hooks[0]
 		}
-		if got := Covers(hook(c.wide), hook(c.narrow)); got != c.want {
+		if got := match.Covers(hook(c.wide), hook(c.narrow)); got != c.want {
 			t.Errorf("%s: Covers(%s; %s) = %v, want %v", name, c.wide, c.narrow, got, c.want)
 		}
 	}

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/grapnel-dev/grapnel/internal/match"
+
 // AddChecksum and CheckChecksum are for tests that spoil what is kept.
 var (
 	AddChecksum   = addChecksum
@@ -9,8 +11,8 @@ var (
 // MatchKeys lists the names of matchKeys.
 func MatchKeys() []string {
 	var names []string
-	for i := range matchKeys {
-		names = append(names, matchKeys[i].name)
+	for i := range match.Keys {
+		names = append(names, match.Keys[i].Name)
 	}
 	return names
 }

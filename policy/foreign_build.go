@@ -15,6 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -275,7 +277,7 @@ func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 
 // wants reports whether the hook would listen if it were alone.
 func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if m.runs != "" && m.runs == ev.Agent.Name && (m.where == "" || m.where == RealPath(ev.Session.Root)) {
+	if m.runs != "" && m.runs == ev.Agent.Name && (m.where == "" || m.where == match.RealPath(ev.Session.Root)) {
 		return false, nil
 	}
 	for _, matcher := range m.all {
@@ -504,7 +506,7 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 // digest: from what is kept of it, whatever the files say now. Of a project they have
 // to be trusted still.
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
-	req.facts = &factCache{clock: req.Now}
+	req.facts = &match.FactCache{Clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
 	switch {
 	case !slices.Contains(formatNames, name):
@@ -718,7 +720,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
 	if w.Text != "" && !slices.Contains(formatNames, w.Text) {
-		p.fail(n, cmp.Or(didYouMean(w.Text, formatNames), "there are "+strings.Join(formatNames, ", ")), "unknown format %q", w.Text)
+		p.fail(n, cmp.Or(nearest.Hint(w.Text, formatNames), "there are "+strings.Join(formatNames, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -152,7 +154,7 @@ func (r *claudeReader) events(hooks *tree.Node) {
 			for _, row := range claudeCode().Events {
 				known = append(known, row.Native)
 			}
-			r.fail(groups, at, didYouMean(name, known), "is no event of Claude Code")
+			r.fail(groups, at, nearest.Hint(name, known), "is no event of Claude Code")
 			continue
 		case groups.Kind != tree.List:
 			r.fail(groups, at, "", "is %s, not a list of groups", groups.Kind)
@@ -236,7 +238,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.Text, claudeElsewhere(kind.Text))
 		return
 	case kind.Text != "command":
-		r.fail(kind, at+".type", didYouMean(kind.Text, claudeKinds), "%q is no type of hook", kind.Text)
+		r.fail(kind, at+".type", nearest.Hint(kind.Text, claudeKinds), "%q is no type of hook", kind.Text)
 		return
 	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.fail(n, at, "", "has no command")
@@ -350,7 +352,7 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 	}
 	if sh := n.Get("shell"); sh != nil {
 		if which = sh.Text; which != "bash" && which != "powershell" {
-			r.fail(sh, at+".shell", didYouMean(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
+			r.fail(sh, at+".shell", nearest.Hint(which, []string{"bash", "powershell"}), "is neither bash nor powershell")
 			return nil, ""
 		}
 	}
@@ -409,7 +411,7 @@ func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) p
 	}
 	seconds, ok := t.Number()
 	if !ok || seconds <= 0 || seconds > maxForeignTimeout.Seconds() {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", short(string(t.Raw)))
+		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", match.Shorten(string(t.Raw)))
 		return policyfile.Duration(usual)
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
@@ -574,7 +576,7 @@ func (m *claudeMatcher) dead() (hint string) {
 	case strings.HasPrefix(name, "mcp__"):
 		return fmt.Sprintf("for all tools of the server write %q", name+"__.*")
 	default:
-		if hint := didYouMean(name, known); hint != "" {
+		if hint := nearest.Hint(name, known); hint != "" {
 			return hint
 		}
 	}
@@ -720,7 +722,7 @@ func (rule *claudeRule) fits(ev *grapnel.Event, subject string) bool {
 	}
 	if rule.domain != "" {
 		return slices.ContainsFunc(ev.Tool.URLs, func(u string) bool {
-			host := hostOf(u)
+			host := match.HostOf(u)
 			return host == "" || globMatches(rule.domain, host)
 		})
 	}

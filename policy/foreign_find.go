@@ -14,6 +14,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -65,14 +66,14 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
 				if c.read(); c.state == Absent && !place.must {
 					continue
 				}
-				c.real = RealPath(c.path)
+				c.real = match.RealPath(c.path)
 				if slices.ContainsFunc(all, func(o *candidate) bool { return o.path == c.path || o.real == c.real && o.err == nil }) {
 					continue
 				}
 				if i := slices.IndexFunc(own, func(p foreignPlace) bool { return p.has(c) }); i >= 0 {
 					c.own, c.where = true, own[i].where
 				}
-				if ofProject(file.Scope) && c.err == nil && !below(RealPath(dir), c.real) {
+				if ofProject(file.Scope) && c.err == nil && !below(match.RealPath(dir), c.real) {
 					c = req.broken(f, file, c.path, outside)
 				}
 				all = append(all, c)
@@ -156,11 +157,11 @@ type foreignPlace struct {
 // has reports whether a file is one of the place, by whatever name.
 func (p foreignPlace) has(c *candidate) bool {
 	rel, err := filepath.Rel(p.dir, c.path)
-	real, realErr := filepath.Rel(RealPath(p.dir), c.real)
+	real, realErr := filepath.Rel(match.RealPath(p.dir), c.real)
 	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
 		return err == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel)) ||
 			realErr == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(real)) ||
-			!isPattern(pattern) && RealPath(filepath.Join(p.dir, filepath.FromSlash(pattern))) == c.real
+			!isPattern(pattern) && match.RealPath(filepath.Join(p.dir, filepath.FromSlash(pattern))) == c.real
 	})
 }
 
@@ -175,7 +176,7 @@ func (f *format) places(scope grapnel.Scope, home, dir string) []foreignPlace {
 		}
 		return places
 	case grapnel.ScopeUser:
-		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, where: RealPath(dir), patterns: slices.Concat(f.user, f.project)}} // each file counts once
+		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, where: match.RealPath(dir), patterns: slices.Concat(f.user, f.project)}} // each file counts once
 	default:
 		return []foreignPlace{{dir: dir, patterns: f.project}}
 	}
@@ -212,7 +213,7 @@ func (req Request) home() string {
 	if req.Home != "" {
 		return req.Home
 	}
-	return homeDir()
+	return match.HomeDir()
 }
 
 // glob lists the files below dir that fit a pattern, in the order of their names. A
@@ -245,7 +246,7 @@ func (w *walk) dir(name, from, pattern string, depth int) error {
 	deep := name != from || strings.Contains(first, "**") || strings.Contains(pattern, "{") // a slash may stand in braces
 	if more && !deep && !isPattern(first) {
 		name = path.Join(name, first)
-		if real := RealPath(w.path(name)); !below(RealPath(w.root), real) {
+		if real := match.RealPath(w.path(name)); !below(match.RealPath(w.root), real) {
 			return nil
 		}
 		return w.dir(name, name, rest, depth)
@@ -292,7 +293,7 @@ func (w *walk) path(name string) string { return filepath.Join(w.root, filepath.
 
 // inside reports whether a link leads to a file of the directory.
 func (w *walk) inside(name string) bool {
-	real := RealPath(w.path(name))
+	real := match.RealPath(w.path(name))
 	info, err := os.Stat(real)
-	return below(RealPath(w.root), real) && (err != nil || info.Mode().IsRegular())
+	return below(match.RealPath(w.root), real) && (err != nil || info.Mode().IsRegular())
 }

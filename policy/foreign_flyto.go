@@ -8,6 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -77,7 +79,7 @@ func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
 		for _, row := range flyto().Events {
 			known = append(known, row.Native)
 		}
-		r.fail(n, at, didYouMean(name, known), "%q is no type of hook", name)
+		r.fail(n, at, nearest.Hint(name, known), "%q is no type of hook", name)
 	}
 	return row
 }
@@ -134,7 +136,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	}
 	if url.Is(tree.Text) && url.Text != "" {
 		r.note(url, at+".webhook_url", "", "nothing is sent there, as Flyto itself never did")
-		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", short(url.Text)))
+		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", match.Shorten(url.Text)))
 	}
 	if t := n.Get("timeout"); t != nil {
 		seconds, ok := t.Number()
@@ -143,7 +145,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		case ok && seconds > 0 && seconds == float64(int(seconds)) && seconds <= maxForeignTimeout.Seconds():
 			h.Timeout = r.timeout(n, t, at+".timeout", time.Duration(seconds)*time.Second)
 		default:
-			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", short(string(t.Raw)))
+			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", match.Shorten(string(t.Raw)))
 		}
 	}
 	// After a call of the model Flyto waits for nobody.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // fuzzForeign: whatever stands in a file, each of its hooks is one that an engine
@@ -62,7 +63,7 @@ func fuzzForeign(f *testing.F, format string, paths ...string) {
 			if h.match != nil {
 				_, _ = h.match.Match(ev, nil)
 			}
-			if _, err := (&factCache{}).compile(h.Match, reading{}); err != nil {
+			if _, err := (&match.FactCache{}).Matcher(h.Match, nil, "", match.Reading{}); err != nil {
 				t.Errorf("%s: %v", h.at, err)
 			}
 			if h.Match != nil && slices.Contains(h.Match.Tool, "") {

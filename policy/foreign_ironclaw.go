@@ -15,6 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -293,7 +295,7 @@ func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 			return
 		}
 	}
-	r.fail(n, didYouMean(name, known), "%s: there is no point %q", at, short(name))
+	r.fail(n, nearest.Hint(name, known), "%s: there is no point %q", at, match.Shorten(name))
 }
 
 // fail says why the entry is left out. The first reason counts.
@@ -326,7 +328,7 @@ func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 		case "fail_closed":
 			e.OnError = "closed"
 		default:
-			r.fail(n.Get("failure_mode"), didYouMean(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
+			r.fail(n.Get("failure_mode"), nearest.Hint(*mode, []string{"fail_open", "fail_closed"}), "%s.failure_mode is neither fail_open nor fail_closed", at)
 		}
 	}
 	text := func(name string) string {
@@ -426,7 +428,7 @@ func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool
 	}
 	for _, name := range n.Names {
 		if len(known) > 0 && !slices.Contains(known, name) {
-			r.note(n.Get(name), didYouMean(name, known), "%s: unknown field %q", what, short(name))
+			r.note(n.Get(name), nearest.Hint(name, known), "%s: unknown field %q", what, match.Shorten(name))
 		}
 	}
 	return true
@@ -475,7 +477,7 @@ func (r *ironClawReader) number(n *tree.Node, what string, bits int) *uint64 {
 	}
 	number, err := strconv.ParseUint(string(n.Raw), 10, bits)
 	if err != nil { // text too, with its quotes
-		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, short(string(n.Raw)))
+		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, match.Shorten(string(n.Raw)))
 	}
 	return &number
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // eventOf reads a payload of an agent.
@@ -28,11 +29,11 @@ func listens(t *testing.T, h *foreignHook, ev *grapnel.Event) (bool, error) {
 	t.Helper()
 	spec := grapnel.Spec{Name: "x", On: h.On, Match: h.match, Hook: decide{Decision: grapnel.Block}}
 	if h.Match != nil {
-		m, err := (&factCache{}).compile(h.Match, reading{})
+		m, err := (&match.FactCache{}).Matcher(h.Match, nil, "", match.Reading{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := (&matcher{match: m, paths: m.looksAtPaths(), facts: &factCache{}}).Match(ev, nil); err != nil || !ok {
+		if ok, err := m.Match(ev, nil); err != nil || !ok {
 			// What a policy says instead never says less.
 			if h.match != nil && h.Match.Path == nil {
 				if ok, _ := h.match.Match(ev, nil); ok {
@@ -362,12 +363,12 @@ func TestNearestNeverLess(t *testing.T) {
 					continue
 				}
 				narrow++
-				m, err := (&factCache{}).compile(h.Match, reading{})
+				m, err := (&match.FactCache{}).Matcher(h.Match, nil, "", match.Reading{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, ev := range events {
-					said, _ := (&matcher{match: m, facts: &factCache{}}).Match(ev, nil)
+					said, _ := m.Match(ev, nil)
 					if ok, err := h.match.Match(ev, nil); ok && err == nil && !said {
 						t.Errorf("%s %q listens to %s of %s, and %v would not", format, pattern, ev.Tool.CanonicalName(), ev.Agent.Name, h.Match.Tool)
 					}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -87,7 +89,7 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 		i := slices.Index(known, name)
 		switch {
 		case i < 0:
-			r.fail(list, at, didYouMean(name, known), "is no list of hooks: there are %s", strings.Join(known, " and "))
+			r.fail(list, at, nearest.Hint(name, known), "is no list of hooks: there are %s", strings.Join(known, " and "))
 			continue
 		case list.Kind != tree.List:
 			r.fail(list, at, "", "is %s, not a list of hooks", list.Kind)
@@ -139,7 +141,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	if timeout != nil {
 		ms, ok := timeout.Number()
 		if !ok || ms < 1 || ms != float64(int64(ms)) || ms > float64(maxForeignTimeout.Milliseconds()) {
-			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", short(string(timeout.Raw)))
+			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", match.Shorten(string(timeout.Raw)))
 		} else {
 			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		}
@@ -199,7 +201,7 @@ func (m *miniclawMatcher) dead() (hint string) {
 	if strings.HasPrefix(m.source, "mcp") {
 		return ""
 	}
-	return cmp.Or(didYouMean(m.source, known), "there are "+strings.Join(known, ", "))
+	return cmp.Or(nearest.Hint(m.source, known), "there are "+strings.Join(known, ", "))
 }
 
 // nearest is what a policy says that comes nearest to the pattern, and never less; nil

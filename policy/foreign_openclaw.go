@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -160,7 +162,7 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	if slices.Contains(openclawOnly, plain) {
 		r.fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
 	} else {
-		r.fail(n, at, didYouMean(plain, append(known, openclawOnly...)), "%q is no event of OpenClaw", name)
+		r.fail(n, at, nearest.Hint(plain, append(known, openclawOnly...)), "%q is no event of OpenClaw", name)
 	}
 	return nil
 }
@@ -212,18 +214,18 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		r.fail(n, at, "", "has neither a handler nor a command")
 		return
 	}
-	match, ok := r.match(n, at, ev)
+	found, ok := r.match(n, at, ev)
 	if !ok {
 		return
 	}
-	if h.Match = match; match != nil {
+	if h.Match = found; found != nil {
 		h.lost = append(h.lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
 	if t := n.Get("timeoutMs"); t != nil {
 		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
 			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		} else {
-			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", short(string(t.Raw)), openclawMaxTimeout)
+			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", match.Shorten(string(t.Raw)), openclawMaxTimeout)
 		}
 	}
 	r.add(n, h)
@@ -268,7 +270,7 @@ func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	}
 	value, ok := p.Number()
 	if !ok || value != math.Trunc(value) || math.Abs(value) > 1e6 {
-		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", short(string(p.Raw)))
+		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", match.Shorten(string(p.Raw)))
 		return nil
 	}
 	ours := grapnel.DefaultPriority - int(value)
@@ -312,7 +314,7 @@ func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *p
 	for _, tool := range list.Items {
 		name := strings.ToLower(tool.Text)
 		if name == "" || strings.Trim(name, toolNameChars) != "" {
-			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", short(string(tool.Raw)))
+			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", match.Shorten(string(tool.Raw)))
 			return nil, false
 		}
 		if server, of, isMCP := strings.Cut(name, "__"); isMCP {

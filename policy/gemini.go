@@ -15,6 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -111,7 +113,7 @@ func (r *geminiReader) events(hooks *tree.Node) {
 	}
 	for _, name := range hooks.Names {
 		if geminiCLI().Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
-			r.fail(hooks.Get(name), "hooks."+name, didYouMean(name, known), "is no event of Gemini CLI")
+			r.fail(hooks.Get(name), "hooks."+name, nearest.Hint(name, known), "is no event of Gemini CLI")
 		}
 	}
 }
@@ -198,7 +200,7 @@ func (r *geminiReader) milliseconds(n *tree.Node, at string) policyfile.Duration
 	}
 	ms, ok := t.Number()
 	if !ok || ms < 1 || ms >= float64(maxForeignTimeout.Milliseconds()) {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", short(string(t.Raw)))
+		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", match.Shorten(string(t.Raw)))
 		return 0
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
@@ -303,7 +305,7 @@ type geminiMatcher struct {
 // what it cannot do.
 func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
 	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
-		err := fmt.Errorf("%s is no text", short(string(n.Raw)))
+		err := fmt.Errorf("%s is no text", match.Shorten(string(n.Raw)))
 		return &geminiMatcher{source: string(n.Raw), err: err}, err
 	}
 	m := &geminiMatcher{source: strings.TrimSpace(textOf(n))}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -152,7 +153,7 @@ func (r *ruling) vouchesFor(path, digest string) bool {
 // the request names the digest of a project's policy, so that nobody has to be asked
 // about it.
 func (req Request) Vouches(file, digest string) bool {
-	req.ruling, req.facts, req.seen = &ruling{}, &factCache{}, map[string]bool{}
+	req.ruling, req.facts, req.seen = &ruling{}, &match.FactCache{}, map[string]bool{}
 	for _, f := range strongestFirst(req.Files) {
 		if got := req.load(f); got.policy != nil {
 			req.ruling.hear(f, got.policy)
@@ -167,8 +168,8 @@ func means(pattern, path string) bool {
 	if pattern == "**" {
 		return true
 	}
-	for _, name := range []string{filepath.Join(RealPath(filepath.Dir(path)), filepath.Base(path)), RealPath(path)} {
-		if !(realName{path: name}).match(pattern) && !(realName{path: filepath.Dir(name)}).match(pattern) {
+	for _, name := range []string{filepath.Join(match.RealPath(filepath.Dir(path)), filepath.Base(path)), match.RealPath(path)} {
+		if !(match.Path{Real: name}).Match(pattern) && !(match.Path{Real: filepath.Dir(name)}).Match(pattern) {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -81,7 +82,7 @@ func resolveReference(h *policyfile.HTTP, ref string) (string, error) {
 	if !ok {
 		return ref, nil
 	}
-	name = expandHome(name)
+	name = match.ExpandHome(name)
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(h.Dir, name)
 	}

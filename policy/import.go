@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -30,7 +32,7 @@ type Imported struct {
 func Import(name string, paths []string) (*Imported, error) {
 	f := formatOf(name)
 	if f == nil {
-		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(didYouMean(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
+		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(nearest.Hint(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
 	}
 	var files []foreignFile
 	for _, path := range paths {
@@ -317,10 +319,10 @@ func list(texts []string) string {
 // flow writes a match in one line.
 func flow(m *policyfile.Match) string {
 	var out []string
-	for i := range matchKeys {
-		k := &matchKeys[i]
-		if words := k.said(m); len(words) > 0 {
-			out = append(out, k.name+": "+list(words))
+	for i := range match.Keys {
+		k := &match.Keys[i]
+		if words := k.Sources(m); len(words) > 0 {
+			out = append(out, k.Name+": "+list(words))
 		}
 	}
 	slices.Sort(out)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
@@ -109,7 +110,7 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	case now == text || field == sessionID:
 		return out, nil
 	case isJSON && !json.Valid(value):
-		return out, fmt.Errorf("%w: %s is not JSON any more: %s", grapnel.ErrIllegal, field, short(now))
+		return out, fmt.Errorf("%w: %s is not JSON any more: %s", grapnel.ErrIllegal, field, match.Shorten(now))
 	case isJSON:
 		out.Set = map[grapnel.Field]json.RawMessage{field: value}
 	default:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -25,7 +26,7 @@ var limitBy = []struct {
 	of   func(*grapnel.Event) string
 }{
 	{"session", func(ev *grapnel.Event) string { return ev.Session.ID }},
-	{"tool", func(ev *grapnel.Event) string { return part(ev.Tool).CanonicalName() }},
+	{"tool", func(ev *grapnel.Event) string { return match.OrZero(ev.Tool).CanonicalName() }},
 	{"agent", func(ev *grapnel.Event) string { return ev.Agent.Name }},
 	{"user", func(ev *grapnel.Event) string { return ev.Session.User }},
 }
@@ -64,8 +65,8 @@ type limit struct {
 	policyfile.Limit
 	name    string // of its hook
 	unit    string // what is counted, and for which hook: the beginning of its keys
-	sum     expression
-	facts   *factCache
+	sum     match.Expression
+	facts   *match.FactCache
 	message string
 	now     func() time.Time
 
@@ -74,9 +75,9 @@ type limit struct {
 	blocks  []grapnel.Spec // the other rules that may block
 }
 
-func newLimit(h *policyfile.Hook, source grapnel.Source, cache *factCache) *limit {
-	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: cache.now()}
-	l.sum.key, l.sum.source = keySum, l.Sum
+func newLimit(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) *limit {
+	l := &limit{Limit: *h.Limit, name: h.Name, facts: cache, message: h.Message, now: cache.Now()}
+	l.sum.Key, l.sum.Source = match.KeySum, l.Sum
 	l.unit = strings.Join([]string{"limit", source.Name, h.Name, l.Sum}, "\x00")
 	return l
 }
@@ -200,7 +201,7 @@ func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
 	if l.Sum == "" {
 		return 1, float64(l.Count), nil
 	}
-	value, err := l.sum.run(l.facts.of(ev), nil)
+	value, err := l.sum.Run(l.facts.Of(ev), nil)
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), "\n") // without the drawing
 		return 0, 0, fmt.Errorf("sum: %s is no number here (%s)", l.Sum, why)
@@ -244,7 +245,7 @@ func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration)
 // callOf names the action that an event is about, as far as anything does: what is
 // asked about twice is counted once.
 func callOf(ev *grapnel.Event) call {
-	t := part(ev.Tool)
+	t := match.OrZero(ev.Tool)
 	var c call
 	switch {
 	case t.ID != "":
@@ -534,7 +535,7 @@ func (p *fileParser) limit(n *yaml.Node) *policyfile.Limit {
 
 func (p *fileParser) sum(n *yaml.Node) string {
 	source := p.text(n)
-	if _, err := compileExpression(keySum, source); err != nil {
+	if _, err := match.CompileExpression(match.KeySum, source); err != nil {
 		p.fail(n, "", "%v", err)
 	}
 	return source

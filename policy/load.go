@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -50,11 +51,11 @@ type Request struct {
 	Home    string                              // empty = the home directory of the user database
 	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
-	ruling  *ruling         // of root and the user over the others; nil = they say nothing
-	facts   *factCache      // of all that is loaded: a shell line is read once, however many packs look at it
-	beyond  *bool           // set where another program has to load them
-	seen    map[string]bool // foreign sources that are loaded: each counts once, for the strongest scope
-	noAllow bool            // of the file that is loaded now; see File
+	ruling  *ruling          // of root and the user over the others; nil = they say nothing
+	facts   *match.FactCache // of all that is loaded: a shell line is read once, however many packs look at it
+	beyond  *bool            // set where another program has to load them
+	seen    map[string]bool  // foreign sources that are loaded: each counts once, for the strongest scope
+	noAllow bool             // of the file that is loaded now; see File
 }
 
 // State is what became of a file.
@@ -123,7 +124,7 @@ type Set struct {
 // since nobody knows what it forbids; prompts and stops are never locked.
 func Load(req Request) Set {
 	var set Set
-	req.facts = &factCache{clock: req.Now}
+	req.facts = &match.FactCache{Clock: req.Now}
 	req.ruling = &ruling{}
 	if !isThere(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything

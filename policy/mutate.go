@@ -8,6 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -37,10 +39,10 @@ func Mutants(h *policyfile.Hook) []Mutant {
 	}
 	for i, kind := range h.On {
 		if len(h.On) > 1 {
-			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *policyfile.Hook) { h.On = dropped(h.On, i) }).Same = deaf(h, kind)
+			m.edit("on."+string(kind), false, fmt.Sprintf("it does not listen to %s", kind), func(h *policyfile.Hook) { h.On = dropped(h.On, i) }).Same = match.NeverMatches(h, kind)
 		}
 	}
-	as := reading{allow: h.Decide == "allow"}
+	as := match.Reading{Allow: h.Decide == "allow"}
 	if h.Match != nil {
 		m.match("match", true, as, h.Match, func(h *policyfile.Hook, match *policyfile.Match) { h.Match = match })
 	}
@@ -80,67 +82,56 @@ func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
 
 // match changes a match, which is read as its hook does. more tells whether a hook does more
 // when the match fits more. put gives a hook another match, nil for none.
-func (m *mutator) match(at string, more bool, as reading, match *policyfile.Match, put func(*policyfile.Hook, *policyfile.Match)) {
-	keys := matchKeysOf(match)
+func (m *mutator) match(at string, more bool, as match.Reading, of *policyfile.Match, put func(*policyfile.Hook, *policyfile.Match)) {
+	keys := match.KeysOf(of)
 	edit := func(key string, more bool, what string, change func(*policyfile.Match)) *Mutant {
-		one := *match
+		one := *of
 		change(&one)
 		return m.edit(at+"."+key, more, what, func(h *policyfile.Hook) { put(h, &one) })
 	}
 	for _, k := range keys {
-		words := k.said(match)
+		words := k.Sources(of)
 		for i := range words {
 			if len(words) > 1 {
-				edit(fmt.Sprintf("%s[%d]", k.name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *policyfile.Match) { k.drop(one, i) }).Same = k.covered(words, i, as)
+				edit(fmt.Sprintf("%s[%d]", k.Name, i), !more, fmt.Sprintf("%q is dropped", words[i]), func(one *policyfile.Match) { dropWord(k, one, i) }).Same = k.Covered(words, i, as)
 			}
 		}
 	}
 	size := len(keys)
-	for _, more := range []bool{match.Failed != nil, match.Not != nil} {
+	for _, more := range []bool{of.Failed != nil, of.Not != nil} {
 		if more {
 			size++
 		}
 	}
 	if size > 1 { // else it fits everything, and whoever has it looks at that
 		for _, k := range keys {
-			edit(k.name, more, fmt.Sprintf("%q is dropped", k.name), func(one *policyfile.Match) { k.drop(one, -1) })
+			edit(k.Name, more, fmt.Sprintf("%q is dropped", k.Name), func(one *policyfile.Match) { dropWord(k, one, -1) })
 		}
-		if match.Failed != nil {
+		if of.Failed != nil {
 			edit("failed", more, `"failed" is dropped`, func(one *policyfile.Match) { one.Failed = nil })
 		}
-		if match.Not != nil {
+		if of.Not != nil {
 			edit("not", more, `"not" is dropped`, func(one *policyfile.Match) { one.Not = nil })
 		}
 	} else if at == "match" {
 		m.edit(at, more, "the match is dropped", func(h *policyfile.Hook) { put(h, nil) })
 	}
-	if match.Not != nil {
-		m.match(at+".not", !more, as.not(), match.Not, func(h *policyfile.Hook, not *policyfile.Match) {
-			one := *match
+	if of.Not != nil {
+		m.match(at+".not", !more, as.Not(), of.Not, func(h *policyfile.Hook, not *policyfile.Match) {
+			one := *of
 			one.Not = not
 			put(h, &one)
 		})
 	}
 }
 
-// matchKeysOf lists those that have words.
-func matchKeysOf(m *policyfile.Match) []*matchKey {
-	var keys []*matchKey
-	for i := range matchKeys {
-		if len(matchKeys[i].said(m)) > 0 {
-			keys = append(keys, &matchKeys[i])
-		}
-	}
-	return keys
-}
-
-// drop takes away a word of the key, or all of them if i is negative.
-func (k *matchKey) drop(m *policyfile.Match, i int) {
-	if k.words != nil {
-		words := k.words(m)
+// dropWord takes away a word of the key, or all of them if i is negative.
+func dropWord(k *match.Key, m *policyfile.Match, i int) {
+	if k.Words != nil {
+		words := k.Words(m)
 		*words = dropped(*words, i)
 	} else {
-		texts := k.texts(m)
+		texts := k.Texts(m)
 		*texts = dropped(*texts, i)
 	}
 }
@@ -153,11 +144,11 @@ func dropped[T any](list []T, i int) []T {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-func (m *mutator) exceptions(at string, except []policyfile.Match, more bool, as reading, put func(*policyfile.Hook, []policyfile.Match)) {
+func (m *mutator) exceptions(at string, except []policyfile.Match, more bool, as match.Reading, put func(*policyfile.Hook, []policyfile.Match)) {
 	for i := range except {
 		at := at + "except[" + strconv.Itoa(i) + "]"
 		m.edit(at, more, "the exception is dropped", func(h *policyfile.Hook) { put(h, dropped(except, i)) })
-		m.match(at, !more, as.not(), &except[i], func(h *policyfile.Hook, match *policyfile.Match) {
+		m.match(at, !more, as.Not(), &except[i], func(h *policyfile.Hook, match *policyfile.Match) {
 			all := slices.Clone(except)
 			all[i] = *match
 			put(h, all)
@@ -248,11 +239,11 @@ func (m *mutator) happening(at string, more bool, of *policyfile.Happening, put 
 		}
 	}
 	if of.Match != nil {
-		m.match(at+"match", more, reading{}, of.Match, func(h *policyfile.Hook, match *policyfile.Match) {
+		m.match(at+"match", more, match.Reading{}, of.Match, func(h *policyfile.Hook, match *policyfile.Match) {
 			set(h, func(one *policyfile.Happening) { one.Match = match })
 		})
 	}
-	m.exceptions(at, of.Except, more, reading{}, func(h *policyfile.Hook, except []policyfile.Match) {
+	m.exceptions(at, of.Except, more, match.Reading{}, func(h *policyfile.Hook, except []policyfile.Match) {
 		set(h, func(one *policyfile.Happening) { one.Except = except })
 	})
 	m.when(at+"when", of.When, more, func(h *policyfile.Hook, source string) { set(h, func(one *policyfile.Happening) { one.When = source }) })
@@ -365,36 +356,27 @@ func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 
 // lateFacts is where what is made later than a hook finds what it has in common with the
 // others.
-func lateFacts(s *grapnel.Spec) *factCache {
-	late := &factCache{}
-	of := func(c *factCache) {
-		if late.first = c; c.first != nil {
-			late.first = c.first
-		}
-	}
+func lateFacts(s *grapnel.Spec) *match.FactCache {
+	var facts *match.FactCache
+	var secrets *secret.Rules
 	if mask, ok := s.Hook.(*masking); ok {
-		late.secrets = mask.rules
+		secrets = mask.rules
 	}
 	if l, ok := s.Hook.(*limit); ok {
-		of(l.facts)
+		facts = l.facts
 	}
-	match := s.Match
-	if f, ok := match.(*past); ok {
-		match = f.matcher
+	matcher := s.Match
+	if f, ok := matcher.(*past); ok {
+		matcher = f.Matcher
 	}
-	if m, ok := match.(*matcher); ok {
-		of(m.facts)
-		for _, c := range append(slices.Clip(m.except), m.match) {
-			for ; c != nil; c = c.not {
-				if c.secret != nil {
-					late.secrets = c.secret.rules
-				}
-			}
+	if m, ok := matcher.(*match.Matcher); ok {
+		facts = m.Facts
+		if rules, ok := m.Secrets(); ok {
+			secrets = rules
 		}
 	}
 	if packed, ok := packHookOf(s.Match); ok {
-		of(packed.facts)
-		late.secrets = packed.secrets
+		facts, secrets = packed.facts, packed.secrets
 	}
-	return late
+	return match.LateFacts(facts, secrets)
 }

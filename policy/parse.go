@@ -14,6 +14,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -126,7 +128,7 @@ func (p *fileParser) unknownKey(n *yaml.Node, what string, tables [][]key) {
 		known = append(known, names(keys)...)
 	}
 	slices.Sort(known)
-	p.fail(n, didYouMean(n.Text, known), "unknown key %q in %s", n.Text, what)
+	p.fail(n, nearest.Hint(n.Text, known), "unknown key %q in %s", n.Text, what)
 }
 
 func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
@@ -332,7 +334,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	for _, item := range items {
 		kinds := Kinds(item.Text)
 		if item.Kind != yaml.String || kinds == nil {
-			p.fail(item, didYouMean(item.Text, eventNames()), "unknown event %q", item.Text)
+			p.fail(item, nearest.Hint(item.Text, eventNames()), "unknown event %q", item.Text)
 			continue
 		}
 		for _, kind := range kinds {
@@ -498,7 +500,7 @@ func (p *fileParser) boolean(n *yaml.Node) bool {
 
 func (p *fileParser) oneOf(n *yaml.Node, words ...string) string {
 	if !slices.Contains(words, n.Text) {
-		p.fail(n, didYouMean(n.Text, words), "want one of %s, not %q", strings.Join(words, ", "), n.Text)
+		p.fail(n, nearest.Hint(n.Text, words), "want one of %s, not %q", strings.Join(words, ", "), n.Text)
 	}
 	return n.Text
 }
@@ -524,7 +526,7 @@ func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 
 func (p *fileParser) when(n *yaml.Node) string {
 	source := p.text(n)
-	if _, err := compileExpression(keyWhen, source); err != nil {
+	if _, err := match.CompileExpression(match.KeyWhen, source); err != nil {
 		p.fail(n, "", "%v", err)
 	}
 	return source
@@ -616,7 +618,7 @@ func (p *fileParser) speaks(n *yaml.Node) string {
 	}
 	d, ok := dialect.Find(n.Text)
 	if !ok || d.WriteEvent == nil {
-		p.fail(n, didYouMean(n.Text, known), "no hooks speak %q, only %s", n.Text, strings.Join(known, ", "))
+		p.fail(n, nearest.Hint(n.Text, known), "no hooks speak %q, only %s", n.Text, strings.Join(known, ", "))
 		return ""
 	}
 	return d.Name
@@ -645,15 +647,43 @@ func (p *fileParser) match(n *yaml.Node) policyfile.Match {
 	return m
 }
 
+// matchWords lists how the keys are read into m.
+func (p *fileParser) matchWords(m *policyfile.Match) []key {
+	var keys []key
+	for i := range match.Keys {
+		k := &match.Keys[i]
+		keys = append(keys, key{k.Name, func(n *yaml.Node) {
+			if k.Words != nil {
+				*k.Words(m) = p.wordsOf(n, k)
+			} else {
+				*k.Texts(m) = p.patterns(n)
+			}
+		}})
+	}
+	return keys
+}
+
+// wordsOf reads the words of a key.
+func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
+	switch k.Form {
+	case match.FormPath:
+		return p.each(n, p.pathPattern)
+	case match.FormCommand:
+		return p.each(n, p.commandPattern)
+	case match.FormAgent:
+		return p.each(n, p.agent)
+	case match.FormSecret:
+		return p.secretIDs(n, k.Name)
+	case match.FormUnknown:
+		return []string{p.oneOf(n, "unknown")}
+	default:
+		return p.each(n, p.glob)
+	}
+}
+
 func (p *fileParser) patterns(n *yaml.Node) (all []policyfile.Pattern) {
 	for _, text := range p.each(n, p.pattern) {
-		pattern := policyfile.Pattern{Text: text}
-		if re, ok := regexpOf(text); ok {
-			if pattern.Near = prefilter.RequiredTexts(re); pattern.Near == "" {
-				pattern.Literal = prefilter.RequiredLiteral(re)
-			}
-		}
-		all = append(all, pattern)
+		all = append(all, match.NewPattern(text))
 	}
 	return all
 }
@@ -672,7 +702,7 @@ func (p *fileParser) each(n *yaml.Node, check func(*yaml.Node)) []string {
 }
 
 func (p *fileParser) glob(n *yaml.Node) {
-	if re, ok := regexpOf(n.Text); ok {
+	if re, ok := match.RegexpOf(n.Text); ok {
 		p.regexp(n, re)
 	} else if _, err := path.Match(n.Text, ""); err != nil {
 		p.fail(n, "", "%q is no glob: %v", n.Text, err)
@@ -680,7 +710,7 @@ func (p *fileParser) glob(n *yaml.Node) {
 }
 
 func (p *fileParser) pattern(n *yaml.Node) {
-	if re, ok := regexpOf(n.Text); ok {
+	if re, ok := match.RegexpOf(n.Text); ok {
 		p.regexp(n, re)
 	}
 }
@@ -714,7 +744,7 @@ func (p *fileParser) agent(n *yaml.Node) {
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
-	if hint := didYouMean(n.Text, known); hint != "" {
+	if hint := nearest.Hint(n.Text, known); hint != "" {
 		p.fail(n, hint, "unknown agent %q", n.Text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -206,7 +207,7 @@ func (p *fileParser) dropped(n *yaml.Node) {
 	}
 	if !strings.HasPrefix(n.Text, "/") {
 		if !slices.Contains(fields, n.Text) {
-			hint := didYouMean(n.Text, fields)
+			hint := nearest.Hint(n.Text, fields)
 			if hint == "" {
 				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
 			}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -43,28 +44,13 @@ type RegistryHook struct {
 	Mode    string           // as in [Hook]
 	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
 	Counts  *Counts          // it looks at more than one event; nil = it does not
-	Needs   Needs
+	Needs   match.Needs
 	Hook    string // what else there is of a [Hook]; see snapshotWriter
 }
 
 // Counts says of a hook which events it looks at beside the one that it judges.
 type Counts struct {
 	Marks []grapnel.Kind // of those that its `after:` is told of; nil = it has a limit, and is made at once
-}
-
-// Needs is what an event must have for a hook to listen to it, as far as that shows at a
-// glance. Lists are one string each, since there are many; empty = whatever it has.
-type Needs struct {
-	Tools   string // classes, names or globs, one of which the tool must be of, a line each
-	Paths   string // patterns of path, reads and writes, one of which a path must match, see paths
-	Text    string // for each pattern of `text:`, what tells it from afar
-	Content string // of `content:`
-	Prompt  string // of `prompt:`
-	Program bool   // one of those that the pack knows the hook by, see Begins
-	Line    bool   // a shell line
-	Unknown bool   // of which something cannot be told
-	URL     bool   // an address
-	Secret  bool   // what looks like a secret
 }
 
 // Names lists the packs.
@@ -152,7 +138,7 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
 
 // toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
 func toRegistryHook(h *policyfile.Hook) (RegistryHook, []*shell.Pattern, error) {
-	spec, err := (&builder{Policy: &policyfile.Policy{}}).spec(h, grapnel.Source{}, &factCache{}, nil)
+	spec, err := (&builder{Policy: &policyfile.Policy{}}).spec(h, grapnel.Source{}, &match.FactCache{}, nil)
 	if err != nil {
 		return RegistryHook{Name: h.Name}, nil, err
 	}
@@ -166,26 +152,21 @@ func toRegistryHook(h *policyfile.Hook) (RegistryHook, []*shell.Pattern, error) 
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
 	}
-	m, _ := spec.Match.(*matcher)
+	m, _ := spec.Match.(*match.Matcher)
 	if f, ok := spec.Match.(*past); ok {
-		m, s.Counts = f.matcher, &Counts{Marks: f.kinds()}
+		m, s.Counts = f.Matcher, &Counts{Marks: f.kinds()}
 	}
-	if m != nil && m.match != nil {
-		s.Needs = m.match.needs()
-		for _, c := range m.match.command {
-			commands = append(commands, c.get())
-		}
-	}
+	s.Needs, commands = match.NeedsOf(m)
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
 	kept := *h
 	kept.Name, kept.On, kept.Mode, kept.Line, kept.Incident = "", nil, "", 0, "" // the last are that of who uses the pack, and for people
-	if h.Match != nil && s.Needs != (Needs{}) {
-		match := *h.Match
+	if h.Match != nil && s.Needs != (match.Needs{}) {
+		m := *h.Match
 		if s.Needs.Paths != "" {
-			match.Path, match.Reads, match.Writes = nil, nil, nil
+			m.Path, m.Reads, m.Writes = nil, nil, nil
 		}
-		match.Text, match.Content, match.Prompt = farther(match.Text), farther(match.Content), farther(match.Prompt)
-		kept.Match = &match
+		m.Text, m.Content, m.Prompt = match.WithoutPrefilter(m.Text), match.WithoutPrefilter(m.Content), match.WithoutPrefilter(m.Prompt)
+		kept.Match = &m
 	}
 	w := &snapshotWriter{}
 	w.hook(&kept)
@@ -199,178 +180,19 @@ func (s *RegistryHook) hook() (*policyfile.Hook, error) {
 	if err := fields(s.Hook, func(f snapshotField) error { return readHookField(&h, f) }); err != nil {
 		return nil, err
 	}
-	if h.Match == nil || s.Needs == (Needs{}) {
+	if h.Match == nil || s.Needs == (match.Needs{}) {
 		return &h, nil
 	}
 	n := &s.Needs
 	if n.Paths != "" {
 		paths, more, _ := strings.Cut(n.Paths, prefilter.NextSet)
 		reads, writes, _ := strings.Cut(more, prefilter.NextSet)
-		h.Match.Path, h.Match.Reads, h.Match.Writes = linesOf(paths), linesOf(reads), linesOf(writes)
+		h.Match.Path, h.Match.Reads, h.Match.Writes = match.SplitLines(paths), match.SplitLines(reads), match.SplitLines(writes)
 	}
-	nearer(h.Match.Text, n.Text)
-	nearer(h.Match.Content, n.Content)
-	nearer(h.Match.Prompt, n.Prompt)
+	match.RestorePrefilter(h.Match.Text, n.Text)
+	match.RestorePrefilter(h.Match.Content, n.Content)
+	match.RestorePrefilter(h.Match.Prompt, n.Prompt)
 	return &h, nil
-}
-
-func linesOf(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
-// nearText is what tells patterns from afar, each.
-func nearText(patterns []textPattern) string {
-	var all, full []string
-	for i := range patterns {
-		p := &patterns[i]
-		near := p.near
-		switch {
-		case p.re == nil:
-			near = prefilter.Fold(p.source)
-		case near == "" && p.re.Literal() != "":
-			near = prefilter.Fold(p.re.Literal())
-		}
-		full = append(full, near)
-		if at := slices.Index(full, near); at < min(i, 10) && len(near) > 2 {
-			near = asBefore + "0123456789"[at:at+1]
-		}
-		all = append(all, near)
-	}
-	return strings.Join(all, prefilter.NextPattern)
-}
-
-// asBefore stands before the place of an earlier pattern that is told by the same: two that
-// look for the same things in another order are.
-const asBefore = "\x06"
-
-// farther are patterns without what tells them from afar, which stands in the Needs.
-func farther(patterns []policyfile.Pattern) []policyfile.Pattern {
-	patterns = slices.Clone(patterns)
-	for i := range patterns {
-		patterns[i].Near, patterns[i].Literal = "", ""
-	}
-	return patterns
-}
-
-func nearer(patterns []policyfile.Pattern, all string) {
-	for i := range patterns {
-		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
-		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
-			patterns[i].Near = patterns[at[0]-'0'].Near
-		}
-	}
-}
-
-// needs leaves out whatever costs more to find out than to make the hook.
-func (c *compiled) needs() Needs {
-	n := Needs{Program: len(c.command) > 0, Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
-	var tools []string
-	for _, g := range c.tool {
-		if g.re != nil {
-			tools = nil
-			break
-		}
-		tools = append(tools, g.source)
-	}
-	n.Tools = strings.Join(tools, "\n")
-	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
-		n.Paths = strings.Join(c.path, "\n") + prefilter.NextSet + strings.Join(c.reads, "\n") + prefilter.NextSet + strings.Join(c.writes, "\n")
-	}
-	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.said.Text)), nearText(newTextPatterns(c.said.Content)), nearText(newTextPatterns(c.said.Prompt))
-	return n
-}
-
-// met reports whether an event has what the hook needs.
-func (s *packHook) met(f *facts) bool {
-	t, n := f.ev.Tool, &s.Needs
-	if t == nil {
-		if len(f.ev.Calls) > 0 {
-			return true
-		}
-		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Line || n.URL {
-			return false
-		}
-		return f.nearAny(n.Text, (*facts).allTexts) && f.nearAny(n.Prompt, (*facts).prompt)
-	}
-	if n.Tools != "" && !n.tool(t) {
-		return false
-	}
-	if n.Line && len(t.Commands) == 0 {
-		return false
-	}
-	if f.shellBytes() > maxShellBytes {
-		return true // the hook says so
-	}
-	switch {
-	case n.Program && !f.near(s.pack)[s.number],
-		n.Unknown && len(f.unknown()) == 0,
-		n.URL && len(f.urls()) == 0,
-		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
-		return false
-	} // and texts, which may be long, at last
-	return f.nearAny(n.Text, (*facts).allTexts) && f.nearAny(n.Prompt, (*facts).prompt) && f.nearAny(n.Content, (*facts).content)
-}
-
-// near tells of each hook of a pack whether the programs of the call may be those that it
-// is about.
-func (f *facts) near(pack *RegistryPack) []bool {
-	f.lowering.Lock()
-	defer f.lowering.Unlock()
-	for i := range f.packs {
-		if f.packs[i].pack == pack {
-			return f.packs[i].near
-		}
-	}
-	near := make([]bool, len(pack.Hooks))
-	for _, script := range f.scripts() {
-		if script.Near(pack.Begins, func(hook int) { near[hook] = true }) {
-			for i := range near {
-				near[i] = true
-			}
-		}
-	}
-	f.packs = append(f.packs, nearPack{pack, near})
-	return near
-}
-
-// nearPack is what facts.near keeps.
-type nearPack struct {
-	pack *RegistryPack
-	near []bool
-}
-
-func (n *Needs) tool(t *grapnel.Tool) bool {
-	for rest, more := n.Tools, true; more; {
-		var word string
-		if word, rest, more = strings.Cut(rest, "\n"); word == string(t.Class) || strings.EqualFold(word, t.Name) {
-			return true
-		}
-		if strings.ContainsAny(word, "*?[\\_") && matchTool(newGlobs([]string{word}), t) {
-			return true
-		}
-	}
-	return false
-}
-
-// nearAny reports whether one of the patterns that these tell may match one of the texts.
-func (f *facts) nearAny(all string, texts func(*facts) []string) bool {
-	if all == "" {
-		return true
-	}
-	for _, text := range texts(f) {
-		low := f.lower(text)
-		for rest, more := all, true; more; {
-			var lists string
-			lists, rest, more = strings.Cut(rest, prefilter.NextPattern)
-			if !strings.HasPrefix(lists, asBefore) && low.Holds(lists) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // packHook is a RegistryHook in an engine. It makes its Matcher and Hook when an event comes
@@ -380,7 +202,7 @@ type packHook struct {
 	pack    *RegistryPack
 	number  int // in the pack
 	source  *grapnel.Source
-	facts   *factCache
+	facts   *match.FactCache
 	secrets *secret.Rules
 	counter Counter // of a packSequence
 
@@ -419,7 +241,7 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *policyfile.Hook
 		if h, s.err = s.hook(); s.err == nil {
-			s.spec, s.err = (&builder{Policy: &policyfile.Policy{}}).spec(h, *s.source, &factCache{first: s.facts, secrets: s.secrets}, nil)
+			s.spec, s.err = (&builder{Policy: &policyfile.Policy{}}).spec(h, *s.source, match.LateFacts(s.facts, s.secrets), nil)
 		}
 		if f, ok := s.spec.Match.(*past); ok {
 			f.counter = s.counter
@@ -430,16 +252,16 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 
 // Match makes the hook only if the event has what it needs.
 func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	f := s.facts.of(ev)
-	if !s.met(f) {
+	f := s.facts.Of(ev)
+	if !s.Needs.Met(f, func() bool { return f.NearPrograms(s.pack.Begins, len(s.pack.Hooks))[s.number] }) {
 		return false, nil
 	}
 	// No system starts a shell with such a line. The guards that somebody asked for say
 	// that they cannot read it; without any nobody is locked out.
-	if s.source.File == ownFile && f.shellBytes() > maxShellBytes {
+	if s.source.File == ownFile && f.ShellBytes() > match.MaxShellBytes {
 		return false, nil
 	}
-	if s.Needs.Secret && s.secrets == nil && len(ev.Calls) == 0 && !f.nearSecret() {
+	if s.Needs.Secret && s.secrets == nil && len(ev.Calls) == 0 && !f.NearSecret() {
 		return false, nil
 	}
 	spec, err := s.made()

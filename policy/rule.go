@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -31,7 +31,7 @@ func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfi
 		at := s.Files[0]
 		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
 	}
-	specs, err := (&builder{Policy: p}).build(source, &factCache{}, newCommand)
+	specs, err := (&builder{Policy: p}).build(source, &match.FactCache{}, newCommand)
 	if p.Redact != nil {
 		newRedactor([]*policyfile.Redact{p.Redact}).guard(specs, lowTrust)
 	}
@@ -45,12 +45,12 @@ type builder struct {
 	state              string                                      // directory for the files of hooks that name none
 }
 
-func (p *builder) build(source grapnel.Source, cache *factCache, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
+func (p *builder) build(source grapnel.Source, cache *match.FactCache, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	if err := checkHTTP(p.Policy, source.File, source.Scope); err != nil {
 		return nil, err
 	}
 	var specs []grapnel.Spec
-	cache.secrets = secretRules(p.Secrets)
+	cache.Secrets = match.SecretRules(p.Secrets)
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Program() != nil && newCommand == nil {
@@ -68,7 +68,7 @@ func (p *builder) build(source grapnel.Source, cache *factCache, newCommand func
 	return specs, nil
 }
 
-func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *factCache, newCommand func(policyfile.Command) grapnel.Hook) (grapnel.Spec, error) {
+func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache, newCommand func(policyfile.Command) grapnel.Hook) (grapnel.Spec, error) {
 	spec, err := hookSpec(h, source, cache)
 	if err != nil {
 		return spec, err
@@ -91,7 +91,7 @@ func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *factCac
 	case h.Replace != nil:
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newReplace(h)
 	case h.Mask != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, &masking{newGlobs(h.Mask), cache.secrets, h.Fields, h.Message}
+		spec.Phase, spec.Hook = grapnel.PhaseRewrite, &masking{match.NewGlobs(h.Mask), cache.Secrets, h.Fields, h.Message}
 	case h.Set != nil || h.Places != nil:
 		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newSet(h)
 	case h.Builtin != nil:
@@ -139,18 +139,18 @@ func reasonOf(h *policyfile.Hook) string {
 }
 
 // hookSpec is what a hook says of when it runs.
-func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *factCache) (grapnel.Spec, error) {
+func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: onError(h.OnError),
 	}
 	if h.Mode == "observe" {
 		spec.Mode = grapnel.Observe
 	}
-	as := reading{allow: h.Decide == "allow"}
+	as := match.Reading{Allow: h.Decide == "allow"}
 	if h.Match == nil && h.Except == nil && h.When == "" && h.After == nil {
 		return spec, nil
 	}
-	m, err := cache.matcher(h.Match, h.Except, h.When, as)
+	m, err := cache.Matcher(h.Match, h.Except, h.When, as)
 	if err != nil {
 		return spec, err
 	}
@@ -161,31 +161,6 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *factCache) (grap
 		}
 	}
 	return spec, nil
-}
-
-// matcher compiles what says for which events something is meant.
-func (cache *factCache) matcher(match *policyfile.Match, except []policyfile.Match, when string, as reading) (*matcher, error) {
-	m := &matcher{allow: as.allow, facts: cache}
-	var err error
-	if m.match, err = cache.compile(match, as); err != nil {
-		return nil, err
-	}
-	for i := range except {
-		e, err := cache.compile(&except[i], as.not())
-		if err != nil {
-			return nil, err
-		}
-		m.except = append(m.except, e)
-	}
-	m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
-	m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
-	if when != "" {
-		m.when = newWhen(when)
-	}
-	if cache.first == nil {
-		cache.ruleIndex.add(m)
-	}
-	return m, nil
 }
 
 func onError(word string) grapnel.OnError {
@@ -240,7 +215,7 @@ func capContext(text, of string) string {
 func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	text := c.what.Text
 	if c.what.File != "" {
-		name := expandHome(c.what.File)
+		name := match.ExpandHome(c.what.File)
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -44,7 +45,7 @@ func (p *fileParser) sandboxPath(n *yaml.Node) string {
 	case strings.HasPrefix(name, "~") && word != "~":
 		p.fail(n, "write the whole path", "%q: only ~ alone stands for a home directory", name)
 	case strings.ContainsAny(word, "{}") && word != policyfile.ProjectRoot && word != "{cwd}":
-		p.fail(n, didYouMean(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} stand for something, at the beginning", name)
+		p.fail(n, nearest.Hint(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} stand for something, at the beginning", name)
 	case strings.HasPrefix(word, "{") && slices.Contains(strings.Split(name, "/"), ".."):
 		p.fail(n, "", "%q: what begins with %s stays there", name, word)
 	}

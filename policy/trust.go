@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -248,7 +249,7 @@ type commandWord struct {
 func (w commandWord) names() []string {
 	text := w.text
 	switch {
-	case text == "" || strings.Contains(text, "://") || strings.ContainsAny(text, "\n\x00") || len(text) > maxPath:
+	case text == "" || strings.Contains(text, "://") || strings.ContainsAny(text, "\n\x00") || len(text) > match.MaxPath:
 		return nil
 	case w.program && !strings.ContainsRune(text, '/') && !strings.ContainsRune(text, filepath.Separator):
 		return nil // looked for on PATH
@@ -318,7 +319,7 @@ func rootVars(c *policyfile.Command, root string) (names []string) {
 }
 
 func absolute(name, dir string) string {
-	name = expandHome(name)
+	name = match.ExpandHome(name)
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -57,7 +59,7 @@ func registryPacks(p *policyfile.Policy, file string, registry Registry, errs *[
 		pack := registry.find(use.Pack.Text)
 		packs = append(packs, pack)
 		if pack == nil {
-			hint := didYouMean(use.Pack.Text, registry.Names())
+			hint := nearest.Hint(use.Pack.Text, registry.Names())
 			if hint == "" {
 				hint = "there are " + strings.Join(registry.Names(), ", ")
 			}
@@ -70,7 +72,7 @@ func registryPacks(p *policyfile.Policy, file string, registry Registry, errs *[
 				names = append(names, pack.Hooks[j].Name)
 			}
 			if !slices.Contains(names, w.Text) {
-				fail(w, didYouMean(w.Text, names), "pack %q has no hook %q", pack.Name, w.Text)
+				fail(w, nearest.Hint(w.Text, names), "pack %q has no hook %q", pack.Name, w.Text)
 			}
 		}
 	}
@@ -120,7 +122,7 @@ const ownFile = "grapnel"
 func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.Spec, error) {
 	var errs []*policyfile.Error
 	var specs []grapnel.Spec
-	req.facts.secrets = secretRules(policy.Secrets)
+	req.facts.Secrets = match.SecretRules(policy.Secrets)
 	packs := registryPacks(policy, file.Path, req.Packs, &errs)
 	if len(errs) > 0 {
 		return nil, errs[0]
@@ -142,7 +144,7 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.S
 				continue
 			}
 			hook := &hooks[len(specs)]
-			*hook = packHook{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.secrets}
+			*hook = packHook{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
 			spec, err := hook.toSpec(use)
 			if err != nil {
 				return nil, err
@@ -235,4 +237,6 @@ func (p *fileParser) word(n *yaml.Node) policyfile.Word {
 	return word(n)
 }
 
-func word(n *yaml.Node) policyfile.Word { return policyfile.Word{Text: n.Text, Line: n.Line, Col: n.Col} }
+func word(n *yaml.Node) policyfile.Word {
+	return policyfile.Word{Text: n.Text, Line: n.Line, Col: n.Col}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -43,7 +44,7 @@ func agrees(t checked, specs []grapnel.Spec, ev *grapnel.Event) {
 	}
 }
 
-func checkFits(t checked, checks []policy.Check) {
+func checkFits(t checked, checks []match.Check) {
 	for _, c := range checks {
 		for _, i := range c.Fits {
 			if i >= len(c.Want) {
@@ -227,7 +228,7 @@ when ["session.mode != 'plan' and (kind == 'tool.after' or tool.command contains
 	}
 }
 
-func checkLines(checks []policy.Check, indent string) (all []string) {
+func checkLines(checks []match.Check, indent string) (all []string) {
 	for _, c := range checks {
 		all = append(all, fmt.Sprintf("%s%s %q %q %v %v", indent, c.Key, c.Want, c.Got, c.Fits, c.OK))
 		all = append(all, checkLines(c.Of, indent+"  ")...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -50,16 +51,16 @@ type explanation struct {
 
 // hookPart is a hook's part in a firing.
 type hookPart struct {
-	Step   int            `json:"step,omitempty"` // hooks of one step see the same event
-	Round  int            `json:"round,omitempty"`
-	Phase  grapnel.Phase  `json:"phase"`
-	Hook   string         `json:"hook"`
-	Source string         `json:"source"`
-	File   string         `json:"file,omitempty"`
-	Line   int            `json:"line,omitempty"`
-	Why    []policy.Check `json:"why,omitempty"` // its conditions
-	Part   part           `json:"part"`
-	Reason string         `json:"because,omitempty"` // of the part, in words
+	Step   int           `json:"step,omitempty"` // hooks of one step see the same event
+	Round  int           `json:"round,omitempty"`
+	Phase  grapnel.Phase `json:"phase"`
+	Hook   string        `json:"hook"`
+	Source string        `json:"source"`
+	File   string        `json:"file,omitempty"`
+	Line   int           `json:"line,omitempty"`
+	Why    []match.Check `json:"why,omitempty"` // its conditions
+	Part   part          `json:"part"`
+	Reason string        `json:"because,omitempty"` // of the part, in words
 
 	Saw      map[grapnel.Field]json.RawMessage `json:"saw,omitempty"` // what it saw otherwise than as it came
 	Said     *grapnel.Outcome                  `json:"said,omitempty"`

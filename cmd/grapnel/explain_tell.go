@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -256,9 +257,9 @@ func (t *telling) said(out *grapnel.Outcome) *grapnel.Outcome {
 }
 
 // checks are the conditions of a hook, with the secrets of the event hidden.
-func (t *telling) checks(r policy.Reasoning) []policy.Check { return maskChecks(r.Checks, t.x.mask) }
+func (t *telling) checks(r policy.Reasoning) []match.Check { return maskChecks(r.Checks, t.x.mask) }
 
-func maskChecks(checks []policy.Check, mask func(string) string) []policy.Check {
+func maskChecks(checks []match.Check, mask func(string) string) []match.Check {
 	checks = slices.Clone(checks)
 	for i := range checks {
 		c := &checks[i]
@@ -334,13 +335,13 @@ func (t *telling) replaced(say func(string, ...any)) {
 
 // other is a hook that does not listen to the event.
 type other struct {
-	Hook    string         `json:"hook"`
-	Source  string         `json:"source"`
-	File    string         `json:"file,omitempty"`
-	Line    int            `json:"line,omitempty"`
-	Near    bool           `json:"near,omitempty"` // one condition alone kept it from that
-	Because string         `json:"because"`
-	Why     []policy.Check `json:"why,omitempty"` // its conditions
+	Hook    string        `json:"hook"`
+	Source  string        `json:"source"`
+	File    string        `json:"file,omitempty"`
+	Line    int           `json:"line,omitempty"`
+	Near    bool          `json:"near,omitempty"` // one condition alone kept it from that
+	Because string        `json:"because"`
+	Why     []match.Check `json:"why,omitempty"` // its conditions
 
 	rank int // how near, the nearest first
 }
@@ -393,7 +394,7 @@ func (t *telling) others(all bool) {
 // packs look for is not near wherever something else stands.
 func nearness(s *grapnel.Spec, why *policy.Reasoning) (rank int, near bool) {
 	failed := 0
-	var miss policy.Check
+	var miss match.Check
 	for _, c := range why.Checks {
 		if !c.OK {
 			failed, miss = failed+1, c
@@ -489,7 +490,7 @@ func kinds(on []grapnel.Kind) string {
 }
 
 // missed says in a few words what was wanted, and what there is.
-func missed(c *policy.Check) string {
+func missed(c *match.Check) string {
 	key := strings.TrimPrefix(c.Key, "match.")
 	switch {
 	case strings.HasPrefix(key, "except["), key == "not", strings.HasSuffix(key, ".not"):
@@ -523,7 +524,7 @@ func missed(c *policy.Check) string {
 }
 
 // fitting names the conditions that fit.
-func fitting(of []policy.Check) string {
+func fitting(of []match.Check) string {
 	var words []string
 	for i := range of {
 		if c := &of[i]; c.OK && len(c.Want) > 0 {
@@ -542,10 +543,10 @@ func fitting(of []policy.Check) string {
 }
 
 // whenMissed names the parts of an expression that do not hold.
-func whenMissed(c *policy.Check) string {
+func whenMissed(c *match.Check) string {
 	var missing []string
-	var walk func(c *policy.Check)
-	walk = func(c *policy.Check) {
+	var walk func(c *match.Check)
+	walk = func(c *match.Check) {
 		if len(c.Of) == 0 {
 			line := "when " + strings.Join(c.Want, " ")
 			if len(c.Got) > 0 {

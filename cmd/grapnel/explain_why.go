@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -30,7 +32,7 @@ type whyHook struct {
 	On      []grapnel.Kind  `json:"on,omitempty"`
 	Mode    *grapnel.Mode   `json:"mode,omitempty"`
 	OnError grapnel.OnError `json:"on_error"`
-	Checks  []policy.Check  `json:"checks,omitempty"`
+	Checks  []match.Check   `json:"checks,omitempty"`
 	Parts   []hookPart      `json:"parts,omitempty"` // in this firing
 }
 
@@ -86,7 +88,7 @@ func (t *telling) why(name string, place local.Place, set *policy.Set) error {
 		return nil
 	}
 	hint := fmt.Sprintf("\"grapnel explain --all\" lists all; the policy is %s", place.Policy)
-	if near := nearest(name, known); len(near) > 0 {
+	if near := similar(name, known); len(near) > 0 {
 		hint = "did you mean " + listed(near, "or") + "?"
 	}
 	return withHint(fmt.Errorf("no policy has a hook %q", name), hint)
@@ -102,11 +104,11 @@ func named(s *grapnel.Spec, name string) bool {
 	return ok && strings.Contains(name, "::") && (strings.HasSuffix(rest, "#") || strings.HasSuffix(rest, string(os.PathSeparator)))
 }
 
-// nearest lists the few names that a mistyped one is likely to be.
-func nearest(name string, known []string) (near []string) {
+// similar lists the few names that a mistyped one is likely to be.
+func similar(name string, known []string) (near []string) {
 	known = slices.Clone(known)
 	for len(near) < 3 {
-		best := policy.Nearest(name, known)
+		best := nearest.Word(name, known)
 		if best == "" {
 			break
 		}
@@ -346,7 +348,7 @@ func yesNo(ok bool) span {
 const maxWords = 12
 
 // checkTree draws a condition, and those inside of it.
-func checkTree(t *tree, c *policy.Check) {
+func checkTree(t *tree, c *match.Check) {
 	key := strings.TrimPrefix(c.Key, "match.")
 	n := t.add(yesNo(c.OK))
 	switch takes := strings.HasSuffix(key, "]") && strings.HasPrefix(key, "except") || key == "not" || strings.HasSuffix(key, ".not"); {
@@ -376,7 +378,7 @@ func checkTree(t *tree, c *policy.Check) {
 }
 
 // fittingFirst lists the words of a condition, those that fit first.
-func fittingFirst(c *policy.Check) string {
+func fittingFirst(c *match.Check) string {
 	var fit, rest []string
 	for i, w := range c.Want {
 		if slices.Contains(c.Fits, i) {

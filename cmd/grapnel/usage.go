@@ -91,7 +91,7 @@ func unknownAgent(name string) error {
 
 // withNear hints at the word that a mistyped one is likely to be, or else gives another hint.
 func withNear(err error, word string, known []string, other string) error {
-	if near := nearest(word, known); len(near) > 0 {
+	if near := similar(word, known); len(near) > 0 {
 		return withHint(err, fmt.Sprintf("did you mean %q?", near[0]))
 	}
 	return withHint(err, other)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -35,7 +36,7 @@ type HookCovered struct {
 // A Point is one thing that a test can reach.
 type Point struct {
 	Group   Group  `json:"group"`
-	At      string `json:"at,omitempty"` // as [policy.Check] names it, with a number for one of a list; empty = the hook
+	At      string `json:"at,omitempty"` // as [match.Check] names it, with a number for one of a list; empty = the hook
 	Text    string `json:"text,omitempty"`
 	Line    int    `json:"line"`
 	Col     int    `json:"col"`
@@ -188,7 +189,7 @@ func (s *subject) points(i int) ([]point, error) {
 		all = append(all, p)
 	}
 	add(RuleGroup, "", "", "", "acts", "an event that it is about, with want: {rule: "+h.Name+"}")
-	words := func(c *policy.Check, test string) {
+	words := func(c *match.Check, test string) {
 		for j, word := range c.Want {
 			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "fits", fmt.Sprintf(test, word))
 		}
@@ -200,7 +201,7 @@ func (s *subject) points(i int) ([]point, error) {
 		switch {
 		case c.Key == "when":
 			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits"+not, h.Name))
-			leaves(c, func(n int, leaf *policy.Check) {
+			leaves(c, func(n int, leaf *match.Check) {
 				for _, is := range []string{isTrue, isFalse} {
 					add(BranchGroup, fmt.Sprint(is, n), c.Key, leaf.Want[0], "is "+strings.TrimSpace(is), "an event that all else fits, and of which it is "+strings.TrimSpace(is))
 				}
@@ -226,10 +227,10 @@ func (s *subject) points(i int) ([]point, error) {
 func wordKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
 // leaves calls each for each condition that nothing divides, with its number.
-func leaves(c *policy.Check, each func(int, *policy.Check)) {
+func leaves(c *match.Check, each func(int, *match.Check)) {
 	n := 0
-	var walk func(*policy.Check)
-	walk = func(c *policy.Check) {
+	var walk func(*match.Check)
+	walk = func(c *match.Check) {
 		if c.Op == "" {
 			each(n, c)
 			n++
@@ -298,7 +299,7 @@ func reachedBy(why *policy.Reasoning) (keys []string) {
 	if why.Err != nil {
 		return nil
 	}
-	var kept *policy.Check // what alone keeps the hook from the event
+	var kept *match.Check // what alone keeps the hook from the event
 	for i := range why.Checks {
 		if c := &why.Checks[i]; !c.OK {
 			if kept != nil {
@@ -307,7 +308,7 @@ func reachedBy(why *policy.Reasoning) (keys []string) {
 			kept = c
 		}
 	}
-	fits := func(c *policy.Check) {
+	fits := func(c *match.Check) {
 		for _, i := range c.Fits {
 			keys = append(keys, wordKey(c.Key, i))
 		}
@@ -315,7 +316,7 @@ func reachedBy(why *policy.Reasoning) (keys []string) {
 	for i := range why.Checks {
 		switch c := &why.Checks[i]; {
 		case c.Key == "when" && (kept == nil || kept == c):
-			leaves(c, func(n int, leaf *policy.Check) {
+			leaves(c, func(n int, leaf *match.Check) {
 				if leaf.OK {
 					keys = append(keys, fmt.Sprint(isTrue, n))
 				} else {

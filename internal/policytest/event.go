@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 
 	"golang.org/x/tools/txtar"
@@ -18,7 +19,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/sample"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // String describes the event in a few words: what a test without a name is called.
@@ -140,7 +140,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 			known = append(known, string(class))
 		}
 		slices.Sort(known)
-		if near := policy.Nearest(name, known); near != "" {
+		if near := nearest.Word(name, known); near != "" {
 			err.hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return "", nil, err

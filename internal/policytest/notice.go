@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -93,7 +94,7 @@ func (p *mutating) notices(r *Result) []notice {
 		ev := firing.Record.Input
 		rewritten := slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 })
 		asked, bare := make([]answer, len(p.hooks)), make([]answer, len(p.hooks))
-		checks := map[int][]policy.Check{} // by hook that listens
+		checks := map[int][]match.Check{} // by hook that listens
 		// Without an exception it listens to no more than without any. Most events are about
 		// something else altogether, and exceptions are many.
 		beyond := func(hook int) bool {
@@ -140,7 +141,7 @@ func (p *mutating) notices(r *Result) []notice {
 
 // idle reports whether a mutant drops a word of a match that does not fit an event to which
 // the hook listens. said is what was asked before.
-func (mu *mutant) idle(said map[int][]policy.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
+func (mu *mutant) idle(said map[int][]match.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
 	key, number, _ := strings.Cut(mu.At, "[")
 	i, err := strconv.Atoi(strings.TrimSuffix(number, "]"))
 	if err != nil || !strings.HasPrefix(key, "match.") || len(ev.Calls) > 0 { // of many calls only one is looked at
@@ -153,7 +154,7 @@ func (mu *mutant) idle(said map[int][]policy.Check, s *grapnel.Spec, ev *grapnel
 		}
 		said[mu.hook] = why.Checks
 	}
-	at := slices.IndexFunc(said[mu.hook], func(c policy.Check) bool { return c.Key == key })
+	at := slices.IndexFunc(said[mu.hook], func(c match.Check) bool { return c.Key == key })
 	return at >= 0 && !slices.Contains(said[mu.hook][at].Fits, i)
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -96,7 +96,7 @@ func (p *parser) unknown(n *yaml.Node, what string, known []string) {
 		return
 	}
 	hint := examples[what]
-	if near := policy.Nearest(n.Text, known); near != "" {
+	if near := nearest.Word(n.Text, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if hint == "" && len(known) <= 30 {
 		hint = "there are " + strings.Join(known, ", ")

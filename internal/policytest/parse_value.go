@@ -8,8 +8,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -116,7 +116,7 @@ func (p *parser) agent(n *yaml.Node) string {
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
-	if near := policy.Nearest(name, known); near != "" {
+	if near := nearest.Word(name, known); near != "" {
 		hint = didYouMean(name, known)
 	}
 	p.fail(n, hint, "unknown agent %q", name)

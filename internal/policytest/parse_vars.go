@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 func (p *parser) variables(n *yaml.Node) {
@@ -83,7 +83,7 @@ func (p *parser) misspelt(tests *yaml.Node) {
 			continue
 		}
 		for _, name := range names {
-			if policy.Nearest(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
+			if nearest.Word(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
 				p.fail(found[name], fmt.Sprintf("did you mean ${%s}? Write $${%s} for the shell's", mine, name), "${%s} is no variable of this file, of which ${%s} stands nowhere", name, mine)
 			}
 		}

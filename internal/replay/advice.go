@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
 // suggest begins a Suggestion.
@@ -92,7 +92,7 @@ func (a *adviser) shadowed(t *tally) *Suggestion {
 			continue // each shadows the other, and that one will be named
 		}
 		by = append(by, o.hook.Name)
-		if o.hook.Policy != nil && o.hook.Source.File == t.hook.Source.File && policy.Covers(o.hook.Policy, t.hook.Policy) && (sure == "" || o.hook.Name < sure) {
+		if o.hook.Policy != nil && o.hook.Source.File == t.hook.Source.File && match.Covers(o.hook.Policy, t.hook.Policy) && (sure == "" || o.hook.Name < sure) {
 			sure = o.hook.Name
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -135,7 +136,7 @@ func (g *gatherer) find(ia install.Agent, named bool) agent {
 	if found, err := exec.LookPath(a.Setup().Program); err == nil && filepath.IsAbs(found) {
 		a.program = found
 		// Who keeps a whole home directory under version control lives in no project.
-		a.inside = within(policy.RealPath(found), g.project) && !within(policy.RealPath(g.home), g.project)
+		a.inside = within(match.RealPath(found), g.project) && !within(match.RealPath(g.home), g.project)
 	}
 	if ia.Detected(g.home, func(name string) string {
 		if name == "PATH" {
@@ -258,7 +259,7 @@ var ownFiles = map[string]string{
 // layers reads the files that the agent takes hooks and switches from.
 func (g *gatherer) layers(a *agent, ia install.Agent) {
 	project := g.Dir
-	if policy.RealPath(project) == policy.RealPath(g.home) {
+	if match.RealPath(project) == match.RealPath(g.home) {
 		project = "" // its settings are those of the user
 	}
 	list := ia.Layers(g.home, project, g.system, os.Getenv)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -23,7 +24,7 @@ import (
 // tree makes directories below a new one, and returns that.
 func tree(t *testing.T, names ...string) string {
 	t.Helper()
-	dir := policy.RealPath(t.TempDir())
+	dir := match.RealPath(t.TempDir())
 	for _, name := range names {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ var neverLinked = map[string]string{
 // within a layer the compiler refuses cycles.
 var layers = [][]string{
 	{"", "internal/rawjson"}, // the root package alone, and what it needs
-	{"dialect", "internal"},
+	{"dialect", "internal", "policy/policyfile"},
 	{"process", "outbound", "policy", "builtin", "internal/spool"},
 	{
 		"packs", "host", "hooktest", "local", "conformance",

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // nearPaths reports whether one of the patterns may match a path of the call: where not
 // even its letters are there, nothing needs to be compiled. The lists are those of path,
 // reads and writes.
-func (f *facts) nearPaths(lists string) bool {
+func (f *Facts) nearPaths(lists string) bool {
 	if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
 		return true // the hook says so
 	}
@@ -34,15 +34,15 @@ func (f *facts) nearPaths(lists string) bool {
 }
 
 // joinedPaths are all readings of the paths.
-func (f *facts) joinedPaths() string {
+func (f *Facts) joinedPaths() string {
 	return f.keptJoined.get(func() string {
-		paths := f.paths()
+		paths := f.Paths()
 		if len(paths) == 1 {
-			return foldPath(paths[0].path)
+			return foldPath(paths[0].Real)
 		}
 		var b strings.Builder
 		for _, p := range paths {
-			b.WriteString(p.path)
+			b.WriteString(p.Real)
 			b.WriteByte('\n')
 		}
 		return foldPath(b.String())
@@ -56,7 +56,7 @@ func foldPath(text string) string {
 	return filepath.ToSlash(text)
 }
 
-func (f *facts) nearPath(pattern string) bool {
+func (f *Facts) nearPath(pattern string) bool {
 	if oddPath(pattern) {
 		return true
 	}
@@ -64,7 +64,7 @@ func (f *facts) nearPath(pattern string) bool {
 	if pattern != "~" && !strings.HasPrefix(pattern, "~/") && !filepath.IsAbs(pattern) {
 		return holdsPieces(all, foldPath(pattern))
 	}
-	base, rest := doublestar.SplitPattern(filepath.ToSlash(expandHome(pattern)))
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(ExpandHome(pattern)))
 	switch {
 	case !strings.ContainsAny(rest, `*?[{`):
 		base += "/" + rest
@@ -72,7 +72,7 @@ func (f *facts) nearPath(pattern string) bool {
 		return false
 	}
 	base = filepath.Clean(filepath.FromSlash(base))
-	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.realDir(base).path))
+	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.RealDir(base).path))
 }
 
 // firstPiece is a text that a path holds which a pattern is near; empty = any.
@@ -184,9 +184,9 @@ type realDir struct {
 	absent     bool // nothing is there, or cannot be reached
 }
 
-// realDir is RealPath of a clean path. What lies in the same directory, as the files that
+// RealDir is RealPath of a clean path. What lies in the same directory, as the files that
 // guards know do, costs a system call each.
-func (f *facts) realDir(name string) realDir {
+func (f *Facts) RealDir(name string) realDir {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
 	if len(f.dirs) > maxDirs {
@@ -198,7 +198,7 @@ func (f *facts) realDir(name string) realDir {
 // maxDirs is how many directories of an event are kept.
 const maxDirs = 256
 
-func (f *facts) realPart(name string) realDir {
+func (f *Facts) realPart(name string) realDir {
 	for i := range f.dirs {
 		if f.dirs[i].name == name {
 			return f.dirs[i]

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"regexp"
@@ -50,7 +50,7 @@ func FuzzNear(f *testing.F) {
 		}
 		lists := prefilter.RequiredTexts(pattern)
 		for _, text := range []string{text, strings.Repeat("other words\n", 50) + text} { // long ones are looked at in another way
-			if re.MatchString(text) && !(&facts{}).lower(text).Holds(lists) {
+			if re.MatchString(text) && !(&Facts{}).lower(text).Holds(lists) {
 				t.Errorf("%q is in %q, and is told by %q", pattern, text, lists)
 			}
 		}
@@ -60,7 +60,7 @@ func FuzzNear(f *testing.F) {
 func TestNearIsQuick(t *testing.T) {
 	t.Parallel()
 	set := newTextPatterns([]policyfile.Pattern{{Text: "/(?:alpha|beta)x/", Near: prefilter.RequiredTexts("(?:alpha|beta)x")}})
-	f := &facts{}
+	f := &Facts{}
 	if f.anyText(set, []string{strings.Repeat("gamma ", 10)}) || !f.anyText(set, []string{"betax"}) {
 		t.Error("(?:alpha|beta)x is found where it is not, or not where it is")
 	}

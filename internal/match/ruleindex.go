@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"sync"
@@ -10,7 +10,7 @@ import (
 // its shell lines. Sets of rules are bitsets. Without it, an event with a thousand rules
 // takes most of its time to load each rule into the cache of the processor.
 type ruleIndex struct {
-	rules []*matcher // ordered by number; complete before the first event
+	rules []*Matcher // ordered by number; complete before the first event
 
 	once     sync.Once
 	any      ruleSet   // rules for any program
@@ -39,14 +39,14 @@ type toolRules struct {
 const minRules = 64
 
 // add gives a rule its number, from 1.
-func (s *ruleIndex) add(m *matcher) {
+func (s *ruleIndex) add(m *Matcher) {
 	s.rules = append(s.rules, m)
 	m.number = len(s.rules)
 }
 
 // firm reports whether what a rule wants of tools and programs decides about it. Where it
 // looks at paths, it also says that there are too many of them.
-func (m *matcher) firm() bool { return m.match != nil && !m.paths }
+func (m *Matcher) firm() bool { return m.match != nil && !m.paths }
 
 func (s *ruleIndex) prepare(programs int) {
 	s.any, s.programs = s.none(), make([]ruleSet, programs)
@@ -54,11 +54,11 @@ func (s *ruleIndex) prepare(programs int) {
 		s.programs[i] = s.none()
 	}
 	for i, m := range s.rules {
-		if !m.firm() || len(m.match.command) == 0 {
+		if !m.firm() || len(m.match.Command) == 0 {
 			s.any.set(i)
 			continue
 		}
-		for _, c := range m.match.command {
+		for _, c := range m.match.Command {
 			if c.program < 0 {
 				s.any.set(i)
 				break
@@ -71,8 +71,8 @@ func (s *ruleIndex) prepare(programs int) {
 func (s *ruleIndex) none() ruleSet { return make(ruleSet, (len(s.rules)+63)/64) }
 
 // pass returns the rules that an event may concern, nil for all of them.
-func (s *ruleIndex) pass(f *facts) ruleSet {
-	if f.shellBytes() > maxShellBytes { // then they say so
+func (s *ruleIndex) pass(f *Facts) ruleSet {
+	if f.ShellBytes() > MaxShellBytes { // then they say so
 		return nil
 	}
 	s.once.Do(func() { s.prepare(len(f.programs)) })
@@ -85,7 +85,7 @@ func (s *ruleIndex) pass(f *facts) ruleSet {
 			}
 		}
 	}
-	for i, word := range s.ofTool(f.ev.Tool) {
+	for i, word := range s.ofTool(f.Event.Tool) {
 		left[i] &= word
 	}
 	return left

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // FuzzLookFor: where a pattern is tried in parts of a text only, it says what it says of
@@ -38,7 +40,7 @@ func FuzzLookFor(f *testing.F) {
 		}
 		filler := strings.Repeat("All is well. ", int(around)%1500)
 		for _, text := range []string{text, filler + text, text + filler, filler + text + "\n" + filler} {
-			l, low := prefilter.NewRegexp(pattern, ""), (&facts{}).lower(text)
+			l, low := prefilter.NewRegexp(pattern, ""), (&Facts{}).lower(text)
 			if !low.Aligned || !low.Holds(near) {
 				continue
 			}
@@ -52,20 +54,28 @@ func FuzzLookFor(f *testing.F) {
 // longTexts are texts that make the patterns of a pack slow.
 func longTexts(tb testing.TB) (patterns []textPattern, texts map[string]string) {
 	tb.Helper()
-	data, err := os.ReadFile("../packs/prompt-injection.yaml")
+	data, err := os.ReadFile("../../packs/prompt-injection.yaml")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p, errs := Parse("prompt-injection.yaml", data)
-	if len(errs) > 0 {
-		tb.Fatal(errs)
+	pack, err := yaml.Parse(data)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	for i := range p.Hooks {
-		if m := p.Hooks[i].Match; m != nil {
-			patterns = append(patterns, newTextPatterns(m.Text)...)
+	for _, hook := range pack.Get("hooks").Items {
+		match := hook.Get("match")
+		if match == nil || match.Get("text") == nil {
+			continue
+		}
+		texts := match.Get("text").Items
+		if texts == nil {
+			texts = []*yaml.Node{match.Get("text")}
+		}
+		for _, text := range texts {
+			patterns = append(patterns, newTextPatterns([]policyfile.Pattern{NewPattern(text.Text)})...)
 		}
 	}
-	readme, err := os.ReadFile("../docs/policy.md")
+	readme, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -84,7 +94,7 @@ func BenchmarkLongTexts(b *testing.B) {
 			text := strings.Repeat(text, 256<<10/len(text)+1)
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				f := &facts{}
+				f := &Facts{}
 				for i := range patterns {
 					f.anyText(patterns[i:i+1], []string{text})
 				}

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"regexp"
@@ -15,8 +15,8 @@ import (
 // What can be told of a list without an event: whether another word of it fits wherever one
 // does, so that no test can tell whether that one is there. It says so only where it is sure.
 
-// covered says which other word of a list fits wherever the one at i does, or "".
-func (k *matchKey) covered(words []string, i int, as reading) string {
+// Covered says which other word of a list fits wherever the one at i does, or "".
+func (k *Key) Covered(words []string, i int, as Reading) string {
 	for j, other := range words {
 		switch {
 		case j == i:
@@ -46,11 +46,11 @@ func Covers(wide, narrow *policyfile.Hook) bool {
 	if m.Not != nil || m.Failed != nil || narrow.Match == nil {
 		return false
 	}
-	as := reading{allow: wide.Decide == "allow"}
-	for _, k := range matchKeysOf(m) {
-		own := k.said(narrow.Match)
+	as := Reading{Allow: wide.Decide == "allow"}
+	for _, k := range KeysOf(m) {
+		own := k.Sources(narrow.Match)
 		if len(own) == 0 || slices.ContainsFunc(own, func(word string) bool {
-			return !slices.ContainsFunc(k.said(m), func(other string) bool { return other == word || k.covers(other, word, as) })
+			return !slices.ContainsFunc(k.Sources(m), func(other string) bool { return other == word || k.covers(other, word, as) })
 		}) {
 			return false
 		}
@@ -81,20 +81,20 @@ func allOf(texts []string, is func(string) bool) bool {
 }
 
 func globCovers(wide, word string) bool {
-	if _, ok := regexpOf(wide); ok {
+	if _, ok := RegexpOf(wide); ok {
 		return false
 	}
-	if _, ok := regexpOf(word); ok {
+	if _, ok := RegexpOf(word); ok {
 		return false
 	}
-	globs := newGlobs([]string{wide})
+	globs := NewGlobs([]string{wide})
 	return allOf(samples(word, "", "\x01", "/\x01/"), globs[0].match)
 }
 
 // commandCovers: what a pattern asks for is a command that it matches, and whatever else
 // another pattern asks for makes it match less. What lets commands through has to speak for
 // all of their words, and for more of them than the other one does.
-func commandCovers(wide, word string, as reading) bool {
+func commandCovers(wide, word string, as Reading) bool {
 	pattern, err := shell.Compile(wide)
 	if err != nil || strings.ContainsAny(word, `'"$`) {
 		return false
@@ -139,8 +139,8 @@ func pathCovers(wide, word string) bool {
 
 // textCovers: what holds a text holds every part of it.
 func textCovers(wide, word string) bool {
-	wideRE, wideIs := regexpOf(wide)
-	wordRE, wordIs := regexpOf(word)
+	wideRE, wideIs := RegexpOf(wide)
+	wordRE, wordIs := RegexpOf(word)
 	if wordIs {
 		word = prefilter.RequiredLiteral(wordRE)
 	}
@@ -169,15 +169,15 @@ func looksAround(re *syntax.Regexp) bool {
 	}
 }
 
-// deaf says why a hook never listens to a kind of event that it names, or "".
-func deaf(h *policyfile.Hook, kind grapnel.Kind) string {
+// NeverMatches says why a hook never listens to a kind of event that it names, or "".
+func NeverMatches(h *policyfile.Hook, kind grapnel.Kind) string {
 	m := h.Match
 	if m == nil || ofTool(kind) || kind.Native() {
 		return ""
 	}
-	for _, k := range matchKeysOf(m) {
+	for _, k := range KeysOf(m) {
 		if k.tool {
-			return string(kind) + " is about no tool, and has no " + k.name
+			return string(kind) + " is about no tool, and has no " + k.Name
 		}
 	}
 	if m.Failed != nil {

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"encoding/json"
@@ -29,12 +29,12 @@ func FuzzWhenGate(f *testing.F) {
 		if gated.first == nil {
 			return
 		}
-		if _, err := compileExpression(keyWhen, source); err != nil {
+		if _, err := CompileExpression(KeyWhen, source); err != nil {
 			return
 		}
 		for _, ev := range events {
-			got, err := gated.holds(&facts{ev: ev}, nil)
-			want, wantErr := (&when{expression: expression{key: keyWhen, source: source}}).holds(&facts{ev: ev}, nil)
+			got, err := gated.holds(&Facts{Event: ev}, nil)
+			want, wantErr := (&when{Expression: Expression{Key: KeyWhen, Source: source}}).holds(&Facts{Event: ev}, nil)
 			if got != want || (err == nil) != (wantErr == nil) {
 				t.Errorf("when: %s at %s: %v, %v behind the gate, %v, %v without it", source, ev.Kind, got, err, want, wantErr)
 			}
@@ -55,7 +55,7 @@ func TestWhenNames(t *testing.T) {
 		`any(["a", "b"], # matches agent) && agent == ""`:   {"agent"},
 		`let mode = session.mode; mode == "a" || mode > ""`: {"session.mode"},
 	} {
-		program, err := compileExpression(keyWhen, source)
+		program, err := CompileExpression(KeyWhen, source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
@@ -63,7 +63,7 @@ func TestWhenNames(t *testing.T) {
 		var got []string
 		_, err = program.Run(func(name int) any {
 			got = append(got, whenLanguage()[name].Name)
-			return whenValue(name, &facts{ev: &grapnel.Event{}}, nil)
+			return whenValue(name, &Facts{Event: &grapnel.Event{}}, nil)
 		})
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: asked for %q, %v, want %q", source, got, err, want)
@@ -83,7 +83,7 @@ func TestWhenObjects(t *testing.T) {
 		`verdict.decision == "none" and keys(verdict) == ["decision", "reason"]`: true,
 	} {
 		w := newWhen(source)
-		if got, err := w.holds(&facts{ev: ev}, nil); err != nil || got != want {
+		if got, err := w.holds(&Facts{Event: ev}, nil); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", source, got, err, want)
 		}
 	}
@@ -94,15 +94,15 @@ func BenchmarkWhen(b *testing.B) {
 	b.Run("compile", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := compileExpression(keyWhen, source); err != nil {
+			if _, err := CompileExpression(KeyWhen, source); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("run", func(b *testing.B) {
 		b.ReportAllocs()
-		w := &when{expression: expression{key: keyWhen, source: source}}
-		f := &facts{ev: &grapnel.Event{Session: grapnel.Session{Mode: "plan"}, Tool: &grapnel.Tool{Class: grapnel.ClassRead}}}
+		w := &when{Expression: Expression{Key: KeyWhen, Source: source}}
+		f := &Facts{Event: &grapnel.Event{Session: grapnel.Session{Mode: "plan"}, Tool: &grapnel.Tool{Class: grapnel.ClassRead}}}
 		for b.Loop() {
 			if _, err := w.holds(f, nil); err != nil {
 				b.Fatal(err)

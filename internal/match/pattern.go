@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"path"
@@ -8,12 +8,23 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// regexpOf returns the RE2 inside /.../.
-func regexpOf(pattern string) (string, bool) {
+// RegexpOf returns the RE2 inside /.../.
+func RegexpOf(pattern string) (string, bool) {
 	if len(pattern) > 2 && pattern[0] == '/' && pattern[len(pattern)-1] == '/' {
 		return pattern[1 : len(pattern)-1], true
 	}
 	return "", false
+}
+
+// NewPattern finds out what a text must hold so that a /RE2/ can match it.
+func NewPattern(text string) policyfile.Pattern {
+	pattern := policyfile.Pattern{Text: text}
+	if re, ok := RegexpOf(text); ok {
+		if pattern.Near = prefilter.RequiredTexts(re); pattern.Near == "" {
+			pattern.Literal = prefilter.RequiredLiteral(re)
+		}
+	}
+	return pattern
 }
 
 // textPattern finds text as it stands, or by /RE2/.
@@ -27,7 +38,7 @@ func newTextPatterns(patterns []policyfile.Pattern) []textPattern {
 	var out []textPattern
 	for _, p := range patterns {
 		t := textPattern{source: p.Text, near: p.Near}
-		if re, ok := regexpOf(p.Text); ok {
+		if re, ok := RegexpOf(p.Text); ok {
 			t.re = prefilter.NewRegexp(re, p.Literal)
 		}
 		out = append(out, t)
@@ -42,20 +53,20 @@ func (t textPattern) in(text string) bool {
 	return t.re.MatchString(text)
 }
 
-// globPattern matches a whole word by a path.Match glob in which * also crosses
+// Glob matches a whole word by a path.Match glob in which * also crosses
 // slashes (what it is used on, names and addresses, is no path), or by /RE2/.
-type globPattern struct {
+type Glob struct {
 	source string
 	prefix string            // what every word that a glob matches begins with
 	glob   string            // for path.Match; empty = the word itself
 	re     *prefilter.Regexp // in place of a glob
 }
 
-func newGlobs(sources []string) []globPattern {
-	var out []globPattern
+func NewGlobs(sources []string) []Glob {
+	var out []Glob
 	for _, s := range sources {
-		g := globPattern{source: s}
-		if re, ok := regexpOf(s); ok {
+		g := Glob{source: s}
+		if re, ok := RegexpOf(s); ok {
 			g.re = prefilter.NewRegexp(re, "")
 		} else if meta := strings.IndexAny(s, "*?[\\"); meta >= 0 {
 			g.prefix, g.glob = s[:meta], noSlashes(s)
@@ -65,7 +76,7 @@ func newGlobs(sources []string) []globPattern {
 	return out
 }
 
-func (g *globPattern) match(word string) bool {
+func (g *Glob) match(word string) bool {
 	switch {
 	case g.re != nil:
 		return g.re.MatchString(word)

@@ -1,4 +1,7 @@
-package policy
+// Package match decides for which events a hook of a policy is meant: the keys of `match:`,
+// exceptions, conditions of `when:`, and why they hold or not. An event is worked out once
+// for all rules; see [Facts].
+package match
 
 import (
 	"fmt"
@@ -13,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
-type matcher struct {
-	facts  *factCache
+// Matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
+type Matcher struct {
+	Facts  *FactCache
 	number int       // in the ruleIndex; -1 = it is not there
 	match  *compiled // nil = every event
 	except []*compiled
@@ -25,31 +28,31 @@ type matcher struct {
 	lines  bool // it parses shell lines
 }
 
-// A reading is how a match looks at a call that names several commands, paths or
+// A Reading is how a match looks at a call that names several commands, paths or
 // addresses. What guards fits when one of them does. What lets something through,
 // an `allow` or the exception of a guard, wants all of them, and knows them: one
 // harmless command does not vouch for its neighbour. What takes from an `allow`
 // fits when one of them may.
-type reading struct{ allow, negated bool }
+type Reading struct{ Allow, negated bool }
 
 // every: all have to fit, not just one.
-func (r reading) every() bool { return r.allow != r.negated }
+func (r Reading) every() bool { return r.Allow != r.negated }
 
 // least is the answer of a command pattern that counts as fitting.
-func (r reading) least() shell.Answer {
-	if r.allow && r.negated {
+func (r Reading) least() shell.Answer {
+	if r.Allow && r.negated {
 		return shell.Unknown
 	}
 	return shell.Yes
 }
 
-// not is the reading of what takes from this one.
-func (r reading) not() reading { return reading{r.allow, !r.negated} }
+// Not is the reading of what takes from this one.
+func (r Reading) Not() Reading { return Reading{r.Allow, !r.negated} }
 
 // compiled is a Match ready to be asked.
 type compiled struct {
 	// Of what an event has once, all must hold.
-	tool   []globPattern
+	tool   []Glob
 	words  []wordTest
 	texts  []textTest
 	secret *secretTest // nil = whatever is in it
@@ -58,15 +61,15 @@ type compiled struct {
 	not    *compiled
 
 	// Of what an event may have several of, one must fit.
-	command   []*command
+	Command   []*command
 	path      []string
 	reads     []string // path patterns, of what is read
 	writes    []string
 	firsts    [3][]string // of the patterns of paths, see firstPiece
-	url, host []globPattern
+	url, host []Glob
 	sorts     int // how many of commands, paths, addresses it speaks of
 
-	reading reading
+	reading Reading
 	said    *policyfile.Match // as the file says it, for explanations
 }
 
@@ -80,7 +83,7 @@ type command struct {
 	pattern *shell.Pattern
 }
 
-// get panics over a pattern that was not checked before, which the engine takes for an
+// Get panics over a pattern that was not checked before, which the engine takes for an
 // error of the hook.
 func (c *command) get() *shell.Pattern {
 	c.once.Do(func() {
@@ -103,22 +106,22 @@ func (c *command) may(s *shell.Script) bool { return c.program >= 0 || s.MayMatc
 // tool of the agent's own, may not have: then not even * fits.
 type wordTest struct {
 	of    func(*grapnel.Event) (string, bool)
-	globs []globPattern
+	globs []Glob
 }
 
 // textTest is a test of pieces of text.
 type textTest struct {
-	of       func(*facts) []string
+	of       func(*Facts) []string
 	patterns []textPattern
 }
 
-func (cache *factCache) compile(m *policyfile.Match, r reading) (*compiled, error) {
+func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, error) {
 	if m == nil {
 		return nil, nil
 	}
 	c := &compiled{
-		tool: newGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
-		path: m.Path, reads: m.Reads, writes: m.Writes, url: newGlobs(m.URL), host: newGlobs(lowerWords(m.Host)), reading: r, said: m,
+		tool: NewGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), reading: r, said: m,
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
@@ -126,7 +129,7 @@ func (cache *factCache) compile(m *policyfile.Match, r reading) (*compiled, erro
 		}
 	}
 	block := make([]command, len(m.Command))
-	c.command = make([]*command, len(m.Command))
+	c.Command = make([]*command, len(m.Command))
 	for i, source := range m.Command {
 		p := &block[i]
 		p.source, p.program = source, -1
@@ -137,9 +140,9 @@ func (cache *factCache) compile(m *policyfile.Match, r reading) (*compiled, erro
 			}
 			p.program = cache.program(p.pattern.Program())
 		}
-		c.command[i] = p
+		c.Command[i] = p
 	}
-	for _, has := range []bool{len(c.command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
+	for _, has := range []bool{len(c.Command) > 0, len(c.path) > 0, len(c.reads) > 0, len(c.writes) > 0, len(c.url)+len(c.host) > 0} {
 		if has {
 			c.sorts++
 		}
@@ -147,35 +150,35 @@ func (cache *factCache) compile(m *policyfile.Match, r reading) (*compiled, erro
 	c.word(agentNames(m.Agent), func(ev *grapnel.Event) (string, bool) { return ev.Agent.Name, true })
 	c.word(m.Mode, func(ev *grapnel.Event) (string, bool) { return ev.Session.Mode, true })
 	c.word(m.MCP, func(ev *grapnel.Event) (string, bool) {
-		mcp := part(ev.Tool).MCP
-		return part(mcp).Server, mcp != nil
+		mcp := OrZero(ev.Tool).MCP
+		return OrZero(mcp).Server, mcp != nil
 	})
 	c.word(m.Subagent, func(ev *grapnel.Event) (string, bool) {
 		sub := ev.Session.Subagent
-		return part(sub).Type, sub != nil
+		return OrZero(sub).Type, sub != nil
 	})
 	if r.every() { // what a shell line seems to write lets nothing through
-		c.text(m.Content, (*facts).toldContent)
+		c.text(m.Content, (*Facts).toldContent)
 	} else {
-		c.text(m.Content, (*facts).content)
+		c.text(m.Content, (*Facts).content)
 	}
-	c.text(m.Prompt, (*facts).prompt)
-	c.text(m.Text, (*facts).allTexts)
+	c.text(m.Prompt, (*Facts).prompt)
+	c.text(m.Text, (*Facts).allTexts)
 	if len(m.Secret) > 0 {
-		c.secret = &secretTest{newGlobs(m.Secret), cache.secrets, r.every()}
+		c.secret = &secretTest{NewGlobs(m.Secret), cache.Secrets, r.every()}
 	}
 	var err error
-	c.not, err = cache.compile(m.Not, r.not())
+	c.not, err = cache.compile(m.Not, r.Not())
 	return c, err
 }
 
 func (c *compiled) word(sources []string, of func(*grapnel.Event) (string, bool)) {
 	if len(sources) > 0 {
-		c.words = append(c.words, wordTest{of, newGlobs(sources)})
+		c.words = append(c.words, wordTest{of, NewGlobs(sources)})
 	}
 }
 
-func (c *compiled) text(sources []policyfile.Pattern, of func(*facts) []string) {
+func (c *compiled) text(sources []policyfile.Pattern, of func(*Facts) []string) {
 	if len(sources) > 0 {
 		c.texts = append(c.texts, textTest{of, newTextPatterns(sources)})
 	}
@@ -198,16 +201,16 @@ func (c *compiled) items() bool { return c.sorts > 0 }
 
 // whole looks at what an event has once, the cheapest first: most rules are about
 // other tools.
-func (c *compiled) whole(f *facts) bool {
-	if len(c.tool) > 0 && !matchTool(c.tool, f.ev.Tool) {
+func (c *compiled) whole(f *Facts) bool {
+	if len(c.tool) > 0 && !matchTool(c.tool, f.Event.Tool) {
 		return false
 	}
-	if c.ended != nil && (!hasEnded(f.ev) || f.failed() != *c.ended) {
+	if c.ended != nil && (!hasEnded(f.Event) || f.Failed() != *c.ended) {
 		return false
 	}
 	for i := range c.words {
 		t := &c.words[i]
-		if word, ok := t.of(f.ev); !ok || !anyGlob(t.globs, word) {
+		if word, ok := t.of(f.Event); !ok || !AnyGlob(t.globs, word) {
 			return false
 		}
 	}
@@ -216,7 +219,7 @@ func (c *compiled) whole(f *facts) bool {
 			return false
 		}
 	}
-	if c.shell && (len(f.unknown()) == 0 || !c.reading.allow && len(f.hides()) == 0) {
+	if c.shell && (len(f.unknown()) == 0 || !c.reading.Allow && len(f.hides()) == 0) {
 		return false
 	}
 	if c.secret != nil && !c.secret.holds(f) {
@@ -226,8 +229,8 @@ func (c *compiled) whole(f *facts) bool {
 }
 
 // Match reports whether the hook listens. Of a batch of calls it looks at each.
-func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	f := m.facts.of(ev)
+func (m *Matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	f := m.Facts.Of(ev)
 	if ev.Tool != nil || len(ev.Calls) == 0 {
 		return m.judge(f, v)
 	}
@@ -239,7 +242,7 @@ func (m *matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return m.allow, nil
 }
 
-func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
+func (m *Matcher) judge(f *Facts, v *grapnel.Verdict) (bool, error) {
 	if m.number > 0 && !f.concerns(m.number-1) {
 		return false, nil
 	}
@@ -270,10 +273,10 @@ func (m *matcher) judge(f *facts, v *grapnel.Verdict) (bool, error) {
 }
 
 // tooLarge says why a call cannot be judged in time.
-func (m *matcher) tooLarge(f *facts) error {
+func (m *Matcher) tooLarge(f *Facts) error {
 	if m.lines {
-		if size := f.shellBytes(); size > maxShellBytes {
-			return fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, maxShellBytes)
+		if size := f.ShellBytes(); size > MaxShellBytes {
+			return fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, MaxShellBytes)
 		}
 	}
 	if m.paths {
@@ -287,7 +290,7 @@ func (m *matcher) tooLarge(f *facts) error {
 // looksAtLines reports whether a match has to parse shell lines; paths stand in them,
 // too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.said.Content) > 0 || c.not.looksAtLines())
+	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.said.Content) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match has to make paths real.
@@ -297,8 +300,8 @@ func (c *compiled) looksAtPaths() bool {
 
 // fits looks at the commands, paths and addresses of a call: one that fits and that
 // no exception takes out is enough, unless every one has to.
-func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
-	if len(c.command) > 0 {
+func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
+	if len(c.Command) > 0 {
 		if !c.fitsCommands(f, exceptions) {
 			return false
 		}
@@ -315,14 +318,14 @@ func (c *compiled) fits(f *facts, exceptions []*compiled) bool {
 
 // blind reports whether a call has shell lines, and what would let it through names no
 // command: where a command writes to says nothing of what it does.
-func (c *compiled) blind(f *facts) bool {
-	return c.reading.every() && len(c.command) == 0 && f.ev.Tool != nil && len(f.ev.Tool.Commands) > 0
+func (c *compiled) blind(f *Facts) bool {
+	return c.reading.every() && len(c.Command) == 0 && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
 }
 
 // fitsURLs is fitsItems for addresses.
-func (c *compiled) fitsURLs(f *facts, exceptions []*compiled) bool {
+func (c *compiled) fitsURLs(f *Facts, exceptions []*compiled) bool {
 	urls := f.urls()
-	if c.reading.every() && len(part(f.ev.Tool).URLs) == 0 {
+	if c.reading.every() && len(OrZero(f.Event.Tool).URLs) == 0 {
 		return false // an address in a shell line lets nothing through
 	}
 	return fitsItems(urls, exceptions, (*compiled).fitsURL, c)
@@ -331,8 +334,8 @@ func (c *compiled) fitsURLs(f *facts, exceptions []*compiled) bool {
 // fitsPaths is fitsItems for one of the keys that are about paths. What a shell line
 // names beside its redirections counts against a call and never for it: the table of
 // programs may not know all of them.
-func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
-	paths := f.paths()
+func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
+	paths := f.Paths()
 	if len(paths) == 0 {
 		return false
 	}
@@ -361,11 +364,11 @@ func (c *compiled) fitsPaths(f *facts, key int, exceptions []*compiled) bool {
 func (c *compiled) paths() [3][]string { return [...][]string{c.path, c.reads, c.writes} }
 
 // speaks says whether one of the patterns of such a key fits a path.
-func (c *compiled) speaks(key int, p realName, patterns []string) bool {
+func (c *compiled) speaks(key int, p Path, patterns []string) bool {
 	if key == 1 && !p.reads(c.reading.every()) || key == 2 && !p.writes(c.reading.every()) {
 		return false
 	}
-	return slices.ContainsFunc(patterns, p.match)
+	return slices.ContainsFunc(patterns, p.Match)
 }
 
 func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T) bool, c *compiled) bool {
@@ -382,12 +385,12 @@ func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T)
 
 // fitsCommands is fitsItems for commands, which first asks whether any command of
 // the line can fit at all: most rules are about other programs.
-func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
+func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	least := c.reading.least()
 	if least == shell.Unknown && len(f.unknown()) > 0 {
 		return true
 	}
-	if !slices.ContainsFunc(c.command, func(p *command) bool { _, found := f.find(p, least); return found }) {
+	if !slices.ContainsFunc(c.Command, func(p *command) bool { _, found := f.find(p, least); return found }) {
 		return false
 	}
 	type place struct {
@@ -395,7 +398,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 		i      int
 	}
 	var places []place
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		if c.reading.every() && (len(script.Unknown) > 0 || len(script.Writes) > 0) {
 			return false
 		}
@@ -417,7 +420,7 @@ func (c *compiled) fitsCommands(f *facts, exceptions []*compiled) bool {
 // patterns returns the command patterns of c that can match a command of the script. It
 // compares each pattern with the whole script, so it does that only once: otherwise a
 // line of n commands costs n*n comparisons per pattern.
-func (f *facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
+func (f *Facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
 	f.patternsLock.Lock()
 	defer f.patternsLock.Unlock()
 	key := matchOfScript{c, script}
@@ -425,8 +428,8 @@ func (f *facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
 	if ok {
 		return patterns
 	}
-	f.prefiltered += len(c.command)
-	for _, p := range c.command {
+	f.prefiltered += len(c.Command)
+	for _, p := range c.Command {
 		if p.may(script) {
 			patterns = append(patterns, p.get())
 		}
@@ -444,7 +447,7 @@ type matchOfScript struct {
 	script *shell.Script
 }
 
-func (c *compiled) fitsPath(p realName) bool {
+func (c *compiled) fitsPath(p Path) bool {
 	for key, patterns := range c.paths() {
 		if c.speaks(key, p, patterns) {
 			return true
@@ -455,25 +458,25 @@ func (c *compiled) fitsPath(p realName) bool {
 
 // names reports whether the command that names a path is one that an exception takes
 // out: what a command may be given is free, what another one does with it is not.
-func (c *compiled) names(f *facts, p realName) bool {
+func (c *compiled) names(f *Facts, p Path) bool {
 	return p.by.script != nil && shell.MatchWhole(f.patterns(c, p.by.script), p.by.script, p.by.i) >= c.reading.least()
 }
 
 func (c *compiled) fitsURL(address string) bool {
-	if len(c.url) > 0 && !anyGlob(c.url, address) && !anyGlob(c.url, lowerHost(address)) {
+	if len(c.url) > 0 && !AnyGlob(c.url, address) && !AnyGlob(c.url, lowerHost(address)) {
 		return false
 	}
 	if len(c.host) == 0 {
 		return len(c.url) > 0
 	}
-	return anyGlob(c.host, hostOf(address))
+	return AnyGlob(c.host, HostOf(address))
 }
 
 // lowerWords turns globs into those of hosts, which have one letter case.
 func lowerWords(globs []string) []string {
 	var lower []string
 	for _, g := range globs {
-		if _, ok := regexpOf(g); !ok {
+		if _, ok := RegexpOf(g); !ok {
 			g = strings.ToLower(g)
 		}
 		lower = append(lower, g)
@@ -502,10 +505,10 @@ var unseen = strings.NewReplacer("\t", "", "\n", "", "\r", "", "\u3002", ".", "\
 // schemes are those of which the slashes may be missing: fetch("https:host") works.
 var schemes = []string{"http:", "https:", "ws:", "wss:", "ftp:"}
 
-// hostOf returns the host of an address, as the programs that fetch it see it: a
+// HostOf returns the host of an address, as the programs that fetch it see it: a
 // backslash is a slash, and what stands before an @ is no host. It takes anything,
 // also what net/url refuses, since a guard must not be blind to an odd address.
-func hostOf(address string) string {
+func HostOf(address string) string {
 	address = strings.TrimFunc(unseen.Replace(address), func(r rune) bool { return r <= ' ' })
 	address = strings.ToLower(address)
 	special := slices.IndexFunc(schemes, func(s string) bool { return strings.HasPrefix(address, s) })
@@ -541,7 +544,7 @@ func unescape(text string) string {
 	return unseen.Replace(b.String())
 }
 
-func anyGlob(globs []globPattern, word string) bool {
+func AnyGlob(globs []Glob, word string) bool {
 	for i := range globs {
 		if globs[i].match(word) {
 			return true
@@ -551,7 +554,7 @@ func anyGlob(globs []globPattern, word string) bool {
 }
 
 // matchTool compares with the class, the agent's name and mcp__server__tool.
-func matchTool(globs []globPattern, t *grapnel.Tool) bool {
+func matchTool(globs []Glob, t *grapnel.Tool) bool {
 	if t == nil {
 		return false
 	}
@@ -564,14 +567,14 @@ func matchTool(globs []globPattern, t *grapnel.Tool) bool {
 }
 
 // Explain says in a few words what matched.
-func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
+func (m *Matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	if m.match == nil {
 		if m.when != nil {
-			return "when " + m.when.source
+			return "when " + m.when.Source
 		}
 		return ""
 	}
-	f := m.facts.of(ev)
+	f := m.Facts.Of(ev)
 	if ev.Tool == nil && len(ev.Calls) > 0 {
 		var words []string
 		for _, call := range f.calls() {
@@ -584,26 +587,26 @@ func (m *matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	return m.explain(f)
 }
 
-func (m *matcher) explain(f *facts) string {
-	ev := f.ev
+func (m *Matcher) explain(f *Facts) string {
+	ev := f.Event
 	var words []string
 	add := func(key, pattern, value string) {
-		words = append(words, fmt.Sprintf("%s %q: %s", key, pattern, short(value)))
+		words = append(words, fmt.Sprintf("%s %q: %s", key, pattern, Shorten(value)))
 	}
 	c := m.match
-	for _, g := range newGlobs(c.said.Tool) {
-		if matchTool([]globPattern{g}, ev.Tool) {
+	for _, g := range NewGlobs(c.said.Tool) {
+		if matchTool([]Glob{g}, ev.Tool) {
 			add("tool", g.source, ev.Tool.Name)
 		}
 	}
-	for _, p := range c.command {
+	for _, p := range c.Command {
 		if cmd, found := f.find(p, shell.Yes); found {
 			add("command", p.source, cmd.String())
 		}
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
-			for _, p := range f.paths() {
+			for _, p := range f.Paths() {
 				if c.speaks(key, p, []string{pattern}) {
 					add([...]string{"path", "reads", "writes"}[key], pattern, p.name)
 				}
@@ -612,13 +615,13 @@ func (m *matcher) explain(f *facts) string {
 	}
 	for _, address := range f.urls() {
 		if c.items() && len(c.url)+len(c.host) > 0 && c.fitsURL(address) {
-			words = append(words, "url "+short(address))
+			words = append(words, "url "+Shorten(address))
 		}
 	}
 	for key, part := range map[string]struct {
 		patterns []policyfile.Pattern
-		texts    func(*facts) []string
-	}{"content": {c.said.Content, (*facts).content}, "prompt": {c.said.Prompt, (*facts).prompt}, "text": {c.said.Text, (*facts).allTexts}} {
+		texts    func(*Facts) []string
+	}{"content": {c.said.Content, (*Facts).content}, "prompt": {c.said.Prompt, (*Facts).prompt}, "text": {c.said.Text, (*Facts).allTexts}} {
 		for _, p := range newTextPatterns(part.patterns) {
 			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))
@@ -632,17 +635,42 @@ func (m *matcher) explain(f *facts) string {
 		words = append(words, c.secret.explain(f)...)
 	}
 	if len(c.said.Shell) > 0 {
-		words = append(words, "shell unknown: "+short(strings.Join(f.unknown(), "; ")))
+		words = append(words, "shell unknown: "+Shorten(strings.Join(f.unknown(), "; ")))
 	}
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), ", ")
 }
 
-// short keeps a value fit for one line of an explanation.
-func short(text string) string {
+// Shorten keeps a value fit for one line of an explanation.
+func Shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 80 {
 		text = strings.ToValidUTF8(text[:80], "") + "…"
 	}
 	return text
+}
+
+// Matcher compiles what says for which events something is meant.
+func (cache *FactCache) Matcher(match *policyfile.Match, except []policyfile.Match, when string, as Reading) (*Matcher, error) {
+	m := &Matcher{allow: as.Allow, Facts: cache}
+	var err error
+	if m.match, err = cache.compile(match, as); err != nil {
+		return nil, err
+	}
+	for i := range except {
+		e, err := cache.compile(&except[i], as.Not())
+		if err != nil {
+			return nil, err
+		}
+		m.except = append(m.except, e)
+	}
+	m.paths = m.match.looksAtPaths() || slices.ContainsFunc(m.except, (*compiled).looksAtPaths)
+	m.lines = m.match.looksAtLines() || slices.ContainsFunc(m.except, (*compiled).looksAtLines)
+	if when != "" {
+		m.when = newWhen(when)
+	}
+	if cache.first == nil {
+		cache.ruleIndex.add(m)
+	}
+	return m, nil
 }

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import "testing"
 
@@ -20,7 +20,7 @@ func TestHostOf(t *testing.T) {
 		"https://":                          "",
 		"[":                                 "[",
 	} {
-		if got := hostOf(address); got != want {
+		if got := HostOf(address); got != want {
 			t.Errorf("hostOf(%q) = %q, want %q", address, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"strings"
@@ -20,8 +20,8 @@ func TestToldByTheSame(t *testing.T) {
 	if strings.Count(all, asBefore) != 2 {
 		t.Errorf("%q names an earlier pattern %d times, want 2", all, strings.Count(all, asBefore))
 	}
-	got := farther(texts)
-	nearer(got, all)
+	got := WithoutPrefilter(texts)
+	RestorePrefilter(got, all)
 	for i, p := range got {
 		if want := []string{texts[0].Near, "gamma", texts[0].Near, texts[3].Near, "gamma"}[i]; p.Near != want {
 			t.Errorf("pattern %d is told by %q, want %q", i, p.Near, want)

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 )
 
 // MaxWhen is the length in bytes of the longest `when:` expression.
@@ -15,52 +16,52 @@ const MaxWhen = 4096
 
 // The keys that hold expressions.
 const (
-	keyWhen = "when"
-	keySum  = "sum"
+	KeyWhen = "when"
+	KeySum  = "sum"
 )
 
 // whenNames is what an expression can speak of. Everything is always there, so that
 // an expression over a part that this event lacks is false instead of an error.
 var whenNames = []whenName{
-	{"kind", func(f *facts, _ *grapnel.Verdict) any { return string(f.ev.Kind) }},
-	{"agent", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Agent.Name }},
-	{"cause", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Cause }},
-	{"prompt", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Prompt).Text }},
-	{"message", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Message).Content }},
+	{"kind", func(f *Facts, _ *grapnel.Verdict) any { return string(f.Event.Kind) }},
+	{"agent", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Agent.Name }},
+	{"cause", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Cause }},
+	{"prompt", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Prompt).Text }},
+	{"message", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Message).Content }},
 
-	{"tool.id", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Tool).ID }},
-	{"tool.name", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Tool).Name }},
-	{"tool.class", func(f *facts, _ *grapnel.Verdict) any { return string(part(f.ev.Tool).Class) }},
-	{"tool.command", func(f *facts, _ *grapnel.Verdict) any { return firstOf(part(f.ev.Tool).Commands) }},
-	{"tool.commands", func(f *facts, _ *grapnel.Verdict) any { return listOf(part(f.ev.Tool).Commands) }},
-	{"tool.path", func(f *facts, _ *grapnel.Verdict) any { return firstOf(toolPaths(f.ev)) }},
-	{"tool.paths", func(f *facts, _ *grapnel.Verdict) any { return listOf(toolPaths(f.ev)) }},
-	{"tool.url", func(f *facts, _ *grapnel.Verdict) any { return firstOf(part(f.ev.Tool).URLs) }},
-	{"tool.urls", func(f *facts, _ *grapnel.Verdict) any { return listOf(part(f.ev.Tool).URLs) }},
-	{"tool.content", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Tool).Content }},
-	{"tool.failed", func(f *facts, _ *grapnel.Verdict) any { return f.failed() }},
-	{"tool.server", func(f *facts, _ *grapnel.Verdict) any { return part(part(f.ev.Tool).MCP).Server }},
+	{"tool.id", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Tool).ID }},
+	{"tool.name", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Tool).Name }},
+	{"tool.class", func(f *Facts, _ *grapnel.Verdict) any { return string(OrZero(f.Event.Tool).Class) }},
+	{"tool.command", func(f *Facts, _ *grapnel.Verdict) any { return firstOf(OrZero(f.Event.Tool).Commands) }},
+	{"tool.commands", func(f *Facts, _ *grapnel.Verdict) any { return listOf(OrZero(f.Event.Tool).Commands) }},
+	{"tool.path", func(f *Facts, _ *grapnel.Verdict) any { return firstOf(toolPaths(f.Event)) }},
+	{"tool.paths", func(f *Facts, _ *grapnel.Verdict) any { return listOf(toolPaths(f.Event)) }},
+	{"tool.url", func(f *Facts, _ *grapnel.Verdict) any { return firstOf(OrZero(f.Event.Tool).URLs) }},
+	{"tool.urls", func(f *Facts, _ *grapnel.Verdict) any { return listOf(OrZero(f.Event.Tool).URLs) }},
+	{"tool.content", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Tool).Content }},
+	{"tool.failed", func(f *Facts, _ *grapnel.Verdict) any { return f.Failed() }},
+	{"tool.server", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(OrZero(f.Event.Tool).MCP).Server }},
 
-	{"session.id", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.ID }},
-	{"session.cwd", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.CWD }},
-	{"session.root", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.Root }},
-	{"session.model", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.Model }},
-	{"session.mode", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.Mode }},
-	{"session.turn", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.Turn }},
-	{"session.user", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.User }},
-	{"session.channel", func(f *facts, _ *grapnel.Verdict) any { return f.ev.Session.Channel }},
-	{"session.subagent", func(f *facts, _ *grapnel.Verdict) any { return part(f.ev.Session.Subagent).Type }},
+	{"session.id", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.ID }},
+	{"session.cwd", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.CWD }},
+	{"session.root", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Root }},
+	{"session.model", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Model }},
+	{"session.mode", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Mode }},
+	{"session.turn", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Turn }},
+	{"session.user", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.User }},
+	{"session.channel", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Channel }},
+	{"session.subagent", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Session.Subagent).Type }},
 
-	{"verdict.decision", func(_ *facts, v *grapnel.Verdict) any { return part(v).Decision.String() }},
-	{"verdict.reason", func(_ *facts, v *grapnel.Verdict) any { return part(v).Reason() }},
+	{"verdict.decision", func(_ *Facts, v *grapnel.Verdict) any { return OrZero(v).Decision.String() }},
+	{"verdict.reason", func(_ *Facts, v *grapnel.Verdict) any { return OrZero(v).Reason() }},
 
-	{toolInput, func(f *facts, _ *grapnel.Verdict) any { return f.input() }},
-	{toolOutput, func(f *facts, _ *grapnel.Verdict) any { return f.output() }},
+	{toolInput, func(f *Facts, _ *grapnel.Verdict) any { return f.input() }},
+	{toolOutput, func(f *Facts, _ *grapnel.Verdict) any { return f.output() }},
 }
 
 type whenName struct {
 	name string
-	of   func(*facts, *grapnel.Verdict) any // called when an expression comes so far, not before
+	of   func(*Facts, *grapnel.Verdict) any // called when an expression comes so far, not before
 }
 
 const (
@@ -72,7 +73,7 @@ const (
 // one as a whole, as in keys(tool), sees what is cheap to make of its members.
 var whenObjects = []string{"tool", "session", "verdict"}
 
-func part[T any](p *T) *T {
+func OrZero[T any](p *T) *T {
 	if p == nil {
 		return new(T)
 	}
@@ -96,14 +97,14 @@ func listOf(list []string) []string {
 
 func toolPaths(ev *grapnel.Event) []string {
 	var paths []string
-	for _, p := range part(ev.Tool).Paths {
+	for _, p := range OrZero(ev.Tool).Paths {
 		paths = append(paths, p.Path)
 	}
 	return paths
 }
 
 // whenValue is the value of a name in whenLanguage.
-func whenValue(name int, f *facts, v *grapnel.Verdict) any {
+func whenValue(name int, f *Facts, v *grapnel.Verdict) any {
 	if name < len(whenNames) {
 		return whenNames[name].of(f, v)
 	}
@@ -120,7 +121,7 @@ func whenValue(name int, f *facts, v *grapnel.Verdict) any {
 // whenLanguage is whenNames and behind them whenObjects. Their types are those of an
 // event with nothing in it.
 var whenLanguage = sync.OnceValue(func() []expr.Name {
-	nothing := &facts{ev: &grapnel.Event{}}
+	nothing := &Facts{Event: &grapnel.Event{}}
 	var names []expr.Name
 	for _, n := range whenNames {
 		name := expr.Name{Name: n.name}
@@ -135,23 +136,23 @@ var whenLanguage = sync.OnceValue(func() []expr.Name {
 	return names
 })
 
-// An expression is the text of a `when:` or of a `sum:`, compiled at first use.
-type expression struct {
-	key     string // which of them
-	source  string
+// An Expression is the text of a `when:` or of a `sum:`, compiled at first use.
+type Expression struct {
+	Key     string // which of them
+	Source  string
 	once    sync.Once
 	program *expr.Program
 	err     error
 }
 
-// compileExpression compiles one, which gives true or false or, in a `sum:`, a
+// CompileExpression compiles one, which gives true or false or, in a `sum:`, a
 // number.
-func compileExpression(key, source string) (*expr.Program, error) {
+func CompileExpression(key, source string) (*expr.Program, error) {
 	if len(source) > MaxWhen {
 		return nil, fmt.Errorf("%s: the expression has %d bytes, more than %d", key, len(source), MaxWhen)
 	}
 	result := expr.Truth
-	if key == keySum {
+	if key == KeySum {
 		result = expr.Number
 	}
 	program, err := expr.Compile(source, result, whenLanguage())
@@ -163,7 +164,7 @@ func compileExpression(key, source string) (*expr.Program, error) {
 		for _, n := range whenNames {
 			known = append(known, n.name)
 		}
-		if hint := didYouMean(wrong.Unknown, known); hint != "" {
+		if hint := nearest.Hint(wrong.Unknown, known); hint != "" {
 			wrong.Text += " (" + hint + ")"
 		}
 	}
@@ -172,7 +173,7 @@ func compileExpression(key, source string) (*expr.Program, error) {
 
 // when is a `when:`.
 type when struct {
-	expression
+	Expression
 	first *whenName // has to be text, if it is not nil; else the expression is false
 	text  string
 }
@@ -181,7 +182,7 @@ type when struct {
 // one mode of work and begin with it, and to compile one takes a program that answers
 // a single event longer than to judge all other rules.
 func newWhen(source string) *when {
-	w := &when{expression: expression{key: keyWhen, source: source}}
+	w := &when{Expression: Expression{Key: KeyWhen, Source: source}}
 	// What binds weaker than && makes the first of its operands no condition for all.
 	if strings.ContainsAny(source, "|?;\\`") || strings.Contains(source, "or") || strings.Contains(source, "if") {
 		return w
@@ -203,26 +204,26 @@ func newWhen(source string) *when {
 	return w
 }
 
-func (w *when) holds(f *facts, v *grapnel.Verdict) (bool, error) {
+func (w *when) holds(f *Facts, v *grapnel.Verdict) (bool, error) {
 	if w.first != nil {
 		if text, ok := w.first.of(f, v).(string); ok && text != w.text {
 			return false, nil
 		}
 	}
-	out, err := w.run(f, v)
+	out, err := w.Run(f, v)
 	holds, _ := out.(bool)
 	return holds, err
 }
 
-// run gives the expression's value: a bool, or a float64 for a `sum:`.
-func (e *expression) run(f *facts, v *grapnel.Verdict) (any, error) {
-	e.once.Do(func() { e.program, e.err = compileExpression(e.key, e.source) })
+// Run gives the expression's value: a bool, or a float64 for a `sum:`.
+func (e *Expression) Run(f *Facts, v *grapnel.Verdict) (any, error) {
+	e.once.Do(func() { e.program, e.err = CompileExpression(e.Key, e.Source) })
 	if e.err != nil {
 		return nil, e.err
 	}
 	out, err := e.program.Run(func(name int) any { return whenValue(name, f, v) })
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.key, err)
+		return nil, fmt.Errorf("%s: %w", e.Key, err)
 	}
 	return out, nil
 }

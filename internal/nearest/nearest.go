@@ -1,22 +1,23 @@
-package policy
+// Package nearest finds the known word that a mistyped one is likely to be.
+package nearest
 
 import (
 	"fmt"
 	"strings"
 )
 
-// didYouMean returns a hint with the known word that is nearest to a mistyped one,
+// Hint returns a hint with the known word that is nearest to a mistyped one,
 // or "" when none is near.
-func didYouMean(word string, known []string) string {
-	best := Nearest(word, known)
+func Hint(word string, known []string) string {
+	best := Word(word, known)
 	if best == "" {
 		return ""
 	}
 	return fmt.Sprintf("did you mean %q?", best)
 }
 
-// Nearest returns the known word that a mistyped one is likely to be, or "".
-func Nearest(word string, known []string) string {
+// Word returns the known word that a mistyped one is likely to be, or "".
+func Word(word string, known []string) string {
 	if len(word) > 64 {
 		return "" // no slip of the finger, and slow to compare
 	}

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"os"
@@ -27,25 +27,25 @@ type namer struct {
 
 // findPaths are the paths that a call names, those that its shell lines redirect from
 // and to or patch, and those that their commands name.
-func (f *facts) findPaths() []namedPath {
-	if f.ev.Tool == nil {
+func (f *Facts) findPaths() []namedPath {
+	if f.Event.Tool == nil {
 		return nil
 	}
 	var names []namedPath
-	for _, p := range f.ev.Tool.Paths {
+	for _, p := range f.Event.Tool.Paths {
 		use := shell.UseAny
 		if p.Use != "" {
 			use = shell.Use(p.Use)
 		}
 		names = append(names, namedPath{p.Path, use, true, namer{}})
 	}
-	for _, address := range f.ev.Tool.URLs {
+	for _, address := range f.Event.Tool.URLs {
 		if len(address) > len("file:") && strings.EqualFold(address[:len("file:")], "file:") {
 			names = append(names, namedPath{address, shell.UseRead, true, namer{}})
 		}
 	}
-	for i, line := range f.ev.Tool.Commands {
-		script := f.scripts()[i]
+	for i, line := range f.Event.Tool.Commands {
+		script := f.Scripts()[i]
 		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // the last two are in patches
 			names = append(names, redirected(script, patched(script, line))...)
 		}
@@ -94,12 +94,12 @@ const (
 )
 
 // expand lists the files that a word with wildcards stands for now: cat .en* reads .env.
-func (f *facts) expand(p namedPath) []namedPath {
-	name := expandHome(p.name)
+func (f *Facts) expand(p namedPath) []namedPath {
+	name := ExpandHome(p.name)
 	if !filepath.IsAbs(name) {
-		name = workDir(f.ev) + string(filepath.Separator) + name
+		name = workDir(f.Event) + string(filepath.Separator) + name
 	}
-	if len(name) > maxPath {
+	if len(name) > MaxPath {
 		return nil
 	}
 	entries, wild := maxEntries, 0
@@ -142,26 +142,26 @@ func (f *facts) expand(p namedPath) []namedPath {
 }
 
 // roots are the project's, as it is called and real.
-func (f *facts) roots() []string {
+func (f *Facts) roots() []string {
 	return f.keptRoots.get(func() []string {
-		root := projectRoot(f.ev)
+		root := projectRoot(f.Event)
 		return distinct(root, RealPath(root))
 	})
 }
 
 // realPaths are the readings of all paths.
-func (f *facts) realPaths() []realName {
+func (f *Facts) realPaths() []Path {
 	names := f.pathNames()
 	if len(names) == 0 {
 		return nil
 	}
-	var real []realName
+	var real []Path
 	for i, name := range names {
 		if !name.told && slices.Contains(names[:min(i, 64)], name) {
 			continue
 		}
-		for _, path := range resolve(slashed(name.name), f.ev, f.realDir) {
-			real = append(real, realName{name: name.name, in: f, path: path, use: name.use, told: name.told, by: name.by})
+		for _, path := range ResolvePath(slashed(name.name), f.Event, f.RealDir) {
+			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, told: name.told, by: name.by})
 		}
 	}
 	return real
@@ -188,21 +188,21 @@ func shellLanguage(t *grapnel.Tool) string {
 }
 
 // toldContent is the text that a tool would write.
-func (f *facts) toldContent() []string {
-	if f.ev.Tool == nil || f.ev.Tool.Content == "" {
+func (f *Facts) toldContent() []string {
+	if f.Event.Tool == nil || f.Event.Tool.Content == "" {
 		return nil
 	}
-	return []string{f.ev.Tool.Content}
+	return []string{f.Event.Tool.Content}
 }
 
 // content is that, and what shell lines write of themselves: a here-document, or what
 // echo prints into a file.
-func (f *facts) content() []string {
+func (f *Facts) content() []string {
 	texts := f.toldContent()
-	if f.ev.Tool == nil {
+	if f.Event.Tool == nil {
 		return nil
 	}
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		for i := range script.Commands {
 			c := &script.Commands[i]
 			if c.Input != "" {

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"bytes"
@@ -19,15 +19,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// realName is one reading of a path that a call names: as the text says, relative to
+// Path is one reading of a path that a call names: as the text says, relative to
 // where the agent works, or made real, with symbolic links followed. Both count,
 // also when the file does not exist yet. Otherwise a model could reach a guarded
 // file through another name of it, or a guard of a name that is itself a link, as
 // those in a home directory often are, would guard nothing.
-type realName struct {
+type Path struct {
 	name string // as the call names it
-	in   *facts // of the project; nil = none is known
-	path string // this reading: absolute and clean
+	in   *Facts // of the project; nil = none is known
+	Real string // this reading: absolute and clean
 	use  shell.Use
 	told bool // the call or a redirection says so; false for what a table of programs tells
 	by   namer
@@ -35,30 +35,30 @@ type realName struct {
 
 // reads and writes say whether the file may be read or run, written or deleted, or
 // for sure and nothing else.
-func (p realName) reads(sure bool) bool {
+func (p Path) reads(sure bool) bool {
 	if sure {
 		return p.use == shell.UseRead
 	}
 	return p.use != shell.UseWrite && p.use != shell.UseDelete
 }
 
-func (p realName) writes(sure bool) bool {
+func (p Path) writes(sure bool) bool {
 	if sure {
 		return p.use == shell.UseWrite
 	}
 	return p.use != shell.UseRead && p.use != shell.UseExecute
 }
 
-// match reports whether a pattern means this path. A relative pattern counts from
+// Match reports whether a pattern means this path. A relative pattern counts from
 // the project's root, one that begins with **/ also holds outside of it, ~/ is the
 // home directory, and a slash at the end means all that is in the directory.
-func (p realName) match(pattern string) bool {
+func (p Path) Match(pattern string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		pattern += "**"
 	}
 	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
-		pattern = expandHome(pattern)
-		return slices.ContainsFunc(realPatterns(pattern), func(pattern string) bool { return matchGlob(pattern, p.path) })
+		pattern = ExpandHome(pattern)
+		return slices.ContainsFunc(realPatterns(pattern), func(pattern string) bool { return matchGlob(pattern, p.Real) })
 	}
 	for strings.HasPrefix(pattern, "./") {
 		pattern = strings.TrimLeft(pattern[1:], "/")
@@ -68,10 +68,10 @@ func (p realName) match(pattern string) bool {
 		roots = p.in.roots()
 	}
 	return slices.ContainsFunc(roots, func(root string) bool {
-		rel, err := filepath.Rel(root, p.path)
+		rel, err := filepath.Rel(root, p.Real)
 		outside := rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator))
 		return err == nil && outside == strings.HasPrefix(pattern, "../") && matchGlob(pattern, rel)
-	}) || strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(p.path, string(filepath.Separator)))
+	}) || strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(p.Real, string(filepath.Separator)))
 }
 
 // foldsCase: the file systems of these make no difference between .env and .ENV.
@@ -84,14 +84,14 @@ func matchGlob(pattern, name string) bool {
 	return doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(name))
 }
 
-// maxPath is the length in bytes beyond which links are not followed: no system opens
+// MaxPath is the length in bytes beyond which links are not followed: no system opens
 // a path of that length.
-const maxPath = 32 << 10
+const MaxPath = 32 << 10
 
-// resolve lists the readings of a path. Where a dot-dot follows a symbolic link there
+// ResolvePath lists the readings of a path. Where a dot-dot follows a symbolic link there
 // are two that are real: most agents clean the text first, the system follows the
 // link first.
-func resolve(name string, ev *grapnel.Event, dir func(string) realDir) []string {
+func ResolvePath(name string, ev *grapnel.Event, dir func(string) realDir) []string {
 	if scheme := len("file:"); len(name) > scheme && strings.EqualFold(name[:scheme], "file:") {
 		name = unescape(name[scheme:])
 		if rest, ok := strings.CutPrefix(name, "//"); ok { // and a host, which is this one
@@ -100,15 +100,15 @@ func resolve(name string, ev *grapnel.Event, dir func(string) realDir) []string 
 			}
 		}
 	}
-	name = expandHome(name)
+	name = ExpandHome(name)
 	if !filepath.IsAbs(name) {
 		name = workDir(ev) + string(filepath.Separator) + name
 	}
 	clean := filepath.Clean(name)
-	if len(clean) > maxPath {
+	if len(clean) > MaxPath {
 		return []string{clean}
 	}
-	if len(name) > maxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
+	if len(name) > MaxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
 		const short = 256 // what is found again takes longer than to ask, in long names
 		var real string
 		if len(clean) < short {
@@ -139,7 +139,7 @@ const maxLinks = 40
 // It takes time in proportion to what exists: a model may write many and long paths,
 // and an agent that waits too long goes on without its guards.
 func RealPath(name string) string {
-	if len(name) > maxPath {
+	if len(name) > MaxPath {
 		return filepath.Clean(name)
 	}
 	const sep = filepath.Separator
@@ -215,22 +215,22 @@ func projectRoot(ev *grapnel.Event) string {
 // workDir is where the agent works. A name that no system could open is not walked
 // up, once for each path of a call.
 func workDir(ev *grapnel.Event) string {
-	if len(ev.Session.CWD) > maxPath {
+	if len(ev.Session.CWD) > MaxPath {
 		return string(filepath.Separator)
 	}
 	return ev.Session.CWD
 }
 
-func expandHome(name string) string {
+func ExpandHome(name string) string {
 	if name == "~" || strings.HasPrefix(name, "~/") {
-		return filepath.Join(homeDir(), name[1:])
+		return filepath.Join(HomeDir(), name[1:])
 	}
 	return name
 }
 
-// homeDir is the home directory of the user database. The environment is not
+// HomeDir is the home directory of the user database. The environment is not
 // asked: an agent's project settings can set it.
-var homeDir = sync.OnceValue(func() string {
+var HomeDir = sync.OnceValue(func() string {
 	dir, err := home.Dir()
 	if err != nil {
 		return string(filepath.Separator)

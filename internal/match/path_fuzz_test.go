@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // links is a directory with files, directories and symbolic links of every sort.
@@ -80,7 +81,7 @@ func FuzzRealPath(f *testing.F) {
 			t.Errorf("RealPath(%q) = %q, want %q", name, got, want)
 		}
 		ev := &grapnel.Event{Session: grapnel.Session{CWD: dir}}
-		for _, path := range resolve(name, ev, (&facts{ev: ev}).realDir) {
+		for _, path := range ResolvePath(name, ev, (&Facts{Event: ev}).RealDir) {
 			if !filepath.IsAbs(path) || path != filepath.Clean(path) {
 				t.Errorf("a reading of %q is %q", name, path)
 			}
@@ -105,9 +106,9 @@ func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the 
 		cwd, path string
 		n         int
 	}{
-		"long":     {"/p", strings.Repeat("/a", maxPath/2-1), 100},
-		"loop":     {links(t), strings.Repeat("o/", maxPath/4), 100},
-		"too long": {"/p", strings.Repeat("a/", maxPath), 20},
+		"long":     {"/p", strings.Repeat("/a", MaxPath/2-1), 100},
+		"loop":     {links(t), strings.Repeat("o/", MaxPath/4), 100},
+		"too long": {"/p", strings.Repeat("a/", MaxPath), 20},
 		"far away": {strings.Repeat("/a", 1<<20), "x", 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +116,8 @@ func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the 
 			for range tt.n {
 				ev.Tool.Paths = append(ev.Tool.Paths, grapnel.Path{Path: tt.path})
 			}
-			var real []realName
-			bytes := allocated(func() { real = (&facts{ev: ev}).paths() })
+			var real []Path
+			bytes := allocated(func() { real = (&Facts{Event: ev}).Paths() })
 			if most := 100 * uint64(len(tt.cwd)+tt.n*len(tt.path)); bytes > most {
 				t.Errorf("%d paths of %d bytes need %d bytes of memory, want at most %d", tt.n, len(tt.path), bytes, most)
 			}
@@ -131,11 +132,7 @@ func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the 
 // close.
 func TestTooManyPaths(t *testing.T) {
 	t.Parallel()
-	p, errs := Parse("/p/p.yaml", []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: {path: '**/.env'}, block: no}\n"))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	specs, err := Build(p, grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+	m, err := (&FactCache{}).Matcher(&policyfile.Match{Path: []string{"**/.env"}}, nil, "", Reading{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +148,7 @@ func TestTooManyPaths(t *testing.T) {
 		for range tt.n {
 			ev.Tool.Paths = append(ev.Tool.Paths, grapnel.Path{Path: tt.path})
 		}
-		if _, err := specs[0].Match.Match(ev, nil); (err == nil) != tt.fits {
+		if _, err := m.Match(ev, nil); (err == nil) != tt.fits {
 			t.Errorf("%s: %v, want an error: %v", name, err, !tt.fits)
 		}
 	}
@@ -161,20 +158,22 @@ func TestTooManyPaths(t *testing.T) {
 // commands or paths, which fail closed.
 func TestTooLongShellLines(t *testing.T) {
 	t.Parallel()
-	for match, looks := range map[string]bool{"{command: rm -rf}": true, "{shell: unknown}": true, "{path: '**/.env'}": true, "{tool: shell}": false} {
-		p, errs := Parse("/p/p.yaml", []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, match: "+match+", block: no}\n"))
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		specs, err := Build(p, grapnel.Source{Name: "p", File: "/p/p.yaml"}, nil)
+	for name, tt := range map[string]struct {
+		match policyfile.Match
+		looks bool
+	}{
+		"command": {policyfile.Match{Command: []string{"rm -rf"}}, true}, "shell": {policyfile.Match{Shell: []string{"unknown"}}, true},
+		"path": {policyfile.Match{Path: []string{"**/.env"}}, true}, "tool": {policyfile.Match{Tool: []string{"shell"}}, false},
+	} {
+		m, err := (&FactCache{}).Matcher(&tt.match, nil, "", Reading{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for size, fits := range map[int]bool{maxShellBytes: true, maxShellBytes + 1: !looks} {
+		for size, fits := range map[int]bool{MaxShellBytes: true, MaxShellBytes + 1: !tt.looks} {
 			line := strings.Repeat("x", size/2)
 			ev := &grapnel.Event{Tool: &grapnel.Tool{Class: grapnel.ClassShell, Commands: []string{line, strings.Repeat("y", size-len(line))}}}
-			if _, err := specs[0].Match.Match(ev, nil); (err == nil) != fits {
-				t.Errorf("%s, %d bytes: %v, want an error: %v", match, size, err, !fits)
+			if _, err := m.Match(ev, nil); (err == nil) != fits {
+				t.Errorf("%s, %d bytes: %v, want an error: %v", name, size, err, !fits)
 			}
 		}
 	}
@@ -210,11 +209,11 @@ func FuzzNearPath(f *testing.F) {
 			return
 		}
 		ev := &grapnel.Event{Session: grapnel.Session{CWD: dir, Root: dir}, Tool: &grapnel.Tool{Paths: []grapnel.Path{{Path: name}}}}
-		facts := &facts{ev: ev}
+		facts := &Facts{Event: ev}
 		for _, pattern := range []string{pattern, dir + pattern, "**/" + pattern} {
-			for _, p := range facts.paths() {
-				if p.match(pattern) && (!facts.nearPath(pattern) || !strings.Contains(facts.joinedPaths(), firstPiece(pattern))) {
-					t.Errorf("%q matches %q, and is not near %q", pattern, p.path, facts.joinedPaths())
+			for _, p := range facts.Paths() {
+				if p.Match(pattern) && (!facts.nearPath(pattern) || !strings.Contains(facts.joinedPaths(), firstPiece(pattern))) {
+					t.Errorf("%q matches %q, and is not near %q", pattern, p.Real, facts.joinedPaths())
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"encoding/json"
@@ -14,17 +14,17 @@ func hasEnded(ev *grapnel.Event) bool {
 	return ev.Tool != nil && (ev.Kind == grapnel.ToolAfter || ev.Kind == grapnel.ToolFailed || ev.Kind == grapnel.ToolBatchAfter)
 }
 
-// failed reports whether a call ended badly: the agent says so, or its result has the exit
+// Failed reports whether a call ended badly: the agent says so, or its result has the exit
 // code of a shell line that is not 0. Agents differ in which of both they do. Where they do
 // neither, nobody knows.
-func (f *facts) failed() bool {
-	t := f.ev.Tool
+func (f *Facts) Failed() bool {
+	t := f.Event.Tool
 	switch {
 	case t == nil:
 		return false
-	case t.Failed || f.ev.Kind == grapnel.ToolFailed:
+	case t.Failed || f.Event.Kind == grapnel.ToolFailed:
 		return true
-	case !hasEnded(f.ev) || len(t.Commands) == 0 && t.Class != grapnel.ClassShell:
+	case !hasEnded(f.Event) || len(t.Commands) == 0 && t.Class != grapnel.ClassShell:
 		return false
 	}
 	code, ok := exitCode(t.Output, 0)

@@ -1,4 +1,4 @@
-package policy
+package match
 
 import (
 	"encoding/json"
@@ -15,19 +15,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// facts are what matchers ask of one event, worked out once however many ask.
-type facts struct {
-	ev         *grapnel.Event
+// Facts are what matchers ask of one event, worked out once however many ask.
+type Facts struct {
+	Event      *grapnel.Event
 	lines      *parsedLines // nil = none are kept
 	programs   []string     // those that the policy's rules are about
 	ruleIndex  *ruleIndex   // of these
 	candidates lazy[ruleSet]
-	keptCalls  lazy[[]*facts]
+	keptCalls  lazy[[]*Facts]
 	keptGate   lazy[[]bool]
 	keptShell  lazy[[]*shell.Script]
 	keptTexts  lazy[[]string]
 	keptNames  lazy[[]namedPath]
-	keptPaths  lazy[[]realName]
+	keptPaths  lazy[[]Path]
 	keptRoots  lazy[[]string]
 	keptInput  lazy[any]
 
@@ -60,18 +60,18 @@ func (l *lazy[T]) get(work func() T) T {
 }
 
 // calls are those of a batch.
-func (f *facts) calls() []*facts {
+func (f *Facts) calls() []*Facts {
 	return f.keptCalls.get(f.eachCall)
 }
 
 // gate tells for each of the programs whether a shell line may run it: one pass for
 // all rules, most of which are about other programs. scripts are one for each line.
-func (f *facts) gate() []bool {
-	return f.keptGate.get(func() []bool { return gate(f.ev, f.programs) })
+func (f *Facts) gate() []bool {
+	return f.keptGate.get(func() []bool { return gate(f.Event, f.programs) })
 }
 
 // concerns reports whether the event may concern a rule.
-func (f *facts) concerns(rule int) bool {
+func (f *Facts) concerns(rule int) bool {
 	if len(f.ruleIndex.rules) < minRules {
 		return true
 	}
@@ -79,18 +79,18 @@ func (f *facts) concerns(rule int) bool {
 	return left == nil || left.has(rule)
 }
 
-func (f *facts) scripts() []*shell.Script {
-	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.ev) })
+func (f *Facts) Scripts() []*shell.Script {
+	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event) })
 }
 
-func (f *facts) allTexts() []string {
-	return f.keptTexts.get(func() []string { return allTexts(f.ev) })
+func (f *Facts) allTexts() []string {
+	return f.keptTexts.get(func() []string { return allTexts(f.Event) })
 }
 
-func (f *facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
+func (f *Facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
 
 // pathSize is how many paths there are, and how long they are together, in bytes.
-func (f *facts) pathSize() (n, size int) {
+func (f *Facts) pathSize() (n, size int) {
 	names := f.pathNames()
 	for i := range names {
 		size += len(names[i].name)
@@ -98,20 +98,20 @@ func (f *facts) pathSize() (n, size int) {
 	return len(names), size
 }
 
-func (f *facts) paths() []realName { return f.keptPaths.get(f.realPaths) }
+func (f *Facts) Paths() []Path { return f.keptPaths.get(f.realPaths) }
 
 // input is a tool's input, decoded; output is as it came.
-func (f *facts) input() any {
+func (f *Facts) input() any {
 	return f.keptInput.get(func() any {
-		if input, ok := f.ev.Value(grapnel.FieldInput); ok {
+		if input, ok := f.Event.Value(grapnel.FieldInput); ok {
 			return input
 		}
 		return map[string]any{}
 	})
 }
 
-func (f *facts) output() string {
-	output, _ := f.ev.Get(grapnel.FieldOutput)
+func (f *Facts) output() string {
+	output, _ := f.Event.Get(grapnel.FieldOutput)
 	return string(output)
 }
 
@@ -123,77 +123,86 @@ const (
 	maxPathBytes = 256 << 10
 )
 
-// maxShellBytes bounds how much of shell lines of one call is parsed, which takes a
+// MaxShellBytes bounds how much of shell lines of one call is parsed, which takes a
 // second for a megabyte. Systems do not start a shell with more than 128 KiB.
-const maxShellBytes = 1 << 20
+const MaxShellBytes = 1 << 20
 
-// shellBytes is how long the shell lines of a call are together.
-func (f *facts) shellBytes() int {
+// ShellBytes is how long the shell lines of a call are together.
+func (f *Facts) ShellBytes() int {
 	size := 0
-	for _, line := range part(f.ev.Tool).Commands {
+	for _, line := range OrZero(f.Event.Tool).Commands {
 		size += len(line)
 	}
 	return size
 }
 
-// factCache keeps the facts of the events that are being judged by rules that were
+// FactCache keeps the facts of the events that are being judged by rules that were
 // loaded together. An engine gives each firing its own *Event, so the pointer tells events
 // apart.
-type factCache struct {
+type FactCache struct {
 	programs  []string // that the rules are about, each once; complete before the first event
 	ruleIndex ruleIndex
 
-	secrets *secret.Rules // of the policy whose rules are being made
+	Secrets *secret.Rules // of the policy whose rules are being made
 
-	clock func() time.Time // nil = that of the system
+	Clock func() time.Time // nil = that of the system
 
 	// Of a rule that is made later than that: what the others have.
-	first *factCache
+	first *FactCache
 
 	lines parsedLines
 
 	// The youngest, and some before it: of events that are judged at once none should
 	// push out what another still needs a hundred times.
-	last  atomic.Pointer[facts]
-	other [8]atomic.Pointer[facts]
+	last  atomic.Pointer[Facts]
+	other [8]atomic.Pointer[Facts]
 	next  atomic.Uint32 // in other
 }
 
-// now is the clock of what is counted.
-func (c *factCache) now() func() time.Time {
+// LateFacts is the cache for a rule that is made after the others, which share c. The rule
+// judges by these secrets. c may be nil: then the rule shares with nobody.
+func LateFacts(c *FactCache, secrets *secret.Rules) *FactCache {
+	if c != nil && c.first != nil {
+		c = c.first
+	}
+	return &FactCache{first: c, Secrets: secrets}
+}
+
+// Now is the clock of what is counted.
+func (c *FactCache) Now() func() time.Time {
 	switch {
 	case c.first != nil:
-		return c.first.now()
-	case c.clock != nil:
-		return c.clock
+		return c.first.Now()
+	case c.Clock != nil:
+		return c.Clock
 	}
 	return time.Now
 }
 
-func (c *factCache) of(ev *grapnel.Event) *facts {
+func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 	if c.first != nil {
-		return c.first.of(ev)
+		return c.first.Of(ev)
 	}
-	if f := c.last.Load(); f != nil && f.ev == ev {
+	if f := c.last.Load(); f != nil && f.Event == ev {
 		return f
 	}
 	return c.older(ev)
 }
 
-func (c *factCache) older(ev *grapnel.Event) *facts {
+func (c *FactCache) older(ev *grapnel.Event) *Facts {
 	for i := range c.other {
-		if f := c.other[i].Load(); f != nil && f.ev == ev {
+		if f := c.other[i].Load(); f != nil && f.Event == ev {
 			return f
 		}
 	}
-	f := &facts{ev: ev, lines: &c.lines, programs: c.programs, ruleIndex: &c.ruleIndex}
+	f := &Facts{Event: ev, lines: &c.lines, programs: c.programs, ruleIndex: &c.ruleIndex}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
 }
 
 // program returns the index of a program, or a negative one if it is too late for that.
-func (c *factCache) program(name string) int {
+func (c *FactCache) program(name string) int {
 	if c.first != nil {
 		return -1
 	}
@@ -206,12 +215,12 @@ func (c *factCache) program(name string) int {
 }
 
 // eachCall looks at each call of a batch as if it were the event's only one.
-func (f *facts) eachCall() []*facts {
-	var calls []*facts
-	for i := range f.ev.Calls {
-		one := *f.ev
-		one.Tool, one.Calls = &f.ev.Calls[i], nil
-		calls = append(calls, &facts{ev: &one, lines: f.lines, programs: f.programs, ruleIndex: f.ruleIndex})
+func (f *Facts) eachCall() []*Facts {
+	var calls []*Facts
+	for i := range f.Event.Calls {
+		one := *f.Event
+		one.Tool, one.Calls = &f.Event.Calls[i], nil
+		calls = append(calls, &Facts{Event: &one, lines: f.lines, programs: f.programs, ruleIndex: f.ruleIndex})
 	}
 	return calls
 }
@@ -224,7 +233,7 @@ func gate(ev *grapnel.Event, programs []string) []bool {
 		}
 		return may
 	}
-	for _, line := range part(ev.Tool).Commands {
+	for _, line := range OrZero(ev.Tool).Commands {
 		g := shell.NewGate(line)
 		for i, program := range programs {
 			may[i] = may[i] || g.May(program)
@@ -270,18 +279,18 @@ func (p *parsedLines) parse(ev *grapnel.Event) []*shell.Script {
 }
 
 // unknown is what cannot be told about the shell lines.
-func (f *facts) unknown() []string {
+func (f *Facts) unknown() []string {
 	var unknown []string
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		unknown = append(unknown, script.Unknown...)
 	}
 	return unknown
 }
 
 // hides is what of that hides a command. What takes from an allow asks unknown instead.
-func (f *facts) hides() []string {
+func (f *Facts) hides() []string {
 	var hidden []string
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		hidden = append(hidden, script.Hidden()...)
 	}
 	return hidden
@@ -300,11 +309,11 @@ func allTexts(ev *grapnel.Event) []string {
 }
 
 // find returns the first command of the call that fits a pattern.
-func (f *facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
+func (f *Facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 	if p.program >= 0 && !f.gate()[p.program] {
 		return nil, false
 	}
-	for _, script := range f.scripts() {
+	for _, script := range f.Scripts() {
 		if !p.may(script) {
 			continue
 		}
@@ -375,31 +384,31 @@ func entered(script *shell.Script) []string {
 	return dirs
 }
 
-func (f *facts) urls() []string {
+func (f *Facts) urls() []string {
 	return f.keptURLs.get(func() []string {
-		if f.ev.Tool == nil {
+		if f.Event.Tool == nil {
 			return nil
 		}
-		list := slices.Clip(f.ev.Tool.URLs)
-		for _, script := range f.scripts() {
+		list := slices.Clip(f.Event.Tool.URLs)
+		for _, script := range f.Scripts() {
 			list = append(list, script.URLs()...)
 		}
 		return list
 	})
 }
 
-func (f *facts) prompt() []string {
-	if f.ev.Prompt == nil {
+func (f *Facts) prompt() []string {
+	if f.Event.Prompt == nil {
 		return nil
 	}
-	return []string{f.ev.Prompt.Text}
+	return []string{f.Event.Prompt.Text}
 }
 
 // maxLowered bounds the texts of an event that are kept in one letter case.
 const maxLowered = 16
 
 // anyText reports whether one of the patterns is in one of the texts.
-func (f *facts) anyText(patterns []textPattern, texts []string) bool {
+func (f *Facts) anyText(patterns []textPattern, texts []string) bool {
 	for i := range patterns {
 		p := &patterns[i]
 		for _, text := range texts {
@@ -413,7 +422,7 @@ func (f *facts) anyText(patterns []textPattern, texts []string) bool {
 	return false
 }
 
-func (f *facts) lower(text string) *prefilter.Text {
+func (f *Facts) lower(text string) *prefilter.Text {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
 	for _, l := range f.lowered {

@@ -1,0 +1,252 @@
+package match
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// A Key is a key of a match that has words, of which one has to fit. All that a
+// policy does with such a key is in its row of matchKeys; (*factCache).compile puts the
+// rows into an order that is quick to judge.
+type Key struct {
+	Name   string
+	Code   byte                                          // its name in snapshots, unique among these keys
+	tool   bool                                          // only events about tools have anything for it
+	Words  func(*policyfile.Match) *[]string             // nil = it has texts
+	Texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = it has words
+	Form   form                                          // how its words are written
+	got    func(*Facts) []string                         // what an event has for it
+	fits   func(*compiled, *Facts) bool                  // nil = (*compiled).whole
+	covers func(wide, narrow string, as Reading) bool    // wide fits wherever narrow does; the two differ
+}
+
+// A form is how people write the words of a key. The parser checks them by it.
+type form int
+
+const (
+	formText    form = iota // as it stands, or /RE2/
+	formGlob                // for names and addresses, or /RE2/
+	FormPath                // a glob of paths
+	FormCommand             // a pattern of package shell
+	FormAgent               // the name of an agent, or a glob
+	FormSecret              // the id of a rule for secrets, a glob, or true
+	FormUnknown             // the word unknown
+)
+
+// Keys lists them in the order in which people are told of them.
+var Keys = []Key{
+	{
+		Name: "tool", Code: 'a', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Tool }, Form: formGlob,
+		got:    ToolWords,
+		covers: func(wide, _ string, _ Reading) bool { return wide == "*" }, // a word may be a class, which globs do not match
+	},
+	{
+		Name: "agent", Code: 'j', Words: func(m *policyfile.Match) *[]string { return &m.Agent },
+		Form: FormAgent,
+		got:  func(f *Facts) []string { return someOf(f.Event.Agent.Name) }, covers: coversNothing,
+	},
+	{
+		Name: "mcp", Code: 'k', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.MCP }, Form: formGlob,
+		got:    func(f *Facts) []string { return someOf(OrZero(OrZero(f.Event.Tool).MCP).Server) },
+		covers: coversGlob,
+	},
+	{
+		Name: "mode", Code: 'l', Words: func(m *policyfile.Match) *[]string { return &m.Mode }, Form: formGlob,
+		got:    func(f *Facts) []string { return someOf(f.Event.Session.Mode) },
+		covers: coversGlob,
+	},
+	{
+		Name: "subagent", Code: 'm', Words: func(m *policyfile.Match) *[]string { return &m.Subagent }, Form: formGlob,
+		got:    func(f *Facts) []string { return someOf(OrZero(f.Event.Session.Subagent).Type) },
+		covers: coversGlob,
+	},
+	{
+		Name: "command", Code: 'b', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Command },
+		Form:   FormCommand,
+		got:    (*Facts).commandTexts,
+		fits:   func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
+		covers: commandCovers,
+	},
+	{
+		Name: "shell", Code: 'c', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },
+		Form: FormUnknown,
+		got:  (*Facts).unknown, covers: coversNothing,
+	},
+	{
+		Name: "path", Code: 'd', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Path }, Form: FormPath,
+		got:    (*Facts).pathTexts,
+		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 0, nil) },
+		covers: coversPath,
+	},
+	{
+		Name: "reads", Code: 'e', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Reads }, Form: FormPath,
+		got:    (*Facts).pathTexts,
+		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 1, nil) },
+		covers: coversPath,
+	},
+	{
+		Name: "writes", Code: 'f', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Writes }, Form: FormPath,
+		got:    (*Facts).pathTexts,
+		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 2, nil) },
+		covers: coversPath,
+	},
+	{
+		Name: "url", Code: 'g', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.URL }, Form: formGlob,
+		got: (*Facts).urls, fits: fitsURLs,
+		covers: coversGlob,
+	},
+	{
+		Name: "host", Code: 'h', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Host }, Form: formGlob,
+		got: (*Facts).hosts, fits: fitsURLs,
+		covers: func(wide, narrow string, _ Reading) bool {
+			return globCovers(strings.ToLower(wide), strings.ToLower(narrow))
+		},
+	},
+	{
+		Name: "content", Code: 'C', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
+		got:    (*Facts).content,
+		covers: coversText,
+	},
+	{
+		Name: "prompt", Code: 'P', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Prompt },
+		got:    (*Facts).prompt,
+		covers: coversText,
+	},
+	{
+		Name: "text", Code: 'T', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
+		got:    (*Facts).allTexts,
+		covers: coversText,
+	},
+	{
+		Name: "secret", Code: 'i', Words: func(m *policyfile.Match) *[]string { return &m.Secret },
+		Form: FormSecret, covers: coversNothing,
+	},
+}
+
+func coversNothing(_, _ string, _ Reading) bool { return false }
+
+func coversGlob(wide, narrow string, _ Reading) bool { return globCovers(wide, narrow) }
+func coversPath(wide, narrow string, _ Reading) bool { return pathCovers(wide, narrow) }
+func coversText(wide, narrow string, _ Reading) bool { return textCovers(wide, narrow) }
+
+// Describe says in a few words what a match wants: tool bash, path **/.env.
+func Describe(m *policyfile.Match) []string {
+	var parts []string
+	aboutText := false
+	for i := range Keys {
+		k := &Keys[i]
+		switch words := k.Sources(m); {
+		case len(words) == 0:
+		case k.Words != nil:
+			parts = append(parts, k.Name+" "+strings.Join(words, " or "))
+		case !aboutText: // a regular expression is too long for a few words
+			aboutText = true
+			parts = append(parts, "a text")
+		}
+	}
+	if m.Failed != nil {
+		parts = append(parts, fmt.Sprintf("failed %v", *m.Failed))
+	}
+	if m.Not != nil {
+		parts = append(parts, "not ("+strings.Join(Describe(m.Not), ", ")+")")
+	}
+	return parts
+}
+
+func fitsURLs(c *compiled, f *Facts) bool { return c.fitsURLs(f, nil) }
+
+// Sources are the words of the key, as the file says them.
+func (k *Key) Sources(m *policyfile.Match) []string {
+	if k.Words != nil {
+		return *k.Words(m)
+	}
+	var words []string
+	for _, p := range *k.Texts(m) {
+		words = append(words, p.Text)
+	}
+	return words
+}
+
+// only is a match of nothing but this key, and of one of its words if i is not negative.
+func (k *Key) only(m *policyfile.Match, i int) *policyfile.Match {
+	one := &policyfile.Match{}
+	if k.Words != nil {
+		*k.Words(one) = just(*k.Words(m), i)
+	} else {
+		*k.Texts(one) = just(*k.Texts(m), i)
+	}
+	return one
+}
+
+func just[T any](list []T, i int) []T {
+	if i < 0 {
+		return list
+	}
+	return list[i : i+1 : i+1]
+}
+
+func (k *Key) holds(c *compiled, f *Facts) bool {
+	if k.fits != nil {
+		return k.fits(c, f)
+	}
+	return c.whole(f)
+}
+
+func ToolWords(f *Facts) []string {
+	if f.Event.Tool == nil {
+		return nil
+	}
+	return []string{string(f.Event.Tool.Class), f.Event.Tool.CanonicalName()}
+}
+
+func someOf(word string) []string {
+	if word == "" {
+		return nil
+	}
+	return []string{word}
+}
+
+func (f *Facts) commandTexts() (texts []string) {
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			texts = append(texts, script.Commands[i].String())
+		}
+	}
+	return texts
+}
+
+func (f *Facts) pathTexts() (texts []string) {
+	for _, p := range f.pathNames() {
+		texts = append(texts, p.name)
+	}
+	return texts
+}
+
+func (f *Facts) hosts() (hosts []string) {
+	for _, address := range f.urls() {
+		hosts = append(hosts, HostOf(address))
+	}
+	return hosts
+}
+
+// ending says how a call ended, for `failed`.
+func (f *Facts) ending() []string {
+	if !hasEnded(f.Event) {
+		return nil
+	}
+	return []string{strconv.FormatBool(f.Failed())}
+}
+
+// KeysOf lists those that have words.
+func KeysOf(m *policyfile.Match) []*Key {
+	var keys []*Key
+	for i := range Keys {
+		if len(Keys[i].Sources(m)) > 0 {
+			keys = append(keys, &Keys[i])
+		}
+	}
+	return keys
+}

@@ -1,0 +1,198 @@
+package match
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Needs is what an event must have for a hook to listen to it, as far as that shows at a
+// glance. Lists are one string each, since there are many; empty = whatever it has.
+type Needs struct {
+	Tools   string // classes, names or globs, one of which the tool must be of, a line each
+	Paths   string // patterns of path, reads and writes, one of which a path must match, see paths
+	Text    string // for each pattern of `text:`, what tells it from afar
+	Content string // of `content:`
+	Prompt  string // of `prompt:`
+	Program bool   // one of those that the pack knows the hook by, see Begins
+	Line    bool   // a shell line
+	Unknown bool   // of which something cannot be told
+	URL     bool   // an address
+	Secret  bool   // what looks like a secret
+}
+
+func SplitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// nearText is what tells patterns from afar, each.
+func nearText(patterns []textPattern) string {
+	var all, full []string
+	for i := range patterns {
+		p := &patterns[i]
+		near := p.near
+		switch {
+		case p.re == nil:
+			near = prefilter.Fold(p.source)
+		case near == "" && p.re.Literal() != "":
+			near = prefilter.Fold(p.re.Literal())
+		}
+		full = append(full, near)
+		if at := slices.Index(full, near); at < min(i, 10) && len(near) > 2 {
+			near = asBefore + "0123456789"[at:at+1]
+		}
+		all = append(all, near)
+	}
+	return strings.Join(all, prefilter.NextPattern)
+}
+
+// asBefore stands before the place of an earlier pattern that is told by the same: two that
+// look for the same things in another order are.
+const asBefore = "\x06"
+
+// WithoutPrefilter are patterns without what tells them from afar, which stands in the Needs.
+func WithoutPrefilter(patterns []policyfile.Pattern) []policyfile.Pattern {
+	patterns = slices.Clone(patterns)
+	for i := range patterns {
+		patterns[i].Near, patterns[i].Literal = "", ""
+	}
+	return patterns
+}
+
+func RestorePrefilter(patterns []policyfile.Pattern, all string) {
+	for i := range patterns {
+		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
+		if at, ok := strings.CutPrefix(patterns[i].Near, asBefore); ok {
+			patterns[i].Near = patterns[at[0]-'0'].Near
+		}
+	}
+}
+
+// NeedsOf returns what an event must have for a Matcher to match, and the patterns of
+// commands that it looks for.
+func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
+	if m == nil || m.match == nil {
+		return n, nil
+	}
+	for _, c := range m.match.Command {
+		commands = append(commands, c.get())
+	}
+	return m.match.needs(), commands
+}
+
+// needs leaves out whatever costs more to find out than to make the hook.
+func (c *compiled) needs() Needs {
+	n := Needs{Program: len(c.Command) > 0, Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
+	var tools []string
+	for _, g := range c.tool {
+		if g.re != nil {
+			tools = nil
+			break
+		}
+		tools = append(tools, g.source)
+	}
+	n.Tools = strings.Join(tools, "\n")
+	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
+		n.Paths = strings.Join(c.path, "\n") + prefilter.NextSet + strings.Join(c.reads, "\n") + prefilter.NextSet + strings.Join(c.writes, "\n")
+	}
+	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.said.Text)), nearText(newTextPatterns(c.said.Content)), nearText(newTextPatterns(c.said.Prompt))
+	return n
+}
+
+// NearPrograms tells of each hook of a pack whether the programs of the call may be those that it
+// is about. begins is made by [shell.Begins].
+func (f *Facts) NearPrograms(begins string, hooks int) []bool {
+	f.lowering.Lock()
+	defer f.lowering.Unlock()
+	for i := range f.packs {
+		if f.packs[i].begins == begins && len(f.packs[i].near) == hooks {
+			return f.packs[i].near
+		}
+	}
+	near := make([]bool, hooks)
+	for _, script := range f.Scripts() {
+		if script.Near(begins, func(hook int) { near[hook] = true }) {
+			for i := range near {
+				near[i] = true
+			}
+		}
+	}
+	f.packs = append(f.packs, nearPack{begins, near})
+	return near
+}
+
+// nearPack is what facts.near keeps.
+type nearPack struct {
+	begins string
+	near   []bool
+}
+
+func (n *Needs) tool(t *grapnel.Tool) bool {
+	for rest, more := n.Tools, true; more; {
+		var word string
+		if word, rest, more = strings.Cut(rest, "\n"); word == string(t.Class) || strings.EqualFold(word, t.Name) {
+			return true
+		}
+		if strings.ContainsAny(word, "*?[\\_") && matchTool(NewGlobs([]string{word}), t) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearAny reports whether one of the patterns that these tell may match one of the texts.
+func (f *Facts) nearAny(all string, texts func(*Facts) []string) bool {
+	if all == "" {
+		return true
+	}
+	for _, text := range texts(f) {
+		low := f.lower(text)
+		for rest, more := all, true; more; {
+			var lists string
+			lists, rest, more = strings.Cut(rest, prefilter.NextPattern)
+			if !strings.HasPrefix(lists, asBefore) && low.Holds(lists) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Met reports whether an event has what the hook needs. programs tells whether the call
+// may run a program that the hook is about.
+func (n *Needs) Met(f *Facts, programs func() bool) bool {
+	t := f.Event.Tool
+	if t == nil {
+		if len(f.Event.Calls) > 0 {
+			return true
+		}
+		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Line || n.URL {
+			return false
+		}
+		return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt)
+	}
+	if n.Tools != "" && !n.tool(t) {
+		return false
+	}
+	if n.Line && len(t.Commands) == 0 {
+		return false
+	}
+	if f.ShellBytes() > MaxShellBytes {
+		return true // the hook says so
+	}
+	switch {
+	case n.Program && !programs(),
+		n.Unknown && len(f.unknown()) == 0,
+		n.URL && len(f.urls()) == 0,
+		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
+		return false
+	} // and texts, which may be long, at last
+	return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content)
+}

@@ -1,0 +1,33 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/match"
+)
+
+// What several files and packs look at is worked out once for all of them.
+func TestFactsAreShared(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var files []File
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		file := filepath.Join(dir, name)
+		text := "version: 1\nhooks:\n  - {name: x, on: tool.before, match: {command: rm}, block: no}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, File{Path: file, Must: true})
+	}
+	set := Load(Request{Files: files})
+	if len(set.Specs) != 2 {
+		t.Fatalf("%d hooks, want 2: %+v", len(set.Specs), set.Files)
+	}
+	a, isA := set.Specs[0].Match.(*match.Matcher)
+	b, isB := set.Specs[1].Match.(*match.Matcher)
+	if !isA || !isB || a.Facts != b.Facts {
+		t.Errorf("%T and %T keep facts of their own", set.Specs[0].Match, set.Specs[1].Match)
+	}
+}
