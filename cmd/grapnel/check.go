@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
@@ -65,19 +66,19 @@ func newCheck(c *console) *cobra.Command {
 		Example: "  grapnel check\n  grapnel check --format sarif grapnel.yaml >grapnel.sarif",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if schema {
-				_, err := fmt.Fprint(c.out, policy.Schema())
+				_, err := fmt.Fprint(c.Out, policy.Schema())
 				return err
 			}
 			write, ok := checkFormats[format]
 			switch {
 			case !ok:
-				return usageError{fmt.Errorf("unknown format %q (want text, json, github or sarif)", format)}
-			case c.json && format != "json" && cmd.Flags().Changed("format"):
-				return usageError{fmt.Errorf("--json and --format %s are two formats: give one", format)}
-			case c.json:
+				return cli.Usage(fmt.Errorf("unknown format %q (want text, json, github or sarif)", format))
+			case c.JSON && format != "json" && cmd.Flags().Changed("format"):
+				return cli.Usage(fmt.Errorf("--json and --format %s are two formats: give one", format))
+			case c.JSON:
 				write = checkFormats["json"]
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -100,7 +101,7 @@ func newCheck(c *console) *cobra.Command {
 				return err
 			}
 			if slices.ContainsFunc(all, checked.bad) {
-				return errFailed
+				return cli.ErrFailed
 			}
 			return nil
 		},
@@ -134,23 +135,23 @@ func printChecked(c *console, all []checked) error {
 
 func (c *console) printFile(f checked) {
 	for _, found := range f.found {
-		color := red
+		color := cli.Red
 		if found.Severity == "warning" {
-			color = yellow
+			color = cli.Yellow
 		}
-		fmt.Fprintln(c.out, c.located(found, color))
+		fmt.Fprintln(c.Out, c.located(found, color))
 	}
 	if !f.bad() {
-		fmt.Fprintf(c.out, "%s: %s, %s\n", inLine(f.file), c.paint(green, "good"), f.size)
+		fmt.Fprintf(c.Out, "%s: %s, %s\n", printable.Line(f.file), c.Paint(cli.Green, "good"), f.size)
 		for _, text := range f.held {
-			fmt.Fprintf(c.out, "  %s\n", inLine(text))
+			fmt.Fprintf(c.Out, "  %s\n", printable.Line(text))
 		}
 	}
 }
 
 // ownFiles lists the user's policy and those of the project that the person is in.
 func ownFiles(place local.Place) ([]string, error) {
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +173,9 @@ func (c *console) located(f finding, color string) string {
 	if f.Line > 0 {
 		at = fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)
 	}
-	text := fmt.Sprintf("%s: %s: %s", inLine(at), c.paint(color, f.Severity), inLine(f.Msg))
+	text := fmt.Sprintf("%s: %s: %s", printable.Line(at), c.Paint(color, f.Severity), printable.Line(f.Msg))
 	if f.Hint != "" {
-		text += " (" + inLine(f.Hint) + ")"
+		text += " (" + printable.Line(f.Hint) + ")"
 	}
 	return text
 }

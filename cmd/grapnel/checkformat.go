@@ -8,15 +8,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
 // checkFormats are the ways in which findings are written, by what --format calls them.
 var checkFormats = map[string]func(*console, []checked) error{
 	"text":   printChecked,
-	"json":   func(c *console, all []checked) error { return c.printJSON(findingsOf(all)) },
+	"json":   func(c *console, all []checked) error { return c.PrintJSON(findingsOf(all)) },
 	"github": printGitHub,
-	"sarif":  func(c *console, all []checked) error { return c.printJSON(sarifLog(findingsOf(all))) },
+	"sarif":  func(c *console, all []checked) error { return c.PrintJSON(sarifLog(findingsOf(all))) },
 }
 
 // findingsOf lists all findings, as a list that JSON never writes as null.
@@ -50,7 +52,7 @@ func printGitHub(c *console, all []checked) error {
 		if f.Line > 0 {
 			at += fmt.Sprintf(",line=%d,col=%d", f.Line, max(1, f.Col))
 		}
-		if _, err := fmt.Fprintf(c.out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(plain(f.said()))); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(printable.Text(f.said()))); err != nil {
 			return err
 		}
 	}
@@ -59,7 +61,7 @@ func printGitHub(c *console, all []checked) error {
 
 // underHere is a file from the directory one is in, where it is below that.
 func underHere(file string) string {
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return file
 	}

@@ -67,7 +67,7 @@ func eventNames() []string {
 
 // hookNames are the hooks of the policies that count here, and of the packs they use.
 func (c *console) hookNames() []string {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (c *console) hookNames() []string {
 
 // sessions are those of the last days, the youngest first.
 func (c *console) sessions() []string {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return nil
 	}

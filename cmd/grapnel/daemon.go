@@ -19,10 +19,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -53,7 +55,7 @@ It does not come back after the machine has been started anew: "grapnel daemon u
 what systemd and launchd want for that.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -70,7 +72,7 @@ func newDaemonStop(c *console) *cobra.Command {
 and ends its workers. grapnel-hook answers by itself from then on.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -86,7 +88,7 @@ func newDaemonRestart(c *console) *cobra.Command {
 		Long:  `Does what "grapnel daemon stop" and "grapnel daemon start" do: after a new version was installed, for one.`,
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -107,18 +109,18 @@ func newDaemonStatus(c *console) *cobra.Command {
 Exit code 0: it runs; 1: it does not, or does not answer.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			r := daemonStatus(cmd.Context(), place)
-			if c.json {
-				err = c.printJSON(r)
+			if c.JSON {
+				err = c.PrintJSON(r)
 			} else {
 				c.printDaemon(r)
 			}
 			if err == nil && !r.Running {
-				err = errFailed
+				err = cli.ErrFailed
 			}
 			return err
 		},
@@ -144,7 +146,7 @@ func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 	case err == nil:
 		return c.sayDaemon("already runs", socket, found)
 	case errors.Is(err, server.ErrSilent):
-		return withHint(fmt.Errorf("a daemon runs%s, and does not say how it is: %w", ofProcess(found), err), `run "grapnel daemon restart"`)
+		return cli.WithHint(fmt.Errorf("a daemon runs%s, and does not say how it is: %w", ofProcess(found), err), `run "grapnel daemon restart"`)
 	case !errors.Is(err, server.ErrAbsent):
 		return fmt.Errorf("cannot start the daemon: %w", err)
 	}
@@ -166,14 +168,14 @@ func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 		case how := <-ended:
 			ended = nil
 			if !server.Busy(socket) {
-				return withHint(fmt.Errorf("the daemon has ended at once: %s%s", how, begun.said()), `"grapnel serve" runs it here, in the foreground`)
+				return cli.WithHint(fmt.Errorf("the daemon has ended at once: %s%s", how, begun.said()), `"grapnel serve" runs it here, in the foreground`)
 			}
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		if time.Now().After(limit) {
-			return withHint(fmt.Errorf("the daemon does not answer within %v: %w%s", startTime, err, begun.said()), `see "grapnel daemon logs"`)
+			return cli.WithHint(fmt.Errorf("the daemon does not answer within %v: %w%s", startTime, err, begun.said()), `see "grapnel daemon logs"`)
 		}
 	}
 }
@@ -188,9 +190,9 @@ func ofProcess(f *server.Found) string {
 
 func (c *console) sayDaemon(what, socket string, found *server.Found) error {
 	version := found.Text("version")
-	_, err := fmt.Fprintf(c.out, "the daemon %s: version %s, process %d, on %s\n", what, inLine(version), found.PID, inLine(socket))
+	_, err := fmt.Fprintf(c.Out, "the daemon %s: version %s, process %d, on %s\n", what, printable.Line(version), found.PID, printable.Line(socket))
 	if version != hookcmd.Version {
-		fmt.Fprintf(c.err, "grapnel: hint: this program is of version %s; hooks of that version do not ask it: run \"grapnel daemon restart\"\n", hookcmd.Version)
+		fmt.Fprintf(c.Err, "grapnel: hint: this program is of version %s; hooks of that version do not ask it: run \"grapnel daemon restart\"\n", hookcmd.Version)
 	}
 	return err
 }
@@ -211,11 +213,11 @@ func (b *begun) said() string {
 	defer func() { _ = f.Close() }()
 	text := make([]byte, 4<<10)
 	n, _ := f.ReadAt(text, b.from) // it is short, or there is nothing
-	said := strings.TrimSpace(plain(string(text[:n])))
+	said := strings.TrimSpace(printable.Text(string(text[:n])))
 	if said == "" {
 		return ""
 	}
-	return "\n" + indent(said, "  ")
+	return "\n" + cli.Indent(said, "  ")
 }
 
 // spawn starts "grapnel serve" where no terminal, directory or agent holds it. How it ended
@@ -235,8 +237,8 @@ func (c *console) spawn(place local.Place) (*begun, <-chan string, error) {
 		b.from = info.Size()
 	}
 	args := []string{"serve", "--log", b.log}
-	if c.root != "" {
-		root, err := filepath.Abs(c.root)
+	if c.Root != "" {
+		root, err := filepath.Abs(c.Root)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -297,10 +299,10 @@ func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 		if err := errors.Join(server.Clear(socket), removeFile(daemonFile(place, noteName))); err != nil {
 			return fmt.Errorf("no daemon is running, and what a dead one has left cannot be removed: %w", err)
 		}
-		_, err = fmt.Fprintln(c.out, "no daemon is running; what one that died has left was removed")
+		_, err = fmt.Fprintln(c.Out, "no daemon is running; what one that died has left was removed")
 		return err
 	case errors.Is(err, server.ErrAbsent):
-		_, err = fmt.Fprintln(c.out, "no daemon is running")
+		_, err = fmt.Fprintln(c.Out, "no daemon is running")
 		return err
 	case found == nil:
 		return fmt.Errorf("cannot stop the daemon: %w", err)
@@ -319,7 +321,7 @@ func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 	begun := time.Now()
 	for !ended(proc) {
 		if time.Since(begun) > endTime {
-			return withHint(fmt.Errorf("the daemon%s was told to end and has not within %v", ofProcess(found), endTime), fmt.Sprintf("end it: kill -9 %d", found.PID))
+			return cli.WithHint(fmt.Errorf("the daemon%s was told to end and has not within %v", ofProcess(found), endTime), fmt.Sprintf("end it: kill -9 %d", found.PID))
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -327,7 +329,7 @@ func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 			return ctx.Err()
 		}
 	}
-	_, err = fmt.Fprintf(c.out, "the daemon has ended%s\n", ofProcess(found))
+	_, err = fmt.Fprintf(c.Out, "the daemon has ended%s\n", ofProcess(found))
 	return err
 }
 
@@ -343,7 +345,7 @@ func removeFile(name string) error {
 // listens once we hold the process shows that it is this one.
 func identify(ctx context.Context, place local.Place, found *server.Found) (*os.Process, error) {
 	if found.PID == 0 {
-		return nil, withHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
+		return nil, cli.WithHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
 	}
 	proc, err := os.FindProcess(found.PID)
 	if err != nil {
@@ -482,15 +484,15 @@ func sizeOf(dir string) (size int64) {
 }
 
 func (c *console) printDaemon(r *daemonReport) {
-	line := func(name, text string) { fmt.Fprintf(c.out, "%-10s %s\n", inLine(name), inLine(text)) }
+	line := func(name, text string) { fmt.Fprintf(c.Out, "%-10s %s\n", printable.Line(name), printable.Line(text)) }
 	state := map[string]string{
-		"running": c.paint(green, "running"), "silent": c.paint(red, "does not answer"), "dead": c.paint(yellow, "not running, and it has died"), "absent": "not running",
-		"unknown": c.paint(red, "unknown"),
+		"running": c.Paint(cli.Green, "running"), "silent": c.Paint(cli.Red, "does not answer"), "dead": c.Paint(cli.Yellow, "not running, and it has died"), "absent": "not running",
+		"unknown": c.Paint(cli.Red, "unknown"),
 	}[r.State]
 	if r.PID != 0 {
 		state += fmt.Sprintf(", process %d", r.PID)
 	}
-	fmt.Fprintf(c.out, "%-10s %s\n", "daemon", state)
+	fmt.Fprintf(c.Out, "%-10s %s\n", "daemon", state)
 	if r.Version != "" {
 		line("version", r.Version)
 	}
@@ -510,15 +512,15 @@ func (c *console) printDaemon(r *daemonReport) {
 		}
 	}
 	if r.Problem != "" && r.State != "absent" && r.State != "dead" {
-		fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), inLine(r.Problem))
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Line(r.Problem))
 	}
 	switch r.State {
 	case "dead":
-		fmt.Fprintln(c.out, `hint: "grapnel daemon start" starts it, "grapnel daemon stop" removes what it has left; "grapnel daemon logs" may say why`)
+		fmt.Fprintln(c.Out, `hint: "grapnel daemon start" starts it, "grapnel daemon stop" removes what it has left; "grapnel daemon logs" may say why`)
 	case "absent":
-		fmt.Fprintln(c.out, `hint: grapnel-hook answers by itself; "grapnel daemon start" starts it`)
+		fmt.Fprintln(c.Out, `hint: grapnel-hook answers by itself; "grapnel daemon start" starts it`)
 	case "silent":
-		fmt.Fprintln(c.out, `hint: grapnel-hook answers by itself; "grapnel daemon restart" may help`)
+		fmt.Fprintln(c.Out, `hint: grapnel-hook answers by itself; "grapnel daemon restart" may help`)
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
 // maxLog is the size in bytes at which a log becomes the old one, and another begins.
@@ -95,20 +98,20 @@ A daemon that systemd runs writes to the journal: journalctl --user -u grapnel`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n < 0 {
-				return usageError{withHint(fmt.Errorf("-n %d: a log has no such number of lines", n), "grapnel daemon logs -n 200")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("-n %d: a log has no such number of lines", n), "grapnel daemon logs -n 200"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			name := daemonFile(place, "log")
-			t := &tail{name: name, out: c.out}
+			t := &tail{name: name, out: c.Out}
 			defer t.close()
 			err = t.last(n)
 			if errors.Is(err, fs.ErrNotExist) && !follow {
-				return withHint(fmt.Errorf("there is no log %s", name), `"grapnel daemon start" writes one; a daemon of systemd writes to the journal: journalctl --user -u grapnel`)
+				return cli.WithHint(fmt.Errorf("there is no log %s", name), `"grapnel daemon start" writes one; a daemon of systemd writes to the journal: journalctl --user -u grapnel`)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("cannot read the log: %w", err)
@@ -156,7 +159,7 @@ func (t *tail) last(n int) error {
 
 // print prints what was written. Who wrote it does not steer the terminal.
 func (t *tail) print(text []byte) error {
-	_, err := io.WriteString(t.out, plain(strings.ToValidUTF8(string(text), "\uFFFD")))
+	_, err := io.WriteString(t.out, printable.Text(strings.ToValidUTF8(string(text), "\uFFFD")))
 	return err
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 )
 
@@ -33,12 +35,12 @@ It names this program by its path: write it again once that has moved.`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if systemd && launchd {
-				return usageError{errors.New("--systemd and --launchd exclude each other")}
+				return cli.Usage(errors.New("--systemd and --launchd exclude each other"))
 			}
-			if write && c.root != "" {
-				return usageError{withHint(errors.New("--write writes into your home directory, and with --root nothing there is touched"), "print it, and put it where you want it")}
+			if write && c.Root != "" {
+				return cli.Usage(cli.WithHint(errors.New("--write writes into your home directory, and with --root nothing there is touched"), "print it, and put it where you want it"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -47,8 +49,8 @@ It names this program by its path: write it again once that has moved.`,
 				return err
 			}
 			args := []string{program, "serve"}
-			if c.root != "" {
-				root, err := filepath.Abs(c.root)
+			if c.Root != "" {
+				root, err := filepath.Abs(c.Root)
 				if err != nil {
 					return err
 				}
@@ -58,13 +60,13 @@ It names this program by its path: write it again once that has moved.`,
 			if launchd || runtime.GOOS == "darwin" && !systemd {
 				u = launchdUnit(append(args, "--log", daemonFile(place, "log")))
 			} else if strings.ContainsAny(program, `"'\`) {
-				return withHint(fmt.Errorf("systemd runs no program that has a quote or a backslash in its path: %s", program), "move it")
+				return cli.WithHint(fmt.Errorf("systemd runs no program that has a quote or a backslash in its path: %s", program), "move it")
 			}
 			if bad := slices.IndexFunc(args, func(a string) bool { return strings.ContainsFunc(a, control) }); bad >= 0 {
 				return fmt.Errorf("%q has a character that no unit can hold", args[bad])
 			}
 			if !write {
-				_, err := fmt.Fprint(c.out, u.text)
+				_, err := fmt.Fprint(c.Out, u.text)
 				return err
 			}
 			return c.writeUnit(u)
@@ -201,10 +203,10 @@ func (c *console) writeUnit(u unit) error {
 	old, err := os.ReadFile(file)
 	switch {
 	case err == nil && string(old) == u.text:
-		_, err = fmt.Fprintf(c.out, "%s is current\nswitch it on: %s\n", inLine(file), u.on)
+		_, err = fmt.Fprintf(c.Out, "%s is current\nswitch it on: %s\n", printable.Line(file), u.on)
 		return err
 	case err == nil && !bytes.Contains(old, []byte(ourUnit)):
-		return withHint(fmt.Errorf("%s is there, and not from here", file), "move it away, or print the unit and put it where you want it")
+		return cli.WithHint(fmt.Errorf("%s is there, and not from here", file), "move it away, or print the unit and put it where you want it")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot write the unit: %w", err)
 	}
@@ -215,6 +217,6 @@ func (c *console) writeUnit(u unit) error {
 	if err != nil {
 		return fmt.Errorf("cannot write the unit: %w", err)
 	}
-	_, err = fmt.Fprintf(c.out, "wrote %s\nswitch it on: %s\n", inLine(file), u.on)
+	_, err = fmt.Fprintf(c.Out, "wrote %s\nswitch it on: %s\n", printable.Line(file), u.on)
 	return err
 }

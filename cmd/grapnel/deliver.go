@@ -26,14 +26,14 @@ func newDeliver(c *console) *cobra.Command {
 				hookcmd.Question
 				Webhook policy.Webhook `json:"webhook"`
 			}
-			if err := json.NewDecoder(c.in).Decode(&both); err != nil {
+			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read what to deliver: %w", err)
 			}
 			if both.HTTP != nil {
 				both.Question.HTTP = *both.HTTP
 				ctx, cancel := hookcmd.WithParent(cmd.Context())
 				defer cancel()
-				return c.printLine(ask(ctx, both.Question))
+				return c.PrintLine(ask(ctx, both.Question))
 			}
 			d := hookcmd.Delivery{Webhook: both.Webhook, Networks: both.Networks}
 			if len(both.Event) > 0 {

@@ -15,10 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -41,9 +43,9 @@ func newDeliveries(c *console) *cobra.Command {
 			known := []delivery.State{"", delivery.Waiting, delivery.Delivered, delivery.Dead}
 			switch {
 			case !slices.Contains(known, query.State):
-				return usageError{withHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead"))
 			case limit < 0:
-				return usageError{fmt.Errorf("--limit %d: want a number, or 0 for all", limit)}
+				return cli.Usage(fmt.Errorf("--limit %d: want a number, or 0 for all", limit))
 			}
 			return c.read(func(r *store.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
 		},
@@ -66,8 +68,8 @@ func newDeliveriesShow(c *console) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if c.json {
-					return c.printJSON(job)
+				if c.JSON {
+					return c.PrintJSON(job)
 				}
 				return c.printDelivery(&job)
 			})
@@ -87,11 +89,11 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) > 0:
-				return usageError{errors.New("--all-dead and IDs: want one of them")}
+				return cli.Usage(errors.New("--all-dead and IDs: want one of them"))
 			case !all && len(args) == 0:
-				return usageError{withHint(errors.New("want the IDs of deliveries, or --all-dead"), `run "grapnel deliveries --state dead"`)}
+				return cli.Usage(cli.WithHint(errors.New("want the IDs of deliveries, or --all-dead"), `run "grapnel deliveries --state dead"`))
 			case !all && target != "":
-				return usageError{errors.New("--target goes with --all-dead")}
+				return cli.Usage(errors.New("--target goes with --all-dead"))
 			}
 			var ids []string
 			err := c.read(func(r *store.Reader) (err error) {
@@ -107,10 +109,10 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 					return err
 				}
 			}
-			if c.json {
-				return c.printJSON(map[string]any{"retried": n, "ids": append([]string{}, ids...)})
+			if c.JSON {
+				return c.PrintJSON(map[string]any{"retried": n, "ids": append([]string{}, ids...)})
 			}
-			_, err = fmt.Fprintf(c.out, "%s\n", againText(n))
+			_, err = fmt.Fprintf(c.Out, "%s\n", againText(n))
 			return err
 		},
 	}
@@ -151,14 +153,14 @@ func newDeliveriesOn(c *console) *cobra.Command {
 					return err
 				}
 			}
-			if c.json {
-				return c.printJSON(map[string]any{"target": target.Name, "on": true, "was_off": target.Off, "waiting": target.Waiting})
+			if c.JSON {
+				return c.PrintJSON(map[string]any{"target": target.Name, "on": true, "was_off": target.Off, "waiting": target.Waiting})
 			}
 			if !target.Off {
-				_, err = fmt.Fprintf(c.out, "%s was on.\n", plain(target.Name))
+				_, err = fmt.Fprintf(c.Out, "%s was on.\n", printable.Text(target.Name))
 				return err
 			}
-			_, err = fmt.Fprintf(c.out, "%s is on again, and %d wait: they are delivered by the daemon at once, or by \"grapnel drain\".\n", plain(target.Name), target.Waiting)
+			_, err = fmt.Fprintf(c.Out, "%s is on again, and %d wait: they are delivered by the daemon at once, or by \"grapnel drain\".\n", printable.Text(target.Name), target.Waiting)
 			return err
 		},
 	})
@@ -167,7 +169,7 @@ func newDeliveriesOn(c *console) *cobra.Command {
 // read has something read from the store. Where there is none, nothing was ever to be
 // delivered, and do gets nil.
 func (c *console) read(do func(*store.Reader) error) error {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ type keeper interface {
 
 // change has something changed by whoever keeps the deliveries.
 func (c *console) change(do func(keeper) error) error {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func deliveriesOf(place local.Place) (keeper, error) {
 	}
 	s, err := openStore(context.Background(), place.Store(), lockWait, nil)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, withHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
+		return nil, cli.WithHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
 	}
 	if err != nil {
 		return nil, err
@@ -274,7 +276,7 @@ func deliveryOf(ctx context.Context, r *store.Reader, id string) (delivery.Job, 
 		}
 	}
 	if len(jobs) == 0 {
-		return delivery.Job{}, withHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
+		return delivery.Job{}, cli.WithHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
 	}
 	return jobs[0], nil
 }
@@ -288,7 +290,7 @@ func deadOnes(ctx context.Context, r *store.Reader, named []string, target strin
 		case err != nil:
 			return nil, err
 		case job.State == delivery.Waiting:
-			return nil, withHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
+			return nil, cli.WithHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
 		case job.State != delivery.Dead:
 			return nil, fmt.Errorf("the delivery %q is not dead, it is %s", id, job.State)
 		}
@@ -337,11 +339,11 @@ func targetNamed(ctx context.Context, r *store.Reader, name string) (store.Targe
 	case len(near) == 1:
 		return near[0], nil
 	case len(near) > 1:
-		return store.Target{}, withHint(fmt.Errorf("%d targets are named %q", len(near), name), "write one out: "+near[0].Name+", "+near[1].Name)
+		return store.Target{}, cli.WithHint(fmt.Errorf("%d targets are named %q", len(near), name), "write one out: "+near[0].Name+", "+near[1].Name)
 	case len(names) == 0:
 		return store.Target{}, fmt.Errorf("there is no target %q, and no other: nothing was ever to be delivered", name)
 	default:
-		return store.Target{}, withHint(fmt.Errorf("there is no target %q", name), "known are "+strings.Join(names, ", "))
+		return store.Target{}, cli.WithHint(fmt.Errorf("there is no target %q", name), "known are "+strings.Join(names, ", "))
 	}
 }
 
@@ -378,33 +380,33 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		}
 	}
 	if len(jobs) == query.Limit && query.Limit > 0 {
-		fmt.Fprintf(c.err, "grapnel: warning: only the %d youngest are listed: --limit 0 lists all\n", query.Limit)
+		fmt.Fprintf(c.Err, "grapnel: warning: only the %d youngest are listed: --limit 0 lists all\n", query.Limit)
 	}
 	now := time.Now()
 	for i := range slices.Backward(jobs) {
 		job := &jobs[i]
-		if c.json {
-			if err := c.printLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == delivery.Waiting}); err != nil {
+		if c.JSON {
+			if err := c.PrintLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == delivery.Waiting}); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(c.out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), plain(job.ID), plain(job.Target), becomes(job, off[job.Target] != nil, now)); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), printable.Text(job.ID), printable.Text(job.Target), becomes(job, off[job.Target] != nil, now)); err != nil {
 			return err
 		}
 	}
-	if c.json {
+	if c.JSON {
 		return nil
 	}
 	if len(jobs) == 0 {
-		if _, err := fmt.Fprintln(c.out, "No deliveries."); err != nil {
+		if _, err := fmt.Fprintln(c.Out, "No deliveries."); err != nil {
 			return err
 		}
 	}
 	for i := range targets {
 		if t := &targets[i]; t.Off && (query.Target == "" || query.Target == t.Name) {
-			if _, err := fmt.Fprintf(c.out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
-				plain(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, plain(t.Name)); err != nil {
+			if _, err := fmt.Fprintf(c.Out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
+				printable.Text(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, printable.Text(t.Name)); err != nil {
 				return err
 			}
 		}
@@ -413,11 +415,11 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 }
 
 func (c *console) deliveryState(s delivery.State) string {
-	colour := map[delivery.State]string{delivery.Delivered: green, delivery.Dead: red, delivery.Waiting: yellow}[s]
-	return c.paint(colour, fmt.Sprintf("%-9s", s))
+	colour := map[delivery.State]string{delivery.Delivered: cli.Green, delivery.Dead: cli.Red, delivery.Waiting: cli.Yellow}[s]
+	return c.Paint(colour, fmt.Sprintf("%-9s", s))
 }
 
-func oneLine(text string) string { return plain(strings.Join(strings.Fields(text), " ")) }
+func oneLine(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
 
 // becomes says what has become of a delivery, and what will.
 func becomes(job *delivery.Job, off bool, now time.Time) string {
@@ -471,7 +473,7 @@ func (c *console) printDelivery(job *delivery.Job) error {
 		if row[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(c.out, "%-8s %s\n", row[0], plain(row[1])); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "%-8s %s\n", row[0], printable.Text(row[1])); err != nil {
 			return err
 		}
 	}

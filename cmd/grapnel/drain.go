@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -35,9 +37,9 @@ func newDrain(c *console) *cobra.Command {
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait < 0 {
-				return usageError{withHint(fmt.Errorf("--wait %v: want a time to come", wait), "write a number with a unit: 10s, 1m")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("--wait %v: want a time to come", wait), "write a number with a unit: 10s, 1m"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -165,15 +167,15 @@ func (c *console) printDrained(d *drained) error {
 			missed = append(missed, t)
 		}
 	}
-	if c.json {
-		if err := c.printJSON(d); err != nil {
+	if c.JSON {
+		if err := c.PrintJSON(d); err != nil {
 			return err
 		}
 	} else if err := c.sayDrained(d, missed); err != nil {
 		return err
 	}
 	if len(missed) > 0 {
-		return errFailed
+		return cli.ErrFailed
 	}
 	return nil
 }
@@ -187,14 +189,14 @@ func (c *console) sayDrained(d *drained, missed []tried) error {
 		case t.result.State == delivery.Dead:
 			what = "given up"
 		}
-		if _, err := fmt.Fprintf(c.out, "%s  %s  %s (%s)\n", plain(t.job.Target), plain(t.job.ID), oneLine(t.result.Error), what); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "%s  %s  %s (%s)\n", printable.Text(t.job.Target), printable.Text(t.job.ID), oneLine(t.result.Error), what); err != nil {
 			return err
 		}
 	}
 	if d.Busy {
-		_, err := fmt.Fprintln(c.out, "Hooks that were put off have run. A daemon, or another drain, is running, and tells the servers.")
+		_, err := fmt.Fprintln(c.Out, "Hooks that were put off have run. A daemon, or another drain, is running, and tells the servers.")
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "Hooks that were put off have run. Deliveries: %d delivered, %d failed, %d given up, %d left waiting.\n", d.Delivered, d.Failed+d.Off, d.Dead, d.Waiting)
+	_, err := fmt.Fprintf(c.Out, "Hooks that were put off have run. Deliveries: %d delivered, %d failed, %d given up, %d left waiting.\n", d.Delivered, d.Failed+d.Off, d.Dead, d.Waiting)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -170,11 +171,11 @@ did or did not act, whether it listens to the event or not.`,
 			if len(args) > 0 {
 				var ok bool
 				if named, ok = dialect.FindAgent(args[0]); !ok {
-					return unknownAgent(args[0])
+					return cli.UnknownAgent(args[0])
 				}
 			}
 			e.short.read(cmd.Flags())
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -187,8 +188,8 @@ did or did not act, whether it listens to the event or not.`,
 				return err
 			}
 			switch {
-			case c.json:
-				return c.printJSON(x)
+			case c.JSON:
+				return c.PrintJSON(x)
 			case e.why != "":
 				c.printWhy(x)
 			default:
@@ -226,9 +227,9 @@ func (c *console) subject(ctx context.Context, place local.Place, named *dialect
 	}
 	switch {
 	case ways > 1:
-		return nil, usageError{withHint(errors.New("there are several events"), "name one: --event, --record, or --command and its like")}
+		return nil, cli.Usage(cli.WithHint(errors.New("there are several events"), "name one: --event, --record, or --command and its like"))
 	case e.record != "" && named != nil:
-		return nil, usageError{withHint(errors.New("a Record knows its agent"), "leave the agent out")}
+		return nil, cli.Usage(cli.WithHint(errors.New("a Record knows its agent"), "leave the agent out"))
 	case e.record != "":
 		return recorded(ctx, place, e.record)
 	case e.short.given():
@@ -254,10 +255,10 @@ func (c *console) readEvent(name string) ([]byte, error) {
 		}
 		return data, nil
 	}
-	if terminal(c.in) {
-		fmt.Fprintln(c.err, "grapnel: reading the event from standard input")
+	if cli.Terminal(c.In) {
+		fmt.Fprintln(c.Err, "grapnel: reading the event from standard input")
 	}
-	return io.ReadAll(io.LimitReader(c.in, dialect.MaxPayload+1))
+	return io.ReadAll(io.LimitReader(c.In, dialect.MaxPayload+1))
 }
 
 // explain answers an event with nothing kept, and no program run unless that is wanted.

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -78,16 +80,16 @@ func (s *short) call() bool {
 
 // subject is the event as an agent would send it, from where we are.
 func (s *short) subject(d *dialect.Dialect) (*subject, error) {
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return nil, err
 	}
 	if s.Prompt != nil && s.call() || s.Plain != nil && (s.call() || s.Prompt != nil) {
-		return nil, usageError{withHint(errors.New("an event is a call of a tool, a prompt, or of the kind that --on names"), "give the words of one of them")}
+		return nil, cli.Usage(cli.WithHint(errors.New("an event is a call of a tool, a prompt, or of the kind that --on names"), "give the words of one of them"))
 	}
 	got, err := s.Tell(d, dir)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	return &subject{event: got.Event, answer: got.Answer}, nil
 }
@@ -103,11 +105,11 @@ func recorded(ctx context.Context, place local.Place, id string) (*subject, erro
 		}
 		got, err := kept(&k.Entry)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("read the event of the record %s: %w", id, err), "what is kept of events is up to \"records:\" in a policy")
+			return nil, cli.WithHint(fmt.Errorf("read the event of the record %s: %w", id, err), "what is kept of events is up to \"records:\" in a policy")
 		}
 		return &subject{event: got.Event, record: id, answer: got.Answer}, nil
 	}
-	return nil, withHint(fmt.Errorf("there is no record %s", inLine(id)), "\"grapnel log --json\" lists them with their IDs")
+	return nil, cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
 }
 
 // kept is the event of a Record as its agent told it.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/local"
@@ -86,8 +87,8 @@ func TestExplanationHidesSecrets(t *testing.T) {
 	x := explained(t, policy, "git clone https://"+key+"@github.com/a/b", "note")
 	x.Reply, x.Verdict.Changes = explainedReply{}, nil // what the agent really gets
 	var out bytes.Buffer
-	c := &console{out: &out}
-	if err := c.printJSON(x); err != nil {
+	c := &console{cli.Console{Out: &out}}
+	if err := c.PrintJSON(x); err != nil {
 		t.Fatal(err)
 	}
 	c.printExplanation(x)

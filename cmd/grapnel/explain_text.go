@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -15,10 +16,10 @@ import (
 // printExplanation draws the firing, and lists below it who did not listen.
 func (c *console) printExplanation(x *explanation) {
 	for _, notice := range x.Notices {
-		fmt.Fprintln(c.out, c.paint(yellow, plain(notice)))
+		fmt.Fprintln(c.Out, c.Paint(cli.Yellow, printable.Text(notice)))
 	}
 	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
-		fmt.Fprintln(c.out, c.paint(bold, "policies"))
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
 		c.printPolicies(x.Policies)
 	}
 	p := c.pen()
@@ -35,26 +36,26 @@ const maxUnread = 5
 const maxShown = 2000
 
 // shown is a text as it is shown: whatever it is, it does not steer the terminal.
-func shown(text string) string { return plain(cut(strings.TrimRight(text, "\n"), maxShown)) }
+func shown(text string) string { return printable.Text(cut(strings.TrimRight(text, "\n"), maxShown)) }
 
 // tree is the firing from the event to the reply.
 func (x *explanation) tree() *tree {
-	root := &tree{line: []span{{"event", bold}, text(" %s", inLine(string(x.Event)))}}
+	root := &tree{line: []span{{"event", cli.Bold}, text(" %s", printable.Line(string(x.Event)))}}
 	if x.sent.Tool != nil {
-		root.line = append(root.line, text(" %s", inLine(x.sent.Tool.Name)))
+		root.line = append(root.line, text(" %s", printable.Line(x.sent.Tool.Name)))
 	}
-	root.line = append(root.line, text(" (%s)", inLine(x.Agent)))
+	root.line = append(root.line, text(" (%s)", printable.Line(x.Agent)))
 	if x.Record != "" {
-		root.note(span{"of the record " + inLine(x.Record) + ": masked, and cut where it was long, as it was kept", yellow})
+		root.note(span{"of the record " + printable.Line(x.Record) + ": masked, and cut where it was long, as it was kept", cli.Yellow})
 	}
 	for _, line := range x.about {
 		root.note(text("%s", shown(line)))
 	}
 	if x.timed {
-		root.note(span{fmt.Sprintf("took %.3f ms", x.MS), dim})
+		root.note(span{fmt.Sprintf("took %.3f ms", x.MS), cli.Dim})
 	}
 	if x.Error != "" {
-		root.note(span{shown(x.Error), red})
+		root.note(span{shown(x.Error), cli.Red})
 	}
 	if len(x.Hooks) == 0 {
 		root.add(text("nobody listens"))
@@ -69,13 +70,13 @@ func (x *explanation) tree() *tree {
 		}
 		if h.saw != nil && h.saw != last {
 			if last != nil && len(h.saw.Changed(last)) > 0 {
-				x.changed(root.add(span{"event now", bold}), h.saw)
+				x.changed(root.add(span{"event now", cli.Bold}), h.saw)
 				name = ""
 			}
 			last = h.saw
 		}
 		if is := phaseOf(h); is != name {
-			name, phase = is, root.add(span{is, bold})
+			name, phase = is, root.add(span{is, cli.Bold})
 		}
 		if h.Step == 0 && h.Part != partNotAsked && len(phase.nodes) == maxUnread && !x.timed {
 			phase.add(text("and others (see --all)"))
@@ -84,9 +85,9 @@ func (x *explanation) tree() *tree {
 		x.hook(phase.add(), h)
 	}
 	if len(x.Merge) > 0 {
-		merge := root.add(span{"merge", bold})
+		merge := root.add(span{"merge", cli.Bold})
 		for _, line := range x.Merge {
-			merge.add(text("%s", inLine(line)))
+			merge.add(text("%s", printable.Line(line)))
 		}
 	}
 	x.verdict(root)
@@ -97,7 +98,7 @@ func (x *explanation) tree() *tree {
 			continue
 		}
 		if after == nil {
-			after = root.add(span{"observers", bold})
+			after = root.add(span{"observers", cli.Bold})
 		}
 		x.hook(after.add(), h)
 	}
@@ -125,25 +126,25 @@ func (x *explanation) hook(t *tree, h *hookPart) {
 	if h.Step > 0 && h.Phase != grapnel.PhaseStep {
 		t.line = append(t.line, text("%d ", h.Step))
 	}
-	t.line = append(t.line, text("%s", inLine(h.Hook)))
+	t.line = append(t.line, text("%s", printable.Line(h.Hook)))
 	left := h.Part != partNotAsked && slices.Contains(x.NotRun, h.Hook)
 	if did, code := h.did(); did != "" && !left {
 		t.line = append(t.line, text(" "), span{did, code})
 	}
-	t.line = append(t.line, span{"  " + inLine(placeOf(h.Source, h.File, h.Line)), dim})
+	t.line = append(t.line, span{"  " + printable.Line(placeOf(h.Source, h.File, h.Line)), cli.Dim})
 	if h.matched != "" && h.matched != "event "+string(x.Event) { // which is said above
 		t.note(text("%s", shown(h.matched)))
 	}
 	switch {
 	case left:
-		t.note(span{"a " + x.kindOf(h.Hook), yellow})
+		t.note(span{"a " + x.kindOf(h.Hook), cli.Yellow})
 	case h.Part == partNotAsked, h.Part == partFailed && h.Error == "":
-		t.note(span{inLine(h.Reason), yellow})
+		t.note(span{printable.Line(h.Reason), cli.Yellow})
 	case h.Part != partDecides && h.Reason != "" && h.Part != partOutvoted && h.Part != partLater:
-		t.note(span{inLine(h.Reason), yellow})
+		t.note(span{printable.Line(h.Reason), cli.Yellow})
 	}
 	if h.Error != "" && !strings.Contains(x.Error, h.Error) { // of an event that nobody can read it is said once
-		t.note(span{"failed: " + shown(h.Error), red})
+		t.note(span{"failed: " + shown(h.Error), cli.Red})
 	}
 	if h.Said != nil && h.Phase != grapnel.PhaseRewrite { // what those made of it is drawn below them
 		for _, f := range slices.Sorted(maps.Keys(h.Said.Set)) {
@@ -157,7 +158,7 @@ func (x *explanation) hook(t *tree, h *hookPart) {
 	case h.Wrote != nil:
 		h.wroteNotes(t)
 	case x.timed && h.saw != nil:
-		t.note(span{fmt.Sprintf("took %.3f ms", h.MS), dim})
+		t.note(span{fmt.Sprintf("took %.3f ms", h.MS), cli.Dim})
 	}
 }
 
@@ -165,7 +166,7 @@ func (x *explanation) hook(t *tree, h *hookPart) {
 func (h *hookPart) wroteNotes(t *tree) {
 	end := fmt.Sprintf("exit %d", h.Wrote.Exit)
 	if h.Wrote.Signal != "" {
-		end = "ended by signal " + inLine(h.Wrote.Signal)
+		end = "ended by signal " + printable.Line(h.Wrote.Signal)
 	}
 	t.note(text("%s after %.1f ms", end, h.MS))
 	for _, out := range []struct{ name, text string }{{"stdout", h.Wrote.Stdout}, {"stderr", h.Wrote.Stderr}} {
@@ -181,10 +182,10 @@ func (h *hookPart) did() (string, string) {
 	code := ""
 	if h.Decision > grapnel.None {
 		words = append(words, map[grapnel.Decision]string{grapnel.Allow: "allows", grapnel.Ask: "asks", grapnel.Block: "blocks"}[h.Decision])
-		code = map[grapnel.Decision]string{grapnel.Allow: green, grapnel.Ask: yellow, grapnel.Block: red}[h.Decision]
+		code = map[grapnel.Decision]string{grapnel.Allow: cli.Green, grapnel.Ask: cli.Yellow, grapnel.Block: cli.Red}[h.Decision]
 	}
 	if h.Part == partObserves && h.Decision > grapnel.None {
-		words[0], code = "would "+h.Decision.String(), yellow
+		words[0], code = "would "+h.Decision.String(), cli.Yellow
 	}
 	if len(h.run.Changed) > 0 {
 		var fields []string
@@ -202,7 +203,7 @@ func (h *hookPart) did() (string, string) {
 			words = append(words, "adds context")
 		}
 		if h.Said.Halt != "" {
-			words, code = append(words, "ends the turn"), red
+			words, code = append(words, "ends the turn"), cli.Red
 		}
 		if h.Said.Message != "" && h.Decision == grapnel.None {
 			words = append(words, "tells the person")
@@ -214,11 +215,11 @@ func (h *hookPart) did() (string, string) {
 	case h.Part == partOutvoted:
 		words[0] += " (outvoted)"
 	case h.Part == partExpired:
-		words[0], code = words[0]+" (does not count)", yellow
+		words[0], code = words[0]+" (does not count)", cli.Yellow
 	case h.Part == partFailed:
-		words, code = append(words, "fails"), red
+		words, code = append(words, "fails"), cli.Red
 	case h.Part == partNone && h.Phase != grapnel.PhaseObserve:
-		return "no opinion", dim
+		return "no opinion", cli.Dim
 	}
 	return strings.Join(words, ", "), code
 }
@@ -256,17 +257,17 @@ func (x *explanation) changed(t *tree, now *grapnel.Event) {
 			if name != "" {
 				title += "." + name
 			}
-			t.note(text("%s", inLine(title)))
+			t.note(text("%s", printable.Line(title)))
 			before, after := shown(wasShown[name]), shown(isShown[name])
 			switch {
 			case before == after:
 				t.note(text("  differs in what is masked here: %s", after))
 				continue
 			case before != "":
-				t.note(span{"- " + strings.ReplaceAll(before, "\n", "\n- "), red})
+				t.note(span{"- " + strings.ReplaceAll(before, "\n", "\n- "), cli.Red})
 			}
 			if after != "" {
-				t.note(span{"+ " + strings.ReplaceAll(after, "\n", "\n+ "), green})
+				t.note(span{"+ " + strings.ReplaceAll(after, "\n", "\n+ "), cli.Green})
 			}
 		}
 	}
@@ -309,7 +310,7 @@ func valueText(raw json.RawMessage) string {
 // verdict draws what came of it.
 func (x *explanation) verdict(root *tree) {
 	v := &x.Verdict
-	t := root.add(span{"verdict ", bold}, span{v.Decision.String(), decisionColour(v.Decision.String())})
+	t := root.add(span{"verdict ", cli.Bold}, span{v.Decision.String(), cli.DecisionColour(v.Decision.String())})
 	var by []string
 	for i := range x.Hooks {
 		if h := &x.Hooks[i]; h.Part == partDecides && !slices.Contains(by, h.Hook) {
@@ -317,7 +318,7 @@ func (x *explanation) verdict(root *tree) {
 		}
 	}
 	if len(by) > 1 {
-		t.note(span{"by " + inLine(shortList(by, "and")), dim})
+		t.note(span{"by " + printable.Line(shortList(by, "and")), cli.Dim})
 	}
 	for _, r := range v.Reasons {
 		t.note(text("%s", shown(r.Text)))
@@ -338,36 +339,36 @@ func (x *explanation) verdict(root *tree) {
 
 // reply draws what the agent gets, and what it cannot be told.
 func (x *explanation) reply(root *tree) {
-	t := root.add(span{"reply ", bold}, text("exit %d", x.Reply.Exit))
+	t := root.add(span{"reply ", cli.Bold}, text("exit %d", x.Reply.Exit))
 	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
 		if out.text != "" {
-			t.note(text("%s: %s", out.name, strings.TrimRight(plain(out.text), "\n")))
+			t.note(text("%s: %s", out.name, strings.TrimRight(printable.Text(out.text), "\n")))
 		}
 	}
 	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {
 		t.note(text("nothing: the agent goes on as if nobody had been asked"))
 	}
 	for _, text := range x.Verdict.Unsupported {
-		t.note(span{"unsupported: " + plain(text), yellow})
+		t.note(span{"unsupported: " + printable.Text(text), cli.Yellow})
 	}
 }
 
 // rest lists those that do not listen; nil = there is nobody to speak of.
 func (x *explanation) rest() *tree {
-	t := &tree{line: []span{{"did not listen", bold}}}
+	t := &tree{line: []span{{"did not listen", cli.Bold}}}
 	for _, n := range x.NotYet {
-		line := []span{text("waits  %s  ", inLine(n.Hook)), {inLine(placeOf(n.Source, n.File, n.Line)), dim}}
-		t.add(line...).note(text("%s", plain(n.Why)))
+		line := []span{text("waits  %s  ", printable.Line(n.Hook)), {printable.Line(placeOf(n.Source, n.File, n.Line)), cli.Dim}}
+		t.add(line...).note(text("%s", printable.Text(n.Why)))
 	}
 	for _, o := range x.Others {
-		t.add(text("%s  ", inLine(o.Hook)), span{inLine(placeOf(o.Source, o.File, o.Line)), dim}, text("  %s", inLine(o.Because)))
+		t.add(text("%s  ", printable.Line(o.Hook)), span{printable.Line(placeOf(o.Source, o.File, o.Line)), cli.Dim}, text("  %s", printable.Line(o.Because)))
 	}
 	hooks := printable.Count(x.more, "hook")
 	switch {
 	case x.more > 0 && len(t.nodes) > 0:
-		t.add(span{"and " + hooks + " more (see --all)", dim})
+		t.add(span{"and " + hooks + " more (see --all)", cli.Dim})
 	case x.more > 0:
-		t.line = append(t.line, span{": " + hooks + " (see --all)", dim})
+		t.line = append(t.line, span{": " + hooks + " (see --all)", cli.Dim})
 	case len(t.nodes) == 0:
 		return nil
 	}

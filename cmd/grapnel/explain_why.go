@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -85,10 +87,10 @@ func (t *telling) why(name string, place local.Place, set *policy.Set) error {
 		return nil
 	}
 	hint := fmt.Sprintf("\"grapnel explain --all\" lists all; the policy is %s", place.Policy)
-	if near := nearest(name, known); len(near) > 0 {
+	if near := cli.Nearest(name, known); len(near) > 0 {
 		hint = "did you mean " + listed(near, "or") + "?"
 	}
-	return withHint(fmt.Errorf("no policy has a hook %q", name), hint)
+	return cli.WithHint(fmt.Errorf("no policy has a hook %q", name), hint)
 }
 
 // named reports whether a hook is meant: by its name, or with what tells it from others
@@ -99,28 +101,6 @@ func named(s *grapnel.Spec, name string) bool {
 	}
 	rest, ok := strings.CutSuffix(s.FullName(), name)
 	return ok && strings.Contains(name, "::") && (strings.HasSuffix(rest, "#") || strings.HasSuffix(rest, string(os.PathSeparator)))
-}
-
-// nearest lists the few names that a mistyped one is likely to be.
-func nearest(name string, known []string) (near []string) {
-	known = slices.Clone(known)
-	for len(near) < 3 {
-		best := policy.Nearest(name, known)
-		if best == "" {
-			break
-		}
-		near = append(near, best)
-		known = slices.DeleteFunc(known, func(k string) bool { return k == best })
-	}
-	if len(near) > 0 {
-		return near
-	}
-	for _, k := range known {
-		if len(name) > 2 && strings.Contains(k, name) && len(near) < 3 && !slices.Contains(near, k) {
-			near = append(near, k)
-		}
-	}
-	return near
 }
 
 // whyOf explains a hook in force.
@@ -287,17 +267,17 @@ func (c *console) printWhy(x *explanation) {
 	p := c.pen()
 	for i := range x.Why {
 		if i > 0 {
-			fmt.Fprintln(c.out)
+			fmt.Fprintln(c.Out)
 		}
 		p.draw(x.Why[i].tree(x))
 	}
 }
 
 func (w *whyHook) tree(x *explanation) *tree {
-	colour := map[state]string{stateActed: green, stateSilent: yellow, stateNotAsked: yellow, stateOther: yellow, stateNoForce: red}[w.State]
-	t := &tree{line: []span{{inLine(w.Text), colour}}}
+	colour := map[state]string{stateActed: cli.Green, stateSilent: cli.Yellow, stateNotAsked: cli.Yellow, stateOther: cli.Yellow, stateNoForce: cli.Red}[w.State]
+	t := &tree{line: []span{{printable.Line(w.Text), colour}}}
 	if w.File != "" {
-		t.note(span{inLine(placeOf(w.Source, w.File, w.Line)), dim})
+		t.note(span{printable.Line(placeOf(w.Source, w.File, w.Line)), cli.Dim})
 	}
 	if w.State == stateNoForce {
 		return t
@@ -307,21 +287,21 @@ func (w *whyHook) tree(x *explanation) *tree {
 		about += ", only observes"
 	}
 	t.note(text("%s", about))
-	conditions := t.add(span{"conditions", bold})
+	conditions := t.add(span{"conditions", cli.Bold})
 	on := "every event"
 	if len(w.On) > 0 {
 		on = kinds(w.On)
 	}
 	listens := len(w.On) == 0 || slices.Contains(w.On, x.Event)
-	event := conditions.add(yesNo(listens), text("on %s", inLine(on)))
+	event := conditions.add(yesNo(listens), text("on %s", printable.Line(on)))
 	if !listens {
-		event.note(text("the event is %s", inLine(string(x.Event))))
+		event.note(text("the event is %s", printable.Line(string(x.Event))))
 	}
 	for i := range w.Checks {
 		checkTree(conditions, &w.Checks[i])
 	}
 	if len(w.Parts) > 0 {
-		part := t.add(span{"its part", bold})
+		part := t.add(span{"its part", cli.Bold})
 		for i := range w.Parts {
 			h := &w.Parts[i]
 			if h.saw != nil && len(h.saw.Changed(x.sent)) > 0 {
@@ -336,9 +316,9 @@ func (w *whyHook) tree(x *explanation) *tree {
 // yesNo says whether a condition holds, in words that are as long.
 func yesNo(ok bool) span {
 	if ok {
-		return span{"yes  ", green}
+		return span{"yes  ", cli.Green}
 	}
-	return span{"no   ", red}
+	return span{"no   ", cli.Red}
 }
 
 // maxWords is how many words of a condition are shown, beside those that fit.
@@ -350,17 +330,17 @@ func checkTree(t *tree, c *policy.Check) {
 	n := t.add(yesNo(c.OK))
 	switch takes := strings.HasSuffix(key, "]") && strings.HasPrefix(key, "except") || key == "not" || strings.HasSuffix(key, ".not"); {
 	case takes && c.OK:
-		n.line = append(n.line, text("%s takes nothing out", inLine(key)))
+		n.line = append(n.line, text("%s takes nothing out", printable.Line(key)))
 	case takes:
-		n.line = append(n.line, text("%s takes it out", inLine(key)))
+		n.line = append(n.line, text("%s takes it out", printable.Line(key)))
 	default:
-		n.line = append(n.line, text("%s", inLine(key[strings.LastIndex(key, ".")+1:])))
+		n.line = append(n.line, text("%s", printable.Line(key[strings.LastIndex(key, ".")+1:])))
 	}
 	if c.Op != "" {
 		n.line = append(n.line, text(" (%s)", c.Op))
 	}
 	if c.Key == "when" {
-		n.line = append(n.line, text(" %s", inLine(strings.Join(c.Want, " "))))
+		n.line = append(n.line, text(" %s", printable.Line(strings.Join(c.Want, " "))))
 	} else if len(c.Want) > 0 {
 		n.note(text("wants %s", shown(fittingFirst(c))))
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
@@ -51,9 +53,9 @@ func newFmt(c *console) *cobra.Command {
 				files = append(files, stdinFile)
 			}
 			if len(files) > 1 && strings.Contains("\n"+strings.Join(files, "\n")+"\n", "\n"+stdinFile+"\n") {
-				return usageError{errors.New("standard input is formatted alone: name - or files")}
+				return cli.Usage(errors.New("standard input is formatted alone: name - or files"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -103,13 +105,13 @@ func (c *console) formatAll(files []string, place local.Place, flags fmtFlags) e
 		rows = append(rows, row)
 		failed = failed || row.Error != nil || row.Changed && flags.check
 	}
-	if c.json && (len(files) != 1 || files[0] != stdinFile) {
-		if err := c.printJSON(rows); err != nil {
+	if c.JSON && (len(files) != 1 || files[0] != stdinFile) {
+		if err := c.PrintJSON(rows); err != nil {
 			return err
 		}
 	}
 	if failed {
-		return errFailed
+		return cli.ErrFailed
 	}
 	return nil
 }
@@ -133,23 +135,23 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 		if at, ok := errors.AsType[*yaml.Error](err); ok {
 			row.Error = &policy.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
 		}
-		if !c.json {
-			fmt.Fprintln(c.err, c.located(badPolicy.finding(row.Error), red))
+		if !c.JSON {
+			fmt.Fprintln(c.Err, c.located(badPolicy.finding(row.Error), cli.Red))
 		}
 		return row
-	case c.json && !filter:
+	case c.JSON && !filter:
 	case flags.diff && row.Changed:
 		_, lines, _ := strings.Cut(string(diff.Diff(file, data, file+" (formatted)", out)), "\n") // the first is of the program diff
-		fmt.Fprint(c.out, plain(lines))
+		fmt.Fprint(c.Out, printable.Text(lines))
 	case filter && !flags.check && !flags.diff:
-		_, _ = c.out.Write(out)
+		_, _ = c.Out.Write(out)
 	case row.Changed:
-		fmt.Fprintln(c.out, inLine(file))
+		fmt.Fprintln(c.Out, printable.Line(file))
 	}
-	if row.Changed && !filter && !flags.check && !flags.diff && !c.json {
+	if row.Changed && !filter && !flags.check && !flags.diff && !c.JSON {
 		if abs, err := filepath.Abs(file); err == nil {
 			if trust, err := place.Trusts().Of(abs); err == nil && trust != nil {
-				fmt.Fprintf(c.out, "  what was trusted is its old text: run \"grapnel trust %s\"\n", inLine(file))
+				fmt.Fprintf(c.Out, "  what was trusted is its old text: run \"grapnel trust %s\"\n", printable.Line(file))
 			}
 		}
 	}
@@ -158,7 +160,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 
 // readPolicy reads a file, or standard input, up to the size that a policy may have.
 func (c *console) readPolicy(file string) ([]byte, error) {
-	in := c.in
+	in := c.In
 	if file != stdinFile {
 		info, err := os.Stat(file)
 		switch {

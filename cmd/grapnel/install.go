@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -55,24 +56,24 @@ func newInstall(c *console) *cobra.Command {
 			if req.Program, err = hookProgram(); err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, policyEvents(place), install.Via(via)
 			if req.Programs = policyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
-				return usageError{fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP)}
+				return cli.Usage(fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP))
 			}
-			if len(agents) == 0 && !flags.yes && !flags.dryRun && !terminal(c.in) {
-				return usageError{withHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found")}
+			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
+				return cli.Usage(cli.WithHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found"))
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
 			if err := c.reportInstall(&flags, res, "installed", err); err != nil {
 				return err
 			}
-			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.json {
-				fmt.Fprintf(c.out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
+			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.JSON {
+				fmt.Fprintf(c.Out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
 			c.sayHTTP(cmd.Context(), place, res)
 			return nil
@@ -94,11 +95,11 @@ func newUninstall(c *console) *cobra.Command {
 		Long:    "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
 		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
-			if all && !flags.yes && !flags.dryRun && !terminal(c.in) {
-				return usageError{withHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents")}
+			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
+				return cli.Usage(cli.WithHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents"))
 			}
 			if all == (len(agents) > 0) {
-				return usageError{withHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code")}
+				return cli.Usage(cli.WithHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code"))
 			}
 			req, err := c.installRequest(&flags, agents)
 			if err != nil {
@@ -127,18 +128,18 @@ func (c *console) reportInstall(flags *installFlags, res *install.Result, verb s
 
 func installError(err error) error {
 	if errors.Is(err, install.ErrUsage) {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return err
 }
 
 func (c *console) installRequest(flags *installFlags, agents []string) (install.Request, error) {
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return install.Request{}, err
 	}
 	return install.Request{
-		Agents: agents, Scope: install.Scope(flags.scope), Root: c.root, ProjectDir: dir, DryRun: flags.dryRun, Version: hookcmd.Version,
+		Agents: agents, Scope: install.Scope(flags.scope), Root: c.Root, ProjectDir: dir, DryRun: flags.dryRun, Version: hookcmd.Version,
 	}, nil
 }
 
@@ -146,16 +147,16 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 // terminal has said enough.
 func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result) (bool, error) {
 	return func(res *install.Result) (bool, error) {
-		if flags.yes || len(agents) > 0 && !terminal(c.in) {
+		if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
 			return true, nil
 		}
 		flags.asked = true
-		if c.json {
-			c.printDiffs(c.err, res) // stdout is for the result
+		if c.JSON {
+			c.printDiffs(c.Err, res) // stdout is for the result
 		} else {
-			c.printDiffs(c.out, res)
+			c.printDiffs(c.Out, res)
 		}
-		flags.declined = !c.ask("Write this?")
+		flags.declined = !c.Ask("Write this?")
 		return !flags.declined, nil
 	}
 }
@@ -170,41 +171,41 @@ func (c *console) printDiffs(w io.Writer, res *install.Result) {
 }
 
 func (c *console) printInstall(flags *installFlags, res *install.Result, verb string) error {
-	if c.json {
-		if err := c.printJSON(res); err != nil || !flags.declined {
+	if c.JSON {
+		if err := c.PrintJSON(res); err != nil || !flags.declined {
 			return err
 		}
-		return errFailed
+		return cli.ErrFailed
 	}
 	if flags.declined {
-		fmt.Fprintln(c.out, "nothing was written")
-		return errFailed
+		fmt.Fprintln(c.Out, "nothing was written")
+		return cli.ErrFailed
 	}
 	if !flags.asked {
-		c.printDiffs(c.out, res)
+		c.printDiffs(c.Out, res)
 	}
 	for _, f := range res.Files {
 		switch {
 		case !f.Changed:
-			fmt.Fprintf(c.out, "%s: nothing to change in %s\n", f.Agent, f.File)
+			fmt.Fprintf(c.Out, "%s: nothing to change in %s\n", f.Agent, f.File)
 		case !res.Applied:
-			fmt.Fprintf(c.out, "%s: %s would change\n", f.Agent, f.File)
+			fmt.Fprintf(c.Out, "%s: %s would change\n", f.Agent, f.File)
 		default:
 			events := ""
 			if len(f.Events) > 0 { // a file that is needed beside those with the hooks has none
 				events = " " + printable.Count(len(f.Events), "event") + ","
 			}
-			fmt.Fprintf(c.out, "%s: %s,%s %s\n", f.Agent, c.paint(green, verb), events, f.File)
+			fmt.Fprintf(c.Out, "%s: %s,%s %s\n", f.Agent, c.Paint(cli.Green, verb), events, f.File)
 		}
 		if f.Backup != "" {
-			fmt.Fprintf(c.out, "  backup: %s\n", f.Backup)
+			fmt.Fprintf(c.Out, "  backup: %s\n", f.Backup)
 		}
 		for _, note := range f.Notes {
-			fmt.Fprintf(c.out, "  %s\n", indent(note, "  ")[2:])
+			fmt.Fprintf(c.Out, "  %s\n", cli.Indent(note, "  ")[2:])
 		}
 	}
 	for _, note := range res.Notes {
-		fmt.Fprintln(c.out, note)
+		fmt.Fprintln(c.Out, note)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func hookProgram() (string, error) {
 		program += ".exe"
 	}
 	if _, err := os.Stat(program); err != nil {
-		return "", withHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
+		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
 	}
 	return program, nil
 }

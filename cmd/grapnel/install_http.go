@@ -64,12 +64,12 @@ func printCosts(w io.Writer, res *install.Result) {
 // sayHTTP says that nobody answers an agent that was told to ask over http.
 func (c *console) sayHTTP(ctx context.Context, place local.Place, res *install.Result) {
 	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
-	if !overHTTP || !res.Applied || c.json {
+	if !overHTTP || !res.Applied || c.JSON {
 		return
 	}
 	var said any
 	if err := server.Health(ctx, client.Socket(place.State), &said); err != nil {
-		fmt.Fprintln(c.out, "no daemon is running, so nothing is guarded over http: run \"grapnel serve\"")
+		fmt.Fprintln(c.Out, "no daemon is running, so nothing is guarded over http: run \"grapnel serve\"")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -40,7 +41,7 @@ func newMan(c *console) *cobra.Command {
 					return fmt.Errorf("write manual pages: %w", err)
 				}
 			}
-			_, err := fmt.Fprintf(c.out, "wrote %d manual pages below %s\n", len(pages), inLine(args[0]))
+			_, err := fmt.Fprintf(c.Out, "wrote %d manual pages below %s\n", len(pages), printable.Line(args[0]))
 			return err
 		},
 	}

@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
 // Every page is rendered without a warning, and says what the command says of itself.
 func TestManPages(t *testing.T) {
 	t.Parallel()
-	root := newRoot(&console{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	root := newRoot(&console{cli.Console{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}})
 	pages := manPages(root)
 	if len(pages) < 20 {
 		t.Errorf("only %d pages", len(pages))

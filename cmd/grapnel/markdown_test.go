@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
@@ -41,7 +42,7 @@ func TestReplayMarkdownIsKept(t *testing.T) {
 			Gone:    []replay.GoneSource{{Source: text, Count: 1}},
 		}}
 		var out bytes.Buffer
-		if err := (&console{out: &out}).printReplayMarkdown(&r); err != nil {
+		if err := (&console{cli.Console{Out: &out}}).printReplayMarkdown(&r); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Split(out.String(), "\n")

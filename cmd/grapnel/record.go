@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
@@ -106,17 +108,17 @@ func (r *recorder) main(cmd *cobra.Command) error {
 	stdout := r.out == stdinFile
 	switch {
 	case r.last < 0:
-		return usageError{fmt.Errorf("--last %d is no number of Records", r.last)}
+		return cli.Usage(fmt.Errorf("--last %d is no number of Records", r.last))
 	case r.follow && (len(r.files) > 0 || r.last > 0 || r.record != ""):
-		return usageError{errors.New("--follow goes neither with files nor with --last or --record")}
+		return cli.Usage(errors.New("--follow goes neither with files nor with --last or --record"))
 	case query.Text != "" && len(r.files) > 0:
-		return usageError{errors.New("--text is for what was kept here, and not for files")}
+		return cli.Usage(errors.New("--text is for what was kept here, and not for files"))
 	case !stdout && !policytest.IsTest(r.out):
-		return usageError{withHint(fmt.Errorf("-o %s: files of tests are called NAME%s", inLine(r.out), policytest.Suffix), "-o grapnel"+policytest.Suffix)}
-	case stdout && r.json:
-		return usageError{withHint(errors.New("--json tells of the tests, and standard output would have both"), "name a file with -o")}
+		return cli.Usage(cli.WithHint(fmt.Errorf("-o %s: files of tests are called NAME%s", printable.Line(r.out), policytest.Suffix), "-o grapnel"+policytest.Suffix))
+	case stdout && r.JSON:
+		return cli.Usage(cli.WithHint(errors.New("--json tells of the tests, and standard output would have both"), "name a file with -o"))
 	}
-	if r.place, err = r.console.place(); err != nil {
+	if r.place, err = r.Place(); err != nil {
 		return err
 	}
 	r.all = r.all || cmd.Flags().Changed("event")
@@ -139,7 +141,7 @@ func (r *recorder) main(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.console.out.Write(text); err != nil {
+		if _, err := r.Out.Write(text); err != nil {
 			return err
 		}
 	}
@@ -162,7 +164,7 @@ func (r *recorder) open() error {
 		r.before = data
 	}
 	if text != nil && r.policy != "" {
-		return usageError{fmt.Errorf("--policy is for a new file: %s says which policy it tests", inLine(r.out))}
+		return cli.Usage(fmt.Errorf("--policy is for a new file: %s says which policy it tests", printable.Line(r.out)))
 	}
 	policy := r.policy
 	if policy == "" && r.out != stdinFile {
@@ -176,7 +178,7 @@ func (r *recorder) open() error {
 	}
 	if abs, err := filepath.Abs(policy); err == nil && text == nil {
 		if _, err := os.Stat(abs); err != nil {
-			return withHint(fmt.Errorf("there is no policy to test: %w", err), "grapnel init, or --policy FILE")
+			return cli.WithHint(fmt.Errorf("there is no policy to test: %w", err), "grapnel init, or --policy FILE")
 		}
 		policy = abs
 	}
@@ -185,7 +187,7 @@ func (r *recorder) open() error {
 		Policy: policy, Scope: r.scope(policy), Home: r.place.Home, Elsewhere: len(r.files) > 0, All: r.all,
 	})
 	if err != nil {
-		return withHint(fmt.Errorf("tests cannot be recorded: %w", err), "grapnel check, or grapnel test")
+		return cli.WithHint(fmt.Errorf("tests cannot be recorded: %w", err), "grapnel check, or grapnel test")
 	}
 	return nil
 }
@@ -211,7 +213,7 @@ func (r *recorder) past(ctx context.Context, query store.Query) error {
 	found := false
 	for rec, err := range records {
 		if err != nil {
-			r.warn(err)
+			r.Warn(err)
 			continue
 		}
 		if ctx.Err() != nil {
@@ -222,7 +224,7 @@ func (r *recorder) past(ctx context.Context, query store.Query) error {
 		}
 		if rec.Load != nil {
 			if err := rec.Load(&rec.Entry); err != nil {
-				r.warn(fmt.Errorf("a Record cannot be read: %w", err))
+				r.Warn(fmt.Errorf("a Record cannot be read: %w", err))
 				continue
 			}
 		}
@@ -238,7 +240,7 @@ func (r *recorder) past(ctx context.Context, query store.Query) error {
 		}
 	}
 	if r.record != "" && !found {
-		return withHint(fmt.Errorf("there is no record %s", inLine(r.record)), "\"grapnel log --json\" lists them with their IDs")
+		return cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(r.record)), "\"grapnel log --json\" lists them with their IDs")
 	}
 	return r.save()
 }
@@ -248,17 +250,17 @@ func (r *recorder) live(ctx context.Context, query store.Query) error {
 	if query.Since.IsZero() {
 		query.Since = time.Now()
 	}
-	fmt.Fprintln(r.err, "grapnel: recording; Ctrl-C ends it")
+	fmt.Fprintln(r.Err, "grapnel: recording; Ctrl-C ends it")
 	for k, err := range logOf(r.place).Follow(ctx, query) {
 		if err != nil {
-			r.warn(err)
+			r.Warn(err)
 			continue
 		}
 		if k.Late {
 			continue
 		}
 		if err := k.Event(); err != nil {
-			r.warn(err)
+			r.Warn(err)
 			continue
 		}
 		if err := r.again(); err != nil {
@@ -296,8 +298,8 @@ func (r *recorder) add(ctx context.Context, e *spool.Entry) error {
 	made := r.tests.Add(ctx, e, func() []spool.Entry { return r.earlier(ctx, e) })
 	if made.Full {
 		r.full = true
-		r.warn(fmt.Errorf("the file has no room for more tests: nothing from %s on is in it", e.Time.Local().Format(dayFormat)))
-		fmt.Fprintln(r.err, "grapnel: hint: name another file, or fewer Records with --since, --session, --decision or --last")
+		r.Warn(fmt.Errorf("the file has no room for more tests: nothing from %s on is in it", e.Time.Local().Format(dayFormat)))
+		fmt.Fprintln(r.Err, "grapnel: hint: name another file, or fewer Records with --since, --session, --decision or --last")
 		return nil
 	}
 	r.counts.Records++
@@ -317,8 +319,8 @@ func (r *recorder) add(ctx context.Context, e *spool.Entry) error {
 	default:
 		r.counts.Left++
 	}
-	if r.json {
-		return r.printLine(line)
+	if r.JSON {
+		return r.PrintLine(line)
 	}
 	if made.Test == "" || r.out == stdinFile && !r.follow {
 		return nil
@@ -330,9 +332,9 @@ func (r *recorder) add(ctx context.Context, e *spool.Entry) error {
 	if made.Skipped {
 		word = "added, and skipped"
 	}
-	fmt.Fprintf(r.err, "%s: %s\n", word, inLine(made.Test))
+	fmt.Fprintf(r.Err, "%s: %s\n", word, printable.Line(made.Test))
 	if made.Skipped {
-		fmt.Fprintf(r.err, "  %s\n", inLine(made.Why))
+		fmt.Fprintf(r.Err, "  %s\n", printable.Line(made.Why))
 	}
 	return nil
 }
@@ -389,7 +391,7 @@ func (r *recorder) save() error {
 		return err
 	}
 	if _, err := install.Apply(&install.Change{File: r.out, Before: r.before, After: text}, "", time.Time{}); err != nil {
-		return withHint(err, "record again")
+		return cli.WithHint(err, "record again")
 	}
 	r.before, r.changed = text, false
 	return nil
@@ -398,17 +400,17 @@ func (r *recorder) save() error {
 // summary says what became of the Records.
 func (r *recorder) summary() error {
 	n := r.counts
-	if r.json {
-		return r.printLine(n)
+	if r.JSON {
+		return r.PrintLine(n)
 	}
 	text := fmt.Sprintf("%s Records: %s tests added", count(n.Records), count(n.Added))
 	if n.Skipped > 0 {
 		text += fmt.Sprintf(", %s of them skipped", count(n.Skipped))
 	}
 	text += fmt.Sprintf("; %s say what a test says, %s make none", count(n.Same), count(n.Left))
-	fmt.Fprintln(r.err, "grapnel: "+text)
+	fmt.Fprintln(r.Err, "grapnel: "+text)
 	if n.Records == 0 {
-		fmt.Fprintln(r.err, "grapnel: hint: \"grapnel log\" lists what was kept")
+		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists what was kept")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -51,24 +52,24 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 		}
 	}
 	for _, name := range r.files {
-		in := r.console.in
+		in := r.console.In
 		if name != "-" {
 			f, err := os.Open(name)
 			if err != nil {
 				end()
-				return nil, nil, withHint(fmt.Errorf("cannot read the Records: %w", err), "grapnel log --json writes such a file")
+				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %w", err), "grapnel log --json writes such a file")
 			}
 			open = append(open, f)
 			in = f
 			switch info, err := f.Stat(); {
 			case err == nil && info.IsDir():
 				end()
-				return nil, nil, withHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "grapnel log --json writes a file of them")
+				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "grapnel log --json writes a file of them")
 			case err == nil && len(r.files) == 1 && info.Mode().IsRegular():
 				in = &counting{f, info.Size(), 0, &r.done}
 			}
-		} else if terminal(r.console.in) {
-			fmt.Fprintln(r.console.err, "grapnel: reading Records from standard input")
+		} else if cli.Terminal(r.console.In) {
+			fmt.Fprintln(r.console.Err, "grapnel: reading Records from standard input")
 		}
 		lists = append(lists, linesOf(name, in))
 	}
@@ -112,7 +113,7 @@ func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error]
 			}
 			if err != nil && !errors.Is(err, spool.ErrTorn) {
 				r.erase()
-				r.console.warn(err)
+				r.console.Warn(err)
 				continue
 			}
 			kept := k
@@ -276,7 +277,7 @@ func (c *counting) Read(b []byte) (int, error) {
 // progress draws how far the reading has come, where a person looks at stderr. It returns what
 // is told of it, nil where nobody looks, and what takes it away again.
 func (r *recordsFrom) progress(what string) (tell func(records int), end func()) {
-	if !terminal(r.console.err) || r.console.json || os.Getenv("TERM") == "dumb" {
+	if !cli.Terminal(r.console.Err) || r.console.JSON || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}
 	}
 	const bar = 30
@@ -294,11 +295,11 @@ func (r *recordsFrom) progress(what string) (tell func(records int), end func())
 			text += " [" + strings.Repeat("=", full) + strings.Repeat(" ", bar-full) + "]"
 		}
 		text += fmt.Sprintf(" %s Records, %.0f /s", count(records), float64(records)/max(now.Sub(begun).Seconds(), 0.001))
-		if width := terminalWidth(r.console.err); len(text) >= width { // a line that goes on below cannot be taken away
+		if width := cli.Width(r.console.Err); len(text) >= width { // a line that goes on below cannot be taken away
 			text = text[:max(0, width-1)]
 		}
 		r.erase()
-		fmt.Fprint(r.console.err, text)
+		fmt.Fprint(r.console.Err, text)
 		r.bar = true
 	}
 	return tell, r.erase
@@ -307,7 +308,7 @@ func (r *recordsFrom) progress(what string) (tell func(records int), end func())
 // erase takes the progress away, if there is any.
 func (r *recordsFrom) erase() {
 	if r.bar {
-		fmt.Fprint(r.console.err, "\r\x1b[K")
+		fmt.Fprint(r.console.Err, "\r\x1b[K")
 		r.bar = false
 	}
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -61,19 +63,19 @@ func newReplay(c *console) *cobra.Command {
 			}
 			for _, class := range failOn {
 				if !slices.Contains(replay.Classes(), replay.Class(class)) {
-					return usageError{withHint(fmt.Errorf("--fail-on: there is no %q", class), "name some of "+classNames())}
+					return cli.Usage(cli.WithHint(fmt.Errorf("--fail-on: there is no %q", class), "name some of "+classNames()))
 				}
 			}
-			if c.json && cmd.Flags().Changed("format") {
-				return usageError{errors.New("--json and --format exclude each other")}
+			if c.JSON && cmd.Flags().Changed("format") {
+				return cli.Usage(errors.New("--json and --format exclude each other"))
 			}
 			if format != "text" && format != "markdown" {
-				return usageError{withHint(fmt.Errorf("there is no format %q", format), "--format text or --format markdown, or --json")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("there is no format %q", format), "--format text or --format markdown, or --json"))
 			}
 			if last < 0 {
-				return usageError{fmt.Errorf("--last %d is no number of Records", last)}
+				return cli.Usage(fmt.Errorf("--last %d is no number of Records", last))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -110,7 +112,7 @@ func newReplay(c *console) *cobra.Command {
 			if result.Report, err = from.play(ctx, opts); errors.Is(err, errTogether) {
 				opts.Workers = 1
 				if slices.Contains(files, "-") {
-					return withHint(err, "write the Records to a file, and name that")
+					return cli.WithHint(err, "write the Records to a file, and name that")
 				}
 				result.Report, err = from.play(ctx, opts)
 			}
@@ -121,8 +123,8 @@ func newReplay(c *console) *cobra.Command {
 				return err
 			}
 			switch {
-			case c.json:
-				err = c.printJSON(result)
+			case c.JSON:
+				err = c.PrintJSON(result)
 			case format == "markdown":
 				err = c.printReplayMarkdown(&result)
 			default:
@@ -132,11 +134,11 @@ func newReplay(c *console) *cobra.Command {
 				return err
 			}
 			if result.Played == 0 && len(result.Skipped) == 0 {
-				fmt.Fprintln(c.err, "grapnel: hint: \"grapnel log\" lists what was kept")
+				fmt.Fprintln(c.Err, "grapnel: hint: \"grapnel log\" lists what was kept")
 			}
 			for _, class := range failOn {
 				if result.Counts[replay.Class(class)] > 0 {
-					return errFailed
+					return cli.ErrFailed
 				}
 			}
 			return nil
@@ -197,9 +199,9 @@ func (s *serverNames) all(names []string) error {
 		}
 		hint := "no policy that was played has one"
 		if known := slices.Sorted(maps.Keys(s.names)); len(known) > 0 {
-			hint = "those that do are " + inLine(strings.Join(known, ", "))
+			hint = "those that do are " + printable.Line(strings.Join(known, ", "))
 		}
-		return usageError{withHint(fmt.Errorf("--ask %s: no hook of that name asks a server", inLine(name)), hint)}
+		return cli.Usage(cli.WithHint(fmt.Errorf("--ask %s: no hook of that name asks a server", printable.Line(name)), hint))
 	}
 	return nil
 }
@@ -215,7 +217,7 @@ func (s *staged) with(ctx context.Context, named, at string) (*staged, error) {
 		return nil, err
 	}
 	if _, errs := policy.Parse(named, content); len(errs) > 0 {
-		return nil, withHint(fmt.Errorf("%d mistakes in the policy, the first: %w", len(errs), errs[0]), fmt.Sprintf("grapnel check %s", named))
+		return nil, cli.WithHint(fmt.Errorf("%d mistakes in the policy, the first: %w", len(errs), errs[0]), fmt.Sprintf("grapnel check %s", named))
 	}
 	other := *s
 	other.place.Policy, other.content = abs, map[string][]byte{abs: content}
@@ -229,19 +231,19 @@ func readPolicy(ctx context.Context, named string) ([]byte, error) {
 		return append([]byte{}, content...), nil // not nil
 	}
 	if _, _, revision := strings.Cut(named, ":"); !revision || !errors.Is(err, os.ErrNotExist) {
-		return nil, withHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
+		return nil, cli.WithHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
 	}
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named)
 	cmd.Stderr = &said
 	if content, err = cmd.Output(); err != nil {
-		return nil, withHint(fmt.Errorf("there is no file %s, and git does not have it: %s", named, cmpText(said.String(), err)), "name a file, or REVISION:PATH as git has it: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
+		return nil, cli.WithHint(fmt.Errorf("there is no file %s, and git does not have it: %s", named, cmpText(said.String(), err)), "name a file, or REVISION:PATH as git has it: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
 	}
 	return append([]byte{}, content...), nil
 }
 
 func cmpText(said string, err error) string {
-	if said = inLine(strings.TrimSpace(said)); said != "" {
+	if said = printable.Line(strings.TrimSpace(said)); said != "" {
 		return said
 	}
 	return err.Error()
@@ -256,7 +258,7 @@ func (s *staged) policy(c *console, opts *replay.Options) (replay.Policy, error)
 	}
 	for _, file := range set.Files {
 		if file.Notice != "" {
-			c.warn(errors.New(file.Notice))
+			c.Warn(errors.New(file.Notice))
 		}
 	}
 	if policy.AcrossSessions(set.Specs) {
@@ -317,7 +319,7 @@ func (s *staged) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *
 	set = opened.Set
 	for _, file := range set.Files {
 		if s.content[file.File] != nil && file.State != policy.Valid {
-			return nil, nil, withHint(fmt.Errorf("the policy cannot be played: %w", file.Errors[0]), "grapnel check "+file.File)
+			return nil, nil, cli.WithHint(fmt.Errorf("the policy cannot be played: %w", file.Errors[0]), "grapnel check "+file.File)
 		}
 	}
 	return opened.Engine, &set, nil
@@ -410,7 +412,7 @@ func ruleAt(r replay.Rule) string {
 		}
 		text += ")"
 	}
-	return inLine(text)
+	return printable.Line(text)
 }
 
 // rulesOf are the rules that a difference is about: those that decide now, or else those that
@@ -452,17 +454,17 @@ func (c *console) printReplay(r *replayed) error {
 	for _, s := range r.Skipped {
 		skipped += s.Count
 	}
-	fmt.Fprintf(&b, "%s %s Records", c.paint(bold, "played"), count(r.Played))
+	fmt.Fprintf(&b, "%s %s Records", c.Paint(cli.Bold, "played"), count(r.Played))
 	if !r.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", r.From.Local().Format(dayFormat), r.To.Local().Format(dayFormat))
 	}
 	fmt.Fprintf(&b, "; to the same come %s\n", count(r.Same))
 	if skipped > 0 {
-		fmt.Fprintf(&b, "%s %s Records\n", c.paint(yellow, "not played"), count(skipped))
+		fmt.Fprintf(&b, "%s %s Records\n", c.Paint(cli.Yellow, "not played"), count(skipped))
 		for _, s := range r.Skipped {
 			fmt.Fprintf(&b, "  %7s  %s", count(s.Count), s.Cause)
 			if s.ID != "" {
-				fmt.Fprintf(&b, ": %s", inLine(s.ID))
+				fmt.Fprintf(&b, ": %s", printable.Line(s.ID))
 			}
 			b.WriteByte('\n')
 		}
@@ -478,17 +480,17 @@ func (c *console) printReplay(r *replayed) error {
 		d := &r.Differences[i]
 		if d.Class != last {
 			last = d.Class
-			fmt.Fprintf(&b, "%s %s", c.paint(bold, className(d.Class)), count(r.Counts[d.Class]))
+			fmt.Fprintf(&b, "%s %s", c.Paint(cli.Bold, className(d.Class)), count(r.Counts[d.Class]))
 			if d.Class == replay.Unsure {
-				b.WriteString(c.paint(dim, "  less strict now, perhaps only because a Record was masked or cut, or a program was not asked then"))
+				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a Record was masked or cut, or a program was not asked then"))
 			}
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "  %7s  %s  %s\n", count(d.Count), c.decision(arrow(d)), rulesOf(d, ruleAt))
+		fmt.Fprintf(&b, "  %7s  %s  %s\n", count(d.Count), c.Decision(arrow(d)), rulesOf(d, ruleAt))
 		for _, ex := range d.Examples {
-			fmt.Fprintf(&b, "           %s  %s  %s %s  %s\n", inLine(ex.ID), ex.Time.Local().Format(dayFormat), inLine(ex.Agent), inLine(string(ex.Event)+" "+ex.Tool), inLine(ex.About))
+			fmt.Fprintf(&b, "           %s  %s  %s %s  %s\n", printable.Line(ex.ID), ex.Time.Local().Format(dayFormat), printable.Line(ex.Agent), printable.Line(string(ex.Event)+" "+ex.Tool), printable.Line(ex.About))
 			if ex.Then != ex.Now {
-				fmt.Fprintf(&b, "             then: %s\n             now:  %s\n", inLine(ex.Then), inLine(ex.Now))
+				fmt.Fprintf(&b, "             then: %s\n             now:  %s\n", printable.Line(ex.Then), printable.Line(ex.Now))
 			}
 		}
 	}
@@ -498,12 +500,12 @@ func (c *console) printReplay(r *replayed) error {
 	if r.Played > 0 {
 		without := ""
 		if len(r.Told) > 0 {
-			without = c.paint(dim, "  without what was not run")
+			without = c.Paint(cli.Dim, "  without what was not run")
 		}
-		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.paint(bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
+		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.Paint(cli.Bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
 	}
 	for _, t := range r.Told {
-		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.paint(bold, "hook"), inLine(t.Name), count(t.Answers))
+		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.Paint(cli.Bold, "hook"), printable.Line(t.Name), count(t.Answers))
 		if t.Unknown > 0 {
 			fmt.Fprintf(&b, ", and %s times none, which counts as no opinion", count(t.Unknown))
 		}
@@ -513,9 +515,9 @@ func (c *console) printReplay(r *replayed) error {
 		b.WriteByte('\n')
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "%s %s had a part %s times, and is not in force\n", c.paint(bold, "policy"), inLine(g.Source), count(g.Count))
+		fmt.Fprintf(&b, "%s %s had a part %s times, and is not in force\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), count(g.Count))
 	}
-	_, err := c.out.Write([]byte(b.String()))
+	_, err := c.Out.Write([]byte(b.String()))
 	return err
 }
 
@@ -541,7 +543,7 @@ const maxMarkdown = 160
 // linked or drawn, and it ends no table. A bar is written as \|, and a backslash before it
 // would be read as that of the backslash by some and of the bar by others: they stand apart.
 func inMarkdown(text string) string {
-	text = strings.NewReplacer("`", "'", "\uFFFD", " ").Replace(inLine(text))
+	text = strings.NewReplacer("`", "'", "\uFFFD", " ").Replace(printable.Line(text))
 	text = strings.ReplaceAll(strings.ReplaceAll(text, `\|`, `\ |`), "|", `\|`)
 	if text = strings.TrimSpace(text); text == "" {
 		return ""
@@ -613,6 +615,6 @@ func (c *console) printReplayMarkdown(r *replayed) error {
 		fmt.Fprintf(&b, "- The policy %s had a part %s times, and is not in force here.\n", inMarkdown(g.Source), count(g.Count))
 	}
 	b.WriteString("- What was masked in Records cannot be found in them.\n\n</details>\n")
-	_, err := c.out.Write([]byte(b.String()))
+	_, err := c.Out.Write([]byte(b.String()))
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
@@ -46,13 +47,13 @@ It listens on STATE/daemon/socket, which only this user can reach. "grapnel daem
 runs it in the background.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			out := c.err
+			out := c.Err
 			if logTo != "" {
 				if err := server.Prepare(client.Socket(place.State)); err != nil { // mostly it is there
 					return fmt.Errorf("cannot listen: %w", err)
@@ -111,7 +112,7 @@ const stopTime = 5 * time.Second
 func (d *daemon) run(ctx context.Context) (err error) {
 	l, err := server.Listen(client.Socket(d.place.State))
 	if errors.Is(err, server.ErrRunning) {
-		return withHint(err, "run \"grapnel daemon status\"")
+		return cli.WithHint(err, "run \"grapnel daemon status\"")
 	}
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)

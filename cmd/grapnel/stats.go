@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/replay"
@@ -69,19 +70,19 @@ func newStats(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			count := newCounter(begin)
 			for k, err := range logOf(place).Read(cmd.Context(), store.Query{Filter: spool.Filter{Since: begin}}) {
 				if problem := count.add(&k, err); problem != nil {
-					c.warn(problem)
+					c.Warn(problem)
 				}
 			}
 			s := count.report()
-			if c.json {
-				return c.printJSON(s)
+			if c.JSON {
+				return c.PrintJSON(s)
 			}
 			c.printStats(s, since)
 			return nil
@@ -197,26 +198,26 @@ func top(counts map[timesCount]int) []timesCount {
 }
 
 func (c *console) printStats(s *statsReport, since string) {
-	fmt.Fprintf(c.out, "%s %s", c.paint(bold, "last "+since+":"), printable.Count(s.Firings, "event"))
+	fmt.Fprintf(c.Out, "%s %s", c.Paint(cli.Bold, "last "+since+":"), printable.Count(s.Firings, "event"))
 	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
 		if n := s.Decisions[d]; n > 0 {
-			fmt.Fprintf(c.out, ", %d %s", n, c.decision(d.String()))
+			fmt.Fprintf(c.Out, ", %d %s", n, c.Decision(d.String()))
 		}
 	}
-	fmt.Fprintf(c.out, ", %d failed open", s.FailOpen)
+	fmt.Fprintf(c.Out, ", %d failed open", s.FailOpen)
 	if s.Errors > 0 {
-		fmt.Fprintf(c.out, ", %d with errors", s.Errors)
+		fmt.Fprintf(c.Out, ", %d with errors", s.Errors)
 	}
 	if s.Unreadable > 0 {
-		fmt.Fprintf(c.out, ", %d lines that cannot be read", s.Unreadable)
+		fmt.Fprintf(c.Out, ", %d lines that cannot be read", s.Unreadable)
 	}
-	fmt.Fprintln(c.out)
+	fmt.Fprintln(c.Out)
 	row := func(cells ...any) {
 		line := fmt.Sprintf("  %-40v %7v %6v %6v %6v %7v %6v %9v %9v %9v  %v", cells...)
-		fmt.Fprintln(c.out, strings.TrimRight(line, " "))
+		fmt.Fprintln(c.Out, strings.TrimRight(line, " "))
 	}
 	head := func(title, first, last string) {
-		fmt.Fprintln(c.out, c.paint(bold, title))
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
 		row(first, "times", "block", "ask", "allow", "errors", "open", "p50 ms", "p95 ms", "max ms", last)
 	}
 	ms := func(x float64) string { return fmt.Sprintf("%.1f", x) }
@@ -224,27 +225,27 @@ func (c *console) printStats(s *statsReport, since string) {
 		head("hooks", "name", "source")
 	}
 	for _, h := range s.Hooks {
-		row(inLine(h.Name), h.Runs, h.Decisions[grapnel.Block], h.Decisions[grapnel.Ask], h.Decisions[grapnel.Allow], h.Errors, h.FailOpen, ms(h.P50), ms(h.P95), ms(h.Max), inLine(h.Source))
+		row(printable.Line(h.Name), h.Runs, h.Decisions[grapnel.Block], h.Decisions[grapnel.Ask], h.Decisions[grapnel.Allow], h.Errors, h.FailOpen, ms(h.P50), ms(h.P95), ms(h.Max), printable.Line(h.Source))
 	}
 	if len(s.Agents) > 0 {
 		head("answers", "agent, event", "")
 	}
 	for _, k := range s.Agents {
-		row(inLine(k.Agent+", "+string(k.Event)), k.Firings, k.Decisions[grapnel.Block], k.Decisions[grapnel.Ask], k.Decisions[grapnel.Allow], k.Errors, k.FailOpen, ms(k.P50), ms(k.P95), ms(k.Max), "")
+		row(printable.Line(k.Agent+", "+string(k.Event)), k.Firings, k.Decisions[grapnel.Block], k.Decisions[grapnel.Ask], k.Decisions[grapnel.Allow], k.Errors, k.FailOpen, ms(k.P50), ms(k.P95), ms(k.Max), "")
 	}
 	for _, list := range []struct {
 		name  string
 		times []timesCount
 	}{{"blocked most", s.Commands}, {"why", s.Reasons}} {
 		if len(list.times) > 0 {
-			fmt.Fprintln(c.out, c.paint(bold, list.name))
+			fmt.Fprintln(c.Out, c.Paint(cli.Bold, list.name))
 		}
 		for _, t := range list.times {
 			text := t.Text
 			if t.Hook != "" {
 				text = t.Hook + ": " + text
 			}
-			fmt.Fprintf(c.out, "  %5d  %s\n", t.Times, inLine(text))
+			fmt.Fprintf(c.Out, "  %5d  %s\n", t.Times, printable.Line(text))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -56,7 +57,7 @@ func newStatus(c *console) *cobra.Command {
 		Example: "  grapnel status\n  grapnel status --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -64,8 +65,8 @@ func newStatus(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return c.printJSON(s)
+			if c.JSON {
+				return c.PrintJSON(s)
 			}
 			c.printStatus(s)
 			return nil
@@ -75,7 +76,7 @@ func newStatus(c *console) *cobra.Command {
 
 func status(ctx context.Context, place local.Place) (*statusReport, error) {
 	s := &statusReport{Version: hookcmd.Version, State: place.State, Warnings: []string{}, Installs: []installState{}}
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (s *installState) inspect(rec *installation.Record) {
 
 func (c *console) printPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		fmt.Fprintf(c.out, "  %-8s %-9s %9s  %s%s\n", p.Scope, p.State, printable.Count(p.Hooks, "hook"), inLine(p.File), ofFormat(p))
+		fmt.Fprintf(c.Out, "  %-8s %-9s %9s  %s%s\n", p.Scope, p.State, printable.Count(p.Hooks, "hook"), printable.Line(p.File), ofFormat(p))
 	}
 }
 
@@ -231,48 +232,48 @@ func ofFormat(p policy.Loaded) string {
 }
 
 func (c *console) printStatus(s *statusReport) {
-	fmt.Fprintln(c.out, c.paint(bold, "policies"))
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
 	c.printPolicies(s.Policies)
 	if s.OnlyManaged != "" {
-		fmt.Fprintf(c.out, "  %s\n", plain(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")))
+		fmt.Fprintf(c.Out, "  %s\n", printable.Text(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")))
 	}
-	fmt.Fprintln(c.out, c.paint(bold, "agents"))
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "agents"))
 	if len(s.Installs) == 0 {
-		fmt.Fprintln(c.out, "  none: run \"grapnel install\"")
+		fmt.Fprintln(c.Out, "  none: run \"grapnel install\"")
 	}
 	for _, i := range s.Installs {
 		via := ""
 		if i.Via != "" {
 			via = " (over " + i.Via + ")"
 		}
-		fmt.Fprintf(c.out, "  %-13s %-7s %2d events  %s%s\n", i.Agent, i.Scope, i.Events, inLine(i.File), via)
+		fmt.Fprintf(c.Out, "  %-13s %-7s %2d events  %s%s\n", i.Agent, i.Scope, i.Events, printable.Line(i.File), via)
 		for _, note := range i.Notes {
-			fmt.Fprintf(c.out, "    %s\n", c.paint(yellow, note))
+			fmt.Fprintf(c.Out, "    %s\n", c.Paint(cli.Yellow, note))
 		}
 	}
 	if d := s.Daemon; d.PID != 0 { // nobody needs one
-		fmt.Fprintln(c.out, c.paint(bold, "daemon"))
-		fmt.Fprintf(c.out, "  %-13s process %d, version %s\n", d.State, d.PID, inLine(cmp.Or(d.Version, "unknown")))
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "daemon"))
+		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))
 	}
 	if len(s.Sandbox) > 0 {
-		fmt.Fprintln(c.out, c.paint(bold, "programs that are held"))
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "programs that are held"))
 	}
 	for _, h := range s.Sandbox {
-		fmt.Fprintf(c.out, "  %-24s %s\n", inLine(h.Hook), inLine(h.Sandbox))
+		fmt.Fprintf(c.Out, "  %-24s %s\n", printable.Line(h.Hook), printable.Line(h.Sandbox))
 	}
-	fmt.Fprintln(c.out, c.paint(bold, "last 24 hours"))
-	fmt.Fprintf(c.out, "  %s", printable.Count(s.Day.Firings, "event"))
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "last 24 hours"))
+	fmt.Fprintf(c.Out, "  %s", printable.Count(s.Day.Firings, "event"))
 	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
 		if n := s.Day.Decisions[d]; n > 0 {
-			fmt.Fprintf(c.out, ", %d %s", n, c.decision(d.String()))
+			fmt.Fprintf(c.Out, ", %d %s", n, c.Decision(d.String()))
 		}
 	}
-	fmt.Fprintf(c.out, ", %d failed open\n", s.Day.FailOpen)
+	fmt.Fprintf(c.Out, ", %d failed open\n", s.Day.FailOpen)
 	for _, h := range s.Day.Hooks[:min(5, len(s.Day.Hooks))] {
-		fmt.Fprintf(c.out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", inLine(h.Name), h.Runs, h.Errors, h.P95)
+		fmt.Fprintf(c.Out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", printable.Line(h.Name), h.Runs, h.Errors, h.P95)
 	}
 	slices.Sort(s.Warnings)
 	for _, w := range s.Warnings {
-		fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), plain(w))
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Text(w))
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -31,17 +33,17 @@ func newSuggest(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, files []string) error {
 			for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
 				if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
-					return usageError{fmt.Errorf("--%s is %d, and 1 is the least", name, n)}
+					return cli.Usage(fmt.Errorf("--%s is %d, and 1 is the least", name, n))
 				}
 			}
 			for _, name := range []string{"slow", "answer"} {
 				if d, err := cmd.Flags().GetDuration(name); err == nil && d <= 0 {
-					return usageError{withHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s")}
+					return cli.Usage(cli.WithHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s"))
 				}
 			}
 			for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
 				if cmd.Flags().Changed(name) {
-					return usageError{withHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent")}
+					return cli.Usage(cli.WithHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent"))
 				}
 			}
 			if len(files) > 0 && !cmd.Flags().Changed("since") {
@@ -51,7 +53,7 @@ func newSuggest(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -75,8 +77,8 @@ func newSuggest(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return c.printJSON(advice)
+			if c.JSON {
+				return c.PrintJSON(advice)
 			}
 			return c.printAdvice(advice)
 		},
@@ -146,7 +148,7 @@ func inForce(place local.Place, opts *replay.SuggestOptions) error {
 
 func (c *console) printAdvice(a *replay.Advice) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s Records", c.paint(bold, "read"), count(a.Records))
+	fmt.Fprintf(&b, "%s %s Records", c.Paint(cli.Bold, "read"), count(a.Records))
 	if !a.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", a.From.Local().Format(dayFormat), a.To.Local().Format(dayFormat))
 	}
@@ -159,30 +161,30 @@ func (c *console) printAdvice(a *replay.Advice) error {
 	}
 	for i := range a.Suggestions {
 		s := &a.Suggestions[i]
-		at := inLine(s.File)
+		at := printable.Line(s.File)
 		if s.Rule != nil {
 			at = ruleAt(*s.Rule)
 		}
-		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.paint(bold, className(s.Kind)), at, inLine(s.Title))
+		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.Paint(cli.Bold, className(s.Kind)), at, printable.Line(s.Title))
 		for _, line := range s.Evidence {
-			fmt.Fprintf(&b, "    %s\n", inLine(line))
+			fmt.Fprintf(&b, "    %s\n", printable.Line(line))
 		}
 		fmt.Fprintf(&b, "  %s Records, %s to %s", count(s.Count), s.First.Local().Format(dayFormat), s.Last.Local().Format(dayFormat))
 		if len(s.Records) > 0 {
-			fmt.Fprintf(&b, ", such as %s", inLine(strings.Join(s.Records, ", ")))
+			fmt.Fprintf(&b, ", such as %s", printable.Line(strings.Join(s.Records, ", ")))
 		}
-		fmt.Fprintf(&b, "\n  %s\n", inLine(s.Advice))
+		fmt.Fprintf(&b, "\n  %s\n", printable.Line(s.Advice))
 		for line := range strings.Lines(s.Hunk) {
-			line = plain(strings.TrimSuffix(line, "\n"))
+			line = printable.Text(strings.TrimSuffix(line, "\n"))
 			switch line[:min(1, len(line))] {
 			case "+":
-				line = c.paint(green, line)
+				line = c.Paint(cli.Green, line)
 			case "-":
-				line = c.paint(red, line)
+				line = c.Paint(cli.Red, line)
 			}
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}
-	_, err := c.out.Write([]byte(b.String()))
+	_, err := c.Out.Write([]byte(b.String()))
 	return err
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
@@ -39,9 +41,9 @@ func (t *tester) checkWorth() error {
 	w.mutate = w.mutate || w.mutateThreshold > 0
 	switch {
 	case w.threshold < 0 || w.threshold > 100 || w.mutateThreshold < 0 || w.mutateThreshold > 100:
-		return usageError{errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100")}
+		return cli.Usage(errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100"))
 	case (w.cover || w.mutate) && (t.watch || t.list || t.bench):
-		return usageError{errors.New("--cover and --mutate do not go with --watch, --list and --bench")}
+		return cli.Usage(errors.New("--cover and --mutate do not go with --watch, --list and --bench"))
 	}
 	return nil
 }
@@ -57,7 +59,7 @@ func (t *tester) looksOn(tests []*policytest.Test) (*policytest.Cover, error) {
 // worthOf says what tests that passed are worth.
 func (t *tester) worthOf(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
 	err := t.covered(cover)
-	if err != nil && !errors.Is(err, errFailed) {
+	if err != nil && !errors.Is(err, cli.ErrFailed) {
 		return err
 	}
 	return cmp.Or(t.mutated(ctx, tests, opts), err)
@@ -78,20 +80,20 @@ func (t *tester) covered(cover *policytest.Cover) error {
 			return fmt.Errorf("write what is reached: %w", err)
 		}
 	}
-	if t.json {
-		if err := t.printLine(map[string]any{"coverage": c}); err != nil {
+	if t.JSON {
+		if err := t.PrintLine(map[string]any{"coverage": c}); err != nil {
 			return err
 		}
 	} else {
 		for i := range c.Policies {
 			p := &c.Policies[i]
 			for _, line := range p.Missing() {
-				fmt.Fprintln(t.out, inLine(line))
+				fmt.Fprintln(t.Out, printable.Line(line))
 			}
-			fmt.Fprintf(t.out, "%s %s: %s\n", t.paint(bold, "coverage"), inLine(p.Policy), p.Total)
+			fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Bold, "coverage"), printable.Line(p.Policy), p.Total)
 		}
 		if len(c.Policies) > 1 {
-			fmt.Fprintf(t.out, "%s of all: %s\n", t.paint(bold, "coverage"), c.Total)
+			fmt.Fprintf(t.Out, "%s of all: %s\n", t.Paint(cli.Bold, "coverage"), c.Total)
 		}
 	}
 	return t.enough("the coverage", c.Total.All().Percent(), t.worth.threshold)
@@ -102,8 +104,8 @@ func (t *tester) enough(what string, got, want float64) error {
 	if got >= want {
 		return nil
 	}
-	fmt.Fprintf(t.err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
-	return errFailed
+	fmt.Fprintf(t.Err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
+	return cli.ErrFailed
 }
 
 // mutated says what of the changes of policies the tests notice.
@@ -113,19 +115,19 @@ func (t *tester) mutated(ctx context.Context, tests []*policytest.Test, opts *po
 	}
 	var last time.Time
 	m, err := policytest.Mutate(ctx, tests, opts, func(done, all int) {
-		if now := time.Now(); !t.json && terminal(t.err) && now.Sub(last) > 100*time.Millisecond {
-			fmt.Fprintf(t.err, "\r\x1b[K%s %d of %d changes", bar(done, all), done, all)
+		if now := time.Now(); !t.JSON && cli.Terminal(t.Err) && now.Sub(last) > 100*time.Millisecond {
+			fmt.Fprintf(t.Err, "\r\x1b[K%s %d of %d changes", bar(done, all), done, all)
 			last = now
 		}
 	})
 	if !last.IsZero() {
-		fmt.Fprint(t.err, "\r\x1b[K")
+		fmt.Fprint(t.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
-	if t.json {
-		if err := t.printLine(map[string]any{"mutation": m}); err != nil {
+	if t.JSON {
+		if err := t.PrintLine(map[string]any{"mutation": m}); err != nil {
 			return err
 		}
 	} else {
@@ -149,12 +151,12 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 		for _, mu := range p.Mutants {
 			switch {
 			case mu.Status == policytest.Survived:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
-				fmt.Fprintf(t.out, "\ttest %s\n", inLine(mu.Test))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
+				fmt.Fprintf(t.Out, "\ttest %s\n", printable.Line(mu.Test))
 			case t.verbose && mu.Status == policytest.Killed:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
 			case t.verbose:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
 			}
 		}
 	}
@@ -162,7 +164,7 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 	if m.Same > 0 {
 		text += fmt.Sprintf("; %d more make no difference to any event", m.Same)
 	}
-	fmt.Fprintf(t.out, "%s %s\n", t.paint(bold, "mutation"), text)
+	fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Bold, "mutation"), text)
 }
 
 // ofPlace is what is said of a place in a hook.

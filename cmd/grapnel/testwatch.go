@@ -15,6 +15,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -100,17 +102,17 @@ func (t *tester) round(ctx context.Context, notes *fsnotify.Watcher, changed map
 		if len(tests)+len(errs)+len(gone) == 0 {
 			return nil
 		}
-		if !t.json {
-			fmt.Fprintln(t.out, t.paint(dim, strings.Repeat("-", 40)))
+		if !t.JSON {
+			fmt.Fprintln(t.Out, t.Paint(cli.Dim, strings.Repeat("-", 40)))
 			for _, file := range gone {
-				fmt.Fprintf(t.out, "%s %s\n", t.paint(yellow, "gone"), inLine(file))
+				fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Yellow, "gone"), printable.Line(file))
 			}
 		}
 		if len(tests)+len(errs) == 0 {
 			return nil
 		}
 	}
-	if err := t.play(ctx, tests, errs); err != nil && !errors.Is(err, errFailed) {
+	if err := t.play(ctx, tests, errs); err != nil && !errors.Is(err, cli.ErrFailed) {
 		return err
 	}
 	return nil
@@ -179,7 +181,7 @@ func (t *tester) await(notes *fsnotify.Watcher, why error) {
 		return
 	}
 	t.lost = why.Error()
-	fmt.Fprintf(t.err, "grapnel: error: %v; waiting for it\n", inLine(t.lost))
+	fmt.Fprintf(t.Err, "grapnel: error: %v; waiting for it\n", printable.Line(t.lost))
 }
 
 // touched reports whether what has changed bears on a test: its file, its policy, or what

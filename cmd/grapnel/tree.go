@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
 // A tree is drawn with lines that lead from each node to what comes of it. A line is
@@ -59,21 +59,11 @@ type pen struct {
 // pen is what the console is drawn on with: as wide as the terminal, and without an end
 // where the output goes elsewhere, so that others find a line in one piece.
 func (c *console) pen() *pen {
-	p := &pen{out: c.out, paint: c.paint}
-	if terminal(c.out) {
-		p.width = terminalWidth(c.out)
+	p := &pen{out: c.Out, paint: c.Paint}
+	if cli.Terminal(c.Out) {
+		p.width = cli.Width(c.Out)
 	}
 	return p
-}
-
-// terminalWidth is how many letters a line of a terminal has.
-func terminalWidth(stream any) int {
-	if f := fileOf(stream); f != nil {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			return width
-		}
-	}
-	return 80
 }
 
 const (

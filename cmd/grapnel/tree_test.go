@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
 func drawn(t *tree, width int) string {
@@ -15,10 +17,10 @@ func drawn(t *tree, width int) string {
 
 func TestTree(t *testing.T) {
 	t.Parallel()
-	root := &tree{line: []span{{"event", bold}, text(" tool.before")}}
+	root := &tree{line: []span{{"event", cli.Bold}, text(" tool.before")}}
 	root.note(text("command: make\nall"))
 	rules := root.add(text("rules"))
-	rules.add(text("one "), span{"blocks", red}).note(text("it is so"))
+	rules.add(text("one "), span{"blocks", cli.Red}).note(text("it is so"))
 	rules.add(text("two")).add(text("inner"))
 	root.add(text("reply")).note(text("a line of several words that does not fit"))
 	if got, want := drawn(root, 0), `<1:event> tool.before
@@ -54,7 +56,7 @@ func TestWrap(t *testing.T) {
 		"to the letter":      {[]span{text("the quick brown foxes")}, 25, "the quick brown foxes"},
 		"a long word":        {[]span{text("a %s b", strings.Repeat("x", 30))}, 25, "a " + strings.Repeat("x", 19) + "|" + strings.Repeat("x", 11) + " b"},
 		"several spaces":     {[]span{text("a  b")}, 25, "a  b"},
-		"colours":            {[]span{text("the quick "), {"brown fox jumps", red}}, 25, "the quick 31brown fox|31jumps"},
+		"colours":            {[]span{text("the quick "), {"brown fox jumps", cli.Red}}, 25, "the quick 31brown fox|31jumps"},
 		"letters, not bytes": {[]span{text("%s", strings.Repeat("é", 21))}, 25, strings.Repeat("é", 21)},
 		"nothing":            {nil, 25, ""},
 	} {

@@ -15,6 +15,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -58,9 +60,9 @@ func newTrust(c *console) *cobra.Command {
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if list && digest != "" {
-				return usageError{errors.New("--list and --digest exclude each other")}
+				return cli.Usage(errors.New("--list and --digest exclude each other"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -74,22 +76,22 @@ func newTrust(c *console) *cobra.Command {
 			x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
 			if len(wrong) > 0 {
 				for _, e := range wrong {
-					fmt.Fprintln(c.err, c.located(badPolicy.finding(e), red))
+					fmt.Fprintln(c.Err, c.located(badPolicy.finding(e), cli.Red))
 				}
-				return errFailed
+				return cli.ErrFailed
 			}
 			trusts := place.Trusts()
 			old, lost := trusts.Of(file)
 			same := old != nil && old.Digest() == x.Digest()
-			if !c.json {
+			if !c.JSON {
 				c.printExamined(x)
 				if lost != nil {
-					fmt.Fprintf(c.out, "%s %v\n", c.paint(yellow, "warning:"), lost)
+					fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), lost)
 				} else if old != nil && !same {
 					c.printChanges(trusts, old, x)
 				}
 				if c.someone() {
-					fmt.Fprintf(c.out, "digest %s\n", x.Digest())
+					fmt.Fprintf(c.Out, "digest %s\n", x.Digest())
 				}
 			}
 			if !same {
@@ -103,18 +105,18 @@ func newTrust(c *console) *cobra.Command {
 					err = trusts.Keep(x)
 				}
 			}
-			if c.json {
-				return errors.Join(c.printJSON(reportTrust(x, err == nil)), err)
+			if c.JSON {
+				return errors.Join(c.PrintJSON(reportTrust(x, err == nil)), err)
 			}
 			switch {
 			case err != nil:
 				return err
 			case x.Vouched:
-				fmt.Fprintf(c.out, "%s %s, for which a policy of yours vouches\n", c.paint(green, "trusted"), file)
+				fmt.Fprintf(c.Out, "%s %s, for which a policy of yours vouches\n", c.Paint(cli.Green, "trusted"), file)
 			case same:
-				fmt.Fprintf(c.out, "%s is trusted already, as it is\n", file)
+				fmt.Fprintf(c.Out, "%s is trusted already, as it is\n", file)
 			default:
-				fmt.Fprintf(c.out, "%s %s\n", c.paint(green, "trusted"), file)
+				fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
 			}
 			return nil
 		},
@@ -132,12 +134,12 @@ func projectPolicy(place local.Place, name string) (string, error) {
 		return "", err
 	}
 	if filepath.Base(file) != local.ProjectPolicy {
-		return "", usageError{withHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust")}
+		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust"))
 	}
 	user, noUser := os.Stat(place.Policy)
 	info, noFile := os.Stat(file)
 	if noUser == nil && noFile == nil && os.SameFile(info, user) {
-		return "", usageError{fmt.Errorf("%s is your own policy, and in force without being trusted", file)}
+		return "", cli.Usage(fmt.Errorf("%s is your own policy, and in force without being trusted", file))
 	}
 	return file, nil
 }
@@ -145,7 +147,7 @@ func projectPolicy(place local.Place, name string) (string, error) {
 // someone reports whether a person is there to look.
 func (c *console) someone() bool {
 	ci := os.Getenv("CI")
-	return terminal(c.in) && terminal(c.out) && !c.json && (ci == "" || ci == "false")
+	return cli.Terminal(c.In) && cli.Terminal(c.Out) && !c.JSON && (ci == "" || ci == "false")
 }
 
 // mayTrust says whether the person does, or why nobody knows. It never names the digest
@@ -155,10 +157,10 @@ func (c *console) mayTrust(x *policy.Examined, digest string) error {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
-		return withHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
+		return cli.WithHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
 	case !c.someone():
-		return withHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
-	case !c.ask("trust this?"):
+		return cli.WithHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
+	case !c.Ask("trust this?"):
 		return errors.New("nothing is trusted")
 	}
 	return nil
@@ -258,39 +260,39 @@ func what(h *policy.HTTP) string {
 
 func (c *console) printExamined(x *policy.Examined) {
 	r := reportTrust(x, false)
-	fmt.Fprintln(c.out, c.paint(bold, inLine(x.File)))
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(x.File)))
 	file := ""
 	for _, h := range r.Hooks {
 		if h.File != file {
 			file = h.File
-			fmt.Fprintln(c.out, c.paint(bold, inLine(file)))
+			fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(file)))
 		}
-		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, inLine(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
+		fmt.Fprintf(c.Out, "  %s %s\n    %s\n", c.Paint(cli.Bold, printable.Line(h.Name)), printable.Text(strings.Join(h.On, ", ")), cli.Indent(h.Does, "    ")[4:])
 	}
 	for _, f := range x.Foreign {
 		for _, e := range append(slices.Clone(f.Errors), f.Notes...) {
-			fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), plain(e.Error()))
+			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Text(e.Error()))
 		}
 	}
 	if len(x.Pins)+len(x.Loads) > 0 {
-		fmt.Fprintln(c.out, "pinned with it")
+		fmt.Fprintln(c.Out, "pinned with it")
 	}
 	for _, load := range x.Loads {
-		fmt.Fprintf(c.out, "  %s (%s)\n", inLine(load.Path), load.Format)
+		fmt.Fprintf(c.Out, "  %s (%s)\n", printable.Line(load.Path), load.Format)
 	}
 	for _, pin := range x.Pins {
 		there := ""
 		if pin.SHA256 == "" {
 			there = " (not there, and has to stay so)"
 		}
-		fmt.Fprintf(c.out, "  %s%s\n", inLine(pin.Path), there)
+		fmt.Fprintf(c.Out, "  %s%s\n", printable.Line(pin.Path), there)
 	}
 	if len(x.Pins) > 0 || len(x.Unpinned) > 0 {
-		fmt.Fprintln(c.out, "not pinned")
+		fmt.Fprintln(c.Out, "not pinned")
 		for _, text := range x.Unpinned {
-			fmt.Fprintf(c.out, "  %s\n", plain(text))
+			fmt.Fprintf(c.Out, "  %s\n", printable.Text(text))
 		}
-		fmt.Fprintln(c.out, "  what programs load in turn")
+		fmt.Fprintln(c.Out, "  what programs load in turn")
 	}
 }
 
@@ -299,7 +301,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.out, "%s is not named any more, and not pinned\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is not named any more, and not pinned\n", printable.Line(name))
 			c.printDiff(trusts, name, was[name], nil)
 		}
 	}
@@ -309,9 +311,9 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 		case both && before == is[name]:
 			continue
 		case !both && is[name] != "":
-			fmt.Fprintf(c.out, "%s is named now\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is named now\n", printable.Line(name))
 		case both && is[name] == "":
-			fmt.Fprintf(c.out, "%s is gone\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is gone\n", printable.Line(name))
 		}
 		c.printDiff(trusts, name, before, x.Content(is[name]))
 	}
@@ -325,13 +327,13 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	}
 	switch {
 	case err != nil:
-		fmt.Fprintf(c.out, "%s was changed (%v)\n", inLine(name), err)
+		fmt.Fprintf(c.Out, "%s was changed (%v)\n", printable.Line(name), err)
 	case !isText(before) || !isText(after):
-		fmt.Fprintf(c.out, "%s was changed, and is no text\n", inLine(name))
+		fmt.Fprintf(c.Out, "%s was changed, and is no text\n", printable.Line(name))
 	default:
 		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
 		if lines != "" {
-			fmt.Fprintln(c.out, strings.TrimRight(plain(lines), "\n"))
+			fmt.Fprintln(c.Out, strings.TrimRight(printable.Text(lines), "\n"))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -38,39 +40,39 @@ func (c *console) listTrusted(place local.Place) error {
 	var err error
 	for _, f := range files {
 		if f.State != policy.Trusted {
-			err = errFailed
+			err = cli.ErrFailed
 		}
 	}
-	if c.json {
-		if e := c.printJSON(map[string]any{"files": files}); e != nil {
+	if c.JSON {
+		if e := c.PrintJSON(map[string]any{"files": files}); e != nil {
 			return e
 		}
 		return err
 	}
 	if len(files) == 0 {
-		fmt.Fprintln(c.out, "no policy of a project is trusted")
+		fmt.Fprintln(c.Out, "no policy of a project is trusted")
 	}
 	for _, f := range files {
-		color := yellow
+		color := cli.Yellow
 		if f.State == policy.Trusted {
-			color = green
+			color = cli.Green
 		}
-		fmt.Fprintf(c.out, "%s %s\n", c.paint(color, fmt.Sprintf("%-9s", f.State)), inLine(f.File))
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(color, fmt.Sprintf("%-9s", f.State)), printable.Line(f.File))
 		if f.Digest != "" {
 			since := ", since " + f.Since.Local().Format("2006-01-02 15:04")
 			if f.Vouched {
 				since += ", for a policy vouches for it"
 			}
-			fmt.Fprintf(c.out, "  %s%s\n", f.Digest, since)
+			fmt.Fprintf(c.Out, "  %s%s\n", f.Digest, since)
 		}
 		for _, text := range f.Runs {
-			fmt.Fprintf(c.out, "  runs %s\n", indent(text, "    ")[4:])
+			fmt.Fprintf(c.Out, "  runs %s\n", cli.Indent(text, "    ")[4:])
 		}
 		for _, text := range f.Wrong {
-			fmt.Fprintf(c.out, "  %s %s\n", c.paint(yellow, "warning:"), inLine(text))
+			fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Line(text))
 		}
 		if f.Hint != "" {
-			fmt.Fprintf(c.out, "  hint: %s\n", inLine(f.Hint))
+			fmt.Fprintf(c.Out, "  hint: %s\n", printable.Line(f.Hint))
 		}
 	}
 	return err

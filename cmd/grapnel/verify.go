@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
@@ -47,8 +49,8 @@ func newVerify(c *console) *cobra.Command {
 			good := true
 			for _, p := range programs {
 				report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
-					if terminal(c.err) {
-						fmt.Fprintf(c.err, "%s: %s\n", p.Agent, what)
+					if cli.Terminal(c.Err) {
+						fmt.Fprintf(c.Err, "%s: %s\n", p.Agent, what)
 					}
 				}})
 				if err != nil {
@@ -57,24 +59,24 @@ func newVerify(c *console) *cobra.Command {
 						return err
 					}
 					if program != "" {
-						err = withHint(err, "--program wants the agent's own program")
+						err = cli.WithHint(err, "--program wants the agent's own program")
 					}
 					errs = append(errs, err)
 					continue
 				}
 				good = good && report.OK()
 				reports = append(reports, report)
-				if !c.json {
+				if !c.JSON {
 					c.printReport(report)
 				}
 			}
-			if c.json {
-				if err := c.printJSON(reports); err != nil {
+			if c.JSON {
+				if err := c.PrintJSON(reports); err != nil {
 					return err
 				}
 			}
 			if len(errs) == 0 && !good {
-				return errFailed
+				return cli.ErrFailed
 			}
 			return errors.Join(errs...)
 		},
@@ -97,7 +99,7 @@ func verifiable() []string {
 // programsOf finds the agents that are named, or all that are there.
 func programsOf(names []string, program string) ([]verify.Program, error) {
 	if program != "" && len(names) != 1 {
-		return nil, usageError{withHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE")}
+		return nil, cli.Usage(cli.WithHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE"))
 	}
 	var found []verify.Program
 	if len(names) == 0 {
@@ -109,7 +111,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			}
 		}
 		if len(found) == 0 {
-			return nil, withHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
+			return nil, cli.WithHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
 		}
 		return found, nil
 	}
@@ -119,7 +121,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 		}
 		a, err := verify.Lookup(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		p, err := verify.Find(a)
 		if program != "" {
@@ -128,7 +130,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			p = verify.Program{Agent: a, Command: []string{abs}}
 		}
 		if err != nil {
-			return nil, withHint(err, "give its program with --program FILE")
+			return nil, cli.WithHint(err, "give its program with --program FILE")
 		}
 		found = append(found, p)
 	}
@@ -136,8 +138,8 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 }
 
 func (c *console) printReport(r *verify.Report) {
-	fmt.Fprintf(c.out, "%s %s on %s\n", c.paint(bold, r.Agent), plain(r.Version), r.System)
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(c.Out, "%s %s on %s\n", c.Paint(cli.Bold, r.Agent), printable.Text(r.Version), r.System)
+	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	var quiet []string
 	for _, row := range r.Rows {
 		switch {
@@ -153,9 +155,9 @@ func (c *console) printReport(r *verify.Report) {
 	_ = table.Flush()
 	if len(quiet) > 0 {
 		slices.Sort(quiet)
-		fmt.Fprintf(c.out, "  %s\n", c.paint(dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(c.out, "  %s %s\n", c.paint(red, "problem:"), indent(problem, "  ")[2:])
+		fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(cli.Red, "problem:"), cli.Indent(problem, "  ")[2:])
 	}
 }

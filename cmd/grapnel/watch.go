@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -36,16 +37,16 @@ func newWatch(c *console) *cobra.Command {
 			}
 			switch {
 			case opts.Slow <= 0:
-				return usageError{withHint(errors.New("--slow has to be more than nothing"), "100ms is what counts when nothing is said")}
+				return cli.Usage(cli.WithHint(errors.New("--slow has to be more than nothing"), "100ms is what counts when nothing is said"))
 			case opts.Keep <= 0:
-				return usageError{withHint(errors.New("--keep has to be more than nothing"), "5000 is what counts when nothing is said")}
-			case !terminal(c.in) || !terminal(c.out) || os.Getenv("TERM") == "dumb":
-				return withHint(errors.New("there is no terminal that could be drawn on"), `run "grapnel log -f": it prints a line for each event`)
+				return cli.Usage(cli.WithHint(errors.New("--keep has to be more than nothing"), "5000 is what counts when nothing is said"))
+			case !cli.Terminal(c.In) || !cli.Terminal(c.Out) || os.Getenv("TERM") == "dumb":
+				return cli.WithHint(errors.New("there is no terminal that could be drawn on"), `run "grapnel log -f": it prints a line for each event`)
 			}
 			if asked.since == "" {
 				query.Since = time.Now()
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ func (c *console) watch(ctx context.Context, place local.Place, query store.Quer
 	if os.Getenv("NO_COLOR") != "" {
 		profile = colorprofile.Ascii
 	}
-	p := tea.NewProgram(watching{watch.New(opts)}, tea.WithContext(ctx), tea.WithInput(c.in), tea.WithOutput(fileOf(c.out)), tea.WithColorProfile(profile), tea.WithFPS(20))
+	p := tea.NewProgram(watching{watch.New(opts)}, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(cli.FileOf(c.Out)), tea.WithColorProfile(profile), tea.WithFPS(20))
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer cancel()
