@@ -168,7 +168,7 @@ func (c *console) mayTrust(x *policy.Examined, digest string) error {
 
 func reportTrust(x *policy.Examined, trusted bool) trustReport {
 	r := trustReport{
-		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: notNil(x.Unpinned), Hooks: []trustHook{},
+		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: append([]string{}, x.Unpinned...), Hooks: []trustHook{},
 	}
 	for _, use := range x.Policy.Use {
 		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})

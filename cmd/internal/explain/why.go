@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ const (
 )
 
 // why explains the hooks of a name.
-func (t *telling) why(name string, place local.Place, set *policy.Set) error {
+func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 	var known []string
 	for _, s := range t.specs {
 		if _, marks := s.Hook.(grapnel.Marker); marks {
@@ -104,7 +104,7 @@ func named(s *grapnel.Spec, name string) bool {
 }
 
 // whyOf explains a hook in force.
-func (t *telling) whyOf(s *grapnel.Spec) whyHook {
+func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 	w := whyHook{
 		Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
 		Scope: &s.Source.Scope, Phase: &s.Phase, On: s.On, Mode: &s.Mode, OnError: s.OnError,
@@ -134,14 +134,14 @@ func (t *telling) whyOf(s *grapnel.Spec) whyHook {
 }
 
 // acted says what became of a hook that listens.
-func (t *telling) acted(s *grapnel.Spec, h *hookPart) (state, string) {
+func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (state, string) {
 	verb := map[grapnel.Decision]string{grapnel.Allow: "allowed", grapnel.Ask: "asked about", grapnel.Block: "blocked"}[h.Decision]
 	switch h.Part {
 	case partDecides:
 		if h.Error != "" {
 			return stateActed, fmt.Sprintf("%s could not answer, which counts as %s: %s", s.Name, h.Decision, h.Error)
 		}
-		return stateActed, fmt.Sprintf("%s %s this: %s", s.Name, verb, orFitting(h))
+		return stateActed, fmt.Sprintf("%s %s this: %s", s.Name, verb, matchedText(h))
 	case partOutvoted:
 		return stateSilent, fmt.Sprintf("%s %s this, and was outvoted: %s", s.Name, verb, h.Reason)
 	case partExpired:
@@ -169,7 +169,7 @@ func (t *telling) acted(s *grapnel.Spec, h *hookPart) (state, string) {
 	return stateSilent, fmt.Sprintf("%s was asked, and had no opinion", s.Name)
 }
 
-func orFitting(h *hookPart) string {
+func matchedText(h *hookPart) string {
 	if h.matched != "" && !strings.HasPrefix(h.matched, "event ") {
 		return h.matched
 	}
@@ -189,10 +189,10 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 		})
 		return &hooks[len(hooks)-1]
 	}
-	held := unheeded(row, errs)
+	cause := whyNotInForce(row, errs)
 	if p == nil { // it is no YAML
-		if line := lineOf(row.File, name); line > 0 && held != "" {
-			add(line, "%s", held)
+		if line := lineOf(row.File, name); line > 0 && cause != "" {
+			add(line, "%s", cause)
 		}
 		return hooks, nil
 	}
@@ -203,7 +203,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 			}
 		}
 	}
-	if held == "" {
+	if cause == "" {
 		return hooks, names
 	}
 	used, _ := p.Packs(row.File, packs.All())
@@ -213,7 +213,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 	}
 	for i := range all {
 		if names = append(names, all[i].Name); all[i].Name == name {
-			add(all[i].Line, "%s", held)
+			add(all[i].Line, "%s", cause)
 		}
 	}
 	return hooks, names
@@ -238,8 +238,8 @@ func lineOf(file, name string) int {
 	return 0
 }
 
-// unheeded says why what a file says now is not in force; empty = it is.
-func unheeded(row policy.Loaded, errs []*policy.Error) string {
+// whyNotInForce says why what a file says now is not in force; empty = it is.
+func whyNotInForce(row policy.Loaded, errs []*policy.Error) string {
 	switch row.State {
 	case policy.Untrusted:
 		return "nobody has trusted the file, so nothing of it is in force (see \"grapnel trust\")"
@@ -262,9 +262,9 @@ func unheeded(row policy.Loaded, errs []*policy.Error) string {
 	return ""
 }
 
-// printWhy says of a hook first in a sentence why it did or did not act, and then all.
-func (c *console) printWhy(x *explanation) {
-	p := c.pen()
+// PrintWhy says of a hook first in a sentence why it did or did not act, and then all.
+func (x *Explanation) PrintWhy(c *cli.Console) {
+	p := newPen(c)
 	for i := range x.Why {
 		if i > 0 {
 			fmt.Fprintln(c.Out)
@@ -273,7 +273,7 @@ func (c *console) printWhy(x *explanation) {
 	}
 }
 
-func (w *whyHook) tree(x *explanation) *tree {
+func (w *whyHook) tree(x *Explanation) *tree {
 	colour := map[state]string{stateActed: cli.Green, stateSilent: cli.Yellow, stateNotAsked: cli.Yellow, stateOther: cli.Yellow, stateNoForce: cli.Red}[w.State]
 	t := &tree{line: []span{{printable.Line(w.Text), colour}}}
 	if w.File != "" {

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"encoding/json"
@@ -13,16 +13,16 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// printExplanation draws the firing, and lists below it who did not listen.
-func (c *console) printExplanation(x *explanation) {
+// Print draws the firing, and lists below it the hooks that did not listen.
+func (x *Explanation) Print(c *cli.Console) {
 	for _, notice := range x.Notices {
 		fmt.Fprintln(c.Out, c.Paint(cli.Yellow, printable.Text(notice)))
 	}
 	if slices.ContainsFunc(x.Policies, policy.Loaded.OfProject) {
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
-		c.printPolicies(x.Policies)
+		c.PrintPolicies(x.Policies)
 	}
-	p := c.pen()
+	p := newPen(c)
 	p.draw(x.tree())
 	if rest := x.rest(); rest != nil {
 		p.draw(rest)
@@ -39,7 +39,7 @@ const maxShown = 2000
 func shown(text string) string { return printable.Text(cut(strings.TrimRight(text, "\n"), maxShown)) }
 
 // tree is the firing from the event to the reply.
-func (x *explanation) tree() *tree {
+func (x *Explanation) tree() *tree {
 	root := &tree{line: []span{{"event", cli.Bold}, text(" %s", printable.Line(string(x.Event)))}}
 	if x.sent.Tool != nil {
 		root.line = append(root.line, text(" %s", printable.Line(x.sent.Tool.Name)))
@@ -60,6 +60,21 @@ func (x *explanation) tree() *tree {
 	if len(x.Hooks) == 0 {
 		root.add(text("nobody listens"))
 	}
+	x.asked(root)
+	if len(x.Merge) > 0 {
+		merge := root.add(span{"merge", cli.Bold})
+		for _, line := range x.Merge {
+			merge.add(text("%s", printable.Line(line)))
+		}
+	}
+	x.verdict(root)
+	x.observers(root)
+	x.reply(root)
+	return root
+}
+
+// asked draws the hooks that decide, by phase, and the event where a hook changed it.
+func (x *Explanation) asked(root *tree) {
 	var last *grapnel.Event // that was shown
 	var phase *tree
 	var name string
@@ -84,13 +99,10 @@ func (x *explanation) tree() *tree {
 		}
 		x.hook(phase.add(), h)
 	}
-	if len(x.Merge) > 0 {
-		merge := root.add(span{"merge", cli.Bold})
-		for _, line := range x.Merge {
-			merge.add(text("%s", printable.Line(line)))
-		}
-	}
-	x.verdict(root)
+}
+
+// observers draws the hooks that run after the answer.
+func (x *Explanation) observers(root *tree) {
 	var after *tree
 	for i := range x.Hooks {
 		h := &x.Hooks[i]
@@ -102,8 +114,6 @@ func (x *explanation) tree() *tree {
 		}
 		x.hook(after.add(), h)
 	}
-	x.reply(root)
-	return root
 }
 
 // phaseOf names what is drawn together.
@@ -122,7 +132,7 @@ func phaseOf(h *hookPart) string {
 }
 
 // hook draws what a hook did.
-func (x *explanation) hook(t *tree, h *hookPart) {
+func (x *Explanation) hook(t *tree, h *hookPart) {
 	if h.Step > 0 && h.Phase != grapnel.PhaseStep {
 		t.line = append(t.line, text("%d ", h.Step))
 	}
@@ -239,7 +249,7 @@ func placeOf(source, file string, line int) string {
 }
 
 // changed says what of an event is otherwise than it came.
-func (x *explanation) changed(t *tree, now *grapnel.Event) {
+func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 	fields := now.Changed(x.sent)
 	if len(fields) == 0 {
 		t.note(text("as it came"))
@@ -308,7 +318,7 @@ func valueText(raw json.RawMessage) string {
 }
 
 // verdict draws what came of it.
-func (x *explanation) verdict(root *tree) {
+func (x *Explanation) verdict(root *tree) {
 	v := &x.Verdict
 	t := root.add(span{"verdict ", cli.Bold}, span{v.Decision.String(), cli.DecisionColour(v.Decision.String())})
 	var by []string
@@ -338,7 +348,7 @@ func (x *explanation) verdict(root *tree) {
 }
 
 // reply draws what the agent gets, and what it cannot be told.
-func (x *explanation) reply(root *tree) {
+func (x *Explanation) reply(root *tree) {
 	t := root.add(span{"reply ", cli.Bold}, text("exit %d", x.Reply.Exit))
 	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
 		if out.text != "" {
@@ -354,7 +364,7 @@ func (x *explanation) reply(root *tree) {
 }
 
 // rest lists those that do not listen; nil = there is nobody to speak of.
-func (x *explanation) rest() *tree {
+func (x *Explanation) rest() *tree {
 	t := &tree{line: []span{{"did not listen", cli.Bold}}}
 	for _, n := range x.NotYet {
 		line := []span{text("waits  %s  ", printable.Line(n.Hook)), {printable.Line(placeOf(n.Source, n.File, n.Line)), cli.Dim}}

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"fmt"
@@ -56,9 +56,9 @@ type pen struct {
 	paint func(code, text string) string
 }
 
-// pen is what the console is drawn on with: as wide as the terminal, and without an end
-// where the output goes elsewhere, so that others find a line in one piece.
-func (c *console) pen() *pen {
+// newPen draws on a console. Lines are as wide as the terminal; elsewhere they are not
+// wrapped, so that other programs find a line in one piece.
+func newPen(c *cli.Console) *pen {
 	p := &pen{out: c.Out, paint: c.Paint}
 	if cli.Terminal(c.Out) {
 		p.width = cli.Width(c.Out)

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 type trial struct {
 	place    local.Place
 	run      bool // programs, and ask servers
-	counter  looking
+	counter  readOnlyCounter
 	networks []string // that servers may be reached in
 
 	record grapnel.Record
@@ -47,8 +47,8 @@ func (t *trial) options() *local.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
 	return &local.Options{
 		Command: t.command, HTTP: t.server,
-		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.told(w.Name), nil },
-		Notify:  func(h policy.HTTP) (grapnel.Hook, error) { return t.told(h.Name), nil },
+		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
+		Notify:  func(h policy.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
 		Counter: t.counter, Background: t,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
 	}
@@ -57,11 +57,11 @@ func (t *trial) options() *local.Options {
 // command is a hook that is a program.
 func (t *trial) command(c policy.Command) grapnel.Hook {
 	if !t.run {
-		return t.leftOut(c.Name)
+		return t.notAsked(c.Name)
 	}
 	hook := local.Runner(t.place)(c)
 	if cmd, ok := hook.(*process.Command); ok {
-		cmd.Executor = listening{cmd.Executor, func(end *process.Ending) {
+		cmd.Executor = endingRecorder{cmd.Executor, func(end *process.Ending) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			key := programKey{c.Name, c.Dir}
@@ -77,17 +77,17 @@ func (t *trial) server(h policy.HTTP) (grapnel.Hook, error) {
 	if t.run {
 		return hookcmd.Asker(t.counter, h, func() []string { return t.networks }), nil
 	}
-	return t.leftOut(h.Name), nil
+	return t.notAsked(h.Name), nil
 }
 
-// told is a hook that tells a server after the answer. That is never done here.
-func (t *trial) told(hook string) grapnel.Hook {
+// notifier is a hook that tells a server after the answer. That is never done here.
+func (t *trial) notifier(hook string) grapnel.Hook {
 	t.servers = append(t.servers, hook)
 	return grapnel.Func(nil)
 }
 
-// leftOut has no opinion, and says that it was not asked.
-func (t *trial) leftOut(hook string) grapnel.Hook {
+// notAsked has no opinion, and says that it was not asked.
+func (t *trial) notAsked(hook string) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		t.skip(hook)
 		return grapnel.Outcome{}, nil
@@ -147,38 +147,38 @@ func (t *trial) output(hook, dir string) *wrote {
 	return &out
 }
 
-// listening hears how a program ended.
-type listening struct {
+// endingRecorder hears how a program ended.
+type endingRecorder struct {
 	process.Executor
 
-	heard func(*process.Ending)
+	record func(*process.Ending)
 }
 
 // Run is that of the Executor.
-func (l listening) Run(ctx context.Context, p *process.Program) (*process.Ending, error) {
+func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.Ending, error) {
 	end, err := l.Executor.Run(ctx, p)
 	if err == nil && end == nil {
 		err = errors.New("its Executor does not say how it ended")
 	}
 	if err == nil {
-		l.heard(end)
+		l.record(end)
 	}
 	return end, err
 }
 
 // Grace is that of the Executor.
-func (l listening) Grace() time.Duration {
+func (l endingRecorder) Grace() time.Duration {
 	if g, ok := l.Executor.(grapnel.Graceful); ok {
 		return g.Grace()
 	}
 	return 0
 }
 
-// looking is a Counter that keeps nothing, so that looking at a limit uses none of it.
-type looking struct{ spool *spool.Spool }
+// readOnlyCounter is a Counter that keeps nothing, so that looking at a limit uses none of it.
+type readOnlyCounter struct{ spool *spool.Spool }
 
 // Count shows change what is kept.
-func (l looking) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	kept, err := l.spool.Counted(key)
 	if err == nil {
 		change(kept)
@@ -187,4 +187,4 @@ func (l looking) Count(key string, change func([]byte) ([]byte, time.Duration)) 
 }
 
 // Counted is what is kept.
-func (l looking) Counted(key string) ([]byte, error) { return l.spool.Counted(key) }
+func (l readOnlyCounter) Counted(key string) ([]byte, error) { return l.spool.Counted(key) }

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"encoding/json"
@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// telling makes an explanation of a firing.
-type telling struct {
-	x      *explanation
+// explainer makes an explanation of a firing.
+type explainer struct {
+	x      *Explanation
 	engine *grapnel.Engine
 	specs  []grapnel.Spec // of the engine
 	trial  *trial
@@ -24,7 +24,7 @@ type telling struct {
 }
 
 // spec is the hook that a part is of; nil = it is none of the engine's.
-func (t *telling) spec(name, source string, phase grapnel.Phase) *grapnel.Spec {
+func (t *explainer) spec(name, source string, phase grapnel.Phase) *grapnel.Spec {
 	for i := range t.specs {
 		if s := &t.specs[i]; s.Name == name && s.Source.Name == source && s.Phase == phase {
 			return s
@@ -34,7 +34,7 @@ func (t *telling) spec(name, source string, phase grapnel.Phase) *grapnel.Spec {
 }
 
 // hooks tells of all that were asked, and of those that were to be.
-func (t *telling) hooks() {
+func (t *explainer) hooks() {
 	for i := range t.rec.Hooks {
 		t.top = max(t.top, t.counts(&t.rec.Hooks[i]))
 	}
@@ -71,7 +71,7 @@ func (t *telling) hooks() {
 
 // counts is the decision of a run, as far as it counts. To end the turn is to stop the
 // action that is about to happen.
-func (t *telling) counts(run *grapnel.HookRun) grapnel.Decision {
+func (t *explainer) counts(run *grapnel.HookRun) grapnel.Decision {
 	switch {
 	case run.Observed || run.Async || run.Expired:
 		return grapnel.None
@@ -90,7 +90,7 @@ func blocksAction(ev *grapnel.Event) bool {
 }
 
 // whyNotAsked says why a hook of the plan was not asked.
-func (t *telling) whyNotAsked() string {
+func (t *explainer) whyNotAsked() string {
 	if who := t.who(func(run *grapnel.HookRun) bool {
 		return t.counts(run) == grapnel.Block
 	}); who != "" {
@@ -100,7 +100,7 @@ func (t *telling) whyNotAsked() string {
 }
 
 // who lists the hooks of some runs, each once.
-func (t *telling) who(of func(*grapnel.HookRun) bool) string {
+func (t *explainer) who(of func(*grapnel.HookRun) bool) string {
 	var names []string
 	for i := range t.rec.Hooks {
 		if run := &t.rec.Hooks[i]; of(run) && !slices.Contains(names, run.Name) {
@@ -119,7 +119,7 @@ func listed(words []string, and string) string {
 }
 
 // asked tells of a hook that was.
-func (t *telling) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
+func (t *explainer) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 	h := hookPart{
 		Step: run.Step, Round: run.Round, Phase: run.Phase, Hook: run.Name, Source: run.Source, Line: run.Line,
 		Decision: run.Decision, Cause: run.Cause, Error: t.x.mask(run.Error), MS: run.MS, saw: run.Saw, run: *run,
@@ -170,7 +170,7 @@ func (t *telling) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 }
 
 // wrote is what a program has written, masked.
-func (t *telling) wrote(s *grapnel.Spec) *wrote {
+func (t *explainer) wrote(s *grapnel.Spec) *wrote {
 	out := t.trial.output(s.Name, filepath.Dir(s.Source.File))
 	if out != nil {
 		out.Stdout, out.Stderr = t.x.mask(out.Stdout), t.x.mask(out.Stderr)
@@ -179,7 +179,7 @@ func (t *telling) wrote(s *grapnel.Spec) *wrote {
 }
 
 // matched is what a Plan would say of a hook and a later version of the event.
-func (t *telling) matched(s *grapnel.Spec, saw *grapnel.Event) string {
+func (t *explainer) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 	for _, p := range t.engine.Plan(saw).Entries {
 		if p.Hook == s.Name && p.Source == s.Source.Name && p.Phase == s.Phase {
 			return t.x.mask(p.Matched)
@@ -189,7 +189,7 @@ func (t *telling) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 }
 
 // part says what became of an answer.
-func (t *telling) part(run *grapnel.HookRun) (part, string) {
+func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	top := t.top
 	switch {
 	case run.Async:
@@ -217,12 +217,12 @@ func (t *telling) part(run *grapnel.HookRun) (part, string) {
 }
 
 // deciders are the hooks whose decision is the strongest.
-func (t *telling) deciders() string {
+func (t *explainer) deciders() string {
 	return t.who(func(run *grapnel.HookRun) bool { return t.top > grapnel.None && t.counts(run) == t.top })
 }
 
 // maskJSON hides the secrets in a value. Its members' names tell of some.
-func (x *explanation) maskJSON(raw json.RawMessage) json.RawMessage {
+func (x *Explanation) maskJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (x *explanation) maskJSON(raw json.RawMessage) json.RawMessage {
 }
 
 // said is what a hook said, with its secrets hidden.
-func (t *telling) said(out *grapnel.Outcome) *grapnel.Outcome {
+func (t *explainer) said(out *grapnel.Outcome) *grapnel.Outcome {
 	mask := t.x.mask
 	shown := *out
 	shown.Reason, shown.Message, shown.Halt = mask(out.Reason), mask(out.Message), mask(out.Halt)
@@ -256,7 +256,7 @@ func (t *telling) said(out *grapnel.Outcome) *grapnel.Outcome {
 }
 
 // checks are the conditions of a hook, with the secrets of the event hidden.
-func (t *telling) checks(r policy.Reasoning) []policy.Check { return maskChecks(r.Checks, t.x.mask) }
+func (t *explainer) checks(r policy.Reasoning) []policy.Check { return maskChecks(r.Checks, t.x.mask) }
 
 func maskChecks(checks []policy.Check, mask func(string) string) []policy.Check {
 	checks = slices.Clone(checks)
@@ -272,7 +272,7 @@ func maskChecks(checks []policy.Check, mask func(string) string) []policy.Check 
 }
 
 // merge says how the answers became the verdict, where that is more than one decision.
-func (t *telling) merge() {
+func (t *explainer) merge() {
 	x, v := t.x, t.rec.Verdict
 	say := func(format string, args ...any) {
 		if line := fmt.Sprintf(format, args...); !slices.Contains(x.Merge, line) {
@@ -313,7 +313,7 @@ func (t *telling) merge() {
 }
 
 // replaced names the changes that a later one undid.
-func (t *telling) replaced(say func(string, ...any)) {
+func (t *explainer) replaced(say func(string, ...any)) {
 	last := map[grapnel.Field]*hookPart{}
 	for i := range t.x.Hooks {
 		h := &t.x.Hooks[i]
@@ -332,8 +332,8 @@ func (t *telling) replaced(say func(string, ...any)) {
 	}
 }
 
-// other is a hook that does not listen to the event.
-type other struct {
+// unmatched is a hook that does not listen to the event.
+type unmatched struct {
 	Hook    string         `json:"hook"`
 	Source  string         `json:"source"`
 	File    string         `json:"file,omitempty"`
@@ -349,9 +349,9 @@ type other struct {
 const maxNear = 5
 
 // others tells of the hooks that do not listen.
-func (t *telling) others(all bool) {
+func (t *explainer) others(all bool) {
 	ev, x := t.x.sent, t.x
-	var list []other
+	var list []unmatched
 	for _, s := range t.specs {
 		if why := policy.NotYet(&s, ev); why != "" {
 			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})
@@ -366,7 +366,7 @@ func (t *telling) others(all bool) {
 			continue
 		}
 		why.Checks = t.checks(why)
-		o := other{
+		o := unmatched{
 			Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line, Because: x.mask(whyNot(&s, ev, &why)), Why: why.Checks,
 		}
 		o.rank, o.Near = nearness(&s, &why)
@@ -375,8 +375,8 @@ func (t *telling) others(all bool) {
 		}
 		list = append(list, o)
 	}
-	slices.SortStableFunc(list, func(a, b other) int { return a.rank - b.rank })
-	waits := func(o other) bool {
+	slices.SortStableFunc(list, func(a, b unmatched) int { return a.rank - b.rank })
+	waits := func(o unmatched) bool {
 		return slices.ContainsFunc(x.NotYet, func(n notYet) bool { return n.Hook == o.Hook && n.Source == o.Source })
 	}
 	for _, o := range list {
@@ -407,29 +407,29 @@ func nearness(s *grapnel.Spec, why *policy.Reasoning) (rank int, near bool) {
 	case strings.HasPrefix(miss.Key, "except["), miss.Key == "match.not", strings.HasPrefix(miss.Key, "after["):
 		return 0, true
 	case miss.Key == "match.command" && len(miss.Got) > 0:
-		far := farness(miss.Want, miss.Got)
+		far := leastMissingWords(miss.Want, miss.Got)
 		return 1 + min(far, 5), far <= 1
 	default:
 		return 3, len(miss.Got) > 0 && !strings.Contains(s.Source.Name, "#")
 	}
 }
 
-// farness is how far the nearest of some patterns is from any of some commands.
-func farness(patterns, commands []string) int {
-	least := tooFar
+// leastMissingWords is how far the nearest of some patterns is from any of some commands.
+func leastMissingWords(patterns, commands []string) int {
+	least := unrelated
 	for _, p := range patterns {
-		least = min(least, far(p, commands))
+		least = min(least, missingWords(p, commands))
 	}
 	return least
 }
 
-const tooFar = 100
+const unrelated = 100
 
-// far is how many words of a pattern the nearest of some commands lacks. One that runs
+// missingWords is how many words of a pattern the nearest of some commands lacks. One that runs
 // another program, or another command of it, lacks too many.
-func far(pattern string, commands []string) int {
+func missingWords(pattern string, commands []string) int {
 	words := strings.Fields(pattern)
-	least := tooFar
+	least := unrelated
 	for _, c := range commands {
 		there := strings.Fields(c)
 		lacks, names := 0, 0 // of words that are no flags
@@ -437,14 +437,14 @@ func far(pattern string, commands []string) int {
 			has := slices.Contains(there, w)
 			switch {
 			case !has && i == 0:
-				lacks = tooFar
+				lacks = unrelated
 			case !has:
 				lacks++
 			case !strings.HasPrefix(w, "-"):
 				names++
 			}
 			if !has && !strings.HasPrefix(w, "-") && names < 2 {
-				lacks = tooFar
+				lacks = unrelated
 			}
 		}
 		least = min(least, lacks)
@@ -516,7 +516,7 @@ func missed(c *policy.Check) string {
 		return fmt.Sprintf("tool: %s (%s) is not %s", c.Got[1], c.Got[0], wanted(c.Want))
 	case key == "command":
 		want := slices.Clone(c.Want)
-		slices.SortStableFunc(want, func(a, b string) int { return far(a, c.Got) - far(b, c.Got) })
+		slices.SortStableFunc(want, func(a, b string) int { return missingWords(a, c.Got) - missingWords(b, c.Got) })
 		return fmt.Sprintf("%s: %s is not %s", key, shortList(c.Got, "or"), wanted(want))
 	}
 	return fmt.Sprintf("%s: %s is not %s", key, shortList(c.Got, "or"), wanted(c.Want))

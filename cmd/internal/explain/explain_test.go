@@ -1,13 +1,15 @@
-package main
+package explain
 
 import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
@@ -15,7 +17,7 @@ import (
 )
 
 // explained explains a shell line under a policy.
-func explained(t *testing.T, policy, line, why string) *explanation {
+func explained(t *testing.T, policy, line, why string) *Explanation {
 	t.Helper()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(policy), 0o600); err != nil {
@@ -29,7 +31,7 @@ func explained(t *testing.T, policy, line, why string) *explanation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := explain(t.Context(), place, &subject{event: got.Event, answer: got.Answer}, &explaining{all: true, why: why})
+	x, err := New(t.Context(), place, NewSubject(got), &Options{All: true, Why: why})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,23 @@ func TestExplanationFitsTheScreen(t *testing.T) {
 	}
 }
 
+// A block comes with its rule, a hook that misses by one condition is near, and a program is
+// named and not run.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	x := explained(t, drawnPolicy, "rm -rf build", "no-rm")
+	if x.Verdict.Decision != grapnel.Block || len(x.Why) != 1 || x.Why[0].State != stateActed {
+		t.Errorf("the decision is %v, and of no-rm it says %+v", x.Verdict.Decision, x.Why)
+	}
+	x = explained(t, drawnPolicy, "rm build", "no-rm")
+	if x.Verdict.Decision != grapnel.None || x.Why[0].State != stateOther || !slices.Contains(x.NotRun, "program") {
+		t.Errorf("the decision is %v, of no-rm it says %q, not run are %q", x.Verdict.Decision, x.Why[0].Text, x.NotRun)
+	}
+	if !slices.ContainsFunc(x.Others, func(o unmatched) bool { return o.Hook == "no-rm" && o.Near }) {
+		t.Errorf("no-rm is not near: %+v", x.Others)
+	}
+}
+
 // What is shown hides secrets as Records do, wherever they stand.
 func TestExplanationHidesSecrets(t *testing.T) {
 	t.Parallel()
@@ -87,12 +106,12 @@ func TestExplanationHidesSecrets(t *testing.T) {
 	x := explained(t, policy, "git clone https://"+key+"@github.com/a/b", "note")
 	x.Reply, x.Verdict.Changes = explainedReply{}, nil // what the agent really gets
 	var out bytes.Buffer
-	c := &console{cli.Console{Out: &out}}
+	c := &cli.Console{Out: &out}
 	if err := c.PrintJSON(x); err != nil {
 		t.Fatal(err)
 	}
-	c.printExplanation(x)
-	c.printWhy(x)
+	x.Print(c)
+	x.PrintWhy(c)
 	if text := out.String(); strings.Contains(text, key) || !strings.Contains(text, "ghp_***") {
 		t.Errorf("the key is shown, or nothing of it:\n%s", text)
 	}
@@ -107,14 +126,14 @@ func TestFar(t *testing.T) {
 		"fits":            {"git push", "git push origin", 0},
 		"a flag":          {"git push --force", "git push origin", 1},
 		"two flags":       {"git push --force --tags", "git push origin", 2},
-		"another command": {"git reset --hard", "git push --hard", tooFar},
-		"another program": {"rm -rf", "git push", tooFar},
+		"another command": {"git reset --hard", "git push --hard", unrelated},
+		"another program": {"rm -rf", "git push", unrelated},
 		"its last word":   {"docker volume rm", "docker volume ls", 1},
 		"nothing":         {"", "git push", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := far(tt.pattern, []string{tt.command}); got < tt.want || tt.want < tooFar && got != tt.want {
+			if got := missingWords(tt.pattern, []string{tt.command}); got < tt.want || tt.want < unrelated && got != tt.want {
 				t.Errorf("far(%q, %q) = %d, want %d", tt.pattern, tt.command, got, tt.want)
 			}
 		})
