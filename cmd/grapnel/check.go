@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -286,7 +288,7 @@ func loads(file string, p *policy.Policy, place local.Place, installed bool) (fo
 		loaded = append(loaded, c)
 	}
 	for i := range p.Hooks {
-		if why := unresolved(file, &p.Hooks[i]); why != "" {
+		if why := remote.Unresolved(file, &p.Hooks[i]); why != "" {
 			found = append(found, badAddress.finding(&policy.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
 		}
 	}
@@ -308,10 +310,10 @@ func lookingRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policy.Command) grapnel.Hook { return grapnel.Func(nil) })
 	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
-		return newWebhook(w, networks())
+		return remote.NewWebhook(w, networks())
 	}
 	opened := sync.OnceValue(place.Opened)
-	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
+	req.HTTP = func(h policy.HTTP) (grapnel.Hook, error) { return remote.Look(h, opened()) }
 	req.Notify = req.HTTP
 	return req
 }

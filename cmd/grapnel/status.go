@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -33,7 +35,7 @@ type statusReport struct {
 	Sandbox  []sandboxState  `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
 	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days whose session has no stored root
-	Daemon   *daemonReport   `json:"daemon"`
+	Daemon   *control.Report `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 
 	OnlyManaged string `json:"only_managed,omitempty"` // what the person is told where a managed policy lets no other count
@@ -129,7 +131,7 @@ func status(ctx context.Context, place local.Place) (*statusReport, error) {
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%s without a stored session root, last %s: a project's policy ends where the agent leaves its directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04")))
 	}
-	s.Daemon = daemonStatus(ctx, place)
+	s.Daemon = control.Status(ctx, place)
 	if s.Daemon.State == "dead" {
 		s.Warnings = append(s.Warnings, "the daemon has died: grapnel-hook answers by itself until \"grapnel daemon start\"")
 	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {

@@ -1,10 +1,9 @@
-package main
+package service
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -19,19 +18,17 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// hook is "grapnel hook": grapnel-hook, and an outbox.
-func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return hookcmd.Program{Outbox: func(place local.Place) hookcmd.Outbox { return &outbox{place: place} }}.Main(args, stdin, stdout, stderr)
-}
-
-// outbox is what a drain puts deliveries into on a machine without a daemon: the store,
+// Outbox is what a drain puts deliveries into on a machine without a daemon: the store,
 // which it has to itself for a moment. While a daemon has it, that one takes what waits.
-type outbox struct {
+type Outbox struct {
 	place local.Place
 	store *store.Store // nil = not open
 }
 
-func (o *outbox) open() (err error) {
+// NewOutbox is an outbox of a place.
+func NewOutbox(place local.Place) *Outbox { return &Outbox{place: place} }
+
+func (o *Outbox) open() (err error) {
 	if o.store == nil {
 		o.store, err = store.Open(o.place.Store(), nil)
 	}
@@ -39,8 +36,8 @@ func (o *outbox) open() (err error) {
 }
 
 // Put keeps one delivery.
-func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
-	job, err := jobOf(&p, &h)
+func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error {
+	job, err := jobFor(&p, &h)
 	if err == nil {
 		err = o.open()
 	}
@@ -50,8 +47,8 @@ func (o *outbox) Put(ctx context.Context, p spool.Pending, h policy.HTTP) error 
 	return o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
 }
 
-// jobOf is what was put off as a delivery.
-func jobOf(p *spool.Pending, h *policy.HTTP) (delivery.Job, error) {
+// jobFor is what was put off as a delivery.
+func jobFor(p *spool.Pending, h *policy.HTTP) (delivery.Job, error) {
 	job := delivery.Job{
 		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
 		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,
@@ -67,7 +64,7 @@ func jobOf(p *spool.Pending, h *policy.HTTP) (delivery.Job, error) {
 
 // Flush tries what is due, and closes the store. Where there is none, or somebody else has
 // it, nothing is to be done here.
-func (o *outbox) Flush(ctx context.Context) error {
+func (o *Outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(o.place.Store()); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -77,8 +74,8 @@ func (o *outbox) Flush(ctx context.Context) error {
 		}
 		return err
 	}
-	forgetTrust()
-	_, err := deliverOnce(ctx, o.place, o.store, nil)
+	clearTrustEnv()
+	_, err := deliverDue(ctx, o.place, o.store, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil // the rest is for the next drain
 	}
@@ -86,7 +83,7 @@ func (o *outbox) Flush(ctx context.Context) error {
 }
 
 // close lets others have the store.
-func (o *outbox) close() (err error) {
+func (o *Outbox) close() (err error) {
 	if o.store != nil {
 		err = o.store.Close()
 		o.store = nil
@@ -94,8 +91,8 @@ func (o *outbox) close() (err error) {
 	return err
 }
 
-// deliverOnce tries each delivery that is due, and tells observe of each try; nil = nobody.
-func deliverOnce(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
+// deliverDue tries each delivery that is due, and tells observe of each try; nil = nobody.
+func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
 	networks, err := outbound.ParseNetworks(place.Opened())
 	if err != nil {
 		return delivery.Summary{}, err
@@ -105,15 +102,15 @@ func deliverOnce(ctx context.Context, place local.Place, queue delivery.Queue, o
 	return delivery.New(queue, delivery.Options{
 		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
 		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
-			t, _, err := targetOf(place, j)
+			t, _, err := targetFor(place, j)
 			return t, err
 		},
 	}).Once(ctx)
 }
 
-// targetOf says where a delivery goes, as the content of the policy says that it is for, and
+// targetFor says where a delivery goes, as the content of the policy says that it is for, and
 // which networks are open now.
-func targetOf(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
+func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
 	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
 	if err != nil {
 		return t, nil, err
@@ -123,9 +120,9 @@ func targetOf(place local.Place, j *delivery.Job) (t delivery.Target, opened []s
 	}, opened, nil
 }
 
-// forgetTrust takes out of the environment what says whom to trust and how names are looked
+// clearTrustEnv takes out of the environment what says whom to trust and how names are looked
 // up: a drain has that of the agent, and a project's settings can set any variable there.
-func forgetTrust() {
+func clearTrustEnv() {
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"} {
 		_ = os.Unsetenv(name)
 	}

@@ -1,6 +1,6 @@
 //go:build system && unix
 
-package main
+package control
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // What systemd makes of a command line is the command line.
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
-	text := systemdUnit(hostile).text
+	text := systemdUnit(hostile).Text
 	_, line, _ := strings.Cut(text, "ExecStart=")
 	line, _, _ = strings.Cut(line, "\n")
 	if got := systemdSplit(line); !slices.Equal(got, hostile) {
@@ -35,7 +35,7 @@ func TestSystemdUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "grapnel.service")
-	if err := os.WriteFile(file, []byte(systemdUnit([]string{program, "serve", "--root", "/a b%h$x"}).text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(systemdUnit([]string{program, "serve", "--root", "/a b%h$x"}).Text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput()

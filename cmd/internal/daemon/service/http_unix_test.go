@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package main
+package service
 
 import (
 	"context"
@@ -42,9 +42,9 @@ func overHTTP(t *testing.T) (install.Request, string) {
 	return req, addresses.Host()
 }
 
-// The door is open as long as somebody may ask, a port that others have is tried again, and
+// It listens as long as an agent may ask, a port that others have is tried again, and
 // when the daemon ends nobody listens.
-func TestDoor(t *testing.T) {
+func TestHTTPListener(t *testing.T) {
 	t.Parallel()
 	req, host := overHTTP(t)
 	place, err := local.Locate(req.Root, "")
@@ -60,9 +60,9 @@ func TestDoor(t *testing.T) {
 	defer func() { _ = d.warm.Close(context.Background()) }()
 	shut := d.open(t.Context())
 	defer shut()
-	await.Until(t, "the door says that the port is taken", func() bool { h := d.door.health(); return h != nil && strings.Contains(h.Error, "in use") })
+	await.Until(t, "the listener says that the port is taken", func() bool { h := d.http.health(); return h != nil && strings.Contains(h.Error, "in use") })
 	_ = taken.Close()
-	await.Until(t, "the door is open", func() bool { h := d.door.health(); return h != nil && h.Address == host && h.Error == "" })
+	await.Until(t, "it listens", func() bool { h := d.http.health(); return h != nil && h.Address == host && h.Error == "" })
 
 	asks := func() bool {
 		conn, err := net.DialTimeout("tcp", host, time.Second)
@@ -88,19 +88,19 @@ func TestDoor(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the door is shut", func() bool { return !asks() })
-	if h := d.door.health(); h == nil || !strings.Contains(h.Error, "others can read it") {
-		t.Errorf("the door says %+v", h)
+	await.Until(t, "the listener is shut", func() bool { return !asks() })
+	if h := d.http.health(); h == nil || !strings.Contains(h.Error, "others can read it") {
+		t.Errorf("the listener says %+v", h)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the door is open again", asks)
+	await.Until(t, "it listens again", asks)
 
 	if _, err := install.Uninstall(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "nobody listens any more", func() bool { return !asks() && d.door.health() == nil })
+	await.Until(t, "nobody listens any more", func() bool { return !asks() && d.http.health() == nil })
 	if _, err := install.Install(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	host = addresses.Host()
-	await.Until(t, "the door is open for another", asks)
+	await.Until(t, "it listens for another", asks)
 	shut()
 	if asks() {
 		t.Error("somebody listens after the end")

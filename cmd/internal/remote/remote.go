@@ -1,4 +1,5 @@
-package main
+// Package remote asks hooks behind a URL, and tells webhooks.
+package remote
 
 import (
 	"context"
@@ -15,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// ask asks a server about an event. The circuit is that of whoever wants to know.
-func ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+// Ask asks a server about an event. The circuit is that of whoever wants to know.
+func Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := newClient(q.Networks, 0)
 	if err != nil {
 		return hookcmd.ServerReply{Error: err.Error()}
@@ -24,16 +25,23 @@ func ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	return askBy(ctx, client, q)
 }
 
-// servers are asked by a process that lives on, which keeps connections.
-type servers struct {
+// Pool are asked by a process that lives on, which keeps connections.
+type Pool struct {
 	mu      sync.Mutex
 	clients map[string]*outbound.Client // by the networks that are open to them
 }
 
+// KeepIdle is how long a connection to a server stays open without use.
+const KeepIdle = 30 * time.Second
+
 // maxClients is how many combinations of networks are kept.
 const maxClients = 16
 
-func (s *servers) ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+// NewPool is a Pool without clients.
+func NewPool() *Pool { return &Pool{clients: map[string]*outbound.Client{}} }
+
+// Ask asks a server about an event.
+func (s *Pool) Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := s.client(q.Networks)
 	if err != nil {
 		return hookcmd.ServerReply{Error: err.Error()}
@@ -41,21 +49,22 @@ func (s *servers) ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerRep
 	return askBy(ctx, client, q)
 }
 
-func (s *servers) client(networks []string) (*outbound.Client, error) {
+func (s *Pool) client(networks []string) (*outbound.Client, error) {
 	key := strings.Join(networks, " ")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if client := s.clients[key]; client != nil {
 		return client, nil
 	}
-	client, err := newClient(networks, keepIdle)
+	client, err := newClient(networks, KeepIdle)
 	if err == nil && len(s.clients) < maxClients {
 		s.clients[key] = client
 	}
 	return client, err
 }
 
-func (s *servers) close(ctx context.Context) error {
+// Close closes the connections.
+func (s *Pool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -93,9 +102,9 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 	return hookcmd.ServerReply{Answer: text}
 }
 
-// lookAtHTTP says whether a server can be asked or told, as far as that can be told without its
+// Look says whether a server can be asked or told, as far as that can be told without its
 // secrets: they need not be there for whoever looks.
-func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
+func Look(h policy.HTTP, networks []string) (grapnel.Hook, error) {
 	h.Secrets, h.Body = nil, ""
 	shown := make(map[string]string, len(h.Headers))
 	for name, value := range h.Headers {
@@ -115,9 +124,9 @@ func lookAtHTTP(h policy.HTTP, networks []string) (grapnel.Hook, error) {
 	return hook, nil
 }
 
-// unresolved says what a hook would not find here. Where the agent starts grapnel-hook
+// Unresolved says what a hook would not find here. Where the agent starts grapnel-hook
 // its variables count, which may be others.
-func unresolved(file string, h *policy.Hook) string {
+func Unresolved(file string, h *policy.Hook) string {
 	if h.HTTP == nil {
 		return ""
 	}
@@ -130,4 +139,13 @@ func unresolved(file string, h *policy.Hook) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// NewWebhook makes what a policy says into a hook, if its address may be reached.
+func NewWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
+	client, err := newClient(networks, 0)
+	if err != nil {
+		return nil, err
+	}
+	return client.PolicyWebhook(w)
 }
