@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -101,7 +103,7 @@ func (c *console) sessions() []string {
 	}
 	var names []string
 	query := store.Query{Filter: spool.Filter{Since: time.Now().Add(-offered)}}
-	for k, err := range logOf(place).Read(context.Background(), query) {
+	for k, err := range records.Log(place).Read(context.Background(), query) {
 		if err != nil || k.Entry.Session == "" || slices.Contains(names, k.Entry.Session) {
 			continue
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
 
 	"github.com/spf13/cobra"
@@ -105,7 +107,7 @@ func (c *console) subject(ctx context.Context, place local.Place, named *dialect
 	case e.record != "" && named != nil:
 		return nil, cli.Usage(cli.WithHint(errors.New("a Record knows its agent"), "leave the agent out"))
 	case e.record != "":
-		return explain.RecordedSubject(ctx, logOf(place), e.record)
+		return explain.RecordedSubject(ctx, records.Log(place), e.record)
 	case e.short.given():
 		return e.short.subject(cmp.Or(named, dialect.ClaudeCode()))
 	}

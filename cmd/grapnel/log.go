@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -16,7 +18,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -40,9 +41,9 @@ func newLog(c *console) *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			entries := logOf(place).Read
+			entries := records.Log(place).Read
 			if follow {
-				entries = logOf(place).Follow
+				entries = records.Log(place).Follow
 			}
 			for k, err := range entries(ctx, query) {
 				if err != nil {
@@ -135,11 +136,6 @@ func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 	}
 	filter, err := l.filter()
 	return store.Query{Filter: filter, Text: l.text}, err
-}
-
-// logOf is all that was kept at a place.
-func logOf(place local.Place) store.Log {
-	return store.Log{Spool: place.Spool(), Store: place.Store()}
 }
 
 // ago is the time that --since says.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -50,7 +52,7 @@ func newLogVerify(c *console) *cobra.Command {
 				return err
 			}
 			v := verifiedLog{Report: report, OK: report.OK() && len(report.Unknown) == 0}
-			if v.Waiting, err = logOf(place).Waiting(cmd.Context()); err != nil {
+			if v.Waiting, err = records.Log(place).Waiting(cmd.Context()); err != nil {
 				c.Warn(err)
 			}
 			if c.JSON {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
+
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/replay"
@@ -31,7 +33,7 @@ var (
 func TestReplayMarkdownIsKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range notMarkdown {
-		r := replayed{Policy: "/p/" + text, Against: text, Report: &replay.Report{
+		r := staging.Replayed{Policy: "/p/" + text, Against: text, Report: &replay.Report{
 			Played: 2, Counts: map[replay.Class]int{replay.NewlyBlocked: 1},
 			Differences: []replay.Difference{{
 				Class: replay.NewlyBlocked, Now: grapnel.Block, By: []replay.Rule{{Name: text}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}, {Name: "f"}}, Count: 1,

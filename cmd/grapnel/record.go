@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -204,8 +206,8 @@ func (r *recorder) scope(policy string) grapnel.Scope {
 
 // past makes tests of what was kept.
 func (r *recorder) past(ctx context.Context, query store.Query) error {
-	from := &recordsFrom{console: r.console, place: r.place, files: r.files, filter: query.Filter, text: query.Text, last: r.last}
-	records, end, err := from.open(ctx)
+	from := &records.Source{Console: &r.Console, Place: r.place, Files: r.files, Filter: query.Filter, Text: query.Text, Last: r.last}
+	records, end, err := from.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -251,7 +253,7 @@ func (r *recorder) live(ctx context.Context, query store.Query) error {
 		query.Since = time.Now()
 	}
 	fmt.Fprintln(r.Err, "grapnel: recording; Ctrl-C ends it")
-	for k, err := range logOf(r.place).Follow(ctx, query) {
+	for k, err := range records.Log(r.place).Follow(ctx, query) {
 		if err != nil {
 			r.Warn(err)
 			continue
@@ -344,8 +346,8 @@ func (r *recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 	if e.Session == "" || slices.Contains(r.files, stdinFile) {
 		return nil
 	}
-	from := &recordsFrom{console: r.console, place: r.place, files: r.files, filter: spool.Filter{Session: e.Session, Agent: e.Agent}}
-	records, end, err := from.open(ctx)
+	from := &records.Source{Console: &r.Console, Place: r.place, Files: r.files, Filter: spool.Filter{Session: e.Session, Agent: e.Agent}}
+	records, end, err := from.Open(ctx)
 	if err != nil {
 		return nil
 	}
@@ -358,7 +360,7 @@ func (r *recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 		if rec.ID == e.ID {
 			break
 		}
-		if !rec.Late && from.filter.Wants(&rec.Entry) {
+		if !rec.Late && from.Filter.Wants(&rec.Entry) {
 			list = append(list, rec.Entry)
 		}
 	}
@@ -403,11 +405,11 @@ func (r *recorder) summary() error {
 	if r.JSON {
 		return r.PrintLine(n)
 	}
-	text := fmt.Sprintf("%s Records: %s tests added", count(n.Records), count(n.Added))
+	text := fmt.Sprintf("%s Records: %s tests added", printable.Number(n.Records), printable.Number(n.Added))
 	if n.Skipped > 0 {
-		text += fmt.Sprintf(", %s of them skipped", count(n.Skipped))
+		text += fmt.Sprintf(", %s of them skipped", printable.Number(n.Skipped))
 	}
-	text += fmt.Sprintf("; %s say what a test says, %s make none", count(n.Same), count(n.Left))
+	text += fmt.Sprintf("; %s say what a test says, %s make none", printable.Number(n.Same), printable.Number(n.Left))
 	fmt.Fprintln(r.Err, "grapnel: "+text)
 	if n.Records == 0 {
 		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists what was kept")

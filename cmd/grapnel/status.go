@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 
 	"github.com/spf13/cobra"
@@ -159,7 +161,7 @@ func status(ctx context.Context, place local.Place) (*statusReport, error) {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: %s", rec.Agent, state.Problem))
 		}
 	}
-	if s.Day, err = logOf(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
+	if s.Day, err = records.Log(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("what happened in the last 24 hours is not all counted: %v", err))
 	}
 	for _, h := range s.Day.Hooks {

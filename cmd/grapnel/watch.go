@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
@@ -72,7 +74,7 @@ func (c *console) watch(ctx context.Context, place local.Place, query store.Quer
 	defer wait.Wait()
 	defer cancel()
 	items := make(chan watched, 1024)
-	wait.Go(func() { followItems(ctx, logOf(place), query, items) })
+	wait.Go(func() { followItems(ctx, records.Log(place), query, items) })
 	wait.Go(func() { passOn(ctx, items, func(b watch.Batch) { p.Send(b) }) })
 	wait.Go(func() { lookForDaemon(ctx, client.Socket(place.State), func(k watch.Keeper) { p.Send(k) }) })
 	_, err := p.Run()

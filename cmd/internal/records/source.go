@@ -1,4 +1,6 @@
-package main
+// Package records reads Records for commands, of the log of a place or of files, counts them,
+// and makes tests of them.
+package records
 
 import (
 	"bufio"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -24,24 +27,24 @@ import (
 // is, and what is said of it.
 const maxRecordLine = 40 << 20
 
-// A recordsFrom is where Records come from: what was kept at a place, or files that "grapnel
+// A Source is where Records come from: what was kept at a place, or files that "grapnel
 // log --json" has written.
-type recordsFrom struct {
-	console *console
-	place   local.Place
-	files   []string // - is standard input; none = the log of the place
-	filter  spool.Filter
-	text    string // of the log only: what these words are in
-	last    int    // only so many, the youngest; 0 = all
+type Source struct {
+	Console *cli.Console
+	Place   local.Place
+	Files   []string // - is standard input; none = the log of the place
+	Filter  spool.Filter
+	Text    string // of the log only: what these words are in
+	Last    int    // only so many, the youngest; 0 = all
 
 	done atomic.Uint64 // share of all that was read, in thousandths; 0 = not known
 	bar  bool          // how far it has come is drawn
 }
 
-// open opens what is to be read. The Records come in the order of time.
-func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record, error], end func(), err error) {
+// Open opens what is to be read. The Records come in the order of time.
+func (r *Source) Open(ctx context.Context) (records iter.Seq2[replay.Record, error], end func(), err error) {
 	end = func() {}
-	if len(r.files) == 0 {
+	if len(r.Files) == 0 {
 		return r.ofLog(ctx), end, nil
 	}
 	var lists []iter.Seq2[replay.Record, error]
@@ -51,8 +54,8 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 			_ = f.Close()
 		}
 	}
-	for _, name := range r.files {
-		in := r.console.In
+	for _, name := range r.Files {
+		in := r.Console.In
 		if name != "-" {
 			f, err := os.Open(name)
 			if err != nil {
@@ -65,11 +68,11 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 			case err == nil && info.IsDir():
 				end()
 				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "grapnel log --json writes a file of them")
-			case err == nil && len(r.files) == 1 && info.Mode().IsRegular():
-				in = &counting{f, info.Size(), 0, &r.done}
+			case err == nil && len(r.Files) == 1 && info.Mode().IsRegular():
+				in = &countingReader{f, info.Size(), 0, &r.done}
 			}
-		} else if cli.Terminal(r.console.In) {
-			fmt.Fprintln(r.console.Err, "grapnel: reading Records from standard input")
+		} else if cli.Terminal(r.Console.In) {
+			fmt.Fprintln(r.Console.Err, "grapnel: reading Records from standard input")
 		}
 		lists = append(lists, linesOf(name, in))
 	}
@@ -77,25 +80,17 @@ func (r *recordsFrom) open(ctx context.Context) (records iter.Seq2[replay.Record
 	if len(lists) > 1 {
 		records = inTime(lists)
 	}
-	if r.last > 0 {
+	if r.Last > 0 {
 		records = r.youngest(records)
 	}
 	return records, end, nil
 }
 
 // ofLog reads what was kept at the place.
-func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
-	log, query := logOf(r.place), store.Query{Filter: r.filter, Text: r.text}
+func (r *Source) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
+	log, query := Log(r.Place), store.Query{Filter: r.Filter, Text: r.Text}
 	return func(yield func(replay.Record, error) bool) {
-		left := 0 // out
-		if r.last > 0 {
-			for k, err := range log.Read(ctx, query) {
-				if err == nil && !k.Late {
-					left++
-				}
-			}
-			left -= r.last
-		}
+		left := r.leftOut(ctx, log, query)
 		var first time.Time
 		end := time.Now()
 		for k, err := range log.Read(ctx, query) {
@@ -113,7 +108,7 @@ func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error]
 			}
 			if err != nil && !errors.Is(err, spool.ErrTorn) {
 				r.erase()
-				r.console.Warn(err)
+				r.Console.Warn(err)
 				continue
 			}
 			kept := k
@@ -126,6 +121,20 @@ func (r *recordsFrom) ofLog(ctx context.Context) iter.Seq2[replay.Record, error]
 			}
 		}
 	}
+}
+
+// leftOut returns how many Records come before the youngest that are wanted.
+func (r *Source) leftOut(ctx context.Context, log store.Log, query store.Query) int {
+	if r.Last == 0 {
+		return 0
+	}
+	n := -r.Last
+	for k, err := range log.Read(ctx, query) {
+		if err == nil && !k.Late {
+			n++
+		}
+	}
+	return n
 }
 
 // linesOf reads a file. The lines are looked at later.
@@ -176,8 +185,8 @@ func decodeRecord(line []byte, e *spool.Entry) error {
 	return err
 }
 
-// loaded is a Record with its Entry. A torn one keeps its Load, which says so.
-func loaded(r replay.Record) replay.Record {
+// withEntry is a Record with its Entry. A torn one keeps its Load, which says so.
+func withEntry(r replay.Record) replay.Record {
 	if r.Load != nil && r.ID == "" && r.Load(&r.Entry) == nil {
 		r.Load = nil
 	}
@@ -196,7 +205,7 @@ func inTime(lists []iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, er
 		advance := func(h *head) bool {
 			var ok bool
 			h.record, h.err, ok = h.next()
-			h.record = loaded(h.record)
+			h.record = withEntry(h.record)
 			return ok
 		}
 		for _, list := range lists {
@@ -225,9 +234,9 @@ func inTime(lists []iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, er
 }
 
 // youngest are the last of a list that are wanted.
-func (r *recordsFrom) youngest(records iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
+func (r *Source) youngest(records iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
 	return func(yield func(replay.Record, error) bool) {
-		ring := make([]replay.Record, 0, min(r.last, 1<<10))
+		ring := make([]replay.Record, 0, min(r.Last, 1<<10))
 		at := 0
 		for record, err := range records {
 			if err != nil {
@@ -236,19 +245,19 @@ func (r *recordsFrom) youngest(records iter.Seq2[replay.Record, error]) iter.Seq
 				}
 				continue
 			}
-			if record = loaded(record); record.ID == "" {
+			if record = withEntry(record); record.ID == "" {
 				if !yield(record, nil) {
 					return
 				}
 				continue
 			}
 			switch {
-			case record.Late || !r.filter.Wants(&record.Entry):
-			case len(ring) < r.last:
+			case record.Late || !r.Filter.Wants(&record.Entry):
+			case len(ring) < r.Last:
 				ring = append(ring, record)
 			default:
 				ring[at] = record
-				at = (at + 1) % r.last
+				at = (at + 1) % r.Last
 			}
 		}
 		for i := range ring {
@@ -259,14 +268,14 @@ func (r *recordsFrom) youngest(records iter.Seq2[replay.Record, error]) iter.Seq
 	}
 }
 
-// counting says how much of a file was read.
-type counting struct {
+// countingReader says how much of a file was read.
+type countingReader struct {
 	io.Reader
 	size, read int64
 	share      *atomic.Uint64
 }
 
-func (c *counting) Read(b []byte) (int, error) {
+func (c *countingReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	if c.read += int64(n); c.size > 0 {
 		c.share.Store(uint64(1000 * c.read / c.size)) //nolint:gosec // not negative
@@ -274,10 +283,10 @@ func (c *counting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// progress draws how far the reading has come, where a person looks at stderr. It returns what
+// Progress draws how far the reading has come, where a person looks at stderr. It returns what
 // is told of it, nil where nobody looks, and what takes it away again.
-func (r *recordsFrom) progress(what string) (tell func(records int), end func()) {
-	if !cli.Terminal(r.console.Err) || r.console.JSON || os.Getenv("TERM") == "dumb" {
+func (r *Source) Progress(what string) (tell func(records int), end func()) {
+	if !cli.Terminal(r.Console.Err) || r.Console.JSON || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}
 	}
 	const bar = 30
@@ -294,30 +303,26 @@ func (r *recordsFrom) progress(what string) (tell func(records int), end func())
 			full := int(min(done, 1000)) * bar / 1000
 			text += " [" + strings.Repeat("=", full) + strings.Repeat(" ", bar-full) + "]"
 		}
-		text += fmt.Sprintf(" %s Records, %.0f /s", count(records), float64(records)/max(now.Sub(begun).Seconds(), 0.001))
-		if width := cli.Width(r.console.Err); len(text) >= width { // a line that goes on below cannot be taken away
+		text += fmt.Sprintf(" %s Records, %.0f /s", printable.Number(records), float64(records)/max(now.Sub(begun).Seconds(), 0.001))
+		if width := cli.Width(r.Console.Err); len(text) >= width { // a line that goes on below cannot be taken away
 			text = text[:max(0, width-1)]
 		}
 		r.erase()
-		fmt.Fprint(r.console.Err, text)
+		fmt.Fprint(r.Console.Err, text)
 		r.bar = true
 	}
 	return tell, r.erase
 }
 
 // erase takes the progress away, if there is any.
-func (r *recordsFrom) erase() {
+func (r *Source) erase() {
 	if r.bar {
-		fmt.Fprint(r.console.Err, "\r\x1b[K")
+		fmt.Fprint(r.Console.Err, "\r\x1b[K")
 		r.bar = false
 	}
 }
 
-// count writes a number in groups of three.
-func count(n int) string {
-	text := fmt.Sprint(n)
-	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
+// Log is all that was kept at a place.
+func Log(place local.Place) store.Log {
+	return store.Log{Spool: place.Spool(), Store: place.Store()}
 }
