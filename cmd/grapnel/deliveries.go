@@ -229,14 +229,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 	}
 	now := time.Now()
 	for i := range slices.Backward(jobs) {
-		job := &jobs[i]
-		if c.JSON {
-			if err := c.PrintLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == delivery.Waiting}); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := fmt.Fprintf(c.Out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), printable.Text(job.ID), printable.Text(job.Target), becomes(job, off[job.Target] != nil, now)); err != nil {
+		if err := c.printDeliveryLine(&jobs[i], off[jobs[i].Target] != nil, now); err != nil {
 			return err
 		}
 	}
@@ -244,19 +237,24 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		return nil
 	}
 	if len(jobs) == 0 {
-		if _, err := fmt.Fprintln(c.Out, "No deliveries."); err != nil {
-			return err
-		}
+		fmt.Fprintln(c.Out, "No deliveries.")
 	}
 	for i := range targets {
 		if t := &targets[i]; t.Off && (query.Target == "" || query.Target == t.Name) {
-			if _, err := fmt.Fprintf(c.Out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
-				printable.Text(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, printable.Text(t.Name)); err != nil {
-				return err
-			}
+			fmt.Fprintf(c.Out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
+				printable.Text(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, printable.Text(t.Name))
 		}
 	}
 	return nil
+}
+
+// printDeliveryLine prints a delivery in a list. It fails if nobody reads on.
+func (c *console) printDeliveryLine(job *delivery.Job, off bool, now time.Time) error {
+	if c.JSON {
+		return c.PrintLine(deliveryLine{Job: *job, Off: off && job.State == delivery.Waiting})
+	}
+	_, err := fmt.Fprintf(c.Out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), printable.Text(job.ID), printable.Text(job.Target), progressText(job, off, now))
+	return err
 }
 
 func (c *console) deliveryState(s delivery.State) string {
@@ -266,8 +264,8 @@ func (c *console) deliveryState(s delivery.State) string {
 
 func oneLine(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
 
-// becomes says what has become of a delivery, and what will.
-func becomes(job *delivery.Job, off bool, now time.Time) string {
+// progressText says what has become of a delivery, and what will.
+func progressText(job *delivery.Job, off bool, now time.Time) string {
 	said := "not tried yet"
 	switch {
 	case job.Tries == 1:

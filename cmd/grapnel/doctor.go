@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
@@ -43,8 +45,8 @@ func newDoctor(c *console) *cobra.Command {
 				return err
 			}
 			// Without its program, what is installed is compared with itself.
-			program, _ := hookProgram()
-			looking := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
+			program, _ := install.HookProgram()
+			looking := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
 			var programs []policy.Command
 			looking.Command = func(c policy.Command) grapnel.Hook {
 				programs = append(programs, c)
@@ -54,7 +56,7 @@ func newDoctor(c *console) *cobra.Command {
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.Root, Program: program, NoRun: noRun, Slow: slow,
-				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place), Starts: policyPrograms(place),
+				Set: set, Programs: programs, Damaged: damaged, Events: install.PolicyEvents(place), Starts: install.PolicyPrograms(place),
 			})
 			if err != nil {
 				return installError(err)
@@ -73,14 +75,6 @@ func newDoctor(c *console) *cobra.Command {
 	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no program: neither the agents nor grapnel-hook")
 	cmd.Flags().DurationVar(&slow, "slow", 0, "warn when an answer takes longer, as in 50ms (default 60 times a program that does nothing)")
 	return c.jsonFlag(cmd)
-}
-
-func agentNames() []string {
-	var names []string
-	for _, a := range install.Agents() {
-		names = append(names, a.Name)
-	}
-	return names
 }
 
 func (c *console) printFindings(r *doctor.Report) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -76,7 +78,7 @@ func newFmt(c *console) *cobra.Command {
 
 // withTests lists the policies that count here and the files of tests beside them.
 func withTests(place local.Place) ([]string, error) {
-	policies, err := ownFiles(place)
+	policies, err := check.OwnFiles(place)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 			row.Error = &policy.Error{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}
 		}
 		if !c.JSON {
-			fmt.Fprintln(c.Err, c.located(badPolicy.finding(row.Error), cli.Red))
+			fmt.Fprintln(c.Err, c.located(check.BadPolicy(row.Error), cli.Red))
 		}
 		return row
 	case c.JSON && !filter:

@@ -1,26 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // installFlags are what install and uninstall have in common.
@@ -53,15 +45,15 @@ func newInstall(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if req.Program, err = hookProgram(); err != nil {
+			if req.Program, err = install.HookProgram(); err != nil {
 				return err
 			}
 			place, err := c.Place()
 			if err != nil {
 				return err
 			}
-			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, policyEvents(place), install.Via(via)
-			if req.Programs = policyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
+			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
+			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
 				return cli.Usage(fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP))
 			}
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
@@ -210,57 +202,6 @@ func (c *console) printInstall(flags *installFlags, res *install.Result, verb st
 	return nil
 }
 
-// hookProgram finds grapnel-hook: beside this program.
-func hookProgram() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find grapnel-hook: %w", err)
-	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
-	}
-	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	if _, err := os.Stat(program); err != nil {
-		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
-	}
-	return program, nil
-}
-
 func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return agentNames(), cobra.ShellCompDirectiveNoFileComp
-}
-
-// installable reports whether an agent may be asked for an event at all.
-func installable(agent, event string) bool {
-	a, err := install.Lookup(agent)
-	return err == nil && a.May(event) == nil
-}
-
-// policyEvents lists, per agent, the events that the policy listens to and that are
-// not installed anyway.
-func policyEvents(place local.Place) map[string][]string {
-	set := policyOf(place, nil)
-	events := map[string][]string{}
-	for _, d := range dialect.All() {
-		for _, row := range d.Events {
-			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
-			if wanted && !row.Install && installable(d.Name, row.Native) {
-				events[d.Name] = append(events[d.Name], row.Native)
-			}
-		}
-	}
-	return events
-}
-
-// policyOf loads the policy to look at it, and names the commands in it.
-func policyOf(place local.Place, command func(policy.Command)) policy.Set {
-	return policy.Load(place.Request(place.Files(nil, nil), func(c policy.Command) grapnel.Hook {
-		if command != nil {
-			command(c)
-		}
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-	}))
+	return install.Names(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -228,7 +229,7 @@ func (t *tester) wrong(errs []*policy.Error) error {
 			}
 			continue
 		}
-		fmt.Fprintln(t.Out, t.located(badPolicy.finding(err), cli.Red))
+		fmt.Fprintln(t.Out, t.located(check.BadPolicy(err), cli.Red))
 	}
 	if len(errs) > 0 {
 		return cli.ErrFailed

@@ -12,6 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
+
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -21,26 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
-
-// trustReport is what "grapnel trust --json" prints.
-type trustReport struct {
-	File    string `json:"file"`
-	Digest  string `json:"digest"`  // of all that is or would be pinned
-	Trusted bool   `json:"trusted"` // it is, now
-	SHA256  string `json:"sha256"`  // of the policy file
-
-	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
-	Pins     []policy.Pin        `json:"pins"`
-	Unpinned []string            `json:"unpinned"`
-	Hooks    []trustHook         `json:"hooks"`
-}
-
-type trustHook struct {
-	Name string   `json:"name"`
-	On   []string `json:"on"`
-	Does string   `json:"does"`
-	File string   `json:"file,omitempty"` // of another system
-}
 
 func newTrust(c *console) *cobra.Command {
 	var digest string
@@ -73,57 +56,69 @@ func newTrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
-			if len(wrong) > 0 {
-				for _, e := range wrong {
-					fmt.Fprintln(c.Err, c.located(badPolicy.finding(e), cli.Red))
-				}
-				return cli.ErrFailed
-			}
-			trusts := place.Trusts()
-			old, lost := trusts.Of(file)
-			same := old != nil && old.Digest() == x.Digest()
-			if !c.JSON {
-				c.printExamined(x)
-				if lost != nil {
-					fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), lost)
-				} else if old != nil && !same {
-					c.printChanges(trusts, old, x)
-				}
-				if c.someone() {
-					fmt.Fprintf(c.Out, "digest %s\n", x.Digest())
-				}
-			}
-			if !same {
-				// Who vouches is asked first: a person's word stays when that is taken back.
-				x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
-				if !x.Vouched {
-					err = c.mayTrust(x, digest)
-				}
-				if err == nil {
-					x.Time = time.Now().UTC()
-					err = trusts.Keep(x)
-				}
-			}
-			if c.JSON {
-				return errors.Join(c.PrintJSON(reportTrust(x, err == nil)), err)
-			}
-			switch {
-			case err != nil:
-				return err
-			case x.Vouched:
-				fmt.Fprintf(c.Out, "%s %s, for which a policy of yours vouches\n", c.Paint(cli.Green, "trusted"), file)
-			case same:
-				fmt.Fprintf(c.Out, "%s is trusted already, as it is\n", file)
-			default:
-				fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
-			}
-			return nil
+			return c.trust(place, file, digest)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show what was trusted, and what has become of it")
 	cmd.Flags().StringVar(&digest, "digest", "", "trust it if this is its `DIGEST`, and do not ask")
 	return c.jsonFlag(cmd)
+}
+
+// trust shows what the policy of a project does, and trusts it if the person does.
+func (c *console) trust(place local.Place, file, digest string) error {
+	x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
+	if len(wrong) > 0 {
+		for _, e := range wrong {
+			fmt.Fprintln(c.Err, c.located(check.BadPolicy(e), cli.Red))
+		}
+		return cli.ErrFailed
+	}
+	trusts := place.Trusts()
+	old, lost := trusts.Of(file)
+	same := old != nil && old.Digest() == x.Digest()
+	if !c.JSON {
+		c.printExamined(x)
+		if lost != nil {
+			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), lost)
+		} else if old != nil && !same {
+			c.printChanges(trusts, old, x)
+		}
+		if c.someone() {
+			fmt.Fprintf(c.Out, "digest %s\n", x.Digest())
+		}
+	}
+	err := c.keepTrust(place, x, digest, same)
+	if c.JSON {
+		return errors.Join(c.PrintJSON(review.NewReport(x, err == nil)), err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case x.Vouched:
+		fmt.Fprintf(c.Out, "%s %s, for which a policy of yours vouches\n", c.Paint(cli.Green, "trusted"), file)
+	case same:
+		fmt.Fprintf(c.Out, "%s is trusted already, as it is\n", file)
+	default:
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
+	}
+	return nil
+}
+
+// keepTrust trusts a policy, unless it is trusted as it is. If it must not be trusted, the
+// error says why.
+func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string, same bool) error {
+	if same {
+		return nil
+	}
+	// Who vouches is asked first: a person's word stays when that is taken back.
+	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
+	if !x.Vouched {
+		if err := c.mayTrust(x, digest); err != nil {
+			return err
+		}
+	}
+	x.Time = time.Now().UTC()
+	return place.Trusts().Keep(x)
 }
 
 // projectPolicy is the name by which the policy of a project is known. Only what can
@@ -166,100 +161,8 @@ func (c *console) mayTrust(x *policy.Examined, digest string) error {
 	return nil
 }
 
-func reportTrust(x *policy.Examined, trusted bool) trustReport {
-	r := trustReport{
-		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: append([]string{}, x.Unpinned...), Hooks: []trustHook{},
-	}
-	for _, use := range x.Policy.Use {
-		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
-	}
-	add := func(h *policy.Hook, does, file string) {
-		on := make([]string, len(h.On))
-		for j, kind := range h.On {
-			on[j] = string(kind)
-		}
-		r.Hooks = append(r.Hooks, trustHook{Name: h.Name, On: on, Does: does, File: file})
-	}
-	for i := range x.Policy.Hooks {
-		h := &x.Policy.Hooks[i]
-		add(h, does(h)+held(h), "")
-	}
-	for _, f := range x.Foreign {
-		for i := range f.Hooks {
-			h := &f.Hooks[i]
-			switch {
-			case h.Webhook != nil:
-				add(&h.Hook, "tells "+h.Webhook.URL, f.Path)
-			case h.Rule:
-				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
-			default:
-				add(&h.Hook, does(&h.Hook), f.Path)
-			}
-		}
-	}
-	return r
-}
-
-// does says what a hook does, in the words of the file.
-func does(h *policy.Hook) string {
-	switch {
-	case h.HTTP != nil && h.HTTP.Notify:
-		return "tells " + h.HTTP.URL + " " + what(h.HTTP) + ", until it has heard"
-	case h.HTTP != nil && h.HTTP.Async:
-		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL
-	case h.HTTP != nil:
-		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL + ", and does what that answers"
-	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
-		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
-	case h.Context != nil && h.Context.Run != nil:
-		return "tells the model what this prints: " + h.Context.Run.Line
-	case h.Builtin != nil && h.Run == nil:
-		return h.Builtin.Name + ", into " + h.Builtin.File
-	case h.Limit != nil:
-		return "limits to " + h.Limit.String()
-	case h.Run != nil && h.Run.Worker && h.Run.Args != nil:
-		return fmt.Sprintf("asks the worker %q", h.Run.Args)
-	case h.Run != nil && h.Run.Worker:
-		return "asks the worker " + h.Run.Line
-	case h.Run != nil && h.Run.Args != nil:
-		return fmt.Sprintf("runs %q", h.Run.Args)
-	case h.Run != nil:
-		return "runs " + h.Run.Line
-	case h.Decide == "allow":
-		return "allow, which counts only where your own policy grants it"
-	case h.Decide != "":
-		return h.Decide
-	case h.Replace != nil:
-		return "replaces text"
-	case h.Mask != nil:
-		return "masks secrets"
-	case h.Set != nil || h.Places != nil:
-		var fields []string
-		for _, place := range h.Places {
-			fields = append(fields, fmt.Sprintf("%s to %s", &place, place.Value))
-		}
-		for field, value := range h.Set {
-			fields = append(fields, fmt.Sprintf("%s to %s", field, value))
-		}
-		slices.Sort(fields)
-		return "sets " + strings.Join(fields, ", ")
-	case h.Context != nil && h.Context.File != "":
-		return "tells the model what " + h.Context.File + " says"
-	default:
-		return "tells the model something"
-	}
-}
-
-// what says what a server is sent.
-func what(h *policy.HTTP) string {
-	if h.Body == "summary" {
-		return "that it happens"
-	}
-	return "the whole event"
-}
-
 func (c *console) printExamined(x *policy.Examined) {
-	r := reportTrust(x, false)
+	r := review.NewReport(x, false)
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(x.File)))
 	file := ""
 	for _, h := range r.Hooks {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -38,44 +40,22 @@ func newVerify(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hook, err := hookProgram()
+			hook, err := install.HookProgram()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			reports := []*verify.Report{}
-			var errs []error // an agent that cannot be run keeps nobody from the others
-			good := true
-			for _, p := range programs {
-				report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
-					if cli.Terminal(c.Err) {
-						fmt.Fprintf(c.Err, "%s: %s\n", p.Agent, what)
-					}
-				}})
-				if err != nil {
-					err = fmt.Errorf("verify %s: %w", p.Agent, err)
-					if ctx.Err() != nil {
-						return err
-					}
-					if program != "" {
-						err = cli.WithHint(err, "--program wants the agent's own program")
-					}
-					errs = append(errs, err)
-					continue
-				}
-				good = good && report.OK()
-				reports = append(reports, report)
-				if !c.JSON {
-					c.printReport(report)
-				}
+			reports, errs, interrupted := c.verifyAll(ctx, programs, hook, program != "")
+			if interrupted != nil {
+				return interrupted
 			}
 			if c.JSON {
 				if err := c.PrintJSON(reports); err != nil {
 					return err
 				}
 			}
-			if len(errs) == 0 && !good {
+			if len(errs) == 0 && slices.ContainsFunc(reports, func(r *verify.Report) bool { return !r.OK() }) {
 				return cli.ErrFailed
 			}
 			return errors.Join(errs...)
@@ -83,6 +63,35 @@ func newVerify(c *console) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&program, "program", "", "the agent's program is this `FILE`, instead of the one on PATH; for one AGENT")
 	return c.jsonFlag(cmd)
+}
+
+// verifyAll runs agents, one after the other. An agent that cannot be run keeps nobody from
+// the others. The last error is that of an agent that was running when ctx was done.
+func (c *console) verifyAll(ctx context.Context, programs []verify.Program, hook string, named bool) (reports []*verify.Report, errs []error, interrupted error) {
+	reports = []*verify.Report{}
+	for _, p := range programs {
+		report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
+			if cli.Terminal(c.Err) {
+				fmt.Fprintf(c.Err, "%s: %s\n", p.Agent, what)
+			}
+		}})
+		if err != nil {
+			err = fmt.Errorf("verify %s: %w", p.Agent, err)
+			if ctx.Err() != nil {
+				return reports, errs, err
+			}
+			if named {
+				err = cli.WithHint(err, "--program wants the agent's own program")
+			}
+			errs = append(errs, err)
+			continue
+		}
+		reports = append(reports, report)
+		if !c.JSON {
+			c.printReport(report)
+		}
+	}
+	return reports, errs, nil
 }
 
 // verifiable lists the agents that can be run.

@@ -1,12 +1,8 @@
-package main
+package check
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -75,12 +71,12 @@ func TestSARIF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := []finding{badPolicy.finding(&policy.Error{File: "a b.yaml", Msg: "no such file"})}
+	found := []Finding{badPolicy.finding(&policy.Error{File: "a b.yaml", Msg: "no such file"})}
 	for _, kind := range findingKinds {
 		found = append(found, kind.finding(&policy.Error{File: filepath.Join("sub", "a.yaml"), Line: 3, Msg: "msg", Hint: "hint"}))
 	}
-	for _, list := range [][]finding{nil, found} {
-		text, err := json.Marshal(sarifLog(list))
+	for _, list := range [][]Finding{nil, found} {
+		text, err := json.Marshal(SARIF(list))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +88,7 @@ func TestSARIF(t *testing.T) {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
-	run := sarifLog(found).Runs[0]
+	run := SARIF(found).Runs[0]
 	for i, r := range run.Results {
 		if rule := run.Tool.Driver.Rules[r.RuleIndex]; rule.ID != r.RuleID || rule.DefaultConfiguration.Level != r.Level {
 			t.Errorf("result %d is of the rule %s at %d, which is %v", i, r.RuleID, r.RuleIndex, rule)
@@ -104,41 +100,5 @@ func TestSARIF(t *testing.T) {
 	}
 	if second.ArtifactLocation.URI != "sub/a.yaml" || *second.Region != (sarifRegion{3, 1}) {
 		t.Errorf("a line without a column is at %+v", second)
-	}
-}
-
-// What people and programs know findings by is short, and each is one thing.
-func TestFindingKinds(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, kind := range findingKinds {
-		if seen[kind.rule] || !regexp.MustCompile(`^[a-z]+(-[a-z]+)+$`).MatchString(kind.rule) || kind.severity != "error" && kind.severity != "warning" || kind.about == "" {
-			t.Errorf("%+v", kind)
-		}
-		seen[kind.rule] = true
-	}
-
-	page := filepath.Join("..", "..", "docs", "ci.md")
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- generated: rules; go test ./cmd/grapnel -update -->\n", "<!-- end -->"
-	before, rest, _ := strings.Cut(string(data), begin)
-	_, after, ok := strings.Cut(rest, end)
-	want := "| Rule | | |\n|---|---|---|\n"
-	for _, kind := range findingKinds {
-		want += fmt.Sprintf("| `%s` | %s | %s |\n", kind.rule, kind.severity, kind.about)
-	}
-	want = before + begin + want + end + after
-	if !ok {
-		t.Fatalf("%s has no place for the rules", page)
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(data) != want {
-		t.Errorf("the rules in %s are not those of the code: go test ./cmd/grapnel -update", page)
 	}
 }

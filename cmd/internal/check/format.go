@@ -1,8 +1,9 @@
-package main
+package check
 
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -13,25 +14,17 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
-// checkFormats are the ways in which findings are written, by what --format calls them.
-var checkFormats = map[string]func(*console, []checked) error{
-	"text":   printChecked,
-	"json":   func(c *console, all []checked) error { return c.PrintJSON(findingsOf(all)) },
-	"github": printGitHub,
-	"sarif":  func(c *console, all []checked) error { return c.PrintJSON(sarifLog(findingsOf(all))) },
-}
-
-// findingsOf lists all findings, as a list that JSON never writes as null.
-func findingsOf(all []checked) []finding {
-	list := []finding{}
+// Findings lists all findings, as a list that JSON never writes as null.
+func Findings(all []Result) []Finding {
+	list := []Finding{}
 	for _, f := range all {
-		list = append(list, f.found...)
+		list = append(list, f.Findings...)
 	}
 	return list
 }
 
 // said is what a finding says, with its way out.
-func (f finding) said() string {
+func (f Finding) said() string {
 	if f.Hint == "" {
 		return f.Msg
 	}
@@ -45,14 +38,14 @@ var (
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// printGitHub writes a workflow command per finding, which GitHub shows at its line.
-func printGitHub(c *console, all []checked) error {
-	for _, f := range findingsOf(all) {
+// WriteGitHub writes a workflow command per finding, which GitHub shows at its line.
+func WriteGitHub(out io.Writer, all []Result) error {
+	for _, f := range Findings(all) {
 		at := "file=" + commandProperty.Replace(filepath.ToSlash(underHere(f.File)))
 		if f.Line > 0 {
 			at += fmt.Sprintf(",line=%d,col=%d", f.Line, max(1, f.Col))
 		}
-		if _, err := fmt.Fprintf(c.Out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(printable.Text(f.said()))); err != nil {
+		if _, err := fmt.Fprintf(out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(printable.Text(f.said()))); err != nil {
 			return err
 		}
 	}
@@ -77,7 +70,8 @@ func underHere(file string) string {
 
 // What follows is the part of SARIF 2.1.0 that says what was found, and where.
 type (
-	sarif struct {
+	// A SARIFLog is what code scanners and editors read.
+	SARIFLog struct {
 		Schema  string     `json:"$schema"`
 		Version string     `json:"version"`
 		Runs    []sarifRun `json:"runs"`
@@ -127,13 +121,13 @@ type (
 	}
 )
 
-// sarifLog is one run with all findings. Files below the directory one is in are named
+// SARIF is one run with all findings. Files below the directory one is in are named
 // from there, as GitHub wants it.
-func sarifLog(found []finding) sarif {
+func SARIF(found []Finding) SARIFLog {
 	driver := sarifDriver{Name: "grapnel", Version: hookcmd.Version, InformationURI: "https://github.com/grapnel-dev/grapnel"}
 	for _, kind := range findingKinds {
-		rule := sarifRule{ID: kind.rule, ShortDescription: sarifMessage{kind.about}}
-		rule.DefaultConfiguration.Level = kind.severity
+		rule := sarifRule{ID: kind.Rule, ShortDescription: sarifMessage{kind.About}}
+		rule.DefaultConfiguration.Level = kind.Severity
 		driver.Rules = append(driver.Rules, rule)
 	}
 	run := sarifRun{Tool: sarifTool{driver}, ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
@@ -144,11 +138,11 @@ func sarifLog(found []finding) sarif {
 			at.PhysicalLocation.Region = &sarifRegion{f.Line, max(1, f.Col)}
 		}
 		run.Results = append(run.Results, sarifResult{
-			RuleID: f.Rule, RuleIndex: slices.IndexFunc(findingKinds, func(k findingKind) bool { return k.rule == f.Rule }), Level: f.Severity,
+			RuleID: f.Rule, RuleIndex: slices.IndexFunc(findingKinds, func(k Kind) bool { return k.Rule == f.Rule }), Level: f.Severity,
 			Message: sarifMessage{cmp.Or(f.said(), f.Rule)}, Locations: []sarifLocation{at},
 		})
 	}
-	return sarif{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
+	return SARIFLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
 }
 
 // fileURI is the address of a file: relative where its name is.
