@@ -5,10 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/check"
-
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"

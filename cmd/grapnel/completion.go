@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"

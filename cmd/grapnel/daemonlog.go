@@ -8,12 +8,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 )
 
 func newDaemonLogs(c *console) *cobra.Command {

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 

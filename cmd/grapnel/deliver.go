@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 

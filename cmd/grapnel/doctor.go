@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/check"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"

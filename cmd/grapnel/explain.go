@@ -8,13 +8,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-
-	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/local"
 )

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
-
 	"github.com/spf13/pflag"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )

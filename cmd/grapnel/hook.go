@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/local"
 )

@@ -7,14 +7,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"

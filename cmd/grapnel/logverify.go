@@ -7,13 +7,12 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 )
 
 // verifiedLog is what "grapnel log verify --json" prints.

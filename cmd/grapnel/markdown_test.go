@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 

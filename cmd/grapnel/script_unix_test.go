@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
-
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 

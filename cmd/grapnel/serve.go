@@ -6,13 +6,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 )
 

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 

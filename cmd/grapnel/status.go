@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/status"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/status"
 )
 
 func newStatus(c *console) *cobra.Command {

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
-
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 

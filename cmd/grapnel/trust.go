@@ -12,14 +12,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/check"
-	"github.com/grapnel-dev/grapnel/cmd/internal/review"
-
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"

@@ -3,10 +3,9 @@ package main
 import (
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/review"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )

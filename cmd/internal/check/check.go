@@ -12,13 +12,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/review"
-
-	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/local"

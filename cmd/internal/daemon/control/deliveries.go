@@ -11,12 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/local"
 )

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/local"
 )

@@ -12,11 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/local"
 )
 

@@ -12,11 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
-	"github.com/grapnel-dev/grapnel/local"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // NewUnit is a unit for this system: for launchd on macOS, and else for systemd.
