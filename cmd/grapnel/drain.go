@@ -64,7 +64,7 @@ func (c *console) printDrained(d *service.Drained) error {
 		if err := c.PrintJSON(d); err != nil {
 			return err
 		}
-	} else if err := c.sayDrained(d, missed); err != nil {
+	} else if err := c.printSummary(d, missed); err != nil {
 		return err
 	}
 	if len(missed) > 0 {
@@ -73,7 +73,7 @@ func (c *console) printDrained(d *service.Drained) error {
 	return nil
 }
 
-func (c *console) sayDrained(d *service.Drained, missed []service.Try) error {
+func (c *console) printSummary(d *service.Drained, missed []service.Try) error {
 	for _, t := range missed {
 		what := "again " + t.Result.Next.Local().Format("01-02 15:04:05")
 		switch {

@@ -67,7 +67,7 @@ func newInstall(c *console) *cobra.Command {
 			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.JSON {
 				fmt.Fprintf(c.Out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
-			c.sayHTTP(cmd.Context(), place, res)
+			c.warnWithoutDaemon(cmd.Context(), place, res)
 			return nil
 		},
 	}

@@ -24,8 +24,8 @@ func printCosts(w io.Writer, res *install.Result) {
 	fmt.Fprintln(w)
 }
 
-// sayHTTP says that nobody answers an agent that was told to ask over http.
-func (c *console) sayHTTP(ctx context.Context, place local.Place, res *install.Result) {
+// warnWithoutDaemon says that nobody answers an agent that was told to ask over http.
+func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res *install.Result) {
 	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
 	if !overHTTP || !res.Applied || c.JSON {
 		return

@@ -35,7 +35,7 @@ type tester struct {
 	failEmpty, failSkipped bool
 	parallel, count, max   int
 	timeout                time.Duration
-	worth                  worth
+	quality                quality
 	pattern                *regexp.Regexp
 
 	last     string          // what could not be run, and why, of the last test for which that was so
@@ -88,7 +88,7 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
 	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
 	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of files of tests, for editors")
 	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
-	t.worth.flags(flags)
+	t.quality.flags(flags)
 	return c.jsonFlag(cmd)
 }
 
@@ -141,7 +141,7 @@ func (t *tester) check() error {
 			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s: that is no pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
 		}
 	}
-	if err := t.checkWorth(); err != nil {
+	if err := t.checkQuality(); err != nil {
 		return err
 	}
 	if t.policy != "" {
@@ -217,11 +217,11 @@ func (t *tester) printTests(tests []*policytest.Test, errs []*policy.Error) erro
 		}
 		fmt.Fprintf(t.Out, "%s:%d: %s (%s)\n", printable.Line(test.File.Path), test.Line, printable.Line(test.Name), strings.Join(test.In(t.agents...), ", "))
 	}
-	return t.wrong(errs)
+	return t.printBroken(errs)
 }
 
-// wrong prints what is wrong with files of tests.
-func (t *tester) wrong(errs []*policy.Error) error {
+// printBroken prints what is wrong with files of tests.
+func (t *tester) printBroken(errs []*policy.Error) error {
 	for _, err := range errs {
 		if t.JSON {
 			if err := t.PrintLine(policytest.Line{File: err.File, Line: err.Line, Col: err.Col, Status: policytest.Broken, Error: err}); err != nil {
@@ -240,7 +240,7 @@ func (t *tester) wrong(errs []*policy.Error) error {
 // play runs tests and says what became of them.
 func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policy.Error) error {
 	t.begun = time.Now()
-	failed := t.wrong(errs)
+	failed := t.printBroken(errs)
 	total := 0
 	for _, test := range tests {
 		total += len(test.In(t.agents...)) * t.count
@@ -249,7 +249,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	for range t.count {
 		all = append(all, tests...)
 	}
-	cover, blind := t.looksOn(tests) // where a policy cannot be read, its tests say so first
+	cover, blind := t.newCover(tests) // where a policy cannot be read, its tests say so first
 	junit, err := t.openJUnit()
 	if err != nil {
 		return err
@@ -258,13 +258,13 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Cover: cover, Done: func(r *policytest.Result) {
 		heard++
 		t.report(r)
-		t.tell(heard, total)
+		t.showProgress(heard, total)
 	}}
 	if t.bench {
 		opts.Bench = 50 * time.Millisecond
 	}
 	results, err := policytest.Run(ctx, all, opts)
-	t.tell(0, 0)
+	t.showProgress(0, 0)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	if blind != nil {
 		return blind
 	}
-	return t.worthOf(ctx, cover, tests, opts)
+	return t.reportQuality(ctx, cover, tests, opts)
 }
 
 func counted(results []policytest.Result) (passed, skipped, failed int) {
@@ -314,7 +314,7 @@ func (t *tester) report(r *policytest.Result) {
 	name := printable.Line(r.String())
 	switch r.Status {
 	case policytest.Skipped:
-		t.tell(0, 0)
+		t.showProgress(0, 0)
 		fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Yellow, "skip"), name, printable.Line(r.Test.Skip))
 	case policytest.Passed:
 		switch {
@@ -325,7 +325,7 @@ func (t *tester) report(r *policytest.Result) {
 			fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Green, "pass"), name, cli.Indent(r.Details(), ""))
 		}
 	default:
-		t.tell(0, 0)
+		t.showProgress(0, 0)
 		details := cli.Indent(r.Details(), "")
 		if r.Status == policytest.Broken && details == t.last {
 			details = "	error    as above"
@@ -336,8 +336,8 @@ func (t *tester) report(r *policytest.Result) {
 	}
 }
 
-// tell tells a person who waits how far the tests are; 0 of 0 takes that back.
-func (t *tester) tell(done, total int) {
+// showProgress draws how far the tests are on a terminal; 0 of 0 takes that back.
+func (t *tester) showProgress(done, total int) {
 	if t.JSON || !cli.Terminal(t.Err) {
 		return
 	}

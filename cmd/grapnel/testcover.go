@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// worth are the flags of "grapnel test" that say what the tests are worth.
-type worth struct {
+// quality has the flags of "grapnel test" that say what the tests are worth.
+type quality struct {
 	cover           bool
 	coverJSON       string
 	threshold       float64
@@ -26,7 +26,7 @@ type worth struct {
 	mutateThreshold float64
 }
 
-func (w *worth) flags(flags *pflag.FlagSet) {
+func (w *quality) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&w.cover, "cover", false, "also say what of the policies no test reaches")
 	flags.StringVar(&w.coverJSON, "cover-json", "", "also write what is reached, as JSON, to a `FILE`")
 	flags.Float64Var(&w.threshold, "threshold", 0, "fail where the tests reach less than this `PERCENT`")
@@ -34,9 +34,9 @@ func (w *worth) flags(flags *pflag.FlagSet) {
 	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
 }
 
-// checkWorth finds what is wrong with the flags, and switches on what they ask for.
-func (t *tester) checkWorth() error {
-	w := &t.worth
+// checkQuality finds what is wrong with the flags, and switches on what they ask for.
+func (t *tester) checkQuality() error {
+	w := &t.quality
 	w.cover = w.cover || w.coverJSON != "" || w.threshold > 0
 	w.mutate = w.mutate || w.mutateThreshold > 0
 	switch {
@@ -48,33 +48,33 @@ func (t *tester) checkWorth() error {
 	return nil
 }
 
-// looksOn is who looks on while tests run; nil = nobody.
-func (t *tester) looksOn(tests []*policytest.Test) (*policytest.Cover, error) {
-	if !t.worth.cover || len(tests) == 0 {
+// newCover notes what tests reach while they run; nil = --cover was not given.
+func (t *tester) newCover(tests []*policytest.Test) (*policytest.Cover, error) {
+	if !t.quality.cover || len(tests) == 0 {
 		return nil, nil
 	}
 	return policytest.NewCover(tests, t.policy)
 }
 
-// worthOf says what tests that passed are worth.
-func (t *tester) worthOf(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
-	err := t.covered(cover)
+// reportQuality says what tests that passed are worth.
+func (t *tester) reportQuality(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
+	err := t.reportCoverage(cover)
 	if err != nil && !errors.Is(err, cli.ErrFailed) {
 		return err
 	}
-	return cmp.Or(t.mutated(ctx, tests, opts), err)
+	return cmp.Or(t.reportMutation(ctx, tests, opts), err)
 }
 
-// covered says what the tests reach.
-func (t *tester) covered(cover *policytest.Cover) error {
+// reportCoverage says what the tests reach.
+func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	if cover == nil {
 		return nil
 	}
 	c := cover.Coverage()
-	if t.worth.coverJSON != "" {
+	if t.quality.coverJSON != "" {
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err == nil {
-			err = os.WriteFile(t.worth.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
+			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
 		}
 		if err != nil {
 			return fmt.Errorf("write what is reached: %w", err)
@@ -96,11 +96,11 @@ func (t *tester) covered(cover *policytest.Cover) error {
 			fmt.Fprintf(t.Out, "%s of all: %s\n", t.Paint(cli.Bold, "coverage"), c.Total)
 		}
 	}
-	return t.enough("the coverage", c.Total.All().Percent(), t.worth.threshold)
+	return t.checkThreshold("the coverage", c.Total.All().Percent(), t.quality.threshold)
 }
 
-// enough fails where tests are worth less than somebody wants.
-func (t *tester) enough(what string, got, want float64) error {
+// checkThreshold fails where tests are worth less than somebody wants.
+func (t *tester) checkThreshold(what string, got, want float64) error {
 	if got >= want {
 		return nil
 	}
@@ -108,9 +108,9 @@ func (t *tester) enough(what string, got, want float64) error {
 	return cli.ErrFailed
 }
 
-// mutated says what of the changes of policies the tests notice.
-func (t *tester) mutated(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
-	if !t.worth.mutate || len(tests) == 0 {
+// reportMutation says what of the changes of policies the tests notice.
+func (t *tester) reportMutation(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
+	if !t.quality.mutate || len(tests) == 0 {
 		return nil
 	}
 	var last time.Time
@@ -133,7 +133,7 @@ func (t *tester) mutated(ctx context.Context, tests []*policytest.Test, opts *po
 	} else {
 		t.printMutation(m)
 	}
-	return t.enough("what tests notice", m.Score(), t.worth.mutateThreshold)
+	return t.checkThreshold("what tests notice", m.Score(), t.quality.mutateThreshold)
 }
 
 // bar is a line of 20 characters that shows how far something is.

@@ -82,7 +82,7 @@ func (c *console) trust(place local.Place, file, digest string) error {
 		} else if old != nil && !same {
 			c.printChanges(trusts, old, x)
 		}
-		if c.someone() {
+		if c.interactive() {
 			fmt.Fprintf(c.Out, "digest %s\n", x.Digest())
 		}
 	}
@@ -112,7 +112,7 @@ func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string
 	// Who vouches is asked first: a person's word stays when that is taken back.
 	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
 	if !x.Vouched {
-		if err := c.mayTrust(x, digest); err != nil {
+		if err := c.confirmTrust(x, digest); err != nil {
 			return err
 		}
 	}
@@ -138,21 +138,21 @@ func projectPolicy(place local.Place, name string) (string, error) {
 	return file, nil
 }
 
-// someone reports whether a person is there to look.
-func (c *console) someone() bool {
+// interactive reports whether a person is there to look.
+func (c *console) interactive() bool {
 	ci := os.Getenv("CI")
 	return cli.Terminal(c.In) && cli.Terminal(c.Out) && !c.JSON && (ci == "" || ci == "false")
 }
 
-// mayTrust says whether the person does, or why nobody knows. It never names the digest
+// confirmTrust asks the person, and returns why the policy is not trusted. It never names the digest
 // beside a refusal: who pastes that, a model above all, has looked at nothing.
-func (c *console) mayTrust(x *policy.Examined, digest string) error {
+func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	switch {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
 		return cli.WithHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
-	case !c.someone():
+	case !c.interactive():
 		return cli.WithHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
 	case !c.Ask("trust this?"):
 		return errors.New("nothing is trusted")

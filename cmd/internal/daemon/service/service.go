@@ -93,12 +93,12 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.servers = remote.NewPool()
 	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
 	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
-	told, err := telemetry.FromEnv(os.Getenv)
+	exportOpts, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
 	}
-	told.Version, told.Metrics, told.Log = hookcmd.Version, d.metrics, d.log
-	if d.export, err = telemetry.NewExport(told); err != nil {
+	exportOpts.Version, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.metrics, d.log
+	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
 		d.log.Warn("no collector is told anything", "error", err)
 	}
 	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
