@@ -54,7 +54,7 @@ var (
 	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
 )
 
-// Finding is a finding of this kind.
+// finding is a finding of this kind.
 func (k Kind) finding(e *policy.Error) Finding { return Finding{e, k.Severity, k.Rule} }
 
 // BadPolicy is the finding that a policy cannot be read as it is written.
