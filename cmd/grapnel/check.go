@@ -1,59 +1,25 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/installation"
-	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// finding is one line of "grapnel check".
-type finding struct {
-	*policyfile.Error
-	Severity string `json:"severity"` // error, warning
-	Rule     string `json:"rule"`     // of findingKinds
+// checkFormats are the ways in which findings are written, by what --format calls them.
+var checkFormats = map[string]func(*console, []check.Result) error{
+	"text":   printChecked,
+	"json":   func(c *console, all []check.Result) error { return c.PrintJSON(check.Findings(all)) },
+	"github": func(c *console, all []check.Result) error { return check.WriteGitHub(c.Out, all) },
+	"sarif":  func(c *console, all []check.Result) error { return c.PrintJSON(check.SARIF(check.Findings(all))) },
 }
-
-// A findingKind is what findings of a rule have in common. Its name is what people and
-// programs know it by: it stays.
-type findingKind struct{ rule, severity, about string }
-
-// The kinds of findings.
-var (
-	badPolicy      = findingKind{"bad-policy", "error", "The policy cannot be read as it is written, or says what is not possible."}
-	badRules       = findingKind{"bad-secret-rule", "warning", "A rule for secrets is left out or taken for something else."}
-	badNetwork     = findingKind{"bad-network", "error", "The text names no network."}
-	badHookFile    = findingKind{"bad-hook-file", "error", "A hook file of another system cannot be read."}
-	doubtfulFile   = findingKind{"doubtful-hook-file", "warning", "A hook file of another system says something that means something else here, or nothing."}
-	nothingToLoad  = findingKind{"nothing-to-load", "warning", "No hook file of a format is there that the policy loads."}
-	badAddress     = findingKind{"bad-address", "warning", "A hook cannot ask or tell its server from this machine."}
-	notTrusted     = findingKind{"not-trusted", "warning", "What a project's policy says is not what counts, since nobody has trusted it as it is."}
-	misspeltTool   = findingKind{"misspelt-tool", "warning", "No agent has a tool of this name, and one has nearly this name."}
-	hiddenCommands = findingKind{"hidden-commands", "warning", "Commands are guarded, and lines that hide what they run are not."}
-	notInstalled   = findingKind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
-	notSandboxed   = findingKind{"not-sandboxed", "warning", "This machine cannot hold a program to its sandbox."}
-
-	findingKinds = []findingKind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
-)
-
-func (k findingKind) finding(e *policyfile.Error) finding { return finding{e, k.severity, k.rule} }
 
 func newCheck(c *console) *cobra.Command {
 	var schema bool
@@ -66,25 +32,25 @@ func newCheck(c *console) *cobra.Command {
 		Example: "  grapnel check\n  grapnel check --format sarif grapnel.yaml >grapnel.sarif",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if schema {
-				_, err := fmt.Fprint(c.out, policy.Schema())
+				_, err := fmt.Fprint(c.Out, policy.Schema())
 				return err
 			}
 			write, ok := checkFormats[format]
 			switch {
 			case !ok:
-				return usageError{fmt.Errorf("unknown format %q (want text, json, github or sarif)", format)}
-			case c.json && format != "json" && cmd.Flags().Changed("format"):
-				return usageError{fmt.Errorf("--json and --format %s are two formats: give one", format)}
-			case c.json:
+				return cli.Usage(fmt.Errorf("unknown format %q (want text, json, github or sarif)", format))
+			case c.JSON && format != "json" && cmd.Flags().Changed("format"):
+				return cli.Usage(fmt.Errorf("--json and --format %s are two formats: give one", format))
+			case c.JSON:
 				write = checkFormats["json"]
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			installed := true
 			if len(files) == 0 {
-				if files, err = ownFiles(place); err != nil {
+				if files, err = check.OwnFiles(place); err != nil {
 					return err
 				}
 			} else {
@@ -93,15 +59,15 @@ func newCheck(c *console) *cobra.Command {
 					return err == nil && abs == place.Policy
 				})
 			}
-			var all []checked
+			var all []check.Result
 			for _, file := range files {
-				all = append(all, checkFile(file, place, installed)...)
+				all = append(all, check.File(file, place, installed)...)
 			}
 			if err := write(c, all); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(all, checked.bad) {
-				return errFailed
+			if slices.ContainsFunc(all, check.Result.Bad) {
+				return cli.ErrFailed
 			}
 			return nil
 		},
@@ -113,346 +79,39 @@ func newCheck(c *console) *cobra.Command {
 	return c.jsonFlag(cmd)
 }
 
-// checked is what was found in one file.
-type checked struct {
-	file  string
-	found []finding
-	size  string   // what is in force if nothing was found
-	held  []string // programs, by what
-}
-
-func (f checked) bad() bool {
-	return slices.ContainsFunc(f.found, func(f finding) bool { return f.Severity == "error" })
-}
-
 // printChecked writes what people read.
-func printChecked(c *console, all []checked) error {
+func printChecked(c *console, all []check.Result) error {
 	for _, f := range all {
 		c.printFile(f)
 	}
 	return nil
 }
 
-func (c *console) printFile(f checked) {
-	for _, found := range f.found {
-		color := red
+func (c *console) printFile(f check.Result) {
+	for _, found := range f.Findings {
+		color := cli.Red
 		if found.Severity == "warning" {
-			color = yellow
+			color = cli.Yellow
 		}
-		fmt.Fprintln(c.out, c.located(found, color))
+		fmt.Fprintln(c.Out, c.located(found, color))
 	}
-	if !f.bad() {
-		fmt.Fprintf(c.out, "%s: %s, %s\n", inLine(f.file), c.paint(green, "good"), f.size)
-		for _, text := range f.held {
-			fmt.Fprintf(c.out, "  %s\n", inLine(text))
-		}
-	}
-}
-
-// ownFiles lists the user's policy and those of the project that the person is in.
-func ownFiles(place local.Place) ([]string, error) {
-	dir, err := workDir()
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, file := range place.Files(nil, place.DirsOf(dir)) {
-		if _, err := os.Lstat(file.Path); err == nil {
-			files = append(files, file.Path)
+	if !f.Bad() {
+		fmt.Fprintf(c.Out, "%s: %s, %s\n", printable.Line(f.File), c.Paint(cli.Green, "good"), f.Size)
+		for _, text := range f.Sandboxes {
+			fmt.Fprintf(c.Out, "  %s\n", printable.Line(text))
 		}
 	}
-	if len(files) == 0 {
-		files = []string{place.Policy} // it is missing
-	}
-	return files, nil
 }
 
 // located is FILE:LINE:COL: severity: message, as editors read it.
-func (c *console) located(f finding, color string) string {
+func (c *console) located(f check.Finding, color string) string {
 	at := f.File
 	if f.Line > 0 {
 		at = fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)
 	}
-	text := fmt.Sprintf("%s: %s: %s", inLine(at), c.paint(color, f.Severity), inLine(f.Msg))
+	text := fmt.Sprintf("%s: %s: %s", printable.Line(at), c.Paint(color, f.Severity), printable.Line(f.Msg))
 	if f.Hint != "" {
-		text += " (" + inLine(f.Hint) + ")"
+		text += " (" + printable.Line(f.Hint) + ")"
 	}
 	return text
-}
-
-// checkFile looks at one file together with the packs it uses and the hook files of
-// other systems that it loads.
-func checkFile(file string, place local.Place, installed bool) []checked {
-	this := checked{file: file}
-	p, errs := policy.Read(file)
-	var used []policy.Pack
-	if len(errs) == 0 {
-		errs = policy.ReadRules(p, file)
-	}
-	if len(errs) == 0 {
-		used, errs = policy.PacksOf(p, file, packs.All())
-	}
-	if p != nil && p.Secrets != nil {
-		for _, e := range p.Secrets.Notes {
-			this.found = append(this.found, badRules.finding(e))
-		}
-	}
-	slices.SortStableFunc(errs, func(a, b *policyfile.Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
-	})
-	for _, e := range errs {
-		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
-			e.Hint = "\"grapnel init\" writes one"
-		}
-		this.found = append(this.found, badPolicy.finding(e))
-	}
-	if p == nil {
-		return []checked{this}
-	}
-	var names []string
-	for _, pack := range used {
-		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
-		names = append(names, fmt.Sprintf("%s %d", pack.Pack.Text, pack.Policy.Pack.Version))
-	}
-	this.size = printable.Count(len(p.Hooks), "hook")
-	if len(names) > 0 {
-		this.size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
-	}
-	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
-		this.size += ", " + printable.Count(len(p.Secrets.Rules), "rule") + " for secrets"
-	}
-	this.found = append(this.found, suspicious(file, p)...)
-	this.found = append(this.found, unsandboxed(file, p)...)
-	for i := range p.Hooks {
-		if text := held(&p.Hooks[i]); text != "" {
-			this.held = append(this.held, p.Hooks[i].Name+": "+text[1:])
-		}
-	}
-	var loaded []checked
-	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
-		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
-		var found []finding
-		found, loaded = loads(file, p, place, installed)
-		this.found = append(this.found, found...)
-	}
-	if installed {
-		var specs []grapnel.Spec
-		for _, h := range p.Hooks {
-			on := slices.Clone(h.On)
-			for _, a := range h.After {
-				on = append(on, a.Event...)
-			}
-			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Source: grapnel.Source{File: file}})
-		}
-		this.found = append(this.found, uninstalled(specs, place)...)
-		this.found = append(this.found, mistrusted(file, place)...)
-	}
-	return append([]checked{this}, loaded...)
-}
-
-// loads looks at the files that the `load:` of a policy finds, as they are now, and
-// keeps nothing.
-func loads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []finding, loaded []checked) {
-	of := policy.File{Path: file, Must: true}
-	if abs, err := filepath.Abs(file); err == nil {
-		of.Path = abs
-	}
-	switch {
-	case filepath.Dir(of.Path) == filepath.Join(place.Managed, "policy.d"):
-		of.Scope = grapnel.ScopeManaged
-	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
-		of.Scope = grapnel.ScopeProject
-	}
-	req := lookingRequest(place, []policy.File{of})
-	req.Snapshots, req.Trusts = "", ""
-	set := policy.Load(req)
-	for _, row := range set.Files {
-		if row.Format == "" {
-			for _, e := range row.Errors { // that only shows when it is put together
-				found = append(found, badPolicy.finding(e))
-			}
-			continue
-		}
-		c := checked{file: row.File, size: printable.Count(row.Hooks, "hook") + " of the format " + row.Format}
-		for _, e := range row.Errors {
-			c.found = append(c.found, badHookFile.finding(e))
-		}
-		for _, e := range row.Notes {
-			c.found = append(c.found, doubtfulFile.finding(e))
-		}
-		if installed && row.RunBy == "" {
-			c.found = append(c.found, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
-				return s.Source.Name != row.Format+":"+row.File
-			}), place)...)
-		}
-		loaded = append(loaded, c)
-	}
-	for i := range p.Hooks {
-		if why := unresolved(file, &p.Hooks[i]); why != "" {
-			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
-		}
-	}
-	for _, w := range p.Networks {
-		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
-			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
-		}
-	}
-	for _, l := range p.Load {
-		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
-			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
-		}
-	}
-	return found, loaded
-}
-
-// lookingRequest is that of commands that look at hooks and run none.
-func lookingRequest(place local.Place, files []policy.File) policy.Request {
-	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
-	networks := sync.OnceValue(place.Networks)
-	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
-		return newWebhook(w, networks())
-	}
-	opened := sync.OnceValue(place.Opened)
-	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return lookAtHTTP(h, opened()) }
-	req.Notify = req.HTTP
-	return req
-}
-
-// mistrusted says whether what a project's policy says is what counts.
-func mistrusted(file string, place local.Place) []finding {
-	if file == place.Policy {
-		return nil
-	}
-	set := policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
-	var found []finding
-	warn := func(about, msg string) {
-		found = append(found, notTrusted.finding(&policyfile.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
-	}
-	for _, loaded := range set.Files {
-		if !loaded.OfProject() {
-			continue
-		}
-		about := file
-		if loaded.Format != "" {
-			about = loaded.File
-		}
-		switch loaded.State {
-		case policy.Untrusted:
-			warn(about, "nobody has trusted it, so nothing of it is in force")
-		case policy.Changed:
-			warn(about, "it is not what was trusted, and that stays in force")
-		case policy.Gone:
-			warn(about, "it is gone, and what was trusted stays in force")
-		case policy.Broken:
-			warn(about, loaded.Errors[0].Msg)
-		default:
-		}
-	}
-	if trust, err := place.Trusts().Of(file); err == nil && trust != nil {
-		for _, changed := range trust.Changed() {
-			warn(file, fmt.Sprintf("hooks do not run: %v", changed))
-		}
-	}
-	return found
-}
-
-// suspicious names what is valid and hardly what is meant.
-func suspicious(file string, p *policyfile.Policy) []finding {
-	var found []finding
-	warn := func(kind findingKind, h *policyfile.Hook, hint, format string, args ...any) {
-		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
-	}
-	unknown := false
-	var guard *policyfile.Hook // of commands
-	for i := range p.Hooks {
-		h := &p.Hooks[i]
-		if h.Match == nil {
-			continue
-		}
-		for _, name := range h.Match.Tool {
-			if near := misspelt(name); near != "" {
-				warn(misspeltTool, h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
-			}
-		}
-		unknown = unknown || len(h.Match.Shell) > 0
-		if len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask") && guard == nil {
-			guard = h
-		}
-	}
-	if guard != nil && !unknown {
-		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
-	}
-	return found
-}
-
-// misspelt returns the class or tool whose name a word is in another letter case.
-func misspelt(word string) string {
-	near := ""
-	for _, class := range grapnel.Classes() {
-		if word == string(class) {
-			return ""
-		}
-		if strings.EqualFold(word, string(class)) {
-			near = string(class)
-		}
-	}
-	for _, d := range dialect.All() {
-		for _, t := range d.Tools {
-			if word == t.Native {
-				return ""
-			}
-			if near == "" && strings.EqualFold(word, t.Native) {
-				near = t.Native
-			}
-		}
-	}
-	return near
-}
-
-// uninstalled names the hooks on events that none of the installed agents sends.
-func uninstalled(hooks []grapnel.Spec, place local.Place) []finding {
-	installs := installs(place)
-	if len(installs) == 0 {
-		return nil
-	}
-	sent := map[grapnel.Kind]bool{}
-	for _, rec := range installs {
-		if d, ok := dialect.Find(rec.Agent); ok {
-			for _, name := range rec.Events {
-				if row := d.Row(name); row != nil {
-					sent[row.Kind], sent[row.Failed] = true, true
-				}
-			}
-		}
-	}
-	var found []finding
-	for _, h := range hooks {
-		for _, kind := range h.On {
-			if !sent[kind] && sendable(kind) {
-				found = append(found, notInstalled.finding(&policyfile.Error{
-					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
-					Hint: "run \"grapnel install\" again",
-				}))
-			}
-		}
-	}
-	return found
-}
-
-// sendable reports whether any agent has this event at all.
-func sendable(kind grapnel.Kind) bool {
-	for _, d := range dialect.All() {
-		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind }) {
-			return true
-		}
-	}
-	return false
-}
-
-// installs lists the recorded installations of a place that can be read; status
-// names the others.
-func installs(place local.Place) []installation.Record {
-	records, _ := installation.List(place.Installs())
-	managed, _ := installation.List(filepath.Join(place.Managed, "installs"))
-	return append(records, managed...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -67,7 +68,7 @@ func eventNames() []string {
 
 // hookNames are the hooks of the policies that count here, and of the packs they use.
 func (c *console) hookNames() []string {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return nil
 	}
@@ -95,13 +96,13 @@ func (c *console) hookNames() []string {
 
 // sessions are those of the last days, the youngest first.
 func (c *console) sessions() []string {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return nil
 	}
 	var names []string
 	query := store.Query{Filter: spool.Filter{Since: time.Now().Add(-offered)}}
-	for k, err := range logOf(place).Read(context.Background(), query) {
+	for k, err := range records.Log(place).Read(context.Background(), query) {
 		if err != nil || k.Entry.Session == "" || slices.Contains(names, k.Entry.Session) {
 			continue
 		}

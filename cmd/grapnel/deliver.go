@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -27,14 +27,14 @@ func newDeliver(c *console) *cobra.Command {
 				hookcmd.Question
 				Webhook policy.Webhook `json:"webhook"`
 			}
-			if err := json.NewDecoder(c.in).Decode(&both); err != nil {
+			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read what to deliver: %w", err)
 			}
 			if both.HTTP != nil {
 				both.Question.HTTP = *both.HTTP
 				ctx, cancel := hookcmd.WithParent(cmd.Context())
 				defer cancel()
-				return c.printLine(ask(ctx, both.Question))
+				return c.PrintLine(remote.Ask(ctx, both.Question))
 			}
 			d := hookcmd.Delivery{Webhook: both.Webhook, Networks: both.Networks}
 			if len(both.Event) > 0 {
@@ -45,7 +45,7 @@ func newDeliver(c *console) *cobra.Command {
 			if d.Event == nil {
 				return errors.New("cannot read what to deliver: there is no event")
 			}
-			w, err := newWebhook(d.Webhook, d.Networks)
+			w, err := remote.NewWebhook(d.Webhook, d.Networks)
 			if err != nil {
 				return err
 			}
@@ -55,13 +55,4 @@ func newDeliver(c *console) *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// newWebhook makes what a policy says into a hook, if its address may be reached.
-func newWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
-	client, err := newClient(networks, 0)
-	if err != nil {
-		return nil, err
-	}
-	return client.PolicyWebhook(w)
 }

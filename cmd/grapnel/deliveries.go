@@ -1,25 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
 // defaultDeliveries is how many deliveries are listed at most, since a store may hold a
@@ -41,9 +38,9 @@ func newDeliveries(c *console) *cobra.Command {
 			known := []delivery.State{"", delivery.Waiting, delivery.Delivered, delivery.Dead}
 			switch {
 			case !slices.Contains(known, query.State):
-				return usageError{withHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead"))
 			case limit < 0:
-				return usageError{fmt.Errorf("--limit %d: want a number, or 0 for all", limit)}
+				return cli.Usage(fmt.Errorf("--limit %d: want a number, or 0 for all", limit))
 			}
 			return c.read(func(r *store.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
 		},
@@ -62,12 +59,12 @@ func newDeliveriesShow(c *console) *cobra.Command {
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.read(func(r *store.Reader) error {
-				job, err := deliveryOf(cmd.Context(), r, args[0])
+				job, err := control.Delivery(cmd.Context(), r, args[0])
 				if err != nil {
 					return err
 				}
-				if c.json {
-					return c.printJSON(job)
+				if c.JSON {
+					return c.PrintJSON(job)
 				}
 				return c.printDelivery(&job)
 			})
@@ -87,15 +84,15 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) > 0:
-				return usageError{errors.New("--all-dead and IDs: want one of them")}
+				return cli.Usage(errors.New("--all-dead and IDs: want one of them"))
 			case !all && len(args) == 0:
-				return usageError{withHint(errors.New("want the IDs of deliveries, or --all-dead"), `run "grapnel deliveries --state dead"`)}
+				return cli.Usage(cli.WithHint(errors.New("want the IDs of deliveries, or --all-dead"), `run "grapnel deliveries --state dead"`))
 			case !all && target != "":
-				return usageError{errors.New("--target goes with --all-dead")}
+				return cli.Usage(errors.New("--target goes with --all-dead"))
 			}
 			var ids []string
 			err := c.read(func(r *store.Reader) (err error) {
-				ids, err = deadOnes(cmd.Context(), r, args, target)
+				ids, err = control.DeadIDs(cmd.Context(), r, args, target)
 				return err
 			})
 			if err != nil {
@@ -103,14 +100,14 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 			}
 			n := 0
 			if len(ids) > 0 {
-				if err := c.change(func(k keeper) (err error) { n, err = k.Retry(cmd.Context(), ids...); return err }); err != nil {
+				if err := c.change(func(k control.Deliveries) (err error) { n, err = k.Retry(cmd.Context(), ids...); return err }); err != nil {
 					return err
 				}
 			}
-			if c.json {
-				return c.printJSON(map[string]any{"retried": n, "ids": append([]string{}, ids...)})
+			if c.JSON {
+				return c.PrintJSON(map[string]any{"retried": n, "ids": append([]string{}, ids...)})
 			}
-			_, err = fmt.Fprintf(c.out, "%s\n", againText(n))
+			_, err = fmt.Fprintf(c.Out, "%s\n", againText(n))
 			return err
 		},
 	}
@@ -140,25 +137,25 @@ func newDeliveriesOn(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var target store.Target
 			err := c.read(func(r *store.Reader) (err error) {
-				target, err = targetNamed(cmd.Context(), r, args[0])
+				target, err = control.Target(cmd.Context(), r, args[0])
 				return err
 			})
 			if err != nil {
 				return err
 			}
 			if target.Off {
-				if err := c.change(func(k keeper) error { return k.SwitchOn(cmd.Context(), target.Name) }); err != nil {
+				if err := c.change(func(k control.Deliveries) error { return k.SwitchOn(cmd.Context(), target.Name) }); err != nil {
 					return err
 				}
 			}
-			if c.json {
-				return c.printJSON(map[string]any{"target": target.Name, "on": true, "was_off": target.Off, "waiting": target.Waiting})
+			if c.JSON {
+				return c.PrintJSON(map[string]any{"target": target.Name, "on": true, "was_off": target.Off, "waiting": target.Waiting})
 			}
 			if !target.Off {
-				_, err = fmt.Fprintf(c.out, "%s was on.\n", plain(target.Name))
+				_, err = fmt.Fprintf(c.Out, "%s was on.\n", printable.Text(target.Name))
 				return err
 			}
-			_, err = fmt.Fprintf(c.out, "%s is on again, and %d wait: they are delivered by the daemon at once, or by \"grapnel drain\".\n", plain(target.Name), target.Waiting)
+			_, err = fmt.Fprintf(c.Out, "%s is on again, and %d wait: they are delivered by the daemon at once, or by \"grapnel drain\".\n", printable.Text(target.Name), target.Waiting)
 			return err
 		},
 	})
@@ -167,7 +164,7 @@ func newDeliveriesOn(c *console) *cobra.Command {
 // read has something read from the store. Where there is none, nothing was ever to be
 // delivered, and do gets nil.
 func (c *console) read(do func(*store.Reader) error) error {
-	place, err := c.place()
+	place, err := c.Place()
 	if err != nil {
 		return err
 	}
@@ -181,168 +178,17 @@ func (c *console) read(do func(*store.Reader) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
-// A keeper changes what is to become of deliveries.
-type keeper interface {
-	Retry(ctx context.Context, ids ...string) (int, error)
-	SwitchOn(ctx context.Context, target string) error
-	Close() error
-}
-
 // change has something changed by whoever keeps the deliveries.
-func (c *console) change(do func(keeper) error) error {
-	place, err := c.place()
+func (c *console) change(do func(control.Deliveries) error) error {
+	place, err := c.Place()
 	if err != nil {
 		return err
 	}
-	k, err := deliveriesOf(place)
+	k, err := control.OpenDeliveries(place)
 	if err != nil {
 		return err
 	}
 	return errors.Join(do(k), k.Close())
-}
-
-// lockWait is how long a command waits for another process that keeps the deliveries: a
-// drain has them for a moment.
-const lockWait = 3 * time.Second
-
-// deliveriesOf is who keeps the deliveries of a place: the daemon that runs, or the store,
-// which one process at a time writes to.
-func deliveriesOf(place local.Place) (keeper, error) {
-	if server.Busy(client.Socket(place.State)) {
-		return running{client.Socket(place.State)}, nil
-	}
-	s, err := openStore(context.Background(), place.Store(), lockWait, nil)
-	if errors.Is(err, store.ErrLocked) {
-		return nil, withHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// running is a daemon that listens on a socket.
-type running struct{ socket string }
-
-func (r running) Retry(ctx context.Context, ids ...string) (int, error) {
-	var said struct{ Retried int }
-	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &said)
-	return said.Retried, err
-}
-
-func (r running) SwitchOn(ctx context.Context, target string) error {
-	return r.post(ctx, "/v1/deliveries/on", map[string]string{"target": target}, nil)
-}
-
-func (running) Close() error { return nil }
-
-// post has the daemon do something.
-func (r running) post(ctx context.Context, path string, what, into any) error {
-	body, err := json.Marshal(what)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://grapnel"+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := server.Client(r.socket, 10*lockWait).Do(req)
-	if err != nil {
-		return fmt.Errorf("the daemon does not do it: %w", err)
-	}
-	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusNotFound:
-		return store.ErrNoTarget
-	case resp.StatusCode >= 300:
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return fmt.Errorf("the daemon does not do it: %s", strings.TrimSpace(string(text)))
-	case into == nil:
-		return nil
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
-}
-
-// deliveryOf returns the delivery of an ID.
-func deliveryOf(ctx context.Context, r *store.Reader, id string) (delivery.Job, error) {
-	var jobs []delivery.Job
-	if r != nil && id != "" {
-		var err error
-		if jobs, err = r.Deliveries(ctx, store.DeliveryQuery{ID: id}); err != nil {
-			return delivery.Job{}, err
-		}
-	}
-	if len(jobs) == 0 {
-		return delivery.Job{}, withHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
-	}
-	return jobs[0], nil
-}
-
-// deadOnes returns the IDs of deliveries that are to be tried again: of those that are
-// named all have to be dead, or none is changed.
-func deadOnes(ctx context.Context, r *store.Reader, named []string, target string) ([]string, error) {
-	for _, id := range named {
-		job, err := deliveryOf(ctx, r, id)
-		switch {
-		case err != nil:
-			return nil, err
-		case job.State == delivery.Waiting:
-			return nil, withHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
-		case job.State != delivery.Dead:
-			return nil, fmt.Errorf("the delivery %q is not dead, it is %s", id, job.State)
-		}
-	}
-	if len(named) > 0 || r == nil {
-		return named, nil
-	}
-	query := store.DeliveryQuery{State: delivery.Dead}
-	if target != "" {
-		found, err := targetNamed(ctx, r, target)
-		if err != nil {
-			return nil, err
-		}
-		query.Target = found.Name
-	}
-	jobs, err := r.Deliveries(ctx, query)
-	ids := make([]string, 0, len(jobs))
-	for i := range slices.Backward(jobs) { // the oldest first
-		ids = append(ids, jobs[i].ID)
-	}
-	return ids, err
-}
-
-// targetNamed finds a target by its full name, or by the name of its hook if no other has
-// the same.
-func targetNamed(ctx context.Context, r *store.Reader, name string) (store.Target, error) {
-	var targets []store.Target
-	if r != nil {
-		var err error
-		if targets, err = r.Targets(ctx); err != nil {
-			return store.Target{}, err
-		}
-	}
-	var near []store.Target
-	names := make([]string, len(targets))
-	for i, t := range targets {
-		names[i] = t.Name
-		if t.Name == name {
-			return t, nil
-		}
-		if strings.HasSuffix(t.Name, "::"+name) {
-			near = append(near, t)
-		}
-	}
-	switch {
-	case len(near) == 1:
-		return near[0], nil
-	case len(near) > 1:
-		return store.Target{}, withHint(fmt.Errorf("%d targets are named %q", len(near), name), "write one out: "+near[0].Name+", "+near[1].Name)
-	case len(names) == 0:
-		return store.Target{}, fmt.Errorf("there is no target %q, and no other: nothing was ever to be delivered", name)
-	default:
-		return store.Target{}, withHint(fmt.Errorf("there is no target %q", name), "known are "+strings.Join(names, ", "))
-	}
 }
 
 // deliveryLine is a delivery in a list: without its event, which "show" has.
@@ -354,7 +200,7 @@ type deliveryLine struct {
 
 func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query store.DeliveryQuery, target string) error {
 	if target != "" {
-		found, err := targetNamed(ctx, r, target)
+		found, err := control.Target(ctx, r, target)
 		if err != nil {
 			return err
 		}
@@ -378,49 +224,47 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		}
 	}
 	if len(jobs) == query.Limit && query.Limit > 0 {
-		fmt.Fprintf(c.err, "grapnel: warning: only the %d youngest are listed: --limit 0 lists all\n", query.Limit)
+		fmt.Fprintf(c.Err, "grapnel: warning: only the %d youngest are listed: --limit 0 lists all\n", query.Limit)
 	}
 	now := time.Now()
 	for i := range slices.Backward(jobs) {
-		job := &jobs[i]
-		if c.json {
-			if err := c.printLine(deliveryLine{Job: *job, Off: off[job.Target] != nil && job.State == delivery.Waiting}); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := fmt.Fprintf(c.out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), plain(job.ID), plain(job.Target), becomes(job, off[job.Target] != nil, now)); err != nil {
+		if err := c.printDeliveryLine(&jobs[i], off[jobs[i].Target] != nil, now); err != nil {
 			return err
 		}
 	}
-	if c.json {
+	if c.JSON {
 		return nil
 	}
 	if len(jobs) == 0 {
-		if _, err := fmt.Fprintln(c.out, "No deliveries."); err != nil {
-			return err
-		}
+		fmt.Fprintln(c.Out, "No deliveries.")
 	}
 	for i := range targets {
 		if t := &targets[i]; t.Off && (query.Target == "" || query.Target == t.Name) {
-			if _, err := fmt.Fprintf(c.out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
-				plain(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, plain(t.Name)); err != nil {
-				return err
-			}
+			fmt.Fprintf(c.Out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
+				printable.Text(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, printable.Text(t.Name))
 		}
 	}
 	return nil
 }
 
-func (c *console) deliveryState(s delivery.State) string {
-	colour := map[delivery.State]string{delivery.Delivered: green, delivery.Dead: red, delivery.Waiting: yellow}[s]
-	return c.paint(colour, fmt.Sprintf("%-9s", s))
+// printDeliveryLine prints a delivery in a list. It fails if nobody reads on.
+func (c *console) printDeliveryLine(job *delivery.Job, off bool, now time.Time) error {
+	if c.JSON {
+		return c.PrintLine(deliveryLine{Job: *job, Off: off && job.State == delivery.Waiting})
+	}
+	_, err := fmt.Fprintf(c.Out, "%s  %s  %s  %s  %s\n", job.Created.Local().Format("01-02 15:04:05"), c.deliveryState(job.State), printable.Text(job.ID), printable.Text(job.Target), progressText(job, off, now))
+	return err
 }
 
-func oneLine(text string) string { return plain(strings.Join(strings.Fields(text), " ")) }
+func (c *console) deliveryState(s delivery.State) string {
+	colour := map[delivery.State]string{delivery.Delivered: cli.Green, delivery.Dead: cli.Red, delivery.Waiting: cli.Yellow}[s]
+	return c.Paint(colour, fmt.Sprintf("%-9s", s))
+}
 
-// becomes says what has become of a delivery, and what will.
-func becomes(job *delivery.Job, off bool, now time.Time) string {
+func oneLine(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
+
+// progressText says what has become of a delivery, and what will.
+func progressText(job *delivery.Job, off bool, now time.Time) string {
 	said := "not tried yet"
 	switch {
 	case job.Tries == 1:
@@ -471,7 +315,7 @@ func (c *console) printDelivery(job *delivery.Job) error {
 		if row[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(c.out, "%-8s %s\n", row[0], plain(row[1])); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "%-8s %s\n", row[0], printable.Text(row[1])); err != nil {
 			return err
 		}
 	}

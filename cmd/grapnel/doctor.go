@@ -7,8 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/doctor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -31,19 +34,19 @@ func newDoctor(c *console) *cobra.Command {
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if slow < 0 {
-				return usageError{fmt.Errorf("--slow %s: an answer takes longer than nothing", slow)}
+				return cli.Usage(fmt.Errorf("--slow %s: an answer takes longer than nothing", slow))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
-			dir, err := workDir()
+			dir, err := cli.WorkDir()
 			if err != nil {
 				return err
 			}
 			// Without its program, what is installed is compared with itself.
-			program, _ := hookProgram()
-			looking := lookingRequest(place, place.Files(nil, place.DirsOf(dir)))
+			program, _ := install.HookProgram()
+			looking := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
 			var programs []policyfile.Command
 			looking.Command = func(c policyfile.Command) grapnel.Hook {
 				programs = append(programs, c)
@@ -52,19 +55,19 @@ func newDoctor(c *console) *cobra.Command {
 			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
 			set := policy.Load(looking)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
-				Place: place, Dir: dir, Agents: agents, Root: c.root, Program: program, NoRun: noRun, Slow: slow,
-				Set: set, Programs: programs, Damaged: damaged, Events: policyEvents(place), Starts: policyPrograms(place),
+				Place: place, Dir: dir, Agents: agents, Root: c.Root, Program: program, NoRun: noRun, Slow: slow,
+				Set: set, Programs: programs, Damaged: damaged, Events: install.PolicyEvents(place), Starts: install.PolicyPrograms(place),
 			})
 			if err != nil {
 				return installError(err)
 			}
-			if c.json {
-				err = c.printJSON(report)
+			if c.JSON {
+				err = c.PrintJSON(report)
 			} else {
 				c.printFindings(report)
 			}
 			if err == nil && report.Worst() >= doctor.Warn {
-				err = errFailed
+				err = cli.ErrFailed
 			}
 			return err
 		},
@@ -74,16 +77,8 @@ func newDoctor(c *console) *cobra.Command {
 	return c.jsonFlag(cmd)
 }
 
-func agentNames() []string {
-	var names []string
-	for _, a := range install.Agents() {
-		names = append(names, a.Name)
-	}
-	return names
-}
-
 func (c *console) printFindings(r *doctor.Report) {
-	colors := map[doctor.Level]string{doctor.OK: green, doctor.Info: dim, doctor.Warn: yellow, doctor.Bad: red}
+	colors := map[doctor.Level]string{doctor.OK: cli.Green, doctor.Info: cli.Dim, doctor.Warn: cli.Yellow, doctor.Bad: cli.Red}
 	counts := map[doctor.Level]int{}
 	agent := "\x00"
 	var absent []string
@@ -99,29 +94,29 @@ func (c *console) printFindings(r *doctor.Report) {
 			if d, ok := dialect.Find(agent); ok {
 				title = d.Title
 			}
-			fmt.Fprintln(c.out, c.paint(bold, title))
+			fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
 		}
-		fmt.Fprintf(c.out, "  %s %-18s %s\n", c.paint(colors[f.Level], fmt.Sprintf("%-4s", f.Level)), f.ID, inLine(f.What))
+		fmt.Fprintf(c.Out, "  %s %-18s %s\n", c.Paint(colors[f.Level], fmt.Sprintf("%-4s", f.Level)), f.ID, printable.Line(f.What))
 		if f.Why != "" {
-			fmt.Fprintf(c.out, "       %s\n", inLine(f.Why))
+			fmt.Fprintf(c.Out, "       %s\n", printable.Line(f.Why))
 		}
 		if f.Hint != "" {
-			fmt.Fprintf(c.out, "       hint: %s\n", inLine(f.Hint))
+			fmt.Fprintf(c.Out, "       hint: %s\n", printable.Line(f.Hint))
 		}
 		if f.Fingerprint != "" {
-			fmt.Fprintf(c.out, "       %s\n", c.paint(dim, "fingerprint "+f.Fingerprint[:16]))
+			fmt.Fprintf(c.Out, "       %s\n", c.Paint(cli.Dim, "fingerprint "+f.Fingerprint[:16]))
 		}
 	}
 	for i, name := range absent {
 		if i == 0 {
-			fmt.Fprint(c.out, c.paint(dim, "not here: "))
+			fmt.Fprint(c.Out, c.Paint(cli.Dim, "not here: "))
 		} else {
-			fmt.Fprint(c.out, ", ")
+			fmt.Fprint(c.Out, ", ")
 		}
-		fmt.Fprint(c.out, name)
+		fmt.Fprint(c.Out, name)
 	}
 	if len(absent) > 0 {
-		fmt.Fprintln(c.out)
+		fmt.Fprintln(c.Out)
 	}
-	fmt.Fprintf(c.out, "%d bad, %d to look at\n", counts[doctor.Bad], counts[doctor.Warn])
+	fmt.Fprintf(c.Out, "%d bad, %d to look at\n", counts[doctor.Bad], counts[doctor.Warn])
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/explain"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
-	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/local"
 )
 
 // short is an event in few words, as tests of policies say it too.
@@ -77,56 +74,17 @@ func (s *short) call() bool {
 }
 
 // subject is the event as an agent would send it, from where we are.
-func (s *short) subject(d *dialect.Dialect) (*subject, error) {
-	dir, err := workDir()
+func (s *short) subject(d *dialect.Dialect) (*explain.Subject, error) {
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return nil, err
 	}
 	if s.Prompt != nil && s.call() || s.Plain != nil && (s.call() || s.Prompt != nil) {
-		return nil, usageError{withHint(errors.New("an event is a call of a tool, a prompt, or of the kind that --on names"), "give the words of one of them")}
+		return nil, cli.Usage(cli.WithHint(errors.New("an event is a call of a tool, a prompt, or of the kind that --on names"), "give the words of one of them"))
 	}
 	got, err := s.Tell(d, dir)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
-	return &subject{event: got.Event, answer: got.Answer}, nil
-}
-
-// recorded is the event of a Record.
-func recorded(ctx context.Context, place local.Place, id string) (*subject, error) {
-	for k, err := range logOf(place).Read(ctx, store.Query{}) {
-		if err != nil || k.ID != id || k.Late {
-			continue
-		}
-		if err := k.Event(); err != nil {
-			return nil, fmt.Errorf("read the event of the record %s: %w", id, err)
-		}
-		got, err := kept(&k.Entry)
-		if err != nil {
-			return nil, withHint(fmt.Errorf("read the event of the record %s: %w", id, err), "what is kept of events is up to \"records:\" in a policy")
-		}
-		return &subject{event: got.Event, record: id, answer: got.Answer}, nil
-	}
-	return nil, withHint(fmt.Errorf("there is no record %s", inLine(id)), "\"grapnel log --json\" lists them with their IDs")
-}
-
-// kept is the event of a Record as its agent told it.
-func kept(e *spool.Entry) (dialect.Received, error) {
-	ev := e.Input
-	if ev == nil {
-		return dialect.Received{}, errors.New("no event was kept with it")
-	}
-	payload := []byte(ev.Native)
-	d, ok := dialect.FindAgent(ev.Agent.Name)
-	if !ok || payload == nil {
-		d = dialect.Plain() // an agent of its own name, or an event that was edited
-	}
-	if payload == nil {
-		var err error
-		if payload, err = json.Marshal(ev); err != nil {
-			return dialect.Received{}, err
-		}
-	}
-	got := dialect.ReceiveAs(d, payload, e.Event)
-	return got, got.Err
+	return explain.NewSubject(got), nil
 }

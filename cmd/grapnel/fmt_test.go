@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/format"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
 )
 
@@ -14,7 +15,7 @@ var policyBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // What is shipped and what the documentation shows is laid out as `grapnel fmt` does it.
 func TestShippedFilesAreFormatted(t *testing.T) {
 	t.Parallel()
-	order := keyOrder()
+	order := format.KeyOrder()
 	if len(order["hooks[]"]) < 20 {
 		t.Errorf("the schema gives only the keys %q of a hook", order["hooks[]"])
 	}

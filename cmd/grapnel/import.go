@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -39,7 +40,7 @@ func newImport(c *console) *cobra.Command {
 			if err != nil {
 				var at *policyfile.Error
 				if errors.As(err, &at) && at.File == args[0] {
-					return usageError{err}
+					return cli.Usage(err)
 				}
 				return err
 			}
@@ -48,22 +49,22 @@ func newImport(c *console) *cobra.Command {
 					return err
 				}
 			}
-			if c.json {
+			if c.JSON {
 				lost := im.Lost
 				if lost == nil {
 					lost = []*policyfile.Error{}
 				}
-				return c.printJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": lost})
+				return c.PrintJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": lost})
 			}
 			if to == "" {
-				if _, err := c.out.Write(im.Policy); err != nil {
+				if _, err := c.Out.Write(im.Policy); err != nil {
 					return err
 				}
 			} else {
-				fmt.Fprintf(c.out, "wrote %s to %s\n", printable.Count(im.Hooks, "hook"), to)
+				fmt.Fprintf(c.Out, "wrote %s to %s\n", printable.Count(im.Hooks, "hook"), to)
 			}
 			for _, lost := range im.Lost {
-				fmt.Fprintf(c.err, "grapnel: not kept: %v\n", lost)
+				fmt.Fprintf(c.Err, "grapnel: not kept: %v\n", lost)
 			}
 			return nil
 		},
@@ -76,7 +77,7 @@ func newImport(c *console) *cobra.Command {
 func writeNew(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(fmt.Errorf("%s is there already", name), "leave --to out to print the policy, and add its hooks by hand")
+		return cli.WithHint(fmt.Errorf("%s is there already", name), "leave --to out to print the policy, and add its hooks by hand")
 	}
 	if err != nil {
 		return err

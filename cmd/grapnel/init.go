@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
@@ -29,7 +30,7 @@ func newInit(c *console) *cobra.Command {
 		Example: "  grapnel init\n  grapnel init --scope project",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -42,16 +43,16 @@ func newInit(c *console) *cobra.Command {
 				}
 				content, perm = projectStarter, 0o644 // others who use the project read it too
 			default:
-				return usageError{fmt.Errorf("unknown scope %q (want user or project)", scope)}
+				return cli.Usage(fmt.Errorf("unknown scope %q (want user or project)", scope))
 			}
 			if err := writeStarter(file, content, perm, force); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.out, "wrote %s\n", file)
+			fmt.Fprintf(c.Out, "wrote %s\n", file)
 			if scope == "project" {
-				fmt.Fprintf(c.out, "it counts once it is trusted: grapnel trust %s\n", local.ProjectPolicy)
+				fmt.Fprintf(c.Out, "it counts once it is trusted: grapnel trust %s\n", local.ProjectPolicy)
 			} else {
-				fmt.Fprintf(c.out, "next: grapnel install\n")
+				fmt.Fprintf(c.Out, "next: grapnel install\n")
 			}
 			return nil
 		},
@@ -71,7 +72,7 @@ func writeStarter(file string, content []byte, perm fs.FileMode, force bool) err
 	}
 	f, err := os.OpenFile(file, flags, perm)
 	if errors.Is(err, fs.ErrExist) {
-		return withHint(fmt.Errorf("%s is there already", file), "edit it, or replace it with --force")
+		return cli.WithHint(fmt.Errorf("%s is there already", file), "edit it, or replace it with --force")
 	}
 	if err != nil {
 		return fmt.Errorf("write the starter policy: %w", err)

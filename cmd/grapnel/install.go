@@ -1,26 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // installFlags are what install and uninstall have in common.
@@ -53,29 +45,29 @@ func newInstall(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if req.Program, err = hookProgram(); err != nil {
+			if req.Program, err = install.HookProgram(); err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
-			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, policyEvents(place), install.Via(via)
-			if req.Programs = policyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
-				return usageError{fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP)}
+			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
+			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
+				return cli.Usage(fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP))
 			}
-			if len(agents) == 0 && !flags.yes && !flags.dryRun && !terminal(c.in) {
-				return usageError{withHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found")}
+			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
+				return cli.Usage(cli.WithHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found"))
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
 			if err := c.reportInstall(&flags, res, "installed", err); err != nil {
 				return err
 			}
-			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.json {
-				fmt.Fprintf(c.out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
+			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.JSON {
+				fmt.Fprintf(c.Out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
-			c.sayHTTP(cmd.Context(), place, res)
+			c.warnWithoutDaemon(cmd.Context(), place, res)
 			return nil
 		},
 	}
@@ -95,11 +87,11 @@ func newUninstall(c *console) *cobra.Command {
 		Long:    "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
 		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
-			if all && !flags.yes && !flags.dryRun && !terminal(c.in) {
-				return usageError{withHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents")}
+			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
+				return cli.Usage(cli.WithHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents"))
 			}
 			if all == (len(agents) > 0) {
-				return usageError{withHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code")}
+				return cli.Usage(cli.WithHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code"))
 			}
 			req, err := c.installRequest(&flags, agents)
 			if err != nil {
@@ -128,18 +120,18 @@ func (c *console) reportInstall(flags *installFlags, res *install.Result, verb s
 
 func installError(err error) error {
 	if errors.Is(err, install.ErrUsage) {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return err
 }
 
 func (c *console) installRequest(flags *installFlags, agents []string) (install.Request, error) {
-	dir, err := workDir()
+	dir, err := cli.WorkDir()
 	if err != nil {
 		return install.Request{}, err
 	}
 	return install.Request{
-		Agents: agents, Scope: install.Scope(flags.scope), Root: c.root, ProjectDir: dir, DryRun: flags.dryRun, Version: hookcmd.Version,
+		Agents: agents, Scope: install.Scope(flags.scope), Root: c.Root, ProjectDir: dir, DryRun: flags.dryRun, Version: hookcmd.Version,
 	}, nil
 }
 
@@ -147,16 +139,16 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 // terminal has said enough.
 func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result) (bool, error) {
 	return func(res *install.Result) (bool, error) {
-		if flags.yes || len(agents) > 0 && !terminal(c.in) {
+		if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
 			return true, nil
 		}
 		flags.asked = true
-		if c.json {
-			c.printDiffs(c.err, res) // stdout is for the result
+		if c.JSON {
+			c.printDiffs(c.Err, res) // stdout is for the result
 		} else {
-			c.printDiffs(c.out, res)
+			c.printDiffs(c.Out, res)
 		}
-		flags.declined = !c.ask("Write this?")
+		flags.declined = !c.Ask("Write this?")
 		return !flags.declined, nil
 	}
 }
@@ -171,96 +163,45 @@ func (c *console) printDiffs(w io.Writer, res *install.Result) {
 }
 
 func (c *console) printInstall(flags *installFlags, res *install.Result, verb string) error {
-	if c.json {
-		if err := c.printJSON(res); err != nil || !flags.declined {
+	if c.JSON {
+		if err := c.PrintJSON(res); err != nil || !flags.declined {
 			return err
 		}
-		return errFailed
+		return cli.ErrFailed
 	}
 	if flags.declined {
-		fmt.Fprintln(c.out, "nothing was written")
-		return errFailed
+		fmt.Fprintln(c.Out, "nothing was written")
+		return cli.ErrFailed
 	}
 	if !flags.asked {
-		c.printDiffs(c.out, res)
+		c.printDiffs(c.Out, res)
 	}
 	for _, f := range res.Files {
 		switch {
 		case !f.Changed:
-			fmt.Fprintf(c.out, "%s: nothing to change in %s\n", f.Agent, f.File)
+			fmt.Fprintf(c.Out, "%s: nothing to change in %s\n", f.Agent, f.File)
 		case !res.Applied:
-			fmt.Fprintf(c.out, "%s: %s would change\n", f.Agent, f.File)
+			fmt.Fprintf(c.Out, "%s: %s would change\n", f.Agent, f.File)
 		default:
 			events := ""
 			if len(f.Events) > 0 { // a file that is needed beside those with the hooks has none
 				events = " " + printable.Count(len(f.Events), "event") + ","
 			}
-			fmt.Fprintf(c.out, "%s: %s,%s %s\n", f.Agent, c.paint(green, verb), events, f.File)
+			fmt.Fprintf(c.Out, "%s: %s,%s %s\n", f.Agent, c.Paint(cli.Green, verb), events, f.File)
 		}
 		if f.Backup != "" {
-			fmt.Fprintf(c.out, "  backup: %s\n", f.Backup)
+			fmt.Fprintf(c.Out, "  backup: %s\n", f.Backup)
 		}
 		for _, note := range f.Notes {
-			fmt.Fprintf(c.out, "  %s\n", indent(note, "  ")[2:])
+			fmt.Fprintf(c.Out, "  %s\n", cli.Indent(note, "  ")[2:])
 		}
 	}
 	for _, note := range res.Notes {
-		fmt.Fprintln(c.out, note)
+		fmt.Fprintln(c.Out, note)
 	}
 	return nil
 }
 
-// hookProgram finds grapnel-hook: beside this program.
-func hookProgram() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find grapnel-hook: %w", err)
-	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
-	}
-	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	if _, err := os.Stat(program); err != nil {
-		return "", withHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
-	}
-	return program, nil
-}
-
 func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return agentNames(), cobra.ShellCompDirectiveNoFileComp
-}
-
-// installable reports whether an agent may be asked for an event at all.
-func installable(agent, event string) bool {
-	a, err := install.Lookup(agent)
-	return err == nil && a.May(event) == nil
-}
-
-// policyEvents lists, per agent, the events that the policy listens to and that are
-// not installed anyway.
-func policyEvents(place local.Place) map[string][]string {
-	set := policyOf(place, nil)
-	events := map[string][]string{}
-	for _, d := range dialect.All() {
-		for _, row := range d.Events {
-			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
-			if wanted && !row.Install && installable(d.Name, row.Native) {
-				events[d.Name] = append(events[d.Name], row.Native)
-			}
-		}
-	}
-	return events
-}
-
-// policyOf loads the policy to look at it, and names the commands in it.
-func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
-	return policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
-		if command != nil {
-			command(c)
-		}
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-	}))
+	return install.Names(), cobra.ShellCompDirectiveNoFileComp
 }

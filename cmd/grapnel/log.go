@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
-	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -32,24 +34,24 @@ func newLog(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			entries := logOf(place).Read
+			entries := records.Log(place).Read
 			if follow {
-				entries = logOf(place).Follow
+				entries = records.Log(place).Follow
 			}
 			for k, err := range entries(ctx, query) {
 				if err != nil {
-					c.warn(err)
+					c.Warn(err)
 					continue
 				}
-				if c.json {
+				if c.JSON {
 					if err := k.Event(); err != nil {
-						c.warn(err)
+						c.Warn(err)
 					}
 				}
 				if err := c.printEntry(&k.Entry); err != nil {
@@ -86,7 +88,7 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	if w.agent != "" {
 		d, ok := dialect.FindAgent(w.agent)
 		if !ok {
-			return filter, unknownAgent(w.agent)
+			return filter, cli.UnknownAgent(w.agent)
 		}
 		filter.Agent = d.Name
 	}
@@ -99,14 +101,14 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	for _, name := range w.events {
 		kinds := policy.Kinds(name)
 		if kinds == nil {
-			return filter, usageError{withNear(fmt.Errorf("unknown event %q", name), name, eventNames(), `"grapnel schema event" lists them`)}
+			return filter, cli.Usage(cli.WithNear(fmt.Errorf("unknown event %q", name), name, eventNames(), `"grapnel schema event" lists them`))
 		}
 		filter.Events = append(filter.Events, kinds...)
 	}
 	for _, name := range w.decisions {
 		var d grapnel.Decision
 		if err := d.UnmarshalText([]byte(name)); err != nil {
-			return filter, usageError{err}
+			return filter, cli.Usage(err)
 		}
 		filter.Decisions = append(filter.Decisions, d)
 	}
@@ -128,47 +130,36 @@ func (l *logQuery) flags(cmd *cobra.Command) {
 func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 	if cmd.Flags().Changed("text") {
 		if err := store.ValidText(l.text); err != nil {
-			return store.Query{}, usageError{withHint(err, cmd.CommandPath()+" --text 'rm node_modules'")}
+			return store.Query{}, cli.Usage(cli.WithHint(err, cmd.CommandPath()+" --text 'rm node_modules'"))
 		}
 	}
 	filter, err := l.filter()
 	return store.Query{Filter: filter, Text: l.text}, err
 }
 
-// warn says what did not keep a command from its work. What stands in a log may be in it.
-// Errors that were joined stand in one line.
-func (c *console) warn(err error) {
-	fmt.Fprintf(c.err, "grapnel: warning: %s\n", inLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
-}
-
-// logOf is all that was kept at a place.
-func logOf(place local.Place) store.Log {
-	return store.Log{Spool: place.Spool(), Store: place.Store()}
-}
-
 // ago is the time that --since says.
 func ago(since string) (time.Time, error) {
 	d, err := time.ParseDuration(since)
 	if err != nil || d < 0 {
-		return time.Time{}, usageError{withHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h")}
+		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h"))
 	}
 	return time.Now().Add(-d), nil
 }
 
 func (c *console) printEntry(e *spool.Entry) error {
-	if c.json {
-		return c.printLine(e)
+	if c.JSON {
+		return c.PrintLine(e)
 	}
 	var by []string
-	oneLine := func(text string) string { return plain(strings.Join(strings.Fields(text), " ")) }
+	oneLine := func(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
 	for _, h := range e.Hooks {
 		text := oneLine(h.Name)
 		h.Error = oneLine(h.Error)
 		switch {
 		case h.Error != "" && h.FailOpen:
-			text += c.paint(yellow, " failed open: "+h.Error)
+			text += c.Paint(cli.Yellow, " failed open: "+h.Error)
 		case h.Error != "":
-			text += c.paint(red, " failed: "+h.Error)
+			text += c.Paint(cli.Red, " failed: "+h.Error)
 		case h.Observed && h.Decision > grapnel.None:
 			text += " would " + h.Decision.String()
 		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:
@@ -178,17 +169,17 @@ func (c *console) printEntry(e *spool.Entry) error {
 	}
 	word := watch.Word(e)
 	for _, text := range e.Unsupported {
-		by = append(by, c.paint(yellow, "unsupported: "+oneLine(text)))
+		by = append(by, c.Paint(cli.Yellow, "unsupported: "+oneLine(text)))
 	}
 	if strings.HasPrefix(string(e.Event), pauseEvents) {
 		for _, r := range e.Reasons {
-			by = append(by, c.paint(yellow, oneLine(r.Text)))
+			by = append(by, c.Paint(cli.Yellow, oneLine(r.Text)))
 		}
 	}
 	if e.Error != "" {
-		by = append(by, c.paint(red, oneLine(e.Error)))
+		by = append(by, c.Paint(cli.Red, oneLine(e.Error)))
 	}
-	_, err := fmt.Fprintf(c.out, "%s  %-11s %-17s %-18s %s  %6.1f ms  %s\n",
-		e.Time.Local().Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool), c.decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
+	_, err := fmt.Fprintf(c.Out, "%s  %-11s %-17s %-18s %s  %6.1f ms  %s\n",
+		e.Time.Local().Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool), c.Decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
 	return err
 }

@@ -9,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 )
 
 // verifiedLog is what "grapnel log verify --json" prints.
@@ -32,32 +35,32 @@ func newLogVerify(c *console) *cobra.Command {
 			for _, text := range heads {
 				head, err := store.ParseHead(text)
 				if err != nil {
-					return usageError{withHint(err, "give what \"grapnel log verify\" has printed")}
+					return cli.Usage(cli.WithHint(err, "give what \"grapnel log verify\" has printed"))
 				}
 				known = append(known, head)
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
 			report, err := verifyStore(cmd.Context(), place.Store(), known)
 			if errors.Is(err, store.ErrNothing) {
-				return withHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" makes one; the files of the spool prove nothing")
+				return cli.WithHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" makes one; the files of the spool prove nothing")
 			}
 			if err != nil {
 				return err
 			}
 			v := verifiedLog{Report: report, OK: report.OK() && len(report.Unknown) == 0}
-			if v.Waiting, err = logOf(place).Waiting(cmd.Context()); err != nil {
-				c.warn(err)
+			if v.Waiting, err = records.Log(place).Waiting(cmd.Context()); err != nil {
+				c.Warn(err)
 			}
-			if c.json {
-				err = c.printJSON(v)
+			if c.JSON {
+				err = c.PrintJSON(v)
 			} else {
 				c.printVerified(&v, len(known))
 			}
 			if err == nil && !v.OK {
-				err = errFailed
+				err = cli.ErrFailed
 			}
 			return err
 		},
@@ -81,32 +84,32 @@ func verifyStore(ctx context.Context, dir string, heads []store.Head) (store.Rep
 
 func (c *console) printVerified(v *verifiedLog, heads int) {
 	for _, f := range v.Findings {
-		fmt.Fprintln(c.out, c.paint(red, plain(f.String())))
+		fmt.Fprintln(c.Out, c.Paint(cli.Red, printable.Text(f.String())))
 	}
 	if v.More > 0 {
-		fmt.Fprintf(c.out, "and %d more\n", v.More)
+		fmt.Fprintf(c.Out, "and %d more\n", v.More)
 	}
 	for _, h := range v.Unknown {
-		fmt.Fprintf(c.out, "%s\n", c.paint(yellow, fmt.Sprintf("row %d: retention has removed it, so it cannot be compared with --head", h.Seq)))
+		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: retention has removed it, so it cannot be compared with --head", h.Seq)))
 	}
 	if n := len(v.Removed); n > 0 {
-		fmt.Fprintf(c.out, "retention has removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
+		fmt.Fprintf(c.Out, "retention has removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
 	}
 	switch {
 	case !v.Report.OK():
-		fmt.Fprintf(c.out, "%d rows were read; the log is not as it was written\n", v.Rows)
+		fmt.Fprintf(c.Out, "%d rows were read; the log is not as it was written\n", v.Rows)
 	case v.Rows == 0:
-		fmt.Fprintln(c.out, "0 rows: nothing is in the store yet")
+		fmt.Fprintln(c.Out, "0 rows: nothing is in the store yet")
 	default:
-		fmt.Fprintf(c.out, "%d rows, %d to %d: none was changed, none is missing\n", v.Rows, v.First, v.Head.Seq)
+		fmt.Fprintf(c.Out, "%d rows, %d to %d: none was changed, none is missing\n", v.Rows, v.First, v.Head.Seq)
 	}
 	if v.Waiting > 0 {
-		fmt.Fprintf(c.out, "%d lines of the spool are not in the store yet: nothing is known of these\n", v.Waiting)
+		fmt.Fprintf(c.Out, "%d lines of the spool are not in the store yet: nothing is known of these\n", v.Waiting)
 	}
 	if v.OK && v.Head.Seq > 0 {
-		fmt.Fprintf(c.out, "head %v\n", v.Head)
+		fmt.Fprintf(c.Out, "head %v\n", v.Head)
 		if heads == 0 {
-			fmt.Fprintln(c.out, "This does not show that no process of this user has made the log anew. Keep the head\nwhere none can write, and give it to --head later.")
+			fmt.Fprintln(c.Out, "This does not show that no process of this user has made the log anew. Keep the head\nwhere none can write, and give it to --head later.")
 		}
 	}
 }

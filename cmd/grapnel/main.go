@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/local"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -33,24 +32,21 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// errFailed ends a command with exit code 1 after it has said all there is to say.
-var errFailed = errors.New("failed")
-
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "hook" { // before cobra looks, which has a --help and a --version of its own
 		return hook(args[1:], stdin, stdout, stderr)
 	}
-	out := &output{Writer: stdout}
-	root := newRoot(&console{in: stdin, out: out, err: stderr})
+	out := &cli.Output{Writer: stdout}
+	root := newRoot(&console{cli.Console{In: stdin, Out: out, Err: stderr}})
 	root.SetArgs(goStyle(args))
 	cmd, err := root.ExecuteC()
-	if out.err != nil {
-		err = out.err
+	if out.Failed() != nil {
+		err = out.Failed()
 	}
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errFailed):
+	case errors.Is(err, cli.ErrFailed):
 		return exitFailure
 	}
 	if code, ok := errors.AsType[exitCode](err); ok {
@@ -60,53 +56,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if hint := hintOf(err, cmd); hint != "" {
 		fmt.Fprintf(stderr, "grapnel: hint: %s\n", hint)
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	if cli.IsUsage(err) {
 		return exitUsage
 	}
 	return exitFailure
 }
 
 // console is where a command reads and writes.
-type console struct {
-	in       io.Reader
-	out, err io.Writer
-	root     string // --root
-	json     bool   // --json
-}
-
-// place finds policy and state for a person.
-func (c *console) place() (local.Place, error) {
-	place, err := local.Locate(c.root, "")
-	if err != nil {
-		return place, usageError{err}
-	}
-	return place, nil
-}
-
-// paint colours a text where a person looks at it and did not ask for none.
-func (c *console) paint(code, text string) string {
-	if !terminal(c.out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
-
-// decisionColour is the colour that a decision is told in.
-func decisionColour(word string) string {
-	return map[string]string{"block": red, "halt": red, "ask": yellow, "allow": green}[strings.TrimSpace(word)]
-}
-
-func (c *console) decision(word string) string {
-	return c.paint(decisionColour(word), word)
-}
+type console struct{ cli.Console }
 
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
@@ -118,11 +75,11 @@ func newRoot(c *console) *cobra.Command {
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetIn(c.in)
-	root.SetOut(c.out)
-	root.SetErr(c.err)
-	root.PersistentFlags().StringVar(&c.root, "root", "", "keep policy and state below `DIR`")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	root.PersistentFlags().StringVar(&c.Root, "root", "", "keep policy and state below `DIR`")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(flagError(err)) })
 	const other = "Other:"
 	for _, group := range []struct {
 		title    string
@@ -160,7 +117,7 @@ func newRoot(c *console) *cobra.Command {
 }
 
 func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -170,7 +127,7 @@ func newHook(c *console) *cobra.Command {
 		Short:              "Answer one event of an agent, as grapnel-hook does",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
-			return exitCode(hook(args, c.in, c.out, c.err))
+			return exitCode(hook(args, c.In, c.Out, c.Err))
 		},
 	}
 }
@@ -181,10 +138,10 @@ func newVersion(c *console) *cobra.Command {
 		Short: "Print the version",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			if c.json {
-				return c.printJSON(map[string]string{"version": hookcmd.Version})
+			if c.JSON {
+				return c.PrintJSON(map[string]string{"version": hookcmd.Version})
 			}
-			_, err := fmt.Fprintf(c.out, "grapnel %s\n", hookcmd.Version)
+			_, err := fmt.Fprintf(c.Out, "grapnel %s\n", hookcmd.Version)
 			return err
 		},
 	})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
@@ -30,7 +32,7 @@ var (
 func TestReplayMarkdownIsKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range notMarkdown {
-		r := replayed{Policy: "/p/" + text, Against: text, Report: &replay.Report{
+		r := staging.Replayed{Policy: "/p/" + text, Against: text, Report: &replay.Report{
 			Played: 2, Counts: map[replay.Class]int{replay.NewlyBlocked: 1},
 			Differences: []replay.Difference{{
 				Class: replay.NewlyBlocked, Now: grapnel.Block, By: []replay.Rule{{Name: text}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}, {Name: "f"}}, Count: 1,
@@ -41,7 +43,7 @@ func TestReplayMarkdownIsKept(t *testing.T) {
 			Gone:    []replay.GoneSource{{Source: text, Count: 1}},
 		}}
 		var out bytes.Buffer
-		if err := (&console{out: &out}).printReplayMarkdown(&r); err != nil {
+		if err := (&console{cli.Console{Out: &out}}).printReplayMarkdown(&r); err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Split(out.String(), "\n")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -30,9 +31,9 @@ func newPause(c *console) *cobra.Command {
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if off == (len(args) > 0) {
-				return usageError{withHint(errors.New("say for how long, or --off"), "grapnel pause 10m")}
+				return cli.Usage(cli.WithHint(errors.New("say for how long, or --off"), "grapnel pause 10m"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -41,14 +42,14 @@ func newPause(c *console) *cobra.Command {
 			}
 			length, err := time.ParseDuration(args[0])
 			if err != nil {
-				return usageError{withHint(fmt.Errorf("%q is no duration", args[0]), "write a number with a unit: 30s, 10m, 1h")}
+				return cli.Usage(cli.WithHint(fmt.Errorf("%q is no duration", args[0]), "write a number with a unit: 30s, 10m, 1h"))
 			}
 			pause, err := policy.NewPause(time.Now(), length)
 			if err != nil {
-				return usageError{err}
+				return cli.Usage(err)
 			}
-			if !terminal(c.in) || !terminal(c.out) {
-				return withHint(errors.New("only a person at a terminal can pause"), "type it into a terminal, without pipes; a hook that is in the way can have mode: observe in its policy")
+			if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
+				return cli.WithHint(errors.New("only a person at a terminal can pause"), "type it into a terminal, without pipes; a hook that is in the way can have mode: observe in its policy")
 			}
 			return c.pause(cmd.Context(), place, pause)
 		},
@@ -65,7 +66,7 @@ func (c *console) pause(ctx context.Context, place local.Place, pause policy.Pau
 	if err := pause.Write(place.Pause()); err != nil {
 		return fmt.Errorf("cannot pause: %w", err)
 	}
-	fmt.Fprintf(c.out, "%v: hooks only observe, but for managed ones; \"grapnel pause --off\" ends it\n", pause)
+	fmt.Fprintf(c.Out, "%v: hooks only observe, but for managed ones; \"grapnel pause --off\" ends it\n", pause)
 	return nil
 }
 
@@ -78,10 +79,10 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot end the pause: %w", err)
 	case !paused:
-		fmt.Fprintln(c.out, "there is no pause: hooks decide")
+		fmt.Fprintln(c.Out, "there is no pause: hooks decide")
 		return nil
 	}
-	fmt.Fprintln(c.out, "the pause is over: hooks decide")
+	fmt.Fprintln(c.Out, "the pause is over: hooks decide")
 	return recordPause(ctx, place, "PauseOff", "the pause was ended")
 }
 

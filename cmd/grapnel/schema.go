@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -38,12 +39,12 @@ func newSchema(c *console) *cobra.Command {
 				if s.name == name {
 					text, err := s.text()
 					if err == nil {
-						_, err = fmt.Fprint(c.out, text)
+						_, err = fmt.Fprint(c.Out, text)
 					}
 					return err
 				}
 			}
-			return usageError{withHint(fmt.Errorf("there is no schema of %q", name), "run \"grapnel schema --help\"")}
+			return cli.Usage(cli.WithHint(fmt.Errorf("there is no schema of %q", name), "run \"grapnel schema --help\""))
 		},
 	}
 	for _, s := range schemas {

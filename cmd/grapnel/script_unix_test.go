@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
@@ -31,7 +32,7 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(proc.Signal(sig))
 	if !within(func() bool { // all of its threads
 		_, err = server.Look(context.Background(), client.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
-		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, server.ErrSilent) || errors.Is(err, server.ErrAbsent) && ended(proc)
+		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, server.ErrSilent) || errors.Is(err, server.ErrAbsent) && control.Ended(proc)
 	}) {
 		ts.Fatalf("the daemon does not heed %s: %v", args[0], err)
 	}

@@ -2,16 +2,16 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/staging"
 	"github.com/grapnel-dev/grapnel/internal/replay"
-	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newSuggest(c *console) *cobra.Command {
@@ -30,20 +30,8 @@ func newSuggest(c *console) *cobra.Command {
 			"\"grapnel replay --policy\" says what it would have meant.",
 		Example: "  grapnel suggest\n  grapnel suggest --since 168h --asked 10\n  grapnel suggest --json | jq '.suggestions[].title'",
 		RunE: func(cmd *cobra.Command, files []string) error {
-			for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
-				if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
-					return usageError{fmt.Errorf("--%s is %d, and 1 is the least", name, n)}
-				}
-			}
-			for _, name := range []string{"slow", "answer"} {
-				if d, err := cmd.Flags().GetDuration(name); err == nil && d <= 0 {
-					return usageError{withHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s")}
-				}
-			}
-			for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
-				if cmd.Flags().Changed(name) {
-					return usageError{withHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent")}
-				}
+			if err := checkThresholds(cmd); err != nil {
+				return err
 			}
 			if len(files) > 0 && !cmd.Flags().Changed("since") {
 				wanted.since = ""
@@ -52,7 +40,7 @@ func newSuggest(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -60,24 +48,24 @@ func newSuggest(c *console) *cobra.Command {
 			if len(files) > 0 {
 				opts.StandIn = place.Policy
 			}
-			if err = inForce(place, &opts); err != nil {
+			if err = staging.InForce(place, &opts); err != nil {
 				return err
 			}
-			from := &recordsFrom{console: c, place: place, files: files, filter: filter}
-			records, end, err := from.open(cmd.Context())
+			from := &records.Source{Console: &c.Console, Place: place, Files: files, Filter: filter}
+			records, end, err := from.Open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer end()
-			tell, erase := from.progress("reading")
+			tell, erase := from.Progress("reading")
 			opts.Progress = tell
 			advice, err := replay.Suggest(cmd.Context(), records, opts)
 			erase()
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return c.printJSON(advice)
+			if c.JSON {
+				return c.PrintJSON(advice)
 			}
 			return c.printAdvice(advice)
 		},
@@ -95,64 +83,34 @@ func newSuggest(c *console) *cobra.Command {
 	return c.jsonFlag(cmd)
 }
 
-// inForce looks up the hooks that are in force where the person is, and what their files hold.
-func inForce(place local.Place, opts *replay.SuggestOptions) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	engine, set, err := (&staged{place: place}).open(place.DirsOf(dir), &replay.Stage{})
-	if err != nil {
-		return err
-	}
-	opts.Files, opts.Changed = map[string][]byte{}, map[string]time.Time{}
-	type at struct {
-		file, name string
-		line       int
-	}
-	known := map[at]*policyfile.Hook{}
-	for _, file := range set.Files {
-		content, err := os.ReadFile(file.File)
-		if err != nil || file.Format != "" || file.State != policy.Valid && file.State != policy.Trusted {
-			continue
-		}
-		p, errs := policy.Parse(file.File, content)
-		if len(errs) > 0 {
-			continue
-		}
-		opts.Files[file.File] = content
-		if info, err := os.Stat(file.File); err == nil {
-			opts.Changed[file.File] = info.ModTime()
-		}
-		for i := range p.Hooks {
-			h := &p.Hooks[i]
-			known[at{file.File, h.Name, h.Line}] = h
+// checkThresholds finds what is wrong with the flags of "grapnel suggest".
+func checkThresholds(cmd *cobra.Command) error {
+	for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
+		if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
+			return cli.Usage(fmt.Errorf("--%s is %d, and 1 is the least", name, n))
 		}
 	}
-	for _, spec := range engine.List("") {
-		if strings.HasPrefix(spec.Source.Name, "grapnel:") {
-			continue
+	for _, name := range []string{"slow", "answer"} {
+		if d, err := cmd.Flags().GetDuration(name); err == nil && d <= 0 {
+			return cli.Usage(cli.WithHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s"))
 		}
-		h := replay.Hook{Spec: spec}
-		if spec.Source.Name == spec.Source.File {
-			h.Policy = known[at{spec.Source.File, spec.Name, spec.Line}]
+	}
+	for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
+		if cmd.Flags().Changed(name) {
+			return cli.Usage(cli.WithHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent"))
 		}
-		if p := h.Policy; p != nil {
-			h.Leaves = p.Run != nil || p.HTTP != nil || p.Context != nil && p.Context.Run != nil
-		}
-		opts.Hooks = append(opts.Hooks, h)
 	}
 	return nil
 }
 
 func (c *console) printAdvice(a *replay.Advice) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s Records", c.paint(bold, "read"), count(a.Records))
+	fmt.Fprintf(&b, "%s %s Records", c.Paint(cli.Bold, "read"), printable.Number(a.Records))
 	if !a.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", a.From.Local().Format(dayFormat), a.To.Local().Format(dayFormat))
 	}
 	if a.NoEvents > 0 {
-		fmt.Fprintf(&b, "; of %s only metadata is known", count(a.NoEvents))
+		fmt.Fprintf(&b, "; of %s only metadata is known", printable.Number(a.NoEvents))
 	}
 	b.WriteByte('\n')
 	if len(a.Suggestions) == 0 {
@@ -160,30 +118,30 @@ func (c *console) printAdvice(a *replay.Advice) error {
 	}
 	for i := range a.Suggestions {
 		s := &a.Suggestions[i]
-		at := inLine(s.File)
+		at := printable.Line(s.File)
 		if s.Rule != nil {
 			at = ruleAt(*s.Rule)
 		}
-		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.paint(bold, className(s.Kind)), at, inLine(s.Title))
+		fmt.Fprintf(&b, "\n%s %s\n  %s\n", c.Paint(cli.Bold, className(s.Kind)), at, printable.Line(s.Title))
 		for _, line := range s.Evidence {
-			fmt.Fprintf(&b, "    %s\n", inLine(line))
+			fmt.Fprintf(&b, "    %s\n", printable.Line(line))
 		}
-		fmt.Fprintf(&b, "  %s Records, %s to %s", count(s.Count), s.First.Local().Format(dayFormat), s.Last.Local().Format(dayFormat))
+		fmt.Fprintf(&b, "  %s Records, %s to %s", printable.Number(s.Count), s.First.Local().Format(dayFormat), s.Last.Local().Format(dayFormat))
 		if len(s.Records) > 0 {
-			fmt.Fprintf(&b, ", such as %s", inLine(strings.Join(s.Records, ", ")))
+			fmt.Fprintf(&b, ", such as %s", printable.Line(strings.Join(s.Records, ", ")))
 		}
-		fmt.Fprintf(&b, "\n  %s\n", inLine(s.Advice))
+		fmt.Fprintf(&b, "\n  %s\n", printable.Line(s.Advice))
 		for line := range strings.Lines(s.Hunk) {
-			line = plain(strings.TrimSuffix(line, "\n"))
+			line = printable.Text(strings.TrimSuffix(line, "\n"))
 			switch line[:min(1, len(line))] {
 			case "+":
-				line = c.paint(green, line)
+				line = c.Paint(cli.Green, line)
 			case "-":
-				line = c.paint(red, line)
+				line = c.Paint(cli.Red, line)
 			}
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}
-	_, err := c.out.Write([]byte(b.String()))
+	_, err := c.Out.Write([]byte(b.String()))
 	return err
 }

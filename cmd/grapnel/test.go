@@ -13,6 +13,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
@@ -33,7 +35,7 @@ type tester struct {
 	failEmpty, failSkipped bool
 	parallel, count, max   int
 	timeout                time.Duration
-	worth                  worth
+	quality                quality
 	pattern                *regexp.Regexp
 
 	last     string          // what could not be run, and why, of the last test for which that was so
@@ -86,7 +88,7 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
 	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
 	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of files of tests, for editors")
 	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
-	t.worth.flags(flags)
+	t.quality.flags(flags)
 	return c.jsonFlag(cmd)
 }
 
@@ -111,40 +113,40 @@ func goStyle(args []string) []string {
 func (t *tester) check() error {
 	var err error
 	if t.pattern, err = regexp.Compile(t.run); err != nil {
-		return usageError{withHint(fmt.Errorf("--run: %w", err), "the syntax is that of RE2")}
+		return cli.Usage(cli.WithHint(fmt.Errorf("--run: %w", err), "the syntax is that of RE2"))
 	}
 	for i, name := range t.agents {
 		d, ok := dialect.FindAgent(name)
 		if !ok {
-			return unknownAgent(name)
+			return cli.UnknownAgent(name)
 		}
 		t.agents[i] = d.Name
 	}
 	switch {
 	case t.count < 1:
-		return usageError{fmt.Errorf("--count %d: want 1 or more", t.count)}
+		return cli.Usage(fmt.Errorf("--count %d: want 1 or more", t.count))
 	case t.timeout <= 0:
-		return usageError{fmt.Errorf("--timeout %v: want more than nothing", t.timeout)}
+		return cli.Usage(fmt.Errorf("--timeout %v: want more than nothing", t.timeout))
 	case t.parallel < 0 || t.max < 0:
-		return usageError{fmt.Errorf("--parallel and --max-errors want no negative number")}
+		return cli.Usage(fmt.Errorf("--parallel and --max-errors want no negative number"))
 	case t.watch && (t.list || t.junit != ""):
-		return usageError{fmt.Errorf("--watch goes neither with --list nor with --junit")}
+		return cli.Usage(fmt.Errorf("--watch goes neither with --list nor with --junit"))
 	case t.list && t.junit != "":
-		return usageError{fmt.Errorf("--junit is for tests that are run, and --list runs none")}
+		return cli.Usage(fmt.Errorf("--junit is for tests that are run, and --list runs none"))
 	case policytest.IsTest(t.junit):
-		return usageError{withHint(fmt.Errorf("--junit %s: that is a file of tests, and would be written over", inLine(t.junit)), "--junit report.xml")}
+		return cli.Usage(cli.WithHint(fmt.Errorf("--junit %s: that is a file of tests, and would be written over", printable.Line(t.junit)), "--junit report.xml"))
 	}
 	for _, glob := range t.ignore {
 		if !doublestar.ValidatePattern(glob) {
-			return usageError{withHint(fmt.Errorf("--ignore %s: that is no pattern", inLine(glob)), "for example --ignore vendor, or --ignore '**/old_*'")}
+			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s: that is no pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
 		}
 	}
-	if err := t.checkWorth(); err != nil {
+	if err := t.checkQuality(); err != nil {
 		return err
 	}
 	if t.policy != "" {
 		if _, err := os.Stat(t.policy); err != nil {
-			return usageError{fmt.Errorf("--policy: %w", err)}
+			return cli.Usage(fmt.Errorf("--policy: %w", err))
 		}
 	}
 	if t.failFast {
@@ -158,7 +160,7 @@ func (t *tester) check() error {
 
 func (t *tester) main() error {
 	if t.schema {
-		_, err := fmt.Fprint(t.out, policytest.Schema())
+		_, err := fmt.Fprint(t.Out, policytest.Schema())
 		return err
 	}
 	if err := t.check(); err != nil {
@@ -183,7 +185,7 @@ func (t *tester) main() error {
 func (t *tester) find() ([]*policytest.Test, []*policyfile.Error, error) {
 	files, err := policytest.Find(t.paths, t.ignore)
 	if err != nil {
-		return nil, nil, usageError{withHint(fmt.Errorf("find tests: %w", err), "name files NAME"+policytest.Suffix+", or directories in which they are")}
+		return nil, nil, cli.Usage(cli.WithHint(fmt.Errorf("find tests: %w", err), "name files NAME"+policytest.Suffix+", or directories in which they are"))
 	}
 	var tests []*policytest.Test
 	var errs []*policyfile.Error
@@ -204,33 +206,33 @@ func (t *tester) find() ([]*policytest.Test, []*policyfile.Error, error) {
 
 func (t *tester) printTests(tests []*policytest.Test, errs []*policyfile.Error) error {
 	for _, test := range tests {
-		if t.json {
+		if t.JSON {
 			line := policytest.Line{File: test.File.Path, Line: test.Line, Col: test.Col, Name: test.Name, Skip: test.Skip, Policy: test.File.Policy, Pack: test.File.Pack}
 			for _, line.Agent = range test.In(t.agents...) {
-				if err := t.printLine(line); err != nil {
+				if err := t.PrintLine(line); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		fmt.Fprintf(t.out, "%s:%d: %s (%s)\n", inLine(test.File.Path), test.Line, inLine(test.Name), strings.Join(test.In(t.agents...), ", "))
+		fmt.Fprintf(t.Out, "%s:%d: %s (%s)\n", printable.Line(test.File.Path), test.Line, printable.Line(test.Name), strings.Join(test.In(t.agents...), ", "))
 	}
-	return t.wrong(errs)
+	return t.printBroken(errs)
 }
 
-// wrong prints what is wrong with files of tests.
-func (t *tester) wrong(errs []*policyfile.Error) error {
+// printBroken prints what is wrong with files of tests.
+func (t *tester) printBroken(errs []*policyfile.Error) error {
 	for _, err := range errs {
-		if t.json {
-			if err := t.printLine(policytest.Line{File: err.File, Line: err.Line, Col: err.Col, Status: policytest.Broken, Error: err}); err != nil {
+		if t.JSON {
+			if err := t.PrintLine(policytest.Line{File: err.File, Line: err.Line, Col: err.Col, Status: policytest.Broken, Error: err}); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintln(t.out, t.located(badPolicy.finding(err), red))
+		fmt.Fprintln(t.Out, t.located(check.BadPolicy(err), cli.Red))
 	}
 	if len(errs) > 0 {
-		return errFailed
+		return cli.ErrFailed
 	}
 	return nil
 }
@@ -238,7 +240,7 @@ func (t *tester) wrong(errs []*policyfile.Error) error {
 // play runs tests and says what became of them.
 func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policyfile.Error) error {
 	t.begun = time.Now()
-	failed := t.wrong(errs)
+	failed := t.printBroken(errs)
 	total := 0
 	for _, test := range tests {
 		total += len(test.In(t.agents...)) * t.count
@@ -247,7 +249,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	for range t.count {
 		all = append(all, tests...)
 	}
-	cover, blind := t.looksOn(tests) // where a policy cannot be read, its tests say so first
+	cover, blind := t.newCover(tests) // where a policy cannot be read, its tests say so first
 	junit, err := t.openJUnit()
 	if err != nil {
 		return err
@@ -256,18 +258,18 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	opts := &policytest.Options{Agents: t.agents, Parallel: t.parallel, Timeout: t.timeout, Max: t.max, Policy: t.policy, Cover: cover, Done: func(r *policytest.Result) {
 		heard++
 		t.report(r)
-		t.tell(heard, total)
+		t.showProgress(heard, total)
 	}}
 	if t.bench {
 		opts.Bench = 50 * time.Millisecond
 	}
 	results, err := policytest.Run(ctx, all, opts)
-	t.tell(0, 0)
+	t.showProgress(0, 0)
 	if err != nil {
 		return err
 	}
 	passed, skipped, bad := counted(results)
-	if !t.json {
+	if !t.JSON {
 		t.summary(results, total, errs)
 	}
 	if err := t.writeJUnit(junit, results, errs); err != nil {
@@ -277,16 +279,16 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	case failed != nil:
 		return failed
 	case bad > 0 || len(results) < total, t.failSkipped && skipped > 0:
-		return errFailed
+		return cli.ErrFailed
 	case t.failEmpty && passed+skipped == 0:
-		fmt.Fprintln(t.err, "grapnel: error: there is no test to run")
-		fmt.Fprintf(t.err, "grapnel: hint: files of tests are called NAME%s; --list says which tests there are\n", policytest.Suffix)
-		return errFailed
+		fmt.Fprintln(t.Err, "grapnel: error: there is no test to run")
+		fmt.Fprintf(t.Err, "grapnel: hint: files of tests are called NAME%s; --list says which tests there are\n", policytest.Suffix)
+		return cli.ErrFailed
 	}
 	if blind != nil {
 		return blind
 	}
-	return t.worthOf(ctx, cover, tests, opts)
+	return t.reportQuality(ctx, cover, tests, opts)
 }
 
 func counted(results []policytest.Result) (passed, skipped, failed int) {
@@ -305,46 +307,46 @@ func counted(results []policytest.Result) (passed, skipped, failed int) {
 
 // report says what became of one test.
 func (t *tester) report(r *policytest.Result) {
-	if t.json {
-		_ = t.printLine(r.Report())
+	if t.JSON {
+		_ = t.PrintLine(r.Report())
 		return
 	}
-	name := inLine(r.String())
+	name := printable.Line(r.String())
 	switch r.Status {
 	case policytest.Skipped:
-		t.tell(0, 0)
-		fmt.Fprintf(t.out, "%s %s: %s\n", t.paint(yellow, "skip"), name, inLine(r.Test.Skip))
+		t.showProgress(0, 0)
+		fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Yellow, "skip"), name, printable.Line(r.Test.Skip))
 	case policytest.Passed:
 		switch {
 		case t.bench:
 			b := r.Bench
-			fmt.Fprintf(t.out, "%s %s\n     %d times, %v at best, %v as a rule, %d bytes in %d pieces\n", t.paint(green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
+			fmt.Fprintf(t.Out, "%s %s\n     %d times, %v at best, %v as a rule, %d bytes in %d pieces\n", t.Paint(cli.Green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
 		case t.verbose:
-			fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(green, "pass"), name, indent(r.Details(), ""))
+			fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Green, "pass"), name, cli.Indent(r.Details(), ""))
 		}
 	default:
-		t.tell(0, 0)
-		details := indent(r.Details(), "")
+		t.showProgress(0, 0)
+		details := cli.Indent(r.Details(), "")
 		if r.Status == policytest.Broken && details == t.last {
 			details = "	error    as above"
 		} else {
 			t.last = details
 		}
-		fmt.Fprintf(t.out, "%s %s\n%s\n", t.paint(red, string(r.Status)), name, details)
+		fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Red, string(r.Status)), name, details)
 	}
 }
 
-// tell tells a person who waits how far the tests are; 0 of 0 takes that back.
-func (t *tester) tell(done, total int) {
-	if t.json || !terminal(t.err) {
+// showProgress draws how far the tests are on a terminal; 0 of 0 takes that back.
+func (t *tester) showProgress(done, total int) {
+	if t.JSON || !cli.Terminal(t.Err) {
 		return
 	}
 	switch now := time.Now(); {
 	case total == 0 && !t.progress.IsZero():
-		fmt.Fprint(t.err, "\r\x1b[K")
+		fmt.Fprint(t.Err, "\r\x1b[K")
 		t.progress = time.Time{}
 	case total > 0 && now.Sub(t.begun) > time.Second && now.Sub(t.progress) > 100*time.Millisecond:
-		fmt.Fprintf(t.err, "\r\x1b[K%d of %d tests", done, total)
+		fmt.Fprintf(t.Err, "\r\x1b[K%d of %d tests", done, total)
 		t.progress = now
 	}
 }
@@ -353,12 +355,12 @@ func (t *tester) tell(done, total int) {
 func (t *tester) summary(results []policytest.Result, total int, errs []*policyfile.Error) {
 	passed, skipped, failed := counted(results)
 	if len(results)+len(errs) == 0 {
-		fmt.Fprintln(t.out, "no tests")
+		fmt.Fprintln(t.Out, "no tests")
 		return
 	}
-	word := t.paint(green, "ok")
+	word := t.Paint(cli.Green, "ok")
 	if failed+len(errs) > 0 {
-		word = t.paint(red, "FAIL")
+		word = t.Paint(cli.Red, "FAIL")
 	}
 	text := fmt.Sprintf("%s %d passed", word, passed)
 	if failed > 0 {
@@ -385,7 +387,7 @@ func (t *tester) summary(results []policytest.Result, total int, errs []*policyf
 	case len(wrong) > 1:
 		in += fmt.Sprintf(", and %d files are wrong", len(wrong))
 	}
-	fmt.Fprintf(t.out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
+	fmt.Fprintf(t.Out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
 }
 
 // openJUnit finds out whether the report can be written before anybody waits for it; nil =
@@ -396,7 +398,7 @@ func (t *tester) openJUnit() (*os.File, error) {
 	}
 	f, err := os.Create(t.junit)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("write JUnit: %w", err), "--junit wants a file in a directory that is there")
+		return nil, cli.WithHint(fmt.Errorf("write JUnit: %w", err), "--junit wants a file in a directory that is there")
 	}
 	return f, nil
 }

@@ -12,11 +12,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// worth are the flags of "grapnel test" that say what the tests are worth.
-type worth struct {
+// quality has the flags of "grapnel test" that say what the tests are worth.
+type quality struct {
 	cover           bool
 	coverJSON       string
 	threshold       float64
@@ -24,7 +26,7 @@ type worth struct {
 	mutateThreshold float64
 }
 
-func (w *worth) flags(flags *pflag.FlagSet) {
+func (w *quality) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&w.cover, "cover", false, "also say what of the policies no test reaches")
 	flags.StringVar(&w.coverJSON, "cover-json", "", "also write what is reached, as JSON, to a `FILE`")
 	flags.Float64Var(&w.threshold, "threshold", 0, "fail where the tests reach less than this `PERCENT`")
@@ -32,106 +34,106 @@ func (w *worth) flags(flags *pflag.FlagSet) {
 	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
 }
 
-// checkWorth finds what is wrong with the flags, and switches on what they ask for.
-func (t *tester) checkWorth() error {
-	w := &t.worth
+// checkQuality finds what is wrong with the flags, and switches on what they ask for.
+func (t *tester) checkQuality() error {
+	w := &t.quality
 	w.cover = w.cover || w.coverJSON != "" || w.threshold > 0
 	w.mutate = w.mutate || w.mutateThreshold > 0
 	switch {
 	case w.threshold < 0 || w.threshold > 100 || w.mutateThreshold < 0 || w.mutateThreshold > 100:
-		return usageError{errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100")}
+		return cli.Usage(errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100"))
 	case (w.cover || w.mutate) && (t.watch || t.list || t.bench):
-		return usageError{errors.New("--cover and --mutate do not go with --watch, --list and --bench")}
+		return cli.Usage(errors.New("--cover and --mutate do not go with --watch, --list and --bench"))
 	}
 	return nil
 }
 
-// looksOn is who looks on while tests run; nil = nobody.
-func (t *tester) looksOn(tests []*policytest.Test) (*policytest.Cover, error) {
-	if !t.worth.cover || len(tests) == 0 {
+// newCover notes what tests reach while they run; nil = --cover was not given.
+func (t *tester) newCover(tests []*policytest.Test) (*policytest.Cover, error) {
+	if !t.quality.cover || len(tests) == 0 {
 		return nil, nil
 	}
 	return policytest.NewCover(tests, t.policy)
 }
 
-// worthOf says what tests that passed are worth.
-func (t *tester) worthOf(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
-	err := t.covered(cover)
-	if err != nil && !errors.Is(err, errFailed) {
+// reportQuality says what tests that passed are worth.
+func (t *tester) reportQuality(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
+	err := t.reportCoverage(cover)
+	if err != nil && !errors.Is(err, cli.ErrFailed) {
 		return err
 	}
-	return cmp.Or(t.mutated(ctx, tests, opts), err)
+	return cmp.Or(t.reportMutation(ctx, tests, opts), err)
 }
 
-// covered says what the tests reach.
-func (t *tester) covered(cover *policytest.Cover) error {
+// reportCoverage says what the tests reach.
+func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	if cover == nil {
 		return nil
 	}
 	c := cover.Coverage()
-	if t.worth.coverJSON != "" {
+	if t.quality.coverJSON != "" {
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err == nil {
-			err = os.WriteFile(t.worth.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
+			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
 		}
 		if err != nil {
 			return fmt.Errorf("write what is reached: %w", err)
 		}
 	}
-	if t.json {
-		if err := t.printLine(map[string]any{"coverage": c}); err != nil {
+	if t.JSON {
+		if err := t.PrintLine(map[string]any{"coverage": c}); err != nil {
 			return err
 		}
 	} else {
 		for i := range c.Policies {
 			p := &c.Policies[i]
 			for _, line := range p.Missing() {
-				fmt.Fprintln(t.out, inLine(line))
+				fmt.Fprintln(t.Out, printable.Line(line))
 			}
-			fmt.Fprintf(t.out, "%s %s: %s\n", t.paint(bold, "coverage"), inLine(p.Policy), p.Total)
+			fmt.Fprintf(t.Out, "%s %s: %s\n", t.Paint(cli.Bold, "coverage"), printable.Line(p.Policy), p.Total)
 		}
 		if len(c.Policies) > 1 {
-			fmt.Fprintf(t.out, "%s of all: %s\n", t.paint(bold, "coverage"), c.Total)
+			fmt.Fprintf(t.Out, "%s of all: %s\n", t.Paint(cli.Bold, "coverage"), c.Total)
 		}
 	}
-	return t.enough("the coverage", c.Total.All().Percent(), t.worth.threshold)
+	return t.checkThreshold("the coverage", c.Total.All().Percent(), t.quality.threshold)
 }
 
-// enough fails where tests are worth less than somebody wants.
-func (t *tester) enough(what string, got, want float64) error {
+// checkThreshold fails where tests are worth less than somebody wants.
+func (t *tester) checkThreshold(what string, got, want float64) error {
 	if got >= want {
 		return nil
 	}
-	fmt.Fprintf(t.err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
-	return errFailed
+	fmt.Fprintf(t.Err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
+	return cli.ErrFailed
 }
 
-// mutated says what of the changes of policies the tests notice.
-func (t *tester) mutated(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
-	if !t.worth.mutate || len(tests) == 0 {
+// reportMutation says what of the changes of policies the tests notice.
+func (t *tester) reportMutation(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
+	if !t.quality.mutate || len(tests) == 0 {
 		return nil
 	}
 	var last time.Time
 	m, err := policytest.Mutate(ctx, tests, opts, func(done, all int) {
-		if now := time.Now(); !t.json && terminal(t.err) && now.Sub(last) > 100*time.Millisecond {
-			fmt.Fprintf(t.err, "\r\x1b[K%s %d of %d changes", bar(done, all), done, all)
+		if now := time.Now(); !t.JSON && cli.Terminal(t.Err) && now.Sub(last) > 100*time.Millisecond {
+			fmt.Fprintf(t.Err, "\r\x1b[K%s %d of %d changes", bar(done, all), done, all)
 			last = now
 		}
 	})
 	if !last.IsZero() {
-		fmt.Fprint(t.err, "\r\x1b[K")
+		fmt.Fprint(t.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
-	if t.json {
-		if err := t.printLine(map[string]any{"mutation": m}); err != nil {
+	if t.JSON {
+		if err := t.PrintLine(map[string]any{"mutation": m}); err != nil {
 			return err
 		}
 	} else {
 		t.printMutation(m)
 	}
-	return t.enough("what tests notice", m.Score(), t.worth.mutateThreshold)
+	return t.checkThreshold("what tests notice", m.Score(), t.quality.mutateThreshold)
 }
 
 // bar is a line of 20 characters that shows how far something is.
@@ -149,12 +151,12 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 		for _, mu := range p.Mutants {
 			switch {
 			case mu.Status == policytest.Survived:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
-				fmt.Fprintf(t.out, "\ttest %s\n", inLine(mu.Test))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
+				fmt.Fprintf(t.Out, "\ttest %s\n", printable.Line(mu.Test))
 			case t.verbose && mu.Status == policytest.Killed:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
 			case t.verbose:
-				fmt.Fprintf(t.out, "%s:%d:%d: %s\n", inLine(p.Policy), mu.Line, mu.Col, inLine(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
 			}
 		}
 	}
@@ -162,7 +164,7 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 	if m.Same > 0 {
 		text += fmt.Sprintf("; %d more make no difference to any event", m.Same)
 	}
-	fmt.Fprintf(t.out, "%s %s\n", t.paint(bold, "mutation"), text)
+	fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Bold, "mutation"), text)
 }
 
 // ofPlace is what is said of a place in a hook.

@@ -15,31 +15,14 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// trustReport is what "grapnel trust --json" prints.
-type trustReport struct {
-	File    string `json:"file"`
-	Digest  string `json:"digest"`  // of all that is or would be pinned
-	Trusted bool   `json:"trusted"` // it is, now
-	SHA256  string `json:"sha256"`  // of the policy file
-
-	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
-	Pins     []policy.Pin        `json:"pins"`
-	Unpinned []string            `json:"unpinned"`
-	Hooks    []trustHook         `json:"hooks"`
-}
-
-type trustHook struct {
-	Name string   `json:"name"`
-	On   []string `json:"on"`
-	Does string   `json:"does"`
-	File string   `json:"file,omitempty"` // of another system
-}
 
 func newTrust(c *console) *cobra.Command {
 	var digest string
@@ -59,9 +42,9 @@ func newTrust(c *console) *cobra.Command {
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if list && digest != "" {
-				return usageError{errors.New("--list and --digest exclude each other")}
+				return cli.Usage(errors.New("--list and --digest exclude each other"))
 			}
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -72,57 +55,69 @@ func newTrust(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
-			if len(wrong) > 0 {
-				for _, e := range wrong {
-					fmt.Fprintln(c.err, c.located(badPolicy.finding(e), red))
-				}
-				return errFailed
-			}
-			trusts := place.Trusts()
-			old, lost := trusts.Of(file)
-			same := old != nil && old.Digest() == x.Digest()
-			if !c.json {
-				c.printExamined(x)
-				if lost != nil {
-					fmt.Fprintf(c.out, "%s %v\n", c.paint(yellow, "warning:"), lost)
-				} else if old != nil && !same {
-					c.printChanges(trusts, old, x)
-				}
-				if c.someone() {
-					fmt.Fprintf(c.out, "digest %s\n", x.Digest())
-				}
-			}
-			if !same {
-				// Who vouches is asked first: a person's word stays when that is taken back.
-				x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
-				if !x.Vouched {
-					err = c.mayTrust(x, digest)
-				}
-				if err == nil {
-					x.Time = time.Now().UTC()
-					err = trusts.Keep(x)
-				}
-			}
-			if c.json {
-				return errors.Join(c.printJSON(reportTrust(x, err == nil)), err)
-			}
-			switch {
-			case err != nil:
-				return err
-			case x.Vouched:
-				fmt.Fprintf(c.out, "%s %s, for which a policy of yours vouches\n", c.paint(green, "trusted"), file)
-			case same:
-				fmt.Fprintf(c.out, "%s is trusted already, as it is\n", file)
-			default:
-				fmt.Fprintf(c.out, "%s %s\n", c.paint(green, "trusted"), file)
-			}
-			return nil
+			return c.trust(place, file, digest)
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show what was trusted, and what has become of it")
 	cmd.Flags().StringVar(&digest, "digest", "", "trust it if this is its `DIGEST`, and do not ask")
 	return c.jsonFlag(cmd)
+}
+
+// trust shows what the policy of a project does, and trusts it if the person does.
+func (c *console) trust(place local.Place, file, digest string) error {
+	x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
+	if len(wrong) > 0 {
+		for _, e := range wrong {
+			fmt.Fprintln(c.Err, c.located(check.BadPolicy(e), cli.Red))
+		}
+		return cli.ErrFailed
+	}
+	trusts := place.Trusts()
+	old, lost := trusts.Of(file)
+	same := old != nil && old.Digest() == x.Digest()
+	if !c.JSON {
+		c.printExamined(x)
+		if lost != nil {
+			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), lost)
+		} else if old != nil && !same {
+			c.printChanges(trusts, old, x)
+		}
+		if c.interactive() {
+			fmt.Fprintf(c.Out, "digest %s\n", x.Digest())
+		}
+	}
+	err := c.keepTrust(place, x, digest, same)
+	if c.JSON {
+		return errors.Join(c.PrintJSON(review.NewReport(x, err == nil)), err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case x.Vouched:
+		fmt.Fprintf(c.Out, "%s %s, for which a policy of yours vouches\n", c.Paint(cli.Green, "trusted"), file)
+	case same:
+		fmt.Fprintf(c.Out, "%s is trusted already, as it is\n", file)
+	default:
+		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
+	}
+	return nil
+}
+
+// keepTrust trusts a policy, unless it is trusted as it is. If it must not be trusted, the
+// error says why.
+func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string, same bool) error {
+	if same {
+		return nil
+	}
+	// Who vouches is asked first: a person's word stays when that is taken back.
+	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
+	if !x.Vouched {
+		if err := c.confirmTrust(x, digest); err != nil {
+			return err
+		}
+	}
+	x.Time = time.Now().UTC()
+	return place.Trusts().Keep(x)
 }
 
 // projectPolicy is the name by which the policy of a project is known. Only what can
@@ -133,165 +128,73 @@ func projectPolicy(place local.Place, name string) (string, error) {
 		return "", err
 	}
 	if filepath.Base(file) != local.ProjectPolicy {
-		return "", usageError{withHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust")}
+		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust"))
 	}
 	user, noUser := os.Stat(place.Policy)
 	info, noFile := os.Stat(file)
 	if noUser == nil && noFile == nil && os.SameFile(info, user) {
-		return "", usageError{fmt.Errorf("%s is your own policy, and in force without being trusted", file)}
+		return "", cli.Usage(fmt.Errorf("%s is your own policy, and in force without being trusted", file))
 	}
 	return file, nil
 }
 
-// someone reports whether a person is there to look.
-func (c *console) someone() bool {
+// interactive reports whether a person is there to look.
+func (c *console) interactive() bool {
 	ci := os.Getenv("CI")
-	return terminal(c.in) && terminal(c.out) && !c.json && (ci == "" || ci == "false")
+	return cli.Terminal(c.In) && cli.Terminal(c.Out) && !c.JSON && (ci == "" || ci == "false")
 }
 
-// mayTrust says whether the person does, or why nobody knows. It never names the digest
+// confirmTrust asks the person, and returns why the policy is not trusted. It never names the digest
 // beside a refusal: who pastes that, a model above all, has looked at nothing.
-func (c *console) mayTrust(x *policy.Examined, digest string) error {
+func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	switch {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
-		return withHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
-	case !c.someone():
-		return withHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
-	case !c.ask("trust this?"):
+		return cli.WithHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
+	case !c.interactive():
+		return cli.WithHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
+	case !c.Ask("trust this?"):
 		return errors.New("nothing is trusted")
 	}
 	return nil
 }
 
-func reportTrust(x *policy.Examined, trusted bool) trustReport {
-	r := trustReport{
-		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: notNil(x.Unpinned), Hooks: []trustHook{},
-	}
-	for _, use := range x.Policy.Use {
-		r.Hooks = append(r.Hooks, trustHook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
-	}
-	add := func(h *policyfile.Hook, does, file string) {
-		on := make([]string, len(h.On))
-		for j, kind := range h.On {
-			on[j] = string(kind)
-		}
-		r.Hooks = append(r.Hooks, trustHook{Name: h.Name, On: on, Does: does, File: file})
-	}
-	for i := range x.Policy.Hooks {
-		h := &x.Policy.Hooks[i]
-		add(h, does(h)+held(h), "")
-	}
-	for _, f := range x.Foreign {
-		for i := range f.Hooks {
-			h := &f.Hooks[i]
-			switch {
-			case h.Webhook != nil:
-				add(&h.Hook, "tells "+h.Webhook.URL, f.Path)
-			case h.Rule:
-				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
-			default:
-				add(&h.Hook, does(&h.Hook), f.Path)
-			}
-		}
-	}
-	return r
-}
-
-// does says what a hook does, in the words of the file.
-func does(h *policyfile.Hook) string {
-	switch {
-	case h.HTTP != nil && h.HTTP.Notify:
-		return "tells " + h.HTTP.URL + " " + what(h.HTTP) + ", until it has heard"
-	case h.HTTP != nil && h.HTTP.Async:
-		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL
-	case h.HTTP != nil:
-		return "sends " + what(h.HTTP) + " to " + h.HTTP.URL + ", and does what that answers"
-	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
-		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
-	case h.Context != nil && h.Context.Run != nil:
-		return "tells the model what this prints: " + h.Context.Run.Line
-	case h.Builtin != nil && h.Run == nil:
-		return h.Builtin.Name + ", into " + h.Builtin.File
-	case h.Limit != nil:
-		return "limits to " + h.Limit.String()
-	case h.Run != nil && h.Run.Worker && h.Run.Args != nil:
-		return fmt.Sprintf("asks the worker %q", h.Run.Args)
-	case h.Run != nil && h.Run.Worker:
-		return "asks the worker " + h.Run.Line
-	case h.Run != nil && h.Run.Args != nil:
-		return fmt.Sprintf("runs %q", h.Run.Args)
-	case h.Run != nil:
-		return "runs " + h.Run.Line
-	case h.Decide == "allow":
-		return "allow, which counts only where your own policy grants it"
-	case h.Decide != "":
-		return h.Decide
-	case h.Replace != nil:
-		return "replaces text"
-	case h.Mask != nil:
-		return "masks secrets"
-	case h.Set != nil || h.Places != nil:
-		var fields []string
-		for _, place := range h.Places {
-			fields = append(fields, fmt.Sprintf("%s to %s", &place, place.Value))
-		}
-		for field, value := range h.Set {
-			fields = append(fields, fmt.Sprintf("%s to %s", field, value))
-		}
-		slices.Sort(fields)
-		return "sets " + strings.Join(fields, ", ")
-	case h.Context != nil && h.Context.File != "":
-		return "tells the model what " + h.Context.File + " says"
-	default:
-		return "tells the model something"
-	}
-}
-
-// what says what a server is sent.
-func what(h *policyfile.HTTP) string {
-	if h.Body == "summary" {
-		return "that it happens"
-	}
-	return "the whole event"
-}
-
 func (c *console) printExamined(x *policy.Examined) {
-	r := reportTrust(x, false)
-	fmt.Fprintln(c.out, c.paint(bold, inLine(x.File)))
+	r := review.NewReport(x, false)
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(x.File)))
 	file := ""
 	for _, h := range r.Hooks {
 		if h.File != file {
 			file = h.File
-			fmt.Fprintln(c.out, c.paint(bold, inLine(file)))
+			fmt.Fprintln(c.Out, c.Paint(cli.Bold, printable.Line(file)))
 		}
-		fmt.Fprintf(c.out, "  %s %s\n    %s\n", c.paint(bold, inLine(h.Name)), plain(strings.Join(h.On, ", ")), indent(h.Does, "    ")[4:])
+		fmt.Fprintf(c.Out, "  %s %s\n    %s\n", c.Paint(cli.Bold, printable.Line(h.Name)), printable.Text(strings.Join(h.On, ", ")), cli.Indent(h.Does, "    ")[4:])
 	}
 	for _, f := range x.Foreign {
 		for _, e := range append(slices.Clone(f.Errors), f.Notes...) {
-			fmt.Fprintf(c.out, "%s %s\n", c.paint(yellow, "warning:"), plain(e.Error()))
+			fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Text(e.Error()))
 		}
 	}
 	if len(x.Pins)+len(x.Loads) > 0 {
-		fmt.Fprintln(c.out, "pinned with it")
+		fmt.Fprintln(c.Out, "pinned with it")
 	}
 	for _, load := range x.Loads {
-		fmt.Fprintf(c.out, "  %s (%s)\n", inLine(load.Path), load.Format)
+		fmt.Fprintf(c.Out, "  %s (%s)\n", printable.Line(load.Path), load.Format)
 	}
 	for _, pin := range x.Pins {
 		there := ""
 		if pin.SHA256 == "" {
 			there = " (not there, and has to stay so)"
 		}
-		fmt.Fprintf(c.out, "  %s%s\n", inLine(pin.Path), there)
+		fmt.Fprintf(c.Out, "  %s%s\n", printable.Line(pin.Path), there)
 	}
 	if len(x.Pins) > 0 || len(x.Unpinned) > 0 {
-		fmt.Fprintln(c.out, "not pinned")
+		fmt.Fprintln(c.Out, "not pinned")
 		for _, text := range x.Unpinned {
-			fmt.Fprintf(c.out, "  %s\n", plain(text))
+			fmt.Fprintf(c.Out, "  %s\n", printable.Text(text))
 		}
-		fmt.Fprintln(c.out, "  what programs load in turn")
+		fmt.Fprintln(c.Out, "  what programs load in turn")
 	}
 }
 
@@ -300,7 +203,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.out, "%s is not named any more, and not pinned\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is not named any more, and not pinned\n", printable.Line(name))
 			c.printDiff(trusts, name, was[name], nil)
 		}
 	}
@@ -310,9 +213,9 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 		case both && before == is[name]:
 			continue
 		case !both && is[name] != "":
-			fmt.Fprintf(c.out, "%s is named now\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is named now\n", printable.Line(name))
 		case both && is[name] == "":
-			fmt.Fprintf(c.out, "%s is gone\n", inLine(name))
+			fmt.Fprintf(c.Out, "%s is gone\n", printable.Line(name))
 		}
 		c.printDiff(trusts, name, before, x.Content(is[name]))
 	}
@@ -326,13 +229,13 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	}
 	switch {
 	case err != nil:
-		fmt.Fprintf(c.out, "%s was changed (%v)\n", inLine(name), err)
+		fmt.Fprintf(c.Out, "%s was changed (%v)\n", printable.Line(name), err)
 	case !isText(before) || !isText(after):
-		fmt.Fprintf(c.out, "%s was changed, and is no text\n", inLine(name))
+		fmt.Fprintf(c.Out, "%s was changed, and is no text\n", printable.Line(name))
 	default:
 		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
 		if lines != "" {
-			fmt.Fprintln(c.out, strings.TrimRight(plain(lines), "\n"))
+			fmt.Fprintln(c.Out, strings.TrimRight(printable.Text(lines), "\n"))
 		}
 	}
 }

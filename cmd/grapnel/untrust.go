@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -18,7 +19,7 @@ func newUntrust(c *console) *cobra.Command {
 		Example: "  grapnel untrust grapnel.yaml",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			place, err := c.place()
+			place, err := c.Place()
 			if err != nil {
 				return err
 			}
@@ -39,9 +40,9 @@ func newUntrust(c *console) *cobra.Command {
 				return err
 			}
 			if !forgot && !untrusted {
-				return withHint(fmt.Errorf("nothing is kept of %s", file), "\"grapnel status\" lists the policies in force")
+				return cli.WithHint(fmt.Errorf("nothing is kept of %s", file), "\"grapnel status\" lists the policies in force")
 			}
-			fmt.Fprintf(c.out, "let go of %s\n", file)
+			fmt.Fprintf(c.Out, "let go of %s\n", file)
 			return nil
 		},
 	}

@@ -8,31 +8,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
-
-// usageError ends a command with exit code 64.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// hintError carries the way out.
-type hintError struct {
-	error
-	hint string
-}
-
-func (e hintError) Unwrap() error { return e.error }
-
-func withHint(err error, hint string) error { return hintError{err, hint} }
 
 // hintOf is the way out of an error, and where a command line is wrong and nothing better
 // is known, the command's help.
 func hintOf(err error, cmd *cobra.Command) string {
-	if hint, ok := errors.AsType[hintError](err); ok {
-		return hint.hint
+	if hint := cli.HintOf(err); hint != "" {
+		return hint
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	if cli.IsUsage(err) {
 		return fmt.Sprintf("run %q", cmd.CommandPath()+" --help")
 	}
 	return ""
@@ -65,11 +50,11 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case cmd.HasAvailableSubCommands() && len(args) > 0:
 			return unknownCommand(cmd, args[0])
 		case wanted == "":
-			return usageError{fmt.Errorf("%s takes no arguments, and there is %q", cmd.CommandPath(), args[0])}
+			return cli.Usage(fmt.Errorf("%s takes no arguments, and there is %q", cmd.CommandPath(), args[0]))
 		case len(args) == 0:
-			return usageError{fmt.Errorf("%s wants %s", cmd.CommandPath(), wanted)}
+			return cli.Usage(fmt.Errorf("%s wants %s", cmd.CommandPath(), wanted))
 		}
-		return usageError{fmt.Errorf("%s wants %s, and there is %q", cmd.CommandPath(), wanted, strings.Join(args, " "))}
+		return cli.Usage(fmt.Errorf("%s wants %s, and there is %q", cmd.CommandPath(), wanted, strings.Join(args, " ")))
 	}
 }
 
@@ -81,20 +66,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 		}
 	}
 	err := fmt.Errorf("unknown command %q for %q", name, parent.CommandPath())
-	return usageError{withNear(err, name, known, fmt.Sprintf("run %q", parent.CommandPath()+" --help"))}
-}
-
-func unknownAgent(name string) error {
-	known := dialect.Names()
-	return usageError{withNear(fmt.Errorf("unknown agent %q", name), name, known, "known are "+strings.Join(known, ", "))}
-}
-
-// withNear hints at the word that a mistyped one is likely to be, or else gives another hint.
-func withNear(err error, word string, known []string, other string) error {
-	if near := similar(word, known); len(near) > 0 {
-		return withHint(err, fmt.Sprintf("did you mean %q?", near[0]))
-	}
-	return withHint(err, other)
+	return cli.Usage(cli.WithNear(err, name, known, fmt.Sprintf("run %q", parent.CommandPath()+" --help")))
 }
 
 // strict makes what cobra brings along, which shows help for any word, want the right ones.

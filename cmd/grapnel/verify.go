@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
@@ -36,51 +40,58 @@ func newVerify(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hook, err := hookProgram()
+			hook, err := install.HookProgram()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			reports := []*verify.Report{}
-			var errs []error // an agent that cannot be run keeps nobody from the others
-			good := true
-			for _, p := range programs {
-				report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
-					if terminal(c.err) {
-						fmt.Fprintf(c.err, "%s: %s\n", p.Agent, what)
-					}
-				}})
-				if err != nil {
-					err = fmt.Errorf("verify %s: %w", p.Agent, err)
-					if ctx.Err() != nil {
-						return err
-					}
-					if program != "" {
-						err = withHint(err, "--program wants the agent's own program")
-					}
-					errs = append(errs, err)
-					continue
-				}
-				good = good && report.OK()
-				reports = append(reports, report)
-				if !c.json {
-					c.printReport(report)
-				}
+			reports, errs, interrupted := c.verifyAll(ctx, programs, hook, program != "")
+			if interrupted != nil {
+				return interrupted
 			}
-			if c.json {
-				if err := c.printJSON(reports); err != nil {
+			if c.JSON {
+				if err := c.PrintJSON(reports); err != nil {
 					return err
 				}
 			}
-			if len(errs) == 0 && !good {
-				return errFailed
+			if len(errs) == 0 && slices.ContainsFunc(reports, func(r *verify.Report) bool { return !r.OK() }) {
+				return cli.ErrFailed
 			}
 			return errors.Join(errs...)
 		},
 	}
 	cmd.Flags().StringVar(&program, "program", "", "the agent's program is this `FILE`, instead of the one on PATH; for one AGENT")
 	return c.jsonFlag(cmd)
+}
+
+// verifyAll runs agents, one after the other. An agent that cannot be run keeps nobody from
+// the others. The last error is that of an agent that was running when ctx was done.
+func (c *console) verifyAll(ctx context.Context, programs []verify.Program, hook string, named bool) (reports []*verify.Report, errs []error, interrupted error) {
+	reports = []*verify.Report{}
+	for _, p := range programs {
+		report, err := verify.Check(ctx, p, verify.Options{Hook: hook, Progress: func(what string) {
+			if cli.Terminal(c.Err) {
+				fmt.Fprintf(c.Err, "%s: %s\n", p.Agent, what)
+			}
+		}})
+		if err != nil {
+			err = fmt.Errorf("verify %s: %w", p.Agent, err)
+			if ctx.Err() != nil {
+				return reports, errs, err
+			}
+			if named {
+				err = cli.WithHint(err, "--program wants the agent's own program")
+			}
+			errs = append(errs, err)
+			continue
+		}
+		reports = append(reports, report)
+		if !c.JSON {
+			c.printReport(report)
+		}
+	}
+	return reports, errs, nil
 }
 
 // verifiable lists the agents that can be run.
@@ -97,7 +108,7 @@ func verifiable() []string {
 // programsOf finds the agents that are named, or all that are there.
 func programsOf(names []string, program string) ([]verify.Program, error) {
 	if program != "" && len(names) != 1 {
-		return nil, usageError{withHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE")}
+		return nil, cli.Usage(cli.WithHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE"))
 	}
 	var found []verify.Program
 	if len(names) == 0 {
@@ -109,7 +120,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			}
 		}
 		if len(found) == 0 {
-			return nil, withHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
+			return nil, cli.WithHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
 		}
 		return found, nil
 	}
@@ -119,7 +130,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 		}
 		a, err := verify.Lookup(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		p, err := verify.Find(a)
 		if program != "" {
@@ -128,7 +139,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			p = verify.Program{Agent: a, Command: []string{abs}}
 		}
 		if err != nil {
-			return nil, withHint(err, "give its program with --program FILE")
+			return nil, cli.WithHint(err, "give its program with --program FILE")
 		}
 		found = append(found, p)
 	}
@@ -136,8 +147,8 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 }
 
 func (c *console) printReport(r *verify.Report) {
-	fmt.Fprintf(c.out, "%s %s on %s\n", c.paint(bold, r.Agent), plain(r.Version), r.System)
-	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(c.Out, "%s %s on %s\n", c.Paint(cli.Bold, r.Agent), printable.Text(r.Version), r.System)
+	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	var quiet []string
 	for _, row := range r.Rows {
 		switch {
@@ -153,9 +164,9 @@ func (c *console) printReport(r *verify.Report) {
 	_ = table.Flush()
 	if len(quiet) > 0 {
 		slices.Sort(quiet)
-		fmt.Fprintf(c.out, "  %s\n", c.paint(dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Dim, fmt.Sprintf("did not fire in these runs: %v", quiet)))
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(c.out, "  %s %s\n", c.paint(red, "problem:"), indent(problem, "  ")[2:])
+		fmt.Fprintf(c.Out, "  %s %s\n", c.Paint(cli.Red, "problem:"), cli.Indent(problem, "  ")[2:])
 	}
 }

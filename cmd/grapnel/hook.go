@@ -1,0 +1,14 @@
+package main
+
+import (
+	"io"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// hook is "grapnel hook": grapnel-hook, and an outbox.
+func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return hookcmd.Program{Outbox: func(place local.Place) hookcmd.Outbox { return service.NewOutbox(place) }}.Main(args, stdin, stdout, stderr)
+}

@@ -1,0 +1,395 @@
+// Package check finds mistakes in policies, with the packs and hook files that they use.
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/packs"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Finding is one line of "grapnel check".
+type Finding struct {
+	*policyfile.Error
+	Severity string `json:"severity"` // error, warning
+	Rule     string `json:"rule"`     // of findingKinds
+}
+
+// A Kind is what findings of a rule have in common. Its name is what people and
+// programs know it by: it stays.
+type Kind struct{ Rule, Severity, About string }
+
+// The kinds of findings.
+var (
+	badPolicy      = Kind{"bad-policy", "error", "The policy cannot be read as it is written, or says what is not possible."}
+	badRules       = Kind{"bad-secret-rule", "warning", "A rule for secrets is left out or taken for something else."}
+	badNetwork     = Kind{"bad-network", "error", "The text names no network."}
+	badHookFile    = Kind{"bad-hook-file", "error", "A hook file of another system cannot be read."}
+	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system says something that means something else here, or nothing."}
+	nothingToLoad  = Kind{"nothing-to-load", "warning", "No hook file of a format is there that the policy loads."}
+	badAddress     = Kind{"bad-address", "warning", "A hook cannot ask or tell its server from this machine."}
+	notTrusted     = Kind{"not-trusted", "warning", "What a project's policy says is not what counts, since nobody has trusted it as it is."}
+	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, and one has nearly this name."}
+	hiddenCommands = Kind{"hidden-commands", "warning", "Commands are guarded, and lines that hide what they run are not."}
+	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
+	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot hold a program to its sandbox."}
+
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
+)
+
+// finding is a finding of this kind.
+func (k Kind) finding(e *policyfile.Error) Finding { return Finding{e, k.Severity, k.Rule} }
+
+// BadPolicy is the finding that a policy cannot be read as it is written.
+func BadPolicy(e *policyfile.Error) Finding { return badPolicy.finding(e) }
+
+// Kinds lists all kinds of findings.
+func Kinds() []Kind { return slices.Clone(findingKinds) }
+
+// Result is what was found in one file.
+type Result struct {
+	File      string
+	Findings  []Finding
+	Size      string   // what is in force if nothing was found
+	Sandboxes []string // programs, by what
+}
+
+// Bad reports whether there is an error among what was found.
+func (f Result) Bad() bool {
+	return slices.ContainsFunc(f.Findings, func(f Finding) bool { return f.Severity == "error" })
+}
+
+// OwnFiles lists the user's policy and those of the project that the person is in.
+func OwnFiles(place local.Place) ([]string, error) {
+	dir, err := cli.WorkDir()
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, file := range place.Files(nil, place.DirsOf(dir)) {
+		if _, err := os.Lstat(file.Path); err == nil {
+			files = append(files, file.Path)
+		}
+	}
+	if len(files) == 0 {
+		files = []string{place.Policy} // it is missing
+	}
+	return files, nil
+}
+
+// File looks at one file together with the packs it uses and the hook files of
+// other systems that it loads.
+func File(file string, place local.Place, installed bool) []Result {
+	this := Result{File: file}
+	p, errs := policy.Read(file)
+	var used []policy.Pack
+	if len(errs) == 0 {
+		errs = policy.ReadRules(p, file)
+	}
+	if len(errs) == 0 {
+		used, errs = policy.PacksOf(p, file, packs.All())
+	}
+	if p != nil && p.Secrets != nil {
+		for _, e := range p.Secrets.Notes {
+			this.Findings = append(this.Findings, badRules.finding(e))
+		}
+	}
+	slices.SortStableFunc(errs, func(a, b *policyfile.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	for _, e := range errs {
+		if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && file == place.Policy {
+			e.Hint = "\"grapnel init\" writes one"
+		}
+		this.Findings = append(this.Findings, badPolicy.finding(e))
+	}
+	if p == nil {
+		return []Result{this}
+	}
+	var names []string
+	for _, pack := range used {
+		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
+		names = append(names, fmt.Sprintf("%s %d", pack.Pack.Text, pack.Policy.Pack.Version))
+	}
+	this.Size = printable.Count(len(p.Hooks), "hook")
+	if len(names) > 0 {
+		this.Size += fmt.Sprintf(" (with the packs %s)", strings.Join(names, ", "))
+	}
+	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
+		this.Size += ", " + printable.Count(len(p.Secrets.Rules), "rule") + " for secrets"
+	}
+	this.Findings = append(this.Findings, suspicious(file, p)...)
+	this.Findings = append(this.Findings, unsandboxed(file, p)...)
+	for i := range p.Hooks {
+		if text := review.Sandbox(&p.Hooks[i]); text != "" {
+			this.Sandboxes = append(this.Sandboxes, p.Hooks[i].Name+": "+text[1:])
+		}
+	}
+	var loaded []Result
+	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
+		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
+		var found []Finding
+		found, loaded = checkLoads(file, p, place, installed)
+		this.Findings = append(this.Findings, found...)
+	}
+	if installed {
+		var specs []grapnel.Spec
+		for _, h := range p.Hooks {
+			on := slices.Clone(h.On)
+			for _, a := range h.After {
+				on = append(on, a.Event...)
+			}
+			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Source: grapnel.Source{File: file}})
+		}
+		this.Findings = append(this.Findings, uninstalled(specs, place)...)
+		this.Findings = append(this.Findings, untrusted(file, place)...)
+	}
+	return append([]Result{this}, loaded...)
+}
+
+// checkLoads looks at the files that the `load:` of a policy finds, as they are now, and
+// keeps nothing.
+func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result) {
+	of := policy.File{Path: file, Must: true}
+	if abs, err := filepath.Abs(file); err == nil {
+		of.Path = abs
+	}
+	switch {
+	case filepath.Dir(of.Path) == filepath.Join(place.Managed, "policy.d"):
+		of.Scope = grapnel.ScopeManaged
+	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
+		of.Scope = grapnel.ScopeProject
+	}
+	req := LookRequest(place, []policy.File{of})
+	req.Snapshots, req.Trusts = "", ""
+	set := policy.Load(req)
+	for _, row := range set.Files {
+		if row.Format == "" {
+			for _, e := range row.Errors { // that only shows when it is put together
+				found = append(found, badPolicy.finding(e))
+			}
+			continue
+		}
+		c := Result{File: row.File, Size: printable.Count(row.Hooks, "hook") + " of the format " + row.Format}
+		for _, e := range row.Errors {
+			c.Findings = append(c.Findings, badHookFile.finding(e))
+		}
+		for _, e := range row.Notes {
+			c.Findings = append(c.Findings, doubtfulFile.finding(e))
+		}
+		if installed && row.RunBy == "" {
+			c.Findings = append(c.Findings, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
+				return s.Source.Name != row.Format+":"+row.File
+			}), place)...)
+		}
+		loaded = append(loaded, c)
+	}
+	for i := range p.Hooks {
+		if why := remote.Unresolved(file, &p.Hooks[i]); why != "" {
+			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
+		}
+	}
+	for _, w := range p.Networks {
+		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
+			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
+		}
+	}
+	for _, l := range p.Load {
+		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
+			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
+		}
+	}
+	return found, loaded
+}
+
+// LookRequest is that of commands that look at hooks and run none.
+func LookRequest(place local.Place, files []policy.File) policy.Request {
+	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
+	networks := sync.OnceValue(place.Networks)
+	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
+		return remote.NewWebhook(w, networks())
+	}
+	opened := sync.OnceValue(place.Opened)
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return remote.Look(h, opened()) }
+	req.Notify = req.HTTP
+	return req
+}
+
+// untrusted says whether what a project's policy says is what counts.
+func untrusted(file string, place local.Place) []Finding {
+	if file == place.Policy {
+		return nil
+	}
+	set := policy.Load(place.Request(place.Files(nil, []local.Dir{{Path: filepath.Dir(file)}}), nil))
+	var found []Finding
+	warn := func(about, msg string) {
+		found = append(found, notTrusted.finding(&policyfile.Error{File: about, Msg: msg, Hint: fmt.Sprintf("run \"grapnel trust %s\"", file)}))
+	}
+	for _, loaded := range set.Files {
+		if !loaded.OfProject() {
+			continue
+		}
+		about := file
+		if loaded.Format != "" {
+			about = loaded.File
+		}
+		switch loaded.State {
+		case policy.Untrusted:
+			warn(about, "nobody has trusted it, so nothing of it is in force")
+		case policy.Changed:
+			warn(about, "it is not what was trusted, and that stays in force")
+		case policy.Gone:
+			warn(about, "it is gone, and what was trusted stays in force")
+		case policy.Broken:
+			warn(about, loaded.Errors[0].Msg)
+		default:
+		}
+	}
+	if trust, err := place.Trusts().Of(file); err == nil && trust != nil {
+		for _, changed := range trust.Changed() {
+			warn(file, fmt.Sprintf("hooks do not run: %v", changed))
+		}
+	}
+	return found
+}
+
+// suspicious names what is valid and hardly what is meant.
+func suspicious(file string, p *policyfile.Policy) []Finding {
+	var found []Finding
+	warn := func(kind Kind, h *policyfile.Hook, hint, format string, args ...any) {
+		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
+	}
+	unknown := false
+	var guard *policyfile.Hook // of commands
+	for i := range p.Hooks {
+		h := &p.Hooks[i]
+		if h.Match == nil {
+			continue
+		}
+		for _, name := range h.Match.Tool {
+			if near := misspelt(name); near != "" {
+				warn(misspeltTool, h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
+			}
+		}
+		unknown = unknown || len(h.Match.Shell) > 0
+		if len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask") && guard == nil {
+			guard = h
+		}
+	}
+	if guard != nil && !unknown {
+		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
+	}
+	return found
+}
+
+// misspelt returns the class or tool whose name a word is in another letter case.
+func misspelt(word string) string {
+	near := ""
+	for _, class := range grapnel.Classes() {
+		if word == string(class) {
+			return ""
+		}
+		if strings.EqualFold(word, string(class)) {
+			near = string(class)
+		}
+	}
+	for _, d := range dialect.All() {
+		for _, t := range d.Tools {
+			if word == t.Native {
+				return ""
+			}
+			if near == "" && strings.EqualFold(word, t.Native) {
+				near = t.Native
+			}
+		}
+	}
+	return near
+}
+
+// uninstalled names the hooks on events that none of the installed agents sends.
+func uninstalled(hooks []grapnel.Spec, place local.Place) []Finding {
+	installs := installs(place)
+	if len(installs) == 0 {
+		return nil
+	}
+	sent := map[grapnel.Kind]bool{}
+	for _, rec := range installs {
+		if d, ok := dialect.Find(rec.Agent); ok {
+			for _, name := range rec.Events {
+				if row := d.Row(name); row != nil {
+					sent[row.Kind], sent[row.Failed] = true, true
+				}
+			}
+		}
+	}
+	var found []Finding
+	for _, h := range hooks {
+		for _, kind := range h.On {
+			if !sent[kind] && sendable(kind) {
+				found = append(found, notInstalled.finding(&policyfile.Error{
+					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
+					Hint: "run \"grapnel install\" again",
+				}))
+			}
+		}
+	}
+	return found
+}
+
+// sendable reports whether any agent has this event at all.
+func sendable(kind grapnel.Kind) bool {
+	for _, d := range dialect.All() {
+		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind }) {
+			return true
+		}
+	}
+	return false
+}
+
+// installs lists the recorded installations of a place that can be read; status
+// names the others.
+func installs(place local.Place) []installation.Record {
+	records, _ := installation.List(place.Installs())
+	managed, _ := installation.List(filepath.Join(place.Managed, "installs"))
+	return append(records, managed...)
+}
+
+// unsandboxed names the hooks that this machine cannot hold to their sandboxes.
+func unsandboxed(file string, p *policyfile.Policy) []Finding {
+	var found []Finding
+	for i := range p.Hooks {
+		h := &p.Hooks[i]
+		cmd := review.Program(h)
+		if cmd == nil {
+			continue
+		}
+		if err := local.Unsandboxed(*cmd); err != nil {
+			what := "it fails"
+			if cmd.Sandbox.Optional {
+				what = "it runs all the same"
+			}
+			found = append(found, notSandboxed.finding(&policyfile.Error{
+				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q %v: %s", h.Name, err, what),
+			}))
+		}
+	}
+	return found
+}

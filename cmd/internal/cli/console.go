@@ -1,0 +1,154 @@
+// Package cli holds what the commands of grapnel have in common: the console, errors with
+// hints and wrong command lines.
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// A Console is where a command reads and writes, and the flags that all commands have.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Root     string // --root
+	JSON     bool   // --json
+}
+
+// Place finds policy and state for a person.
+func (c *Console) Place() (local.Place, error) {
+	place, err := local.Locate(c.Root, "")
+	if err != nil {
+		return place, Usage(err)
+	}
+	return place, nil
+}
+
+// Paint colours a text if stdout is a terminal and colours are not switched off.
+func (c *Console) Paint(code, text string) string {
+	if !Terminal(c.Out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Codes for Paint.
+const (
+	Bold   = "1"
+	Dim    = "2"
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+)
+
+// DecisionColour returns the code for the word of a decision, or "".
+func DecisionColour(word string) string {
+	return map[string]string{"block": Red, "halt": Red, "ask": Yellow, "allow": Green}[strings.TrimSpace(word)]
+}
+
+// Decision paints the word of a decision.
+func (c *Console) Decision(word string) string {
+	return c.Paint(DecisionColour(word), word)
+}
+
+// Output remembers the first write that failed. A command may then print line after line
+// without checks, and still fails on a full disk.
+type Output struct {
+	io.Writer
+	err error
+}
+
+// Failed returns the first error of Write.
+func (o *Output) Failed() error { return o.err }
+
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("cannot print: %w", err)
+	}
+	return n, err
+}
+
+// FileOf returns the file behind a stream; nil if there is none.
+func FileOf(stream any) *os.File {
+	if o, ok := stream.(*Output); ok {
+		stream = o.Writer
+	}
+	f, _ := stream.(*os.File)
+	return f
+}
+
+// Terminal reports whether a stream is a terminal.
+func Terminal(stream any) bool {
+	f := FileOf(stream)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// WorkDir is the directory that the person is in.
+func WorkDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", WithHint(fmt.Errorf("cannot find the working directory: %w", err), "go to a directory that is there")
+	}
+	return dir, nil
+}
+
+// PrintJSON writes one value, indented for people, without HTML escapes.
+func (c *Console) PrintJSON(v any) error {
+	enc := json.NewEncoder(c.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// PrintLine writes one value on one line.
+func (c *Console) PrintLine(v any) error {
+	enc := json.NewEncoder(c.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Ask puts a question to the person: on stderr where stdout goes elsewhere, or is for
+// JSON. Without a terminal nobody is asked and the answer is no.
+func (c *Console) Ask(question string) bool {
+	out := c.Out
+	if c.JSON || !Terminal(out) {
+		out = c.Err
+	}
+	if !Terminal(c.In) || !Terminal(out) {
+		return false
+	}
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(c.In).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// Indent puts by before each line of a text and makes the text safe for a terminal.
+func Indent(text, by string) string {
+	return by + strings.ReplaceAll(strings.TrimRight(printable.Text(text), "\n"), "\n", "\n"+by)
+}
+
+// Width returns how many letters a line of a terminal has.
+func Width(stream any) int {
+	if f := FileOf(stream); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// Warn prints a problem that does not keep a command from its work, in one line.
+func (c *Console) Warn(err error) {
+	fmt.Fprintf(c.Err, "grapnel: warning: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// PrintPolicies lists policy files with their scope, state and number of hooks.
+func (c *Console) PrintPolicies(policies []policy.Loaded) {
+	for _, p := range policies {
+		fmt.Fprintf(c.Out, "  %-8s %-9s %9s  %s%s\n", p.Scope, p.State, printable.Count(p.Hooks, "hook"), printable.Line(p.File), ofFormat(p))
+	}
+}
+
+// ofFormat says what a hook file of another system holds.
+func ofFormat(p policy.Loaded) string {
+	if p.Format == "" {
+		return ""
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{p.Rules, "rule"}, {p.Commands, "command"}, {p.Webhooks, "webhook"}} {
+		if part.n > 0 {
+			parts = append(parts, printable.Count(part.n, part.what))
+		}
+	}
+	if p.Skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d left out", p.Skipped))
+	}
+	if p.RunBy != "" {
+		parts = append(parts, "not for "+p.RunBy+", which runs them by itself")
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf(" (%s)", p.Format)
+	}
+	return fmt.Sprintf(" (%s: %s)", p.Format, strings.Join(parts, ", "))
+}

@@ -1,0 +1,168 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// A Deliveries changes what is to become of deliveries.
+type Deliveries interface {
+	Retry(ctx context.Context, ids ...string) (int, error)
+	SwitchOn(ctx context.Context, target string) error
+	Close() error
+}
+
+// OpenDeliveries is who keeps the deliveries of a place: the daemon that runs, or the store,
+// which one process at a time writes to.
+func OpenDeliveries(place local.Place) (Deliveries, error) {
+	if server.Busy(client.Socket(place.State)) {
+		return daemonDeliveries{client.Socket(place.State)}, nil
+	}
+	s, err := service.OpenStore(context.Background(), place.Store(), service.LockWait, nil)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, cli.WithHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// daemonDeliveries is a daemon that listens on a socket.
+type daemonDeliveries struct{ socket string }
+
+func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error) {
+	var said struct{ Retried int }
+	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &said)
+	return said.Retried, err
+}
+
+func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
+	return r.post(ctx, "/v1/deliveries/on", map[string]string{"target": target}, nil)
+}
+
+func (daemonDeliveries) Close() error { return nil }
+
+// post has the daemon do something.
+func (r daemonDeliveries) post(ctx context.Context, path string, what, into any) error {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://grapnel"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := server.Client(r.socket, 10*service.LockWait).Do(req)
+	if err != nil {
+		return fmt.Errorf("the daemon does not do it: %w", err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound:
+		return store.ErrNoTarget
+	case resp.StatusCode >= 300:
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("the daemon does not do it: %s", strings.TrimSpace(string(text)))
+	case into == nil:
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(into)
+}
+
+// Delivery returns the delivery of an ID.
+func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, error) {
+	var jobs []delivery.Job
+	if r != nil && id != "" {
+		var err error
+		if jobs, err = r.Deliveries(ctx, store.DeliveryQuery{ID: id}); err != nil {
+			return delivery.Job{}, err
+		}
+	}
+	if len(jobs) == 0 {
+		return delivery.Job{}, cli.WithHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
+	}
+	return jobs[0], nil
+}
+
+// DeadIDs returns the IDs of deliveries that are to be tried again: of those that are
+// named all have to be dead, or none is changed.
+func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string) ([]string, error) {
+	for _, id := range named {
+		job, err := Delivery(ctx, r, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case job.State == delivery.Waiting:
+			return nil, cli.WithHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
+		case job.State != delivery.Dead:
+			return nil, fmt.Errorf("the delivery %q is not dead, it is %s", id, job.State)
+		}
+	}
+	if len(named) > 0 || r == nil {
+		return named, nil
+	}
+	query := store.DeliveryQuery{State: delivery.Dead}
+	if target != "" {
+		found, err := Target(ctx, r, target)
+		if err != nil {
+			return nil, err
+		}
+		query.Target = found.Name
+	}
+	jobs, err := r.Deliveries(ctx, query)
+	ids := make([]string, 0, len(jobs))
+	for i := range slices.Backward(jobs) { // the oldest first
+		ids = append(ids, jobs[i].ID)
+	}
+	return ids, err
+}
+
+// Target finds a target by its full name, or by the name of its hook if no other has
+// the same.
+func Target(ctx context.Context, r *store.Reader, name string) (store.Target, error) {
+	var targets []store.Target
+	if r != nil {
+		var err error
+		if targets, err = r.Targets(ctx); err != nil {
+			return store.Target{}, err
+		}
+	}
+	var near []store.Target
+	names := make([]string, len(targets))
+	for i, t := range targets {
+		names[i] = t.Name
+		if t.Name == name {
+			return t, nil
+		}
+		if strings.HasSuffix(t.Name, "::"+name) {
+			near = append(near, t)
+		}
+	}
+	switch {
+	case len(near) == 1:
+		return near[0], nil
+	case len(near) > 1:
+		return store.Target{}, cli.WithHint(fmt.Errorf("%d targets are named %q", len(near), name), "write one out: "+near[0].Name+", "+near[1].Name)
+	case len(names) == 0:
+		return store.Target{}, fmt.Errorf("there is no target %q, and no other: nothing was ever to be delivered", name)
+	default:
+		return store.Target{}, cli.WithHint(fmt.Errorf("there is no target %q", name), "known are "+strings.Join(names, ", "))
+	}
+}

@@ -1,0 +1,5 @@
+package control
+
+import "os/exec"
+
+func newSession(*exec.Cmd) {} // no daemon listens there

@@ -1,0 +1,159 @@
+// Package control starts and stops the daemon, says how it is, and has it change deliveries.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/logfile"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// startTime is how long a daemon may take until it answers.
+const startTime = 15 * time.Second
+
+// A Started daemon.
+type Started struct {
+	*server.Found
+	Socket  string
+	Already bool // it was running
+}
+
+// Start starts a daemon, if none runs, and waits until it answers. The daemon gets root
+// as its --root, if that is not empty.
+func Start(ctx context.Context, place local.Place, root string) (Started, error) {
+	socket := client.Socket(place.State)
+	found, err := server.Look(ctx, socket)
+	switch {
+	case err == nil:
+		return Started{found, socket, true}, nil
+	case errors.Is(err, server.ErrSilent):
+		return Started{}, cli.WithHint(fmt.Errorf("a daemon runs%s, and does not say how it is: %w", processText(found), err), `run "grapnel daemon restart"`)
+	case !errors.Is(err, server.ErrAbsent):
+		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
+	}
+	if err := server.Prepare(socket); err != nil {
+		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
+	}
+	begun, ended, err := spawn(place, root)
+	if err != nil {
+		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
+	}
+	for limit := time.Now().Add(startTime); ; {
+		if found, err = server.Look(ctx, socket); err == nil {
+			if found.PID != begun.pid {
+				return Started{found, socket, true}, nil // another process was quicker
+			}
+			return Started{found, socket, false}, nil
+		}
+		select {
+		case how := <-ended:
+			ended = nil
+			if !server.Busy(socket) {
+				return Started{}, cli.WithHint(fmt.Errorf("the daemon has ended at once: %s%s", how, begun.output()), `"grapnel serve" runs it here, in the foreground`)
+			}
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return Started{}, ctx.Err()
+		}
+		if time.Now().After(limit) {
+			return Started{}, cli.WithHint(fmt.Errorf("the daemon does not answer within %v: %w%s", startTime, err, begun.output()), `see "grapnel daemon logs"`)
+		}
+	}
+}
+
+// processText names the process of a daemon, if it is known.
+func processText(f *server.Found) string {
+	if f == nil || f.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", f.PID)
+}
+
+// A spawned is a daemon that was started.
+type spawned struct {
+	pid  int
+	log  string
+	from int64 // where what it says begins there
+}
+
+// output is what it has written since it was started.
+func (b *spawned) output() string {
+	f, err := os.Open(b.log)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	text := make([]byte, 4<<10)
+	n, _ := f.ReadAt(text, b.from) // it is short, or there is nothing
+	said := strings.TrimSpace(printable.Text(string(text[:n])))
+	if said == "" {
+		return ""
+	}
+	return "\n" + cli.Indent(said, "  ")
+}
+
+// spawn starts "grapnel serve" where no terminal, directory or agent holds it. How it ended
+// is told if it does while we look.
+func spawn(place local.Place, root string) (*spawned, <-chan string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &spawned{log: service.File(place, "log")}
+	log, err := logfile.Open(b.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = log.Close() }()
+	if info, err := log.Stat(); err == nil {
+		b.from = info.Size()
+	}
+	args := []string{"serve", "--log", b.log}
+	if args, err = withRoot(args, root); err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(program, args...) //nolint:noctx // it outlives every context
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = filepath.VolumeName(program)+string(filepath.Separator), log, log, daemonEnv(os.Environ())
+	newSession(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	b.pid = cmd.Process.Pid
+	ended := make(chan string, 1)
+	go func() {
+		_ = cmd.Wait()
+		ended <- cmd.ProcessState.String()
+	}()
+	return b, ended, nil
+}
+
+// withRoot adds --root to the arguments of a daemon, if it is not empty.
+func withRoot(args []string, root string) ([]string, error) {
+	if root == "" {
+		return args, nil
+	}
+	abs, err := filepath.Abs(root)
+	return append(args, "--root", abs), err
+}
+
+// daemonEnv is the environment of a daemon: that of the person who starts it, without what
+// is about one hook or one trace.
+func daemonEnv(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "GRAPNEL_") || name == "TRACEPARENT" || name == "TRACESTATE"
+	})
+}

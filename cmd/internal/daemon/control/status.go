@@ -1,0 +1,97 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// Report is what "grapnel daemon status --json" prints.
+type Report struct {
+	Running bool      `json:"running"`
+	State   string    `json:"state"` // running, silent (it does not answer), dead (it has left its socket), absent, unknown
+	Socket  string    `json:"socket"`
+	PID     int       `json:"pid,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Program string    `json:"program_version"` // of the program that asks
+	Since   time.Time `json:"since,omitzero"`
+	Memory  int64     `json:"memory_bytes,omitempty"`
+	CPU     float64   `json:"cpu_seconds,omitempty"`
+	Store   int64     `json:"store_bytes,omitempty"`
+	Problem string    `json:"problem,omitempty"`
+
+	Health map[string]json.RawMessage `json:"health,omitempty"` // all that it says of itself
+}
+
+// Status asks the daemon of a place how it is.
+func Status(ctx context.Context, place local.Place) *Report {
+	r := &Report{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
+	found, err := server.Look(ctx, r.Socket)
+	switch {
+	case err == nil:
+		r.State, r.Running = "running", true
+	case errors.Is(err, server.ErrSilent):
+		r.State = "silent"
+	case errors.Is(err, server.ErrDead):
+		r.State = "dead"
+	case errors.Is(err, server.ErrAbsent):
+		r.State = "absent"
+	default:
+		r.State = "unknown"
+	}
+	if err != nil {
+		r.Problem = err.Error()
+	}
+	if found == nil {
+		return r
+	}
+	r.PID, r.Health, r.Version = found.PID, found.Health, found.Text("version")
+	r.Since, _ = time.Parse(time.RFC3339, found.Text("since"))
+	r.Memory, r.CPU = processCost(r.PID)
+	store := found.Store()
+	switch {
+	case r.Running && found.Health["failed"] != nil, r.Running && !found.Well && store.Well():
+		r.Problem = "it says that a part of it does not work"
+	case r.Running && store.Problem() != "":
+		r.Problem = store.Problem() + " (\"grapnel log verify\" tells what is missing; a restart of the daemon resets this)"
+	case r.Running && r.Version != r.Program:
+		r.Problem = fmt.Sprintf("it is of version %s and this program of %s: hooks of this version answer by themselves until \"grapnel daemon restart\"", r.Version, r.Program)
+	}
+	return r
+}
+
+// processCost is what a process takes: memory in bytes and CPU time in seconds; 0 where the system
+// does not say.
+func processCost(pid int) (memory int64, cpu float64) {
+	stat := procStat(pid)
+	if pid == 0 || len(stat) < 22 {
+		return 0, 0
+	}
+	user, _ := strconv.ParseFloat(stat[11], 64)
+	system, _ := strconv.ParseFloat(stat[12], 64)
+	pages, _ := strconv.ParseInt(stat[21], 10, 64)
+	return pages * int64(os.Getpagesize()), (user + system) / 100 // Linux counts in hundredths for everybody
+}
+
+// sizeOf is the size in bytes of the files of a directory.
+func sizeOf(dir string) (size int64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+	}
+	return size
+}

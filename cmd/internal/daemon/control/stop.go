@@ -1,0 +1,134 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// endTime is how long a daemon may take to end: what it allows itself, and a little more.
+const endTime = 2*service.StopTime + 5*time.Second
+
+// Stop ends the daemon that runs, if one does, and returns what became of it in a
+// sentence.
+func Stop(ctx context.Context, place local.Place) (string, error) {
+	socket := client.Socket(place.State)
+	found, err := server.Look(ctx, socket)
+	switch {
+	case errors.Is(err, server.ErrDead):
+		if err := errors.Join(server.Clear(socket), removeFile(service.File(place, service.NoteName))); err != nil {
+			return "", fmt.Errorf("no daemon is running, and what a dead one has left cannot be removed: %w", err)
+		}
+		return "no daemon is running; what one that died has left was removed", nil
+	case errors.Is(err, server.ErrAbsent):
+		return "no daemon is running", nil
+	case found == nil:
+		return "", fmt.Errorf("cannot stop the daemon: %w", err)
+	}
+	proc, err := identify(ctx, place, found)
+	if errors.Is(err, server.ErrAbsent) { // it was about to end
+		return Stop(ctx, place)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot stop the daemon: %w", err)
+	}
+	defer func() { _ = proc.Release() }()
+	if err := proc.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return "", fmt.Errorf("cannot stop the daemon%s: %w", processText(found), err)
+	}
+	begun := time.Now()
+	for !Ended(proc) {
+		if time.Since(begun) > endTime {
+			return "", cli.WithHint(fmt.Errorf("the daemon%s was told to end and has not within %v", processText(found), endTime), fmt.Sprintf("end it: kill -9 %d", found.PID))
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "the daemon has ended" + processText(found), nil
+}
+
+func removeFile(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// identify takes hold of the process of a daemon: of that one, not of another that has its
+// number since. The kernel says who listens, and it has to say so of itself; that it still
+// listens once we hold the process shows that it is this one.
+func identify(ctx context.Context, place local.Place, found *server.Found) (*os.Process, error) {
+	if found.PID == 0 {
+		return nil, cli.WithHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
+	}
+	proc, err := os.FindProcess(found.PID)
+	if err != nil {
+		return nil, err
+	}
+	again, err := server.Look(ctx, client.Socket(place.State))
+	switch {
+	case again == nil:
+		err = fmt.Errorf("it has just gone: %w", err)
+	case again.PID != found.PID:
+		err = fmt.Errorf("process %d listens now, where process %d has", again.PID, found.PID)
+	default:
+		says := again.Number("pid")
+		if err != nil { // it does not answer: what it wrote down has to do
+			says = notedPID(service.File(place, service.NoteName))
+		}
+		if err = nil; says != found.PID {
+			err = fmt.Errorf("process %d listens, and the daemon says that it is process %d: it may be in a container, or was given its socket by a service manager", found.PID, says)
+		}
+	}
+	if err != nil {
+		_ = proc.Release()
+		return nil, err
+	}
+	return proc, nil
+}
+
+// notedPID is the process that a daemon has written down, 0 if none.
+func notedPID(file string) int {
+	var note struct {
+		PID int `json:"pid"`
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(data, &note) != nil {
+		return 0
+	}
+	return note.PID
+}
+
+// Ended reports whether a process has. One that nobody has waited for yet has, too.
+func Ended(proc *os.Process) bool {
+	if err := proc.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
+		return true
+	}
+	stat := procStat(proc.Pid)
+	return len(stat) > 0 && (stat[0] == "Z" || stat[0] == "X")
+}
+
+// procStat is what Linux says of a process behind its name, from its state on; nil elsewhere.
+func procStat(pid int) []string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[max(0, strings.LastIndexByte(string(text), ')')+1):])) // the name may hold anything
+}

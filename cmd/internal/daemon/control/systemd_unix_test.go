@@ -1,0 +1,45 @@
+//go:build system && unix
+
+package control
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What systemd makes of a command line is the command line.
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	text := systemdUnit(hostile).Text
+	_, line, _ := strings.Cut(text, "ExecStart=")
+	line, _, _ = strings.Cut(line, "\n")
+	if got := systemdSplit(line); !slices.Equal(got, hostile) {
+		t.Errorf("%s\nis %q, want %q", line, got, hostile)
+	}
+	for _, want := range []string{"NoNewPrivileges=yes", "Restart=on-failure", "WantedBy=default.target", ourUnit} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the unit has no %s:\n%s", want, text)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		return // what it would say is checked where it is
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "grapnel.service")
+	if err := os.WriteFile(file, []byte(systemdUnit([]string{program, "serve", "--root", "/a b%h$x"}).Text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("grapnel.service")) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}

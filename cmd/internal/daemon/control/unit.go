@@ -1,0 +1,208 @@
+package control
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// NewUnit is a unit for this system: for launchd on macOS, and else for systemd.
+func NewUnit(place local.Place, root string) (Unit, error) {
+	if runtime.GOOS == "darwin" {
+		return NewLaunchdUnit(place, root)
+	}
+	return NewSystemdUnit(place, root)
+}
+
+// NewSystemdUnit is a unit for systemd's user manager that runs this program.
+func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
+	args, err := serveArgs(root)
+	if err != nil {
+		return Unit{}, err
+	}
+	if strings.ContainsAny(args[0], `"'\`) {
+		return Unit{}, cli.WithHint(fmt.Errorf("systemd runs no program that has a quote or a backslash in its path: %s", args[0]), "move it")
+	}
+	return systemdUnit(args), checkArgs(args)
+}
+
+// NewLaunchdUnit is a property list for launchd that runs this program.
+func NewLaunchdUnit(place local.Place, root string) (Unit, error) {
+	args, err := serveArgs(root)
+	if err != nil {
+		return Unit{}, err
+	}
+	return launchdUnit(append(slices.Clip(args), "--log", service.File(place, "log"))), checkArgs(args)
+}
+
+// serveArgs is the command line of a daemon of this program.
+func serveArgs(root string) ([]string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return withRoot([]string{program, "serve"}, root)
+}
+
+// checkArgs finds arguments that no unit can hold.
+func checkArgs(args []string) error {
+	if bad := slices.IndexFunc(args, func(a string) bool { return strings.ContainsFunc(a, isControl) }); bad >= 0 {
+		return fmt.Errorf("%q has a character that no unit can hold", args[bad])
+	}
+	return nil
+}
+
+// isControl reports whether no unit can hold a character.
+func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
+
+// A Unit is what a service manager reads.
+type Unit struct {
+	Text string
+	file func() (string, error) // where it belongs
+	On   string                 // how it is switched on
+}
+
+// systemdUnit is a unit of a user. What would need a mount or user namespace is left out
+// with purpose: in one, files of root seem to be nobody's, and ssh, for one, refuses its own
+// settings then. A user cannot write to the system's files anyway.
+func systemdUnit(args []string) Unit {
+	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // in the program no variable is looked for
+	for _, a := range args[1:] {
+		words = append(words, systemdWord(a))
+	}
+	return Unit{
+		Text: "# " + ourUnit + `
+# What you change here is lost at the next --write: systemctl --user edit grapnel
+
+[Unit]
+Description=Grapnel, one policy for every AI agent
+StartLimitIntervalSec=60
+StartLimitBurst=5
+
+[Service]
+Type=exec
+ExecStart=` + strings.Join(words, " ") + `
+Restart=on-failure
+RestartSec=1
+# It ends its workers itself; what is left then is killed.
+KillMode=mixed
+TimeoutStopSec=20
+
+# Workers and servers that policies name are reached from here, so files and network stay
+# open to them. ProtectSystem, ProtectHome, PrivateTmp and the like would put the daemon into
+# a user namespace, where files of root seem to be nobody's and programs such as ssh refuse
+# them; add them if no worker of yours minds.
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=default.target
+`,
+		file: func() (string, error) {
+			config := os.Getenv("XDG_CONFIG_HOME")
+			if !filepath.IsAbs(config) {
+				home, err := os.UserHomeDir()
+				if err != nil {
+					return "", err
+				}
+				config = filepath.Join(home, ".config")
+			}
+			return filepath.Join(config, "systemd", "user", "grapnel.service"), nil
+		},
+		On: "systemctl --user daemon-reload && systemctl --user enable --now grapnel",
+	}
+}
+
+// systemdWord is a word of a command line of a unit: nothing in it is a specifier, a
+// variable, a quote or the end of the word.
+func systemdWord(word string) string {
+	word = strings.NewReplacer(`%`, `%%`, `$`, `$$`, `\`, `\\`, `"`, `\"`).Replace(word)
+	if word == "" || strings.ContainsAny(word, " '\\\";") {
+		return `"` + word + `"`
+	}
+	return word
+}
+
+// launchdUnit is a property list of a user's agent.
+func launchdUnit(args []string) Unit {
+	var words strings.Builder
+	for _, a := range args {
+		var b bytes.Buffer
+		_ = xml.EscapeText(&b, []byte(a)) // a Buffer takes all
+		fmt.Fprintf(&words, "\t\t<string>%s</string>\n", b.String())
+	}
+	return Unit{
+		Text: `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- ` + ourUnit + ` -->
+<plist version="1.0">
+<dict>
+	<key>Label</key>
+	<string>dev.grapnel.daemon</string>
+	<key>ProgramArguments</key>
+	<array>
+` + words.String() + `	</array>
+	<key>RunAtLoad</key>
+	<true/>
+	<key>KeepAlive</key>
+	<dict>
+		<key>SuccessfulExit</key>
+		<false/>
+	</dict>
+	<key>ExitTimeOut</key>
+	<integer>20</integer>
+</dict>
+</plist>
+`,
+		file: func() (string, error) {
+			home, err := os.UserHomeDir()
+			return filepath.Join(home, "Library", "LaunchAgents", "dev.grapnel.daemon.plist"), err
+		},
+		On: "launchctl bootstrap gui/$(id -u) ~/Library/LaunchAgents/dev.grapnel.daemon.plist",
+	}
+}
+
+// ourUnit is in every unit that is written, so that none of others is replaced.
+const ourUnit = "Written by: grapnel daemon unit"
+
+// Write puts a unit where it belongs, and returns where that is. A unit that is there as it
+// should be is not written.
+func (u Unit) Write() (file string, wrote bool, err error) {
+	file, err = u.file()
+	if err != nil {
+		return "", false, fmt.Errorf("cannot write the unit: %w", err)
+	}
+	old, err := os.ReadFile(file)
+	switch {
+	case err == nil && string(old) == u.Text:
+		return file, false, nil
+	case err == nil && !bytes.Contains(old, []byte(ourUnit)):
+		return "", false, cli.WithHint(fmt.Errorf("%s is there, and not from here", file), "move it away, or print the unit and put it where you want it")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", false, fmt.Errorf("cannot write the unit: %w", err)
+	}
+	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // as the service managers make it
+	if err == nil {
+		err = atomicfile.Write(file, []byte(u.Text), 0o644)
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("cannot write the unit: %w", err)
+	}
+	return file, true, nil
+}

@@ -1,0 +1,13 @@
+package logfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// redirectOutput makes a file standard output and standard error of this process.
+func redirectOutput(f *os.File) error {
+	return errors.Join(unix.Dup2(int(f.Fd()), 1), unix.Dup2(int(f.Fd()), 2))
+}

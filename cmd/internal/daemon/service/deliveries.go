@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// wake has due deliveries looked for.
+func (d *daemon) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.deliver != nil {
+		d.deliver.Wake()
+	}
+}
+
+// deliveries delivers until ctx is done.
+func (d *daemon) deliveries(ctx context.Context) error {
+	networks, err := outbound.ParseNetworks(d.place.Opened())
+	if err != nil {
+		return err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}, KeepIdle: remote.KeepIdle})
+	now := time.Now
+	if fault.On {
+		now = fault.Now
+	}
+	deliverer := delivery.New(d.store, delivery.Options{
+		Now:    now,
+		Client: client, Log: d.log,
+		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
+			t, opened, err := targetFor(d.place, j)
+			if err != nil {
+				return t, err
+			}
+			// Whoever closes a network wants it closed for what waits, too.
+			networks, err := outbound.ParseNetworks(opened)
+			client.SetNetworks(networks)
+			return t, err
+		},
+		Observe: func(_ delivery.Job, r delivery.Result, _ time.Duration) { d.metrics.DeliveryTried(endOf(&r)) },
+	})
+	d.mu.Lock()
+	d.deliver = deliverer
+	d.mu.Unlock()
+	return errors.Join(deliverer.Run(ctx), client.Close(context.WithoutCancel(ctx)))
+}
+
+// endOf is how a try to deliver ended, in a word.
+func endOf(r *delivery.Result) string {
+	switch {
+	case r.Off:
+		return "off"
+	case r.State == delivery.Waiting:
+		return "again"
+	default:
+		return string(r.State)
+	}
+}
+
+const (
+	// drainAfter is how long hooks may wait before the daemon runs them: until then it is
+	// up to the program that put them off, which runs them where the agent is.
+	drainAfter = 5 * time.Second
+)
+
+// drain runs hooks that nobody else has run, and takes what a drain could not put into the
+// store, since that is open here.
+func (d *daemon) drain(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if d.overdue(time.Now()) {
+			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
+				d.log.Warn("hooks that wait were not run", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// overdue reports whether hooks wait for the daemon.
+func (d *daemon) overdue(now time.Time) bool {
+	sp, err := spool.Open(d.place.Spool(), nil)
+	if err != nil {
+		return false
+	}
+	since := sp.Waiting()
+	return sp.Later() || !since.IsZero() && now.Sub(since) > drainAfter
+}
+
+// openOutbox is the store that is open.
+type openOutbox struct{ store *store.Store }
+
+func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
+	job, err := jobFor(&p, &h)
+	if err != nil {
+		return err
+	}
+	if fault.On {
+		fault.At("serve: before a notice is kept")
+	}
+	err = o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
+	if fault.On {
+		fault.At("serve: a notice is kept")
+	}
+	return err
+}
+
+// Flush leaves it to the deliverer, which the store wakes.
+func (openOutbox) Flush(context.Context) error { return nil }

@@ -1,0 +1,135 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Drained is what a drain has done.
+type Drained struct {
+	Busy bool `json:"busy,omitempty"` // another process has the deliveries, and does them
+	Kept int  `json:"kept"`           // deliveries that were put off, and are in the store now
+	delivery.Summary
+	Waiting int       `json:"waiting"` // deliveries that are left
+	Next    time.Time `json:"next,omitzero"`
+
+	mu   sync.Mutex
+	last map[string]Try // guarded by mu; by delivery
+}
+
+// A Try delivery, and how that ended.
+type Try struct {
+	Job    delivery.Job
+	Result delivery.Result
+}
+
+func (d *Drained) observe(j delivery.Job, r delivery.Result, _ time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last[j.ID] = Try{j, r}
+}
+
+// Missed returns the last tries of deliveries that have not succeeded, by ID.
+func (d *Drained) Missed() []Try {
+	var missed []Try
+	for _, id := range slices.Sorted(maps.Keys(d.last)) {
+		if t := d.last[id]; t.Result.State != delivery.Delivered {
+			missed = append(missed, t)
+		}
+	}
+	return missed
+}
+
+// countingOutbox is an outbox that only keeps: what is due is told by the drain itself, which
+// says how that went.
+type countingOutbox struct {
+	Outbox
+	kept int
+}
+
+func (k *countingOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
+	err := k.Outbox.Put(ctx, p, h)
+	if err == nil {
+		k.kept++
+	}
+	return err
+}
+
+func (k *countingOutbox) Flush(context.Context) error { return k.close() }
+
+// Drain runs pending hooks, and then tries deliveries that are due. It continues with what
+// comes due within the time.
+func Drain(ctx context.Context, place local.Place, wait time.Duration) (*Drained, error) {
+	end := time.Now().Add(wait)
+	box := &countingOutbox{Outbox: Outbox{place: place}}
+	err := hookcmd.Drain(ctx, place, box)
+	done := &Drained{Kept: box.kept, last: make(map[string]Try)}
+	return done, errors.Join(err, done.deliver(ctx, place, end))
+}
+
+// deliver tries what is due, until the end of the time.
+func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time) error {
+	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s, err := OpenStore(ctx, place.Store(), max(LockWait, time.Until(end)), nil)
+	if errors.Is(err, store.ErrLocked) {
+		d.Busy = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		sum, err := deliverDue(ctx, place, s, d.observe)
+		d.Delivered += sum.Delivered
+		d.Failed += sum.Failed
+		d.Dead += sum.Dead
+		d.Off += sum.Off
+		if err != nil {
+			return err
+		}
+		if d.Next, err = s.NextDue(ctx); err != nil {
+			return err
+		}
+		at := later(d.Next, time.Now().Add(time.Second)) // one that is due waits for its target
+		if d.Next.IsZero() || at.After(end) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Until(at)):
+		}
+	}
+	targets, err := s.Targets(ctx)
+	for _, t := range targets {
+		d.Waiting += t.Waiting
+	}
+	return err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// LockWait is how long a command waits for another process that keeps the deliveries: a
+// drain has them for a moment.
+const LockWait = 3 * time.Second

@@ -1,0 +1,129 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Outbox is what a drain puts deliveries into on a machine without a daemon: the store,
+// which it has to itself for a moment. While a daemon has it, that one takes what waits.
+type Outbox struct {
+	place local.Place
+	store *store.Store // nil = not open
+}
+
+// NewOutbox is an outbox of a place.
+func NewOutbox(place local.Place) *Outbox { return &Outbox{place: place} }
+
+func (o *Outbox) open() (err error) {
+	if o.store == nil {
+		o.store, err = store.Open(o.place.Store(), nil)
+	}
+	return err
+}
+
+// Put keeps one delivery.
+func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
+	job, err := jobFor(&p, &h)
+	if err == nil {
+		err = o.open()
+	}
+	if err != nil {
+		return err
+	}
+	return o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
+}
+
+// jobFor is what was put off as a delivery.
+func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
+	job := delivery.Job{
+		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
+		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,
+	}
+	if p.Event == nil {
+		return job, errors.New("its event is missing")
+	}
+	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
+	var err error
+	job.Event, err = dialect.Plain().WriteEvent(p.Event)
+	return job, err
+}
+
+// Flush tries what is due, and closes the store. Where there is none, or somebody else has
+// it, nothing is to be done here.
+func (o *Outbox) Flush(ctx context.Context) error {
+	if _, err := os.Stat(o.place.Store()); o.store == nil && errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := o.open(); err != nil {
+		if errors.Is(err, store.ErrLocked) {
+			return nil
+		}
+		return err
+	}
+	clearTrustEnv()
+	_, err := deliverDue(ctx, o.place, o.store, nil)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the rest is for the next drain
+	}
+	return errors.Join(err, o.close())
+}
+
+// close lets others have the store.
+func (o *Outbox) close() (err error) {
+	if o.store != nil {
+		err = o.store.Close()
+		o.store = nil
+	}
+	return err
+}
+
+// deliverDue tries each delivery that is due, and tells observe of each try; nil = nobody.
+func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
+	networks, err := outbound.ParseNetworks(place.Opened())
+	if err != nil {
+		return delivery.Summary{}, err
+	}
+	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
+	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
+	return delivery.New(queue, delivery.Options{
+		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
+		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
+			t, _, err := targetFor(place, j)
+			return t, err
+		},
+	}).Once(ctx)
+}
+
+// targetFor says where a delivery goes, as the content of the policy says that it is for, and
+// which networks are open now.
+func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
+	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
+	if err != nil {
+		return t, nil, err
+	}
+	return delivery.Target{
+		URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Envelope: h.Body, MaxInFlight: h.Most,
+	}, opened, nil
+}
+
+// clearTrustEnv takes out of the environment what says whom to trust and how names are looked
+// up: a drain has that of the agent, and a project's settings can set any variable there.
+func clearTrustEnv() {
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"} {
+		_ = os.Unsetenv(name)
+	}
+}

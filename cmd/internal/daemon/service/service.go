@@ -1,0 +1,268 @@
+// Package service is what "grapnel serve" runs: it puts the socket, the store, the intake of
+// the spool, deliveries and telemetry together. Outbox and Drain do the pending work on a
+// machine without a daemon.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A daemon is one run of "grapnel serve".
+type daemon struct {
+	place local.Place
+	log   *slog.Logger
+	begun time.Time
+
+	store   *store.Store
+	warm    *hookcmd.Warm
+	metrics *telemetry.Metrics
+	export  *telemetry.Export // nil = no collector is told anything
+	servers *remote.Pool      // that hooks ask
+	http    *httpListener     // for agents that ask over http
+
+	mu      sync.Mutex
+	loaded  []policy.Loaded     // of the policies that were loaded last
+	failed  map[string]string   // parts that have ended before they should, and why
+	deliver *delivery.Deliverer // nil = not yet
+
+	answered, declined atomic.Int64
+	unrecorded         atomic.Int64  // answers without a Record
+	takenIn            atomic.Uint64 // Records that came by the spool
+}
+
+// gcPercent lets more garbage pile up: what lives is a few megabytes, and an answer leaves
+// little. It saves a twelfth of the work under load.
+const gcPercent = 400
+
+// Run answers events until ctx is done, and returns when everything inside has stopped.
+func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	d := &daemon{place: place, log: log, begun: time.Now()}
+	return d.run(ctx)
+}
+
+// StopTime is how long what is under way may take once the daemon is told to stop.
+const StopTime = 5 * time.Second
+
+// run works until ctx is done, and returns when everything inside has stopped.
+func (d *daemon) run(ctx context.Context) (err error) {
+	l, err := server.Listen(client.Socket(d.place.State))
+	if errors.Is(err, server.ErrRunning) {
+		return cli.WithHint(err, "run \"grapnel daemon status\"")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot listen: %w", err)
+	}
+	if fault.On {
+		fault.At("serve: listening")
+	}
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	d.store, err = OpenStore(ctx, d.place.Store(), storeWait, &store.Options{
+		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
+		Due:  func() { d.wake() },
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { err = errors.Join(err, d.store.Close()) }()
+	clearTrustEnv()
+	d.servers = remote.NewPool()
+	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
+	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
+	exportOpts, err := telemetry.FromEnv(os.Getenv)
+	if err != nil {
+		d.log.Warn("no collector is told anything", "error", err)
+	}
+	exportOpts.Version, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.metrics, d.log
+	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
+		d.log.Warn("no collector is told anything", "error", err)
+	}
+	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
+	routes := server.Options{
+		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
+		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
+	}
+	routes.WithStore(d.store)
+	server := server.NewServer(routes, &http.Server{
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+	})
+	work, endWork := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait() // before the store is closed
+	defer endWork()
+	for name, run := range map[string]func(context.Context) error{
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run,
+		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, lost) },
+	} {
+		parts.Go(func() {
+			if err := run(work); err != nil && work.Err() == nil {
+				d.partFailed(name, err)
+			}
+		})
+	}
+	served := make(chan error, 1)
+	shut := d.open(ctx)
+	defer shut()
+	go func() { served <- server.Serve(l) }() //nolint:contextcheck // an answer lasts as long as the connection of who asked
+	if err := d.note(); err != nil {
+		d.log.Warn("nobody can see that this daemon runs", "error", err)
+	}
+	d.log.Info("listening", "socket", client.Socket(d.place.State), "version", hookcmd.Version, "pid", os.Getpid())
+	select {
+	case <-ctx.Done():
+	case err := <-served:
+		return errors.Join(fmt.Errorf("cannot go on listening: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
+	}
+	d.log.Info("stopping")
+	endWork()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
+	defer cancel()
+	if err = server.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("what took longer was cut off: grapnel-hook answers it by itself", "than", StopTime)
+		err = nil
+	}
+	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
+		err = errors.Join(err, failed)
+	}
+	shut()
+	if !errors.Is(context.Cause(ctx), errLost) { // or else it is that of another daemon
+		_ = os.Remove(d.noteFile())
+	}
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
+	defer cancel()
+	if errors.Is(context.Cause(ctx), errLost) {
+		err = errors.Join(errLost, err)
+	}
+	return errors.Join(err, d.warm.Close(leave))
+}
+
+// errLost is why a daemon ends that nobody can ask, nor stop, any more.
+var errLost = errors.New("the socket was removed, so nobody finds this daemon: it ends")
+
+// watchSocket ends the daemon when its socket is lost.
+func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCauseFunc) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if l.Lost() {
+			lost(errLost)
+			return nil
+		}
+	}
+}
+
+// partFailed says that a part has ended before it should.
+func (d *daemon) partFailed(name string, err error) {
+	d.log.Error("a part of the daemon has ended", "part", name, "error", err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed == nil {
+		d.failed = map[string]string{}
+	}
+	d.failed[name] = err.Error()
+}
+
+// answer answers one event.
+func (d *daemon) answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
+	answered, declined := d.metrics.Request()
+	a, err := d.warm.Answer(telemetry.WithParent(ctx, q.Parent, ""), q)
+	switch {
+	case err == nil:
+		d.answered.Add(1)
+		answered()
+	case errors.Is(err, client.ErrSelf):
+		declined("self")
+	default:
+		declined("error")
+	}
+	return a, err
+}
+
+// declinedFor counts a question that is not answered here.
+func (d *daemon) declinedFor(reason string) {
+	d.declined.Add(1)
+	if reason == "version" || reason == "off" { // the others were counted
+		_, declined := d.metrics.Request()
+		declined(reason)
+	}
+}
+
+// keepAnswer makes durable what an answer leaves.
+func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice) error {
+	if fault.On {
+		fault.At("serve: before an answer is kept")
+	}
+	items := make([]store.Item, max(1, len(lines)))
+	for i, line := range lines {
+		items[i].Line, items[i].Entry = line.Text, line.Entry
+	}
+	for i := range notices {
+		job, err := jobFor(&notices[i].Pending, &notices[i].HTTP)
+		if err != nil {
+			return err
+		}
+		items[0].Jobs = append(items[0].Jobs, job)
+	}
+	err := d.store.Put(ctx, items...)
+	if fault.On {
+		fault.At("serve: an answer is kept")
+	}
+	return err
+}
+
+// intake takes the spool in until ctx is done.
+func (d *daemon) intake(ctx context.Context) error {
+	in := &store.Intake{
+		Spool: d.place.Spool(), Store: d.store,
+		Note: func(err error) { d.log.Warn("the spool is not taken in", "error", err) },
+		Took: func(row store.Row) { d.took(ctx, &row) },
+	}
+	return in.Run(ctx)
+}
+
+// took counts a Record that came in by the spool: of a program that has answered by itself.
+func (d *daemon) took(ctx context.Context, row *store.Row) {
+	d.takenIn.Add(1)
+	if row.Late {
+		d.metrics.ObserveLate(ctx, &row.Record)
+		d.export.ObserveLate(ctx, &row.Record)
+		return
+	}
+	d.observe(ctx, &row.Record)
+}
+
+// observe tells metrics and traces of a firing whose Record is kept.
+func (d *daemon) observe(ctx context.Context, rec *grapnel.Record) {
+	d.metrics.Observe(ctx, rec)
+	d.export.Observe(ctx, rec)
+}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+)
+
+// A part that has ended before it should is no secret: whoever asks how the daemon is hears it.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	kept, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), http: &httpListener{}, store: kept}
+	server := httptest.NewServer(server.Handler(server.Options{Health: d.health}))
+	defer server.Close()
+	ask := func() (status int, failed map[string]string) {
+		resp, err := server.Client().Get(server.URL + "/v1/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var said struct {
+			PID    int
+			Failed map[string]string
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || said.PID != os.Getpid() {
+			t.Errorf("it says of itself %+v, %v", said, err)
+		}
+		return resp.StatusCode, said.Failed
+	}
+	if status, failed := ask(); status != http.StatusOK || failed != nil {
+		t.Errorf("a daemon whose parts all work says %d, %v", status, failed)
+	}
+	d.partFailed("intake", errors.New("no room"))
+	if status, failed := ask(); status != http.StatusServiceUnavailable || failed["intake"] != "no room" {
+		t.Errorf("a daemon without its intake says %d, %v", status, failed)
+	}
+}
+
+// Who closes the store is waited for; who keeps it is not waited for longer than we are.
+func TestOpenStore(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "store")
+	before, err := store.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the store is open
+	defer cancel()
+	if s, err := OpenStore(ctx, dir, time.Hour, nil); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("openStore = %v, %v, want %v", s, err, store.ErrLocked)
+	}
+	closed := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { closed <- before.Close() })
+	s, err := OpenStore(t.Context(), dir, time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-closed, s.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// scopeOf says of which scope a policy file is that was loaded.
+func (d *daemon) scopeOf(file string) (grapnel.Scope, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.loaded {
+		if d.loaded[i].File == file {
+			for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+				if scope.String() == d.loaded[i].Scope {
+					return scope, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+func (d *daemon) storeStats(ctx context.Context) (telemetry.StoreStats, error) {
+	size, err := d.store.Size(ctx)
+	if err != nil {
+		return telemetry.StoreStats{}, err
+	}
+	waiting, err := d.store.Backlog(ctx, d.place.Spool())
+	if err != nil {
+		return telemetry.StoreStats{}, err
+	}
+	stats := telemetry.StoreStats{Records: size.Records, Bytes: size.Bytes, SpoolBytes: waiting.Bytes, TakenIn: d.takenIn.Load()}
+	if !waiting.Since.IsZero() {
+		stats.Lag = time.Since(waiting.Since)
+	}
+	return stats, nil
+}
+
+func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, error) {
+	targets, err := d.store.Targets(ctx)
+	stats := telemetry.DeliveryStats{}
+	for _, t := range targets {
+		one := telemetry.TargetStats{Target: t.Name, Off: t.Off, Jobs: map[string]int{
+			string(delivery.Waiting): t.Waiting, string(delivery.Dead): t.Dead, string(delivery.Delivered): t.Delivered,
+		}}
+		if !t.Oldest.IsZero() {
+			one.Oldest = map[string]time.Duration{string(delivery.Waiting): time.Since(t.Oldest)}
+		}
+		stats.Targets = append(stats.Targets, one)
+	}
+	return stats, err
+}
+
+func (d *daemon) policyLoaded(set *policy.Set) {
+	d.mu.Lock()
+	d.loaded = set.Files
+	d.mu.Unlock()
+	d.metrics.Expect(set.Specs)
+	var broken error
+	for i := range set.Files {
+		if errs := set.Files[i].Errors; len(errs) > 0 && broken == nil {
+			broken = errs[0]
+		}
+	}
+	d.metrics.PolicyLoaded(time.Now(), broken)
+	for i := range set.Files {
+		if f := &set.Files[i]; len(f.Errors) > 0 {
+			d.log.Warn("a policy is broken", "file", f.File, "state", f.State, "error", f.Errors[0])
+		}
+	}
+}
+
+// policy shows the policies that were loaded last.
+func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	loaded := append([]policy.Loaded{}, d.loaded...)
+	d.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(loaded)
+}

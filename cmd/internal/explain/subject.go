@@ -1,0 +1,69 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+)
+
+// A Subject is the event that is explained, and how the agent gets its answer.
+type Subject struct {
+	event  *grapnel.Event
+	unread bool // what is wrong with it is in the Record
+	record string
+	answer func(context.Context, *grapnel.Engine) dialect.Reply
+}
+
+// NewSubject is an event as an agent sent it.
+func NewSubject(got dialect.Received) *Subject {
+	return &Subject{event: got.Event, unread: got.Err != nil, answer: got.Answer}
+}
+
+// RecordedSubject is the event of the Record with an ID.
+func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, error) {
+	for k, err := range log.Read(ctx, store.Query{}) {
+		if err != nil || k.ID != id || k.Late {
+			continue
+		}
+		if err := k.Event(); err != nil {
+			return nil, fmt.Errorf("read the event of the record %s: %w", id, err)
+		}
+		got, err := receivedFromRecord(&k.Entry)
+		if err != nil {
+			return nil, cli.WithHint(fmt.Errorf("read the event of the record %s: %w", id, err), "what is kept of events is up to \"records:\" in a policy")
+		}
+		s := NewSubject(got)
+		s.record = id
+		return s, nil
+	}
+	return nil, cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
+}
+
+// receivedFromRecord is the event of a Record as its agent told it.
+func receivedFromRecord(e *spool.Entry) (dialect.Received, error) {
+	ev := e.Input
+	if ev == nil {
+		return dialect.Received{}, errors.New("no event was kept with it")
+	}
+	payload := []byte(ev.Native)
+	d, ok := dialect.FindAgent(ev.Agent.Name)
+	if !ok || payload == nil {
+		d = dialect.Plain() // an agent of its own name, or an event that was edited
+	}
+	if payload == nil {
+		var err error
+		if payload, err = json.Marshal(ev); err != nil {
+			return dialect.Received{}, err
+		}
+	}
+	got := dialect.ReceiveAs(d, payload, e.Event)
+	return got, got.Err
+}

@@ -1,0 +1,191 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/process"
+)
+
+// A trial is the firing of an event that is not kept.
+type trial struct {
+	place    local.Place
+	run      bool // programs, and ask servers
+	counter  readOnlyCounter
+	networks []string // that servers may be reached in
+
+	record grapnel.Record
+	later  grapnel.Event  // as observing hooks get it
+	late   []grapnel.Spec // programs that run after the answer
+
+	mu      sync.Mutex // hooks of one step answer at once
+	notRun  []string
+	servers []string
+	wrote   map[programKey][]wrote // by how often it was asked
+	ended   map[string]lateEnd     // by the full name of the hook
+}
+
+// programKey tells programs of one name apart.
+type programKey struct{ hook, dir string }
+
+// lateEnd is how an observing program ended.
+type lateEnd struct {
+	err  error
+	took time.Duration
+}
+
+func (t *trial) options() *local.Options {
+	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
+	return &local.Options{
+		Command: t.command, HTTP: t.server,
+		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
+		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
+		Counter: t.counter, Background: t,
+		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
+	}
+}
+
+// command is a hook that is a program.
+func (t *trial) command(c policyfile.Command) grapnel.Hook {
+	if !t.run {
+		return t.notAsked(c.Name)
+	}
+	hook := local.Runner(t.place)(c)
+	if cmd, ok := hook.(*process.Command); ok {
+		cmd.Executor = endingRecorder{cmd.Executor, func(end *process.Ending) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			key := programKey{c.Name, c.Dir}
+			t.wrote[key] = append(t.wrote[key], wrote{string(end.Stdout.Head), string(end.Stderr.Head), end.Exit, end.Signal})
+		}}
+	}
+	return hook
+}
+
+// server is a hook that asks one.
+func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
+	t.servers = append(t.servers, h.Name)
+	if t.run {
+		return hookcmd.Asker(t.counter, h, func() []string { return t.networks }), nil
+	}
+	return t.notAsked(h.Name), nil
+}
+
+// notifier is a hook that tells a server after the answer. That is never done here.
+func (t *trial) notifier(hook string) grapnel.Hook {
+	t.servers = append(t.servers, hook)
+	return grapnel.Func(nil)
+}
+
+// notAsked has no opinion, and says that it was not asked.
+func (t *trial) notAsked(hook string) grapnel.Hook {
+	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		t.skip(hook)
+		return grapnel.Outcome{}, nil
+	})
+}
+
+func (t *trial) skip(hook string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.Contains(t.notRun, hook) { // it may be asked twice
+		t.notRun = append(t.notRun, hook)
+	}
+}
+
+// Run keeps the observing hooks that are programs, and leaves the others out.
+func (t *trial) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+	t.later = *ev
+	for _, h := range hooks {
+		switch {
+		case policy.WritesLine(h.Hook): // which would be kept
+		case t.run && !slices.Contains(t.servers, h.Name):
+			t.late = append(t.late, h)
+		default:
+			t.skip(h.Name)
+		}
+	}
+	return nil
+}
+
+// lateTimeout bounds a program that observes and names no time.
+const lateTimeout = 5 * time.Minute
+
+// runLater runs the observing programs, one after the other.
+func (t *trial) runLater(ctx context.Context) {
+	for i := range t.late {
+		s := &t.late[i]
+		timeout := s.Timeout
+		if timeout <= 0 {
+			timeout = lateTimeout
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
+		begun := time.Now()
+		_, err := s.Hook.Handle(ctx, &t.later)
+		t.ended[s.FullName()] = lateEnd{err, time.Since(begun)}
+		cancel()
+	}
+}
+
+// output is what a program wrote when it was asked, and takes it from the list.
+func (t *trial) output(hook, dir string) *wrote {
+	key := programKey{hook, dir}
+	if len(t.wrote[key]) == 0 {
+		return nil
+	}
+	out := t.wrote[key][0]
+	t.wrote[key] = t.wrote[key][1:]
+	return &out
+}
+
+// endingRecorder hears how a program ended.
+type endingRecorder struct {
+	process.Executor
+
+	record func(*process.Ending)
+}
+
+// Run is that of the Executor.
+func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.Ending, error) {
+	end, err := l.Executor.Run(ctx, p)
+	if err == nil && end == nil {
+		err = errors.New("its Executor does not say how it ended")
+	}
+	if err == nil {
+		l.record(end)
+	}
+	return end, err
+}
+
+// Grace is that of the Executor.
+func (l endingRecorder) Grace() time.Duration {
+	if g, ok := l.Executor.(grapnel.Graceful); ok {
+		return g.Grace()
+	}
+	return 0
+}
+
+// readOnlyCounter is a Counter that keeps nothing, so that looking at a limit uses none of it.
+type readOnlyCounter struct{ spool *spool.Spool }
+
+// Count shows change what is kept.
+func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	kept, err := l.spool.Counted(key)
+	if err == nil {
+		change(kept)
+	}
+	return err
+}
+
+// Counted is what is kept.
+func (l readOnlyCounter) Counted(key string) ([]byte, error) { return l.spool.Counted(key) }

@@ -1,0 +1,110 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Names lists the names of all agents.
+func Names() []string {
+	var names []string
+	for _, a := range Agents() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// HookProgram finds grapnel-hook: beside this program.
+func HookProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find grapnel-hook: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
+	}
+	return program, nil
+}
+
+// installable reports whether an agent may be asked for an event at all.
+func installable(agent, event string) bool {
+	a, err := Lookup(agent)
+	return err == nil && a.May(event) == nil
+}
+
+// PolicyEvents lists, per agent, the events that the policy listens to and that are
+// not installed anyway.
+func PolicyEvents(place local.Place) map[string][]string {
+	set := policyOf(place, nil)
+	events := map[string][]string{}
+	for _, d := range dialect.All() {
+		for _, row := range d.Events {
+			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
+			if wanted && !row.Install && installable(d.Name, row.Native) {
+				events[d.Name] = append(events[d.Name], row.Native)
+			}
+		}
+	}
+	return events
+}
+
+// policyOf loads the policy to look at it, and names the commands in it.
+func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
+	return policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
+		if command != nil {
+			command(c)
+		}
+		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+	}))
+}
+
+// PolicyPrograms lists, per agent, the events at which a hook of the policy starts a
+// program, with the name of the first that does.
+func PolicyPrograms(place local.Place) map[string]map[string]string {
+	programs := map[string]bool{}
+	set := policyOf(place, func(c policyfile.Command) {
+		if !c.Worker { // the daemon keeps workers running
+			programs[c.Name] = true
+		}
+	})
+	events := map[string]map[string]string{}
+	for i := range set.Specs {
+		s := &set.Specs[i]
+		if !programs[s.Name] {
+			continue
+		}
+		for _, d := range dialect.All() {
+			for j := range d.Events {
+				row := &d.Events[j]
+				if len(s.On) > 0 && !slices.ContainsFunc(s.On, func(k grapnel.Kind) bool { return k == row.Kind || k == row.Failed }) {
+					continue
+				}
+				if events[d.Name] == nil {
+					events[d.Name] = map[string]string{}
+				}
+				if events[d.Name][row.Native] == "" {
+					events[d.Name][row.Native] = s.FullName()
+				}
+			}
+		}
+	}
+	return events
+}

@@ -1,0 +1,374 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/format"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// A Recorder is one "grapnel record".
+type Recorder struct {
+	*cli.Console
+	Place  local.Place
+	Files  []string // of Records, instead of the log
+	Output string   // the file of tests; - = standard output
+	Policy string   // that a new file tests
+	Record string   // only the Record with this ID
+	Last   int      // only so many, the youngest; 0 = all
+	Follow bool     // also what happens from now on
+	All    bool     // also what no hook had anything to say of
+
+	tests   *policytest.Recorder
+	before  []byte // the file as it is
+	counts  counts // of this run
+	changed bool   // the file is to be written
+	full    bool   // it has no room for more
+}
+
+// counts is what "grapnel record --json" ends with.
+type counts struct {
+	Records int `json:"records"`
+	Added   int `json:"added"`
+	Skipped int `json:"skipped"` // of these, tests that say why they are not run
+	Same    int `json:"same"`    // Records of which there is a test
+	Left    int `json:"left"`    // Records of which none was made
+}
+
+// line is a row of "grapnel record --json".
+type line struct {
+	ID      string   `json:"id"`
+	Test    string   `json:"test,omitempty"`
+	Want    string   `json:"want,omitempty"`
+	Agents  []string `json:"agents,omitempty"`
+	Skipped bool     `json:"skipped,omitempty"`
+	Why     string   `json:"why,omitempty"`
+}
+
+// Check finds what is wrong with the flags.
+func (r *Recorder) Check(query store.Query) error {
+	stdout := r.Output == format.Stdin
+	switch {
+	case r.Last < 0:
+		return cli.Usage(fmt.Errorf("--last %d is no number of Records", r.Last))
+	case r.Follow && (len(r.Files) > 0 || r.Last > 0 || r.Record != ""):
+		return cli.Usage(errors.New("--follow goes neither with files nor with --last or --record"))
+	case query.Text != "" && len(r.Files) > 0:
+		return cli.Usage(errors.New("--text is for what was kept here, and not for files"))
+	case !stdout && !policytest.IsTest(r.Output):
+		return cli.Usage(cli.WithHint(fmt.Errorf("-o %s: files of tests are called NAME%s", printable.Line(r.Output), policytest.Suffix), "-o grapnel"+policytest.Suffix))
+	case stdout && r.JSON:
+		return cli.Usage(cli.WithHint(errors.New("--json tells of the tests, and standard output would have both"), "name a file with -o"))
+	}
+	return nil
+}
+
+// Run makes tests of Records, and writes them.
+func (r *Recorder) Run(ctx context.Context, query store.Query) error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	defer func() { _ = r.tests.Close() }()
+	var err error
+	if r.Follow {
+		err = r.live(ctx, query)
+	} else {
+		err = r.past(ctx, query)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Output == format.Stdin {
+		text, err := r.text()
+		if err != nil {
+			return err
+		}
+		if _, err := r.Out.Write(text); err != nil {
+			return err
+		}
+	}
+	return r.summary()
+}
+
+// open reads the file that tests are added to, or begins one.
+func (r *Recorder) open() error {
+	path, text := r.Output, []byte(nil)
+	if path == format.Stdin {
+		path = "recorded" + policytest.Suffix
+	} else {
+		data, err := os.ReadFile(path)
+		switch {
+		case err == nil && len(strings.TrimSpace(string(data))) > 0:
+			text = data
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("cannot read the tests: %w", err)
+		}
+		r.before = data
+	}
+	if text != nil && r.Policy != "" {
+		return cli.Usage(fmt.Errorf("--policy is for a new file: %s says which policy it tests", printable.Line(r.Output)))
+	}
+	policy := r.Policy
+	if policy == "" && r.Output != format.Stdin {
+		policy = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(r.Output, ".yaml"), ".yml"), "_test") + ".yaml"
+		if _, err := os.Stat(policy); err != nil {
+			policy = ""
+		}
+	}
+	if policy == "" {
+		policy = r.Place.Policy
+	}
+	if abs, err := filepath.Abs(policy); err == nil && text == nil {
+		if _, err := os.Stat(abs); err != nil {
+			return cli.WithHint(fmt.Errorf("there is no policy to test: %w", err), "grapnel init, or --policy FILE")
+		}
+		policy = abs
+	}
+	var err error
+	r.tests, err = policytest.NewRecorder(path, text, policytest.RecorderOptions{
+		Policy: policy, Scope: r.scope(policy), Home: r.Place.Home, Elsewhere: len(r.Files) > 0, All: r.All,
+	})
+	if err != nil {
+		return cli.WithHint(fmt.Errorf("tests cannot be recorded: %w", err), "grapnel check, or grapnel test")
+	}
+	return nil
+}
+
+// scope is whose policy a file is.
+func (r *Recorder) scope(policy string) grapnel.Scope {
+	for _, f := range r.Place.Files(nil, []local.Dir{{Path: filepath.Dir(policy)}}) {
+		if f.Path == policy {
+			return f.Scope
+		}
+	}
+	return grapnel.ScopeUser
+}
+
+// past makes tests of what was kept.
+func (r *Recorder) past(ctx context.Context, query store.Query) error {
+	from := &Source{Console: r.Console, Place: r.Place, Files: r.Files, Filter: query.Filter, Text: query.Text, Last: r.Last}
+	records, end, err := from.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	found := false
+	for rec, err := range records {
+		if err != nil {
+			r.Warn(err)
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if r.Record != "" && rec.ID != "" && rec.ID != r.Record {
+			continue
+		}
+		if rec.Load != nil {
+			if err := rec.Load(&rec.Entry); err != nil {
+				r.Warn(fmt.Errorf("a Record cannot be read: %w", err))
+				continue
+			}
+		}
+		if r.Record != "" && rec.ID != r.Record || !query.Filter.Wants(&rec.Entry) || rec.Late {
+			continue
+		}
+		found = true
+		if err := r.add(ctx, &rec.Entry); err != nil {
+			return err
+		}
+		if r.full {
+			break
+		}
+	}
+	if r.Record != "" && !found {
+		return cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(r.Record)), "\"grapnel log --json\" lists them with their IDs")
+	}
+	return r.save()
+}
+
+// live makes tests of what happens from now on.
+func (r *Recorder) live(ctx context.Context, query store.Query) error {
+	if query.Since.IsZero() {
+		query.Since = time.Now()
+	}
+	fmt.Fprintln(r.Err, "grapnel: recording; Ctrl-C ends it")
+	for k, err := range Log(r.Place).Follow(ctx, query) {
+		if err != nil {
+			r.Warn(err)
+			continue
+		}
+		if k.Late {
+			continue
+		}
+		if err := k.Event(); err != nil {
+			r.Warn(err)
+			continue
+		}
+		if err := r.again(); err != nil {
+			return err
+		}
+		if err := r.add(context.WithoutCancel(ctx), &k.Entry); err != nil {
+			return err
+		}
+		if err := r.save(); err != nil {
+			return err
+		}
+		if r.full {
+			break
+		}
+	}
+	return nil
+}
+
+// again begins anew where a person has edited the file meanwhile.
+func (r *Recorder) again() error {
+	if r.Output == format.Stdin {
+		return nil
+	}
+	data, err := os.ReadFile(r.Output)
+	if errors.Is(err, fs.ErrNotExist) && r.before == nil || err == nil && slices.Equal(data, r.before) {
+		return nil
+	}
+	_ = r.tests.Close()
+	r.Policy = ""
+	return r.open()
+}
+
+// add makes a test of a Record, and tells of it.
+func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
+	made := r.tests.Add(ctx, e, func() []spool.Entry { return r.earlier(ctx, e) })
+	if made.Full {
+		r.full = true
+		r.Warn(fmt.Errorf("the file has no room for more tests: nothing from %s on is in it", e.Time.Local().Format("2006-01-02 15:04")))
+		fmt.Fprintln(r.Err, "grapnel: hint: name another file, or fewer Records with --since, --session, --decision or --last")
+		return nil
+	}
+	r.counts.Records++
+	line := line{ID: e.ID, Test: made.Test, Want: made.Want, Agents: made.Agents, Skipped: made.Skipped, Why: made.Why}
+	r.changed = r.changed || made.Test != ""
+	switch {
+	case made.More:
+		r.counts.Same++
+	case made.Test != "":
+		r.counts.Added++
+		if made.Skipped {
+			r.counts.Skipped++
+		}
+	case made.Want != "":
+		r.counts.Same++
+		line.Want, line.Agents = "", nil
+	default:
+		r.counts.Left++
+	}
+	if r.JSON {
+		return r.PrintLine(line)
+	}
+	if made.Test == "" || r.Output == format.Stdin && !r.Follow {
+		return nil
+	}
+	word := "added"
+	if made.More {
+		word = "held in " + made.Agents[0] + ", too"
+	}
+	if made.Skipped {
+		word = "added, and skipped"
+	}
+	fmt.Fprintf(r.Err, "%s: %s\n", word, printable.Line(made.Test))
+	if made.Skipped {
+		fmt.Fprintf(r.Err, "  %s\n", printable.Line(made.Why))
+	}
+	return nil
+}
+
+// earlier reads what came before in a session.
+func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
+	if e.Session == "" || slices.Contains(r.Files, format.Stdin) {
+		return nil
+	}
+	from := &Source{Console: r.Console, Place: r.Place, Files: r.Files, Filter: spool.Filter{Session: e.Session, Agent: e.Agent}}
+	records, end, err := from.Open(ctx)
+	if err != nil {
+		return nil
+	}
+	defer end()
+	var list []spool.Entry
+	for rec, err := range records {
+		if err != nil || rec.Load != nil && rec.Load(&rec.Entry) != nil {
+			continue
+		}
+		if rec.ID == e.ID {
+			break
+		}
+		if !rec.Late && from.Filter.Wants(&rec.Entry) {
+			list = append(list, rec.Entry)
+		}
+	}
+	return list
+}
+
+// text is the file, laid out if it was before.
+func (r *Recorder) text() ([]byte, error) {
+	text, err := r.tests.Text()
+	if err != nil {
+		return nil, fmt.Errorf("the tests cannot be written: %w", err)
+	}
+	order := format.KeyOrder()
+	if was, err := layout.Format(r.before, order); len(r.before) > 0 && (err != nil || string(was) != string(r.before)) {
+		return text, nil //nolint:nilerr // whoever wrote the file has a layout of their own
+	}
+	if text, err = layout.Format(text, order); err != nil {
+		return nil, fmt.Errorf("the tests cannot be laid out: %w", err)
+	}
+	return text, nil
+}
+
+// save writes the file, if it has more tests than before.
+func (r *Recorder) save() error {
+	if r.Output == format.Stdin || !r.changed {
+		return nil
+	}
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	if _, err := install.Apply(&install.Change{File: r.Output, Before: r.before, After: text}, "", time.Time{}); err != nil {
+		return cli.WithHint(err, "record again")
+	}
+	r.before, r.changed = text, false
+	return nil
+}
+
+// summary says what became of the Records.
+func (r *Recorder) summary() error {
+	n := r.counts
+	if r.JSON {
+		return r.PrintLine(n)
+	}
+	text := fmt.Sprintf("%s Records: %s tests added", printable.Number(n.Records), printable.Number(n.Added))
+	if n.Skipped > 0 {
+		text += fmt.Sprintf(", %s of them skipped", printable.Number(n.Skipped))
+	}
+	text += fmt.Sprintf("; %s say what a test says, %s make none", printable.Number(n.Same), printable.Number(n.Left))
+	fmt.Fprintln(r.Err, "grapnel: "+text)
+	if n.Records == 0 {
+		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists what was kept")
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+// Package remote asks hooks behind a URL, and tells webhooks.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Ask asks a server about an event. The circuit is that of whoever wants to know.
+func Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+	client, err := newClient(q.Networks, 0)
+	if err != nil {
+		return hookcmd.ServerReply{Error: err.Error()}
+	}
+	return askBy(ctx, client, q)
+}
+
+// Pool are asked by a process that lives on, which keeps connections.
+type Pool struct {
+	mu      sync.Mutex
+	clients map[string]*outbound.Client // by the networks that are open to them
+}
+
+// KeepIdle is how long a connection to a server stays open without use.
+const KeepIdle = 30 * time.Second
+
+// maxClients is how many combinations of networks are kept.
+const maxClients = 16
+
+// NewPool is a Pool without clients.
+func NewPool() *Pool { return &Pool{clients: map[string]*outbound.Client{}} }
+
+// Ask asks a server about an event.
+func (s *Pool) Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+	client, err := s.client(q.Networks)
+	if err != nil {
+		return hookcmd.ServerReply{Error: err.Error()}
+	}
+	return askBy(ctx, client, q)
+}
+
+func (s *Pool) client(networks []string) (*outbound.Client, error) {
+	key := strings.Join(networks, " ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if client := s.clients[key]; client != nil {
+		return client, nil
+	}
+	client, err := newClient(networks, KeepIdle)
+	if err == nil && len(s.clients) < maxClients {
+		s.clients[key] = client
+	}
+	return client, err
+}
+
+// Close closes the connections.
+func (s *Pool) Close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, client := range s.clients {
+		errs = append(errs, client.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func newClient(networks []string, idle time.Duration) (*outbound.Client, error) {
+	opened, err := outbound.ParseNetworks(networks)
+	if err != nil {
+		return nil, err
+	}
+	return outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}, KeepIdle: idle}), nil
+}
+
+func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hookcmd.ServerReply {
+	if !q.Until.IsZero() {
+		var done context.CancelFunc
+		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
+		defer done()
+	}
+	h, err := client.PolicyHook(q.HTTP)
+	if err == nil && len(q.Event) == 0 {
+		err = errors.New("cannot read what to ask: there is no event")
+	}
+	if err != nil {
+		return hookcmd.ServerReply{Error: err.Error()}
+	}
+	text, err := h.Ask(ctx, q.ID, q.Event)
+	if err != nil {
+		return hookcmd.ServerReply{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
+	}
+	return hookcmd.ServerReply{Answer: text}
+}
+
+// Look says whether a server can be asked or told, as far as that can be told without its
+// secrets: they need not be there for whoever looks.
+func Look(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
+	h.Secrets, h.Body = nil, ""
+	shown := make(map[string]string, len(h.Headers))
+	for name, value := range h.Headers {
+		if shown[name] = value; strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:") {
+			shown[name] = "x"
+		}
+	}
+	h.Headers = shown
+	client, err := newClient(networks, 0)
+	if err != nil {
+		return nil, err
+	}
+	hook, err := client.PolicyHook(h)
+	if err != nil {
+		return nil, errors.Unwrap(err) // without the name, which others say
+	}
+	return hook, nil
+}
+
+// Unresolved says what a hook would not find here. Where the agent starts grapnel-hook
+// its variables count, which may be others.
+func Unresolved(file string, h *policyfile.Hook) string {
+	if h.HTTP == nil {
+		return ""
+	}
+	asked := *h.HTTP
+	asked.Dir = filepath.Dir(file)
+	if abs, err := filepath.Abs(file); err == nil {
+		asked.Dir = filepath.Dir(abs)
+	}
+	if _, err := policy.ResolveHTTP(&asked); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// NewWebhook makes what a policy says into a hook, if its address may be reached.
+func NewWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
+	client, err := newClient(networks, 0)
+	if err != nil {
+		return nil, err
+	}
+	return client.PolicyWebhook(w)
+}

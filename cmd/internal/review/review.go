@@ -1,0 +1,142 @@
+// Package review says what the policy of a project does, for a person who trusts it or not,
+// and what has become of policies that were trusted.
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Report is what "grapnel trust --json" prints.
+type Report struct {
+	File    string `json:"file"`
+	Digest  string `json:"digest"`  // of all that is or would be pinned
+	Trusted bool   `json:"trusted"` // it is, now
+	SHA256  string `json:"sha256"`  // of the policy file
+
+	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
+	Pins     []policy.Pin        `json:"pins"`
+	Unpinned []string            `json:"unpinned"`
+	Hooks    []Hook              `json:"hooks"`
+}
+
+// A Hook of a policy, and what it does in words.
+type Hook struct {
+	Name string   `json:"name"`
+	On   []string `json:"on"`
+	Does string   `json:"does"`
+	File string   `json:"file,omitempty"` // of another system
+}
+
+// NewReport says what the policy that was examined does.
+func NewReport(x *policy.Examined, trusted bool) Report {
+	r := Report{
+		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: append([]string{}, x.Unpinned...), Hooks: []Hook{},
+	}
+	for _, use := range x.Policy.Use {
+		r.Hooks = append(r.Hooks, Hook{Name: use.Pack.Text, On: []string{}, Does: "a pack"})
+	}
+	add := func(h *policyfile.Hook, does, file string) {
+		on := make([]string, len(h.On))
+		for j, kind := range h.On {
+			on[j] = string(kind)
+		}
+		r.Hooks = append(r.Hooks, Hook{Name: h.Name, On: on, Does: does, File: file})
+	}
+	for i := range x.Policy.Hooks {
+		h := &x.Policy.Hooks[i]
+		add(h, describe(h)+Sandbox(h), "")
+	}
+	for _, f := range x.Foreign {
+		for i := range f.Hooks {
+			h := &f.Hooks[i]
+			switch {
+			case h.Webhook != nil:
+				add(&h.Hook, "tells "+h.Webhook.URL, f.Path)
+			case h.Rule:
+				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
+			default:
+				add(&h.Hook, describe(&h.Hook), f.Path)
+			}
+		}
+	}
+	return r
+}
+
+// describe says what a hook does, in the words of the file.
+func describe(h *policyfile.Hook) string {
+	switch {
+	case h.HTTP != nil && h.HTTP.Notify:
+		return "tells " + h.HTTP.URL + " " + whatIsSent(h.HTTP) + ", until it has heard"
+	case h.HTTP != nil && h.HTTP.Async:
+		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL
+	case h.HTTP != nil:
+		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + ", and does what that answers"
+	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
+		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
+	case h.Context != nil && h.Context.Run != nil:
+		return "tells the model what this prints: " + h.Context.Run.Line
+	case h.Builtin != nil && h.Run == nil:
+		return h.Builtin.Name + ", into " + h.Builtin.File
+	case h.Limit != nil:
+		return "limits to " + h.Limit.String()
+	case h.Run != nil && h.Run.Worker && h.Run.Args != nil:
+		return fmt.Sprintf("asks the worker %q", h.Run.Args)
+	case h.Run != nil && h.Run.Worker:
+		return "asks the worker " + h.Run.Line
+	case h.Run != nil && h.Run.Args != nil:
+		return fmt.Sprintf("runs %q", h.Run.Args)
+	case h.Run != nil:
+		return "runs " + h.Run.Line
+	case h.Decide == "allow":
+		return "allow, which counts only where your own policy grants it"
+	case h.Decide != "":
+		return h.Decide
+	case h.Replace != nil:
+		return "replaces text"
+	case h.Mask != nil:
+		return "masks secrets"
+	case h.Set != nil || h.Places != nil:
+		var fields []string
+		for _, place := range h.Places {
+			fields = append(fields, fmt.Sprintf("%s to %s", &place, place.Value))
+		}
+		for field, value := range h.Set {
+			fields = append(fields, fmt.Sprintf("%s to %s", field, value))
+		}
+		slices.Sort(fields)
+		return "sets " + strings.Join(fields, ", ")
+	case h.Context != nil && h.Context.File != "":
+		return "tells the model what " + h.Context.File + " says"
+	default:
+		return "tells the model something"
+	}
+}
+
+// whatIsSent says what a server is sent.
+func whatIsSent(h *policyfile.HTTP) string {
+	if h.Body == "summary" {
+		return "that it happens"
+	}
+	return "the whole event"
+}
+
+// Sandbox says, behind what a hook does, what its program is held to.
+func Sandbox(h *policyfile.Hook) string {
+	if cmd := Program(h); cmd != nil && cmd.Sandbox != nil {
+		return "\n" + cmd.Sandbox.Describe()
+	}
+	return ""
+}
+
+// Program is what a hook starts, or nil.
+func Program(h *policyfile.Hook) *policyfile.Command {
+	if h.Context != nil {
+		return h.Context.Run
+	}
+	return h.Run
+}

@@ -1,0 +1,88 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// File is what has become of a policy that was trusted.
+type File struct {
+	File    string       `json:"file"`             // what keeps it, where that cannot be read
+	State   policy.State `json:"state"`            // trusted, changed, gone, broken; untrusted: nobody vouches for it any more
+	Digest  string       `json:"digest,omitempty"` // of all that was pinned
+	Since   time.Time    `json:"since,omitzero"`
+	Vouched bool         `json:"vouched,omitempty"` // by a policy, and not by a person
+	Runs    []string     `json:"runs"`              // the programs that it starts, as it was trusted
+	Wrong   []string     `json:"wrong"`             // why it is not in the state trusted
+	Hint    string       `json:"hint,omitempty"`
+}
+
+// Trusted lists what was ever trusted, those that cannot be read first.
+func Trusted(place local.Place) []File {
+	trusts, broken := place.Trusts().All()
+	files := []File{}
+	for _, e := range broken {
+		files = append(files, File{
+			File: e.File, State: policy.Broken, Runs: []string{}, Wrong: []string{e.Msg},
+			Hint: "run \"grapnel trust\" for the policy once more, or remove this file",
+		})
+	}
+	for _, trust := range trusts {
+		files = append(files, inspect(place, trust))
+	}
+	return files
+}
+
+// inspect looks at one of them: at what is in force, and at what the files say now.
+func inspect(place local.Place, trust *policy.Trust) File {
+	f := File{File: trust.File, State: policy.Trusted, Digest: trust.Digest(), Since: trust.Time, Vouched: trust.Vouched, Runs: []string{}, Wrong: []string{}}
+	files := append(place.Files(nil, nil), policy.File{Path: trust.File, Scope: grapnel.ScopeProject, Trust: true})
+	req := place.Request(files, func(cmd policyfile.Command) grapnel.Hook {
+		if cmd.Scope == grapnel.ScopeProject {
+			text := cmd.Line
+			if cmd.Args != nil {
+				text = fmt.Sprintf("%q", cmd.Args)
+			}
+			f.Runs = append(f.Runs, text)
+		}
+		return grapnel.Func(nil)
+	})
+	for _, row := range policy.Load(req).Files {
+		if !row.OfProject() || row.State == policy.Trusted {
+			continue
+		}
+		if row.Format == "" || f.State == policy.Trusted {
+			f.State = row.State
+		}
+		if row.Format != "" && row.State != policy.Broken {
+			f.State = policy.Changed // one of the files that the policy loads
+		}
+		for _, e := range row.Errors {
+			f.Wrong = append(f.Wrong, e.Error())
+		}
+	}
+	for _, err := range trust.Changed() {
+		if f.State == policy.Trusted {
+			f.State = policy.Changed
+		}
+		f.Wrong = append(f.Wrong, err.Error())
+	}
+	switch f.State {
+	case policy.Trusted:
+	case policy.Gone:
+		f.Hint = fmt.Sprintf("what was trusted stays in force; let go of it with \"grapnel untrust %s\"", trust.File)
+	case policy.Untrusted:
+		f.Wrong = append(f.Wrong, "nothing of it is in force: no policy vouches for it any more")
+		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\"", trust.File)
+	default:
+		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\", or let go of it with \"grapnel untrust %[1]s\"", trust.File)
+	}
+	f.Hint = strings.TrimSpace(f.Hint)
+	return f
+}

@@ -1,0 +1,32 @@
+package status
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+// askOverHTTP says of an installation that asks the daemon whether one answers.
+func (s *Install) askOverHTTP(ctx context.Context, place local.Place, rec *installation.Record) {
+	addresses, err := install.ReadAddresses(place.State)
+	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
+		return // grapnel doctor knows more
+	}
+	s.Via = string(install.ViaHTTP)
+	var said struct {
+		HTTP *server.HTTPHealth `json:"http"`
+	}
+	err = server.Health(ctx, client.Socket(place.State), &said)
+	switch {
+	case s.Problem != "":
+	case err != nil:
+		s.Problem = fmt.Sprintf("it asks the daemon over http, and no daemon answers: %v; run \"grapnel serve\"", err)
+	case said.HTTP == nil || said.HTTP.Address != addresses.Host():
+		s.Problem = fmt.Sprintf("it asks the daemon over http, and that does not listen on %s: run \"grapnel doctor\"", addresses.Host())
+	}
+}

@@ -1,0 +1,198 @@
+// Package status gathers what is in force, what went wrong, and how agents and daemon are.
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/check"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Report is what "grapnel status --json" prints.
+type Report struct {
+	Version  string          `json:"version"`
+	State    string          `json:"state"`
+	Policies []policy.Loaded `json:"policies"`
+	Installs []Install       `json:"installs"`
+	Day      spool.Stats     `json:"last_24h"`
+	Sandbox  []Sandbox       `json:"sandboxes,omitempty"`
+	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
+	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days whose session has no stored root
+	Daemon   *control.Report `json:"daemon"`
+	Warnings []string        `json:"warnings"`
+
+	OnlyManaged string `json:"only_managed,omitempty"` // what the person is told where a managed policy lets no other count
+}
+
+// An Install is an agent that is set up.
+type Install struct {
+	Agent   string   `json:"agent"`
+	Scope   string   `json:"scope"`
+	File    string   `json:"file"`
+	Events  int      `json:"events"`
+	Via     string   `json:"via,omitempty"` // "http" = the agent asks the daemon
+	Problem string   `json:"problem,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Gather looks at policies, daemon, agents and the log of a place.
+func Gather(ctx context.Context, place local.Place) (*Report, error) {
+	s := &Report{Version: hookcmd.Version, State: place.State, Warnings: []string{}, Installs: []Install{}}
+	dir, err := cli.WorkDir()
+	if err != nil {
+		return nil, err
+	}
+	s.policies(place, dir)
+	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+		s.Paused = pause.Until
+		s.warn("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause)
+	}
+	var last time.Time
+	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
+		s.warn("%s without a stored session root, last %s: a project's policy ends where the agent leaves its directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04"))
+	}
+	s.Daemon = control.Status(ctx, place)
+	if s.Daemon.State == "dead" {
+		s.warn("the daemon has died: grapnel-hook answers by itself until \"grapnel daemon start\"")
+	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
+		s.warn("daemon: %s", s.Daemon.Problem)
+	}
+	s.installs(ctx, place)
+	if s.Day, err = records.Log(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
+		s.warn("what happened in the last 24 hours is not all counted: %v", err)
+	}
+	for _, h := range s.Day.Hooks {
+		if h.FailOpen > 0 {
+			s.warn("hook %s failed open %d times, last: %s", h.Name, h.FailOpen, h.LastError)
+		}
+	}
+	return s, nil
+}
+
+func (s *Report) warn(format string, args ...any) {
+	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
+}
+
+// policies loads the policies in force in a directory, and warns of what does not work.
+func (s *Report) policies(place local.Place, dir string) {
+	req := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
+	sandboxes := noteSandboxes(&req)
+	look := req.HTTP
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
+		if why := hookcmd.Circuit(place, &h, time.Now()); why != nil {
+			s.warn("hook %s is %v", h.Name, why)
+		}
+		if _, err := look(h); err != nil { // it is in force all the same, and fails
+			s.warn("hook %s asks nobody: %v", h.Name, err)
+		}
+		return grapnel.Watch(nil), nil
+	}
+	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
+		if _, err := look(h); err != nil {
+			s.warn("hook %s tells nobody: %v", h.Name, err)
+		}
+		return grapnel.Watch(nil), nil
+	}
+	set := policy.Load(req)
+	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *sandboxes, set.OnlyManaged
+	for _, h := range s.Sandbox {
+		if h.Problem != "" {
+			s.warn("hook %s %s", h.Hook, h.Problem)
+		}
+	}
+	for i := range set.Files {
+		s.file(place, &set, &set.Files[i])
+	}
+}
+
+// file warns of what does not work in a policy file.
+func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
+	if file.State == policy.Absent {
+		unguarded := ", so nothing but Grapnel itself is guarded"
+		if slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !policy.Own(&s) }) {
+			unguarded = ""
+		}
+		s.warn("there is no policy %s%s: grapnel init writes one", file.File, unguarded)
+	} else if file.Notice != "" {
+		s.warn("%s", file.Notice)
+	}
+	if trust, err := place.Trusts().Of(file.File); err == nil && trust != nil {
+		for _, changed := range trust.Changed() {
+			s.warn("hooks of %s do not run: %v: grapnel trust %s", file.File, changed, file.File)
+		}
+	}
+}
+
+// installs lists the agents that are set up, for this user and by an administrator.
+func (s *Report) installs(ctx context.Context, place local.Place) {
+	var recs []installation.Record
+	for _, dir := range []string{place.Installs(), filepath.Join(place.Managed, "installs")} {
+		list, err := installation.List(dir)
+		if err != nil {
+			s.warn("%v", err)
+		}
+		recs = append(recs, list...)
+	}
+	order := install.Names()
+	slices.SortFunc(recs, func(a, b installation.Record) int { // tokens say nothing
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Agent), slices.Index(order, b.Agent)), cmp.Compare(b.Scope, a.Scope), cmp.Compare(a.Settings, b.Settings))
+	})
+	for _, rec := range recs {
+		state := Install{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
+		state.inspect(&rec)
+		state.askOverHTTP(ctx, place, &rec)
+		s.Installs = append(s.Installs, state)
+		if state.Problem != "" {
+			s.warn("%s: %s", rec.Agent, state.Problem)
+		}
+	}
+}
+
+// inspect says whether the agent's settings still hold what was installed.
+func (s *Install) inspect(rec *installation.Record) {
+	agent, err := install.Lookup(s.Agent)
+	if err != nil {
+		s.Problem = err.Error()
+		return
+	}
+	found, err := agent.Installed(*rec)
+	if err != nil {
+		s.Problem = fmt.Sprintf("its settings cannot be read: %v", err)
+		return
+	}
+	var missing []string
+	for _, event := range rec.Events {
+		if !slices.ContainsFunc(found.Entries, func(e install.Entry) bool { return e.Event == event }) {
+			missing = append(missing, event)
+		}
+	}
+	switch {
+	case len(found.Entries) == 0:
+		s.Problem = "its settings do not name grapnel-hook any more: run \"grapnel install\" again"
+	case len(missing) > 0:
+		s.Problem = fmt.Sprintf("its settings do not name grapnel-hook any more for %s: run \"grapnel install\" again", strings.Join(missing, ", "))
+	default:
+		if _, err := os.Stat(rec.Program); err != nil {
+			s.Problem = fmt.Sprintf("%s is gone: run \"grapnel install\" again", rec.Program)
+		}
+	}
+	s.Notes = found.Notes
+}
