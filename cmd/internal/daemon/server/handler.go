@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -94,11 +95,19 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inJSON := isJSON(r)
-	slow := func() { w.WriteHeader(http.StatusProcessing) }
+	control := http.NewResponseController(w)
+	slow := func() {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
+		w.WriteHeader(http.StatusProcessing)
+	}
 	if inJSON { // nobody who asks so waits for it
 		slow, q.Version = nil, o.speaks()
 	}
 	answer, err := o.reply(r.Context(), q, slow)
+	if fault.On {
+		fault.At("relay: before the reply")
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // net/http removes it after the reply
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
@@ -118,6 +127,10 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Length", strconv.Itoa(len(answer.Stdout)+len(answer.Stderr)))
 		_, _ = w.Write(answer.Stdout)
 		_, _ = w.Write(answer.Stderr)
+	}
+	if fault.On {
+		_ = control.Flush()
+		fault.At("relay: after the reply")
 	}
 }
 
@@ -146,8 +159,6 @@ func (o *Options) reply(ctx context.Context, q *client.Question, slow func()) (a
 }
 
 // work has the question answered, and calls slow once if that takes a while; nil is fine.
-// The answer is made here and not in a goroutine of its own, whose stack would grow anew
-// for each.
 func (o *Options) work(ctx context.Context, q *client.Question, slow func()) (answer *client.Answer, err error) {
 	var mu sync.Mutex
 	done := slow == nil
