@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/sample"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // String describes the event in a few words: what a test without a name is called.
@@ -140,9 +140,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 			known = append(known, string(class))
 		}
 		slices.Sort(known)
-		if near := policy.Nearest(name, known); near != "" {
-			err.hint = fmt.Sprintf("did you mean %q?", near)
-		}
+		err.hint = cmp.Or(didYouMean(name, known), err.hint)
 		return "", nil, err
 	}
 	input = sample.Object{}

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -115,10 +116,7 @@ func (p *parser) agent(n *yaml.Node) string {
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
-	if near := policy.Nearest(name, known); near != "" {
-		hint = didYouMean(name, known)
-	}
-	p.fail(n, hint, "unknown agent %q", name)
+	p.fail(n, cmp.Or(didYouMean(name, known), hint), "unknown agent %q", name)
 	return name
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // peculiar has what only one agent knows: kinds of trust, and files that keep it from
@@ -173,13 +174,11 @@ func codexHash(h install.Found) string {
 	if h.Matcher != "" {
 		pinned["matcher"] = h.Matcher
 	}
-	var text strings.Builder
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(pinned) != nil {
+	text, err := rawjson.Marshal(pinned)
+	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSuffix(text.String(), "\n")))
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -156,15 +157,12 @@ func members(raw json.RawMessage) string {
 
 // indented is what was kept of an event, for people.
 func indented(ev *grapnel.Event) string {
-	raw := []byte(ev.Native)
-	if len(raw) == 0 {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(ev); err != nil {
-			return fmt.Sprintf("(cannot be shown: %v)", err)
-		}
-		raw = b.Bytes()
+	if len(ev.Native) > 0 {
+		return readable(ev.Native)
+	}
+	raw, err := rawjson.Marshal(ev)
+	if err != nil {
+		return fmt.Sprintf("(cannot be shown: %v)", err)
 	}
 	return readable(raw)
 }

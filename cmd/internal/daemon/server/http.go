@@ -19,6 +19,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // hooksPath is where agents ask over http, the agent's name behind it and the installation
@@ -197,11 +198,7 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 		reason := strings.TrimSpace(string(a.Stderr))
 		said["decision"], said["reason"] = "block", reason
 		said["continue"], said["stopReason"] = false, reason
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		err := enc.Encode(said)
-		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+		return rawjson.Marshal(said)
 	}
 	return nil, errors.New("the event was not answered: " + strings.TrimSpace(string(a.Stderr)))
 }
