@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 
 	"golang.org/x/tools/txtar"
 
@@ -26,10 +27,7 @@ func (e *Event) String() string {
 	words := []string{}
 	add := func(texts ...string) {
 		for _, text := range texts {
-			if text = inWords(text); len(text) > 80 {
-				text = strings.ToValidUTF8(text[:80], "") + "…"
-			}
-			if text != "" {
+			if text = shorten.To(inWords(text), 80); text != "" {
 				words = append(words, text)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -306,13 +307,7 @@ func kept(raw []byte) (Kept, error) {
 // tornError is what a line says that could not be read.
 type tornError struct{ *spool.Entry }
 
-func (e tornError) Error() string {
-	const most = 200
-	if text := e.Entry.Error; len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return e.Entry.Error
-}
+func (e tornError) Error() string { return shorten.To(e.Entry.Error, 200) }
 
 func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 
