@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
@@ -25,30 +23,8 @@ type wish struct {
 // wishes lists what the document shall hold, in the order of the agent's table.
 func (w Wanted) wishes(d *document) ([]wish, error) {
 	a := w.Agent
-	var wishes []wish
 	if a.Setup.Shape == dialect.ShapePlugin {
-		for i := range a.Setup.Edits {
-			e := &a.Setup.Edits[i]
-			path := strings.Split(e.Path, ".")
-			if e.Only {
-				kind := hujson.Kind('[')
-				if e.Key != "" {
-					kind = '{'
-				}
-				if c, err := d.at(path, kind); err != nil || c == nil {
-					if err != nil {
-						return nil, err
-					}
-					continue
-				}
-			}
-			value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
-			if err != nil {
-				return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", a.Name, err)
-			}
-			wishes = append(wishes, wish{id: editID(e), path: path, key: e.Key, value: value, item: value})
-		}
-		return wishes, nil
+		return w.pluginWishes(d)
 	}
 	var events *container
 	if a.Setup.Shape != dialect.ShapeList {
@@ -57,6 +33,7 @@ func (w Wanted) wishes(d *document) ([]wish, error) {
 			return nil, err
 		}
 	}
+	var wishes []wish
 	for _, ev := range a.Events {
 		if !slices.Contains(w.Events, ev.Native) {
 			continue
@@ -67,16 +44,7 @@ func (w Wanted) wishes(d *document) ([]wish, error) {
 		}
 		wish := wish{id: ev.Native, path: d.base(), value: value, item: value}
 		if a.Setup.Shape != dialect.ShapeList {
-			key := ev.Native
-			if events != nil {
-				for _, it := range events.items { // as the file spells it
-					if a.sameEvent(it.key, ev.Native) && newArray(it.value) != nil {
-						key = it.key
-						break
-					}
-				}
-			}
-			wish.path = append(slices.Clone(wish.path), key)
+			wish.path = append(slices.Clone(wish.path), a.spelled(events, ev.Native))
 		}
 		if a.Setup.Shape == dialect.ShapeGroups {
 			group := []field{{"hooks", list{{value: value}}}}
@@ -88,6 +56,38 @@ func (w Wanted) wishes(d *document) ([]wish, error) {
 		wishes = append(wishes, wish)
 	}
 	return wishes, nil
+}
+
+// pluginWishes are the edits that make an agent load our plugin.
+func (w Wanted) pluginWishes(d *document) (wishes []wish, err error) {
+	for i := range w.Agent.Setup.Edits {
+		e := &w.Agent.Setup.Edits[i]
+		if e.Only {
+			if c, err := d.edited(e); err != nil {
+				return nil, err
+			} else if c == nil {
+				continue
+			}
+		}
+		value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
+		if err != nil {
+			return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", w.Agent.Name, err)
+		}
+		wishes = append(wishes, wish{id: editID(e), path: strings.Split(e.Path, "."), key: e.Key, value: value, item: value})
+	}
+	return wishes, nil
+}
+
+// spelled returns the name of an event as the file spells it.
+func (a Agent) spelled(events *container, native string) string {
+	if events != nil {
+		for _, it := range events.items {
+			if a.sameEvent(it.key, native) && newArray(it.value) != nil {
+				return it.key
+			}
+		}
+	}
+	return native
 }
 
 // top are the members that the top of the file has beside the hooks.

@@ -397,57 +397,76 @@ func (d *document) spots() ([]spot, error) {
 		return nil, nil
 	}
 	var spots []spot
+	var err error
 	switch d.agent.Setup.Shape {
 	case dialect.ShapeFiles: // has no documents
 	case dialect.ShapeGroups, dialect.ShapeFlat:
-		base := d.base()
-		events, err := d.at(base, '{')
-		if err != nil || events == nil {
-			return nil, err
-		}
-		seen := map[string]bool{}
-		for _, it := range events.items {
-			if seen[it.key] {
-				return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
-			}
-			seen[it.key] = true
-			list := newArray(it.value)
-			if list == nil {
-				if d.agent.event(it.key) != nil {
-					return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
-				}
-				continue
-			}
-			path := append(slices.Clone(base), it.key)
-			d.seen[join(path)] = list
-			spots = append(spots, spot{path: path, c: list, event: it.key})
-		}
+		spots, err = d.eventSpots()
 	case dialect.ShapeList:
-		c, err := d.at(d.base(), '[')
-		if err != nil || c == nil {
-			return nil, err
+		var c *container
+		if c, err = d.at(d.base(), '['); c != nil {
+			spots = append(spots, spot{path: d.base(), c: c})
 		}
-		spots = append(spots, spot{path: d.base(), c: c})
 	case dialect.ShapePlugin:
-		for i := range d.agent.Setup.Edits {
-			e := &d.agent.Setup.Edits[i]
-			kind := hujson.Kind('[')
-			if e.Key != "" {
-				kind = '{'
-			}
-			c, err := d.at(strings.Split(e.Path, "."), kind)
-			if err != nil {
-				return nil, err
-			}
-			if c != nil {
-				spots = append(spots, spot{path: strings.Split(e.Path, "."), c: c, edit: e})
-			}
-		}
+		spots, err = d.editSpots()
+	}
+	if err != nil {
+		return nil, err
 	}
 	for i := range spots {
 		d.groups(&spots[i], i)
 	}
 	return spots, nil
+}
+
+// eventSpots lists the hooks of each event.
+func (d *document) eventSpots() (spots []spot, err error) {
+	base := d.base()
+	events, err := d.at(base, '{')
+	if err != nil || events == nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, it := range events.items {
+		if seen[it.key] {
+			return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
+		}
+		seen[it.key] = true
+		list := newArray(it.value)
+		if list == nil {
+			if d.agent.event(it.key) != nil {
+				return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
+			}
+			continue
+		}
+		path := append(slices.Clone(base), it.key)
+		d.seen[join(path)] = list
+		spots = append(spots, spot{path: path, c: list, event: it.key})
+	}
+	return spots, nil
+}
+
+func (d *document) editSpots() (spots []spot, err error) {
+	for i := range d.agent.Setup.Edits {
+		e := &d.agent.Setup.Edits[i]
+		c, err := d.edited(e)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			spots = append(spots, spot{path: strings.Split(e.Path, "."), c: c, edit: e})
+		}
+	}
+	return spots, nil
+}
+
+// edited returns the list or the object that an edit is for; nil if the file has none.
+func (d *document) edited(e *dialect.Edit) (*container, error) {
+	kind := hujson.Kind('[')
+	if e.Key != "" {
+		kind = '{'
+	}
+	return d.at(strings.Split(e.Path, "."), kind)
 }
 
 // groups takes the items of a spot apart.
