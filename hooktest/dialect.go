@@ -14,12 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 

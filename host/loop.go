@@ -12,9 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Loop is an agent: it asks the model, calls the tools it wants, and goes on until

@@ -12,14 +12,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
-
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 // String describes the event in a few words: what a test without a name is called.

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"

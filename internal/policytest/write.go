@@ -11,9 +11,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
