@@ -154,8 +154,10 @@ type part struct {
 
 func (e *Event) parts() []part {
 	return []part{
-		{"command", grapnel.FieldCommand, &e.Command}, {"path", grapnel.FieldPath, &e.Path},
-		{"url", grapnel.FieldURL, &e.URL}, {"content", grapnel.FieldContent, &e.Content},
+		{"command", grapnel.FieldCommand, &e.Command},
+		{"path", grapnel.FieldPath, &e.Path},
+		{"url", grapnel.FieldURL, &e.URL},
+		{"content", grapnel.FieldContent, &e.Content},
 	}
 }
 
