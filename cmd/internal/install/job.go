@@ -247,12 +247,12 @@ func (s *session) planDocuments(j *job, w Wanted) error {
 		if err != nil {
 			return err
 		}
-		spots, err := d.spots()
+		sections, err := d.sections()
 		if err != nil {
 			return err
 		}
 		there := func(ev string) bool {
-			return slices.ContainsFunc(spots, func(s spot) bool { return w.Agent.sameEvent(s.event, ev) })
+			return slices.ContainsFunc(sections, func(s section) bool { return w.Agent.sameEvent(s.event, ev) })
 		}
 		o.Events = slices.DeleteFunc(slices.Clone(w.Events), func(ev string) bool { return !there(ev) })
 		w.Events = slices.DeleteFunc(slices.Clone(w.Events), there)

@@ -93,7 +93,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 		}
 		tick := time.NewTicker(followPoll)
 		defer tick.Stop()
-		var told string
+		var reported string
 		for {
 			select {
 			case <-ctx.Done():
@@ -105,9 +105,9 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 			case ctx.Err() != nil:
 				return
 			case err == nil:
-				told = ""
-			case err.Error() != told:
-				told = err.Error()
+				reported = ""
+			case err.Error() != reported:
+				reported = err.Error()
 				if !yield(Kept{}, err) {
 					return
 				}

@@ -183,9 +183,9 @@ func (item *Item) check() (l *line, size int, err error) {
 	return l, size, nil
 }
 
-func (c *change) putItem(item *Item, l *line, told bool) error {
+func (c *change) putItem(item *Item, l *line, publish bool) error {
 	if l != nil {
-		if err := c.putLine(l, told); err != nil {
+		if err := c.putLine(l, publish); err != nil {
 			return err
 		}
 	}
@@ -200,8 +200,8 @@ func (c *change) putItem(item *Item, l *line, told bool) error {
 	return c.run(`INSERT INTO mark(file, "offset") VALUES (?,?) ON CONFLICT DO UPDATE SET "offset" = excluded."offset"`, item.Mark.File, item.Mark.Offset)
 }
 
-// putLine adds a row to the chain, and to those that others are told of if they want it.
-func (c *change) putLine(l *line, told bool) error {
+// putLine adds a row to the chain, and to the rows for subscribers if publish is set.
+func (c *change) putLine(l *line, publish bool) error {
 	head := c.head.next(c.head.Seq+1, stamp(l.Time), l.digest)
 	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
@@ -236,7 +236,7 @@ func (c *change) putLine(l *line, told bool) error {
 		}
 	}
 	c.head = head
-	if told {
+	if publish {
 		c.rows = append(c.rows, Row{Seq: head.Seq, Entry: l.Entry, Line: bytes.Clone(l.raw)})
 	}
 	return nil
