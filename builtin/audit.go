@@ -3,10 +3,10 @@ package builtin
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 // An Entry is one line of an audit: what happened, and what became of it. Nothing of
@@ -99,10 +99,4 @@ func timeOf(ev *grapnel.Event) time.Time {
 }
 
 // short cuts a name that nobody would give, so that a line stays one.
-func short(name string) string {
-	const limit = 256
-	if len(name) > limit {
-		return strings.ToValidUTF8(name[:limit], "") + "…"
-	}
-	return name
-}
+func short(name string) string { return shorten.To(name, 256) }

@@ -9,13 +9,12 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // updating reports whether the test's package has a flag -update that is set. This

@@ -14,12 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
@@ -200,7 +199,8 @@ func shownReply(r dialect.Reply) string {
 
 func (s *dialectSuite) tables(t testing.TB) {
 	seen := map[string]bool{}
-	for _, row := range s.Events {
+	for i := range s.Events {
+		row := &s.Events[i]
 		if seen[row.Native] {
 			t.Errorf("%s stands there twice", row.Native)
 		}
@@ -208,34 +208,7 @@ func (s *dialectSuite) tables(t testing.TB) {
 		if row.Install == (row.Why != "") {
 			t.Errorf("%s: Install is %v and Why is %q: an event that is not installed says why", row.Native, row.Install, row.Why)
 		}
-		contract := row.Contract
-		switch {
-		case !row.Kind.Native():
-			if contract != nil {
-				t.Errorf("%s: only native events bring a Contract", row.Native)
-			}
-			if c, ok := grapnel.ContractOf(row.Kind); ok {
-				contract = &c
-			}
-		case row.Kind != grapnel.Kind(grapnel.NativePrefix+s.Name+"."+row.Native):
-			t.Errorf("%s: kind %s, want %s", row.Native, row.Kind, grapnel.NativePrefix+s.Name+"."+row.Native)
-		case contract == nil:
-			contract = &grapnel.Contract{}
-		case contract.Kind != row.Kind:
-			t.Errorf("%s: its Contract is for %s", row.Native, contract.Kind)
-		}
-		if contract == nil || row.Failed != "" && !row.Failed.Known() {
-			t.Errorf("%s: %s %s has no Contract", row.Native, row.Kind, row.Failed)
-			continue
-		}
-		if row.Permits().Block && contract.Blocks == grapnel.BlockNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
-			t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
-		}
-		for _, f := range row.Permits().Change {
-			if !contract.Permits(f) {
-				t.Errorf("%s: the Contract does not permit to change %s", row.Native, f)
-			}
-		}
+		s.rowContract(t, row)
 	}
 	tools := map[string]bool{}
 	for _, tool := range s.Tools {
@@ -247,6 +220,38 @@ func (s *dialectSuite) tables(t testing.TB) {
 			if !strings.HasPrefix(fact.At, "/") || (fact.Use != "") != (fact.Field == grapnel.FieldPath) {
 				t.Errorf("tool %s has the fact %+v: a place begins with a slash, and a use is that of a path", tool.Native, fact)
 			}
+		}
+	}
+}
+
+// rowContract compares what an event permits with its Contract.
+func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
+	contract := row.Contract
+	switch {
+	case !row.Kind.Native():
+		if contract != nil {
+			t.Errorf("%s: only native events bring a Contract", row.Native)
+		}
+		if c, ok := grapnel.ContractOf(row.Kind); ok {
+			contract = &c
+		}
+	case row.Kind != grapnel.Kind(grapnel.NativePrefix+s.Name+"."+row.Native):
+		t.Errorf("%s: kind %s, want %s", row.Native, row.Kind, grapnel.NativePrefix+s.Name+"."+row.Native)
+	case contract == nil:
+		contract = &grapnel.Contract{}
+	case contract.Kind != row.Kind:
+		t.Errorf("%s: its Contract is for %s", row.Native, contract.Kind)
+	}
+	if contract == nil || row.Failed != "" && !row.Failed.Known() {
+		t.Errorf("%s: %s %s has no Contract", row.Native, row.Kind, row.Failed)
+		return
+	}
+	if row.Permits().Block && contract.Blocks == grapnel.BlockNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
+		t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
+	}
+	for _, f := range row.Permits().Change {
+		if !contract.Permits(f) {
+			t.Errorf("%s: the Contract does not permit to change %s", row.Native, f)
 		}
 	}
 }
@@ -313,34 +318,38 @@ func (s *dialectSuite) block(t testing.TB) {
 
 // neverWeaker asks all that a hook can decide.
 func (s *dialectSuite) neverWeaker(t testing.TB) {
-	for _, c := range s.talks {
-		may := can(c.ev)
+	for i := range s.talks {
 		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
 			for _, halt := range []string{"", "enough"} {
-				v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
-				out, err := s.heard(c.ev, reply)
-				about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
-				if s.ReadOutcome == nil {
-					continue
-				}
-				if err != nil {
-					t.Errorf("%s", about)
-				}
-				if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
-					t.Errorf("an allow that nobody gave: %s", about)
-				}
-				asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the prompt is on its way
-				if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
-					t.Errorf("the question is lost: %s", about)
-				}
-				if contractOf(c.ev).Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
-					t.Errorf("the block is lost: %s", about)
-				}
-				if may.Halt && (out.Halt != "") != (v.Halt != "") {
-					t.Errorf("the halt is lost, or nobody's: %s", about)
-				}
+				s.notWeaker(t, &s.talks[i], decision, halt)
 			}
 		}
+	}
+}
+
+func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel.Decision, halt string) {
+	may := can(c.ev)
+	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
+	out, err := s.heard(c.ev, reply)
+	about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
+	if s.ReadOutcome == nil {
+		return
+	}
+	if err != nil {
+		t.Errorf("%s", about)
+	}
+	if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
+		t.Errorf("an allow that nobody gave: %s", about)
+	}
+	asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the prompt is on its way
+	if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
+		t.Errorf("the question is lost: %s", about)
+	}
+	if contractOf(c.ev).Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
+		t.Errorf("the block is lost: %s", about)
+	}
+	if may.Halt && (out.Halt != "") != (v.Halt != "") {
+		t.Errorf("the halt is lost, or nobody's: %s", about)
 	}
 }
 
@@ -378,37 +387,46 @@ var otherValue = map[grapnel.Field]string{
 
 // changes tells of one change at a time.
 func (s *dialectSuite) changes(t testing.TB) {
-	for _, c := range s.talks {
-		may := can(c.ev)
-		none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
-		for _, f := range may.Change {
-			value := json.RawMessage(otherValue[f])
-			if f == grapnel.FieldInput && may.Merges { // nothing can be taken out of it
-				value, _ = c.ev.MapText(f, func(string) string { return "true" })
-			}
-			if f == grapnel.FieldInput && may.Members != nil { // nor anything else changed
-				value = retold(c.ev.Tool.Input, may.Members)
-			}
-			if _, ok := c.ev.Get(f); ok && f == grapnel.FieldResponse { // it has the agent's own shape
-				value, _ = c.ev.MapText(f, func(string) string { return "other" })
-			}
-			if value == nil {
-				continue
-			}
-			v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: may.Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
-			if _, told := v.Changes[f]; told && reflect.DeepEqual(reply, none) {
-				t.Errorf("%s: %s is set to %s, and nothing is said: %s", c.name, f, value, shownReply(reply))
-			}
-			if s.ReadOutcome == nil || s.Events == nil || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
-				continue // other values have the shape that the agent gives them
-			}
-			out, err := s.heard(c.ev, reply)
-			again, _ := s.tell(t, c.ev, out)
-			now, _ := again.Event.Get(f)
-			if err != nil || !sample.Same(now, value) {
-				t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
+	for i := range s.talks {
+		c := &s.talks[i]
+		for _, f := range can(c.ev).Change {
+			if value := changed(c.ev, f); value != nil {
+				s.change(t, c, f, value)
 			}
 		}
+	}
+}
+
+// changed is another value for a field of an event, nil if nothing is known of it.
+func changed(ev *grapnel.Event, f grapnel.Field) json.RawMessage {
+	may := can(ev)
+	value := json.RawMessage(otherValue[f])
+	if f == grapnel.FieldInput && may.Merges { // nothing can be taken out of it
+		value, _ = ev.MapText(f, func(string) string { return "true" })
+	}
+	if f == grapnel.FieldInput && may.Members != nil { // nor anything else changed
+		value = retold(ev.Tool.Input, may.Members)
+	}
+	if _, ok := ev.Get(f); ok && f == grapnel.FieldResponse { // it has the agent's own shape
+		value, _ = ev.MapText(f, func(string) string { return "other" })
+	}
+	return value
+}
+
+func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, value json.RawMessage) {
+	none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
+	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: can(c.ev).Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
+	if _, told := v.Changes[f]; told && reflect.DeepEqual(reply, none) {
+		t.Errorf("%s: %s is set to %s, and nothing is said: %s", c.name, f, value, shownReply(reply))
+	}
+	if s.ReadOutcome == nil || s.Events == nil || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
+		return // other values have the shape that the agent gives them
+	}
+	out, err := s.heard(c.ev, reply)
+	again, _ := s.tell(t, c.ev, out)
+	now, _ := again.Event.Get(f)
+	if err != nil || !sample.Same(now, value) {
+		t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
 	}
 }
 
@@ -587,33 +605,37 @@ func (s *dialectSuite) hooks(t testing.TB) {
 				}
 			}
 		}
-		about := func(out dialect.Output) string {
-			return fmt.Sprintf("%s: %q on stdout, exit code %d", ev.Kind, sample.Short(string(out.Stdout)), out.Exit)
-		}
 		for _, text := range outputs {
 			for _, exit := range []int{0, 1, 2, 127, -1} {
-				output := dialect.Output{Exit: exit, Stdout: []byte(text)}
-				out, err := s.ReadOutcome(ev, output)
-				switch {
-				case text == "" && exit == 0 && (err != nil || !reflect.ValueOf(out).IsZero()):
-					t.Errorf("%s is %s, %v, want no opinion", about(output), sample.Shown(out), err)
-				case out.Decision == grapnel.Allow:
-					t.Errorf("%s is an allow", about(output))
-				case exit == 2 && contractOf(ev).Blocks == grapnel.BlockAction && out.Decision != grapnel.Block && err == nil:
-					t.Errorf("%s is %s, want a block", about(output), sample.Shown(out))
-				}
-				for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
-					for f, value := range changes {
-						if !json.Valid(value) {
-							t.Errorf("%s sets %s to %q", about(output), f, value)
-						}
-					}
-				}
+				s.readsOutcome(t, ev, dialect.Output{Exit: exit, Stdout: []byte(text)})
 			}
 		}
 	}
 	if told == 0 {
 		t.Errorf("%s tells its hooks of no event at all", s.Name)
+	}
+}
+
+// readsOutcome reads an answer of a program.
+func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dialect.Output) {
+	out, err := s.ReadOutcome(ev, output)
+	about := func() string {
+		return fmt.Sprintf("%s: %q on stdout, exit code %d", ev.Kind, sample.Short(string(output.Stdout)), output.Exit)
+	}
+	switch {
+	case len(output.Stdout) == 0 && output.Exit == 0 && (err != nil || !reflect.ValueOf(out).IsZero()):
+		t.Errorf("%s is %s, %v, want no opinion", about(), sample.Shown(out), err)
+	case out.Decision == grapnel.Allow:
+		t.Errorf("%s is an allow", about())
+	case output.Exit == 2 && contractOf(ev).Blocks == grapnel.BlockAction && out.Decision != grapnel.Block && err == nil:
+		t.Errorf("%s is %s, want a block", about(), sample.Shown(out))
+	}
+	for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
+		for f, value := range changes {
+			if !json.Valid(value) {
+				t.Errorf("%s sets %s to %q", about(), f, value)
+			}
+		}
 	}
 }
 

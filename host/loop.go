@@ -12,9 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Loop is an agent: it asks the model, calls the tools it wants, and goes on until
@@ -257,26 +256,34 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 		case len(response.ToolCalls) > 0:
 			continue
 		}
-		if !s.forPerson() {
-			return response, nil
-		}
-		stop, err := s.Stop(ctx, textOf(response.Content), wentOn)
-		if no := Refused(err); no != nil { // it was about to stop, and what it has said stands
-			s.host.opts.Tell(ctx, no.Reason)
-		}
-		if stop.GoOn == "" {
-			l.Context = slices.Concat(l.Context, stop.Context) // for when it goes on
-			return response, nil
-		}
-		wentOn = true
-		if stop.Clear {
-			l.Messages = nil
-		}
-		if err := l.say(ctx, s, Text("user", stop.GoOn), stop.Context); err != nil {
+		if wentOn, err = l.goOn(ctx, s, response, wentOn); err != nil {
 			return nil, err
+		}
+		if !wentOn {
+			return response, nil
 		}
 	}
 	return nil, fmt.Errorf("the model was called %d times and has not come to an end (Loop.MaxCalls)", l.calls())
+}
+
+// goOn asks hooks whether the agent may stop with a response. If not, it adds their message
+// to the conversation. before says whether they have kept it from stopping already.
+func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before bool) (bool, error) {
+	if !s.forPerson() {
+		return false, nil
+	}
+	stop, err := s.Stop(ctx, textOf(response.Content), before)
+	if no := Refused(err); no != nil { // it was about to stop, and what it has said stands
+		s.host.opts.Tell(ctx, no.Reason)
+	}
+	if stop.GoOn == "" {
+		l.Context = slices.Concat(l.Context, stop.Context) // for when it goes on
+		return false, nil
+	}
+	if stop.Clear {
+		l.Messages = nil
+	}
+	return true, l.say(ctx, s, Text("user", stop.GoOn), stop.Context)
 }
 
 func (l *Loop) calls() int { return cmp.Or(max(l.MaxCalls, 0), 100) }

@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // ToolInfo is what hooks need to know of a tool.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -160,15 +159,7 @@ func (s *step) stream(w http.ResponseWriter, hang func()) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-func encoded(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
-	}
-	return strings.TrimSpace(b.String())
-}
+func encoded(v any) string { return string(toJSON(v)) }
 
 // requests says what the model was asked: of each request what it has beyond the
 // earlier one that it goes on from.

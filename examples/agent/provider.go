@@ -310,13 +310,11 @@ func (a *assembly) response(ownID func(string) string) *host.Response {
 
 // toJSON writes a value as JSON that leaves what a text holds as it is.
 func toJSON(value any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil { // a schema or parameters of ours that are no JSON
+	raw, err := host.JSON(value)
+	if err != nil { // a schema or parameters of ours that are no JSON
 		panic(fmt.Sprintf("agent: cannot write %T as JSON: %v", value, err))
 	}
-	return bytes.TrimSpace(b.Bytes())
+	return raw
 }
 
 // excerpt is the beginning of what a server says.

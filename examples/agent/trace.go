@@ -62,36 +62,9 @@ func (t *trace) text(rec *grapnel.Record) string {
 		}
 		fmt.Fprintf(&b, "    %-8s %s\n", what, text)
 	}
-	for _, run := range rec.Hooks {
-		var did []string
-		if run.Decision != grapnel.None {
-			did = append(did, run.Decision.String())
-		}
-		for _, field := range run.Changed {
-			did = append(did, "sets "+string(field))
-		}
-		if run.Outcome != nil && len(run.Outcome.Context) > 0 {
-			did = append(did, "adds context")
-		}
-		if run.Outcome != nil && run.Outcome.Message != "" {
-			did = append(did, "tells the person")
-		}
-		if run.Halt {
-			did = append(did, "ends the turn")
-		}
-		if run.Expired {
-			did = append(did, "does not count")
-		}
-		if run.Async {
-			did = append(did, "runs later")
-		}
-		if run.Error != "" {
-			did = append(did, "failed: "+run.Error)
-		}
-		if len(did) == 0 {
-			did = append(did, "no opinion")
-		}
-		detail("by", fmt.Sprintf("%s (%s): %s", run.Name, place(&run), strings.Join(did, ", ")))
+	for i := range rec.Hooks {
+		run := &rec.Hooks[i]
+		detail("by", fmt.Sprintf("%s (%s): %s", run.Name, place(run), strings.Join(deeds(run), ", ")))
 	}
 	for _, r := range rec.Reasons {
 		detail("because", r.Text)
@@ -110,6 +83,27 @@ func (t *trace) text(rec *grapnel.Record) string {
 		detail("halt", rec.Halt)
 	}
 	return b.String()
+}
+
+// deeds says what a hook did.
+func deeds(run *grapnel.HookRun) (did []string) {
+	add := func(text string, done bool) {
+		if done {
+			did = append(did, text)
+		}
+	}
+	add(run.Decision.String(), run.Decision != grapnel.None)
+	for _, field := range run.Changed {
+		add("sets "+string(field), true)
+	}
+	add("adds context", run.Outcome != nil && len(run.Outcome.Context) > 0)
+	add("tells the person", run.Outcome != nil && run.Outcome.Message != "")
+	add("ends the turn", run.Halt)
+	add("does not count", run.Expired)
+	add("runs later", run.Async)
+	add("failed: "+run.Error, run.Error != "")
+	add("no opinion", len(did) == 0)
+	return did
 }
 
 // changes says what a field is now: of an object the members that are not as they were.

@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,14 +12,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 // String describes the event in a few words: what a test without a name is called.
@@ -26,10 +26,7 @@ func (e *Event) String() string {
 	words := []string{}
 	add := func(texts ...string) {
 		for _, text := range texts {
-			if text = inWords(text); len(text) > 80 {
-				text = strings.ToValidUTF8(text[:80], "") + "…"
-			}
-			if text != "" {
+			if text = shorten.To(inWords(text), 80); text != "" {
 				words = append(words, text)
 			}
 		}
@@ -112,38 +109,12 @@ var usualInput = map[string]sample.Object{
 
 // call is the call of a tool in Claude Code's language.
 func (e *Event) call() (name string, input sample.Object, err *wrong) {
-	name = e.Tool
-	switch {
-	case name != "":
-	case e.Command != nil:
-		name = string(grapnel.ClassShell)
-	case e.URL != nil:
-		name = string(grapnel.ClassFetch)
-	default:
-		return "", nil, &wrong{"it is not said which tool is called", "for example `tool: write`"}
-	}
-	if slices.Contains(grapnel.Classes(), grapnel.Class(name)) {
-		tool, ok := classTools[grapnel.Class(name)]
-		if !ok {
-			return "", nil, &wrong{fmt.Sprintf("there are many tools of the class %s", name), "write the name of one, of a server's tool mcp__server__tool"}
-		}
-		name = tool
+	if name, err = e.toolName(); err != nil {
+		return "", nil, err
 	}
 	i := slices.IndexFunc(claudeCode().Tools, func(r dialect.ToolRow) bool { return r.Native == name })
 	if i < 0 && !strings.HasPrefix(name, "mcp__") && e.Input == nil {
-		err := &wrong{fmt.Sprintf("unknown tool %q", name), "write a class (shell, read, write, ...), a name of Claude Code's, or `input:` beside a name of another"}
-		known := []string{}
-		for _, row := range claudeCode().Tools {
-			known = append(known, row.Native)
-		}
-		for class := range classTools {
-			known = append(known, string(class))
-		}
-		slices.Sort(known)
-		if near := nearest.Word(name, known); near != "" {
-			err.hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return "", nil, err
+		return "", nil, unknownTool(name)
 	}
 	input = sample.Object{}
 	maps.Copy(input, usualInput[name])
@@ -156,28 +127,73 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 			input[member] = value
 		}
 	}
-	for _, part := range []struct {
-		name  string
-		field grapnel.Field
-		text  *string
-	}{{"command", grapnel.FieldCommand, e.Command}, {"path", grapnel.FieldPath, e.Path}, {"url", grapnel.FieldURL, e.URL}, {"content", grapnel.FieldContent, e.Content}} {
-		if part.text == nil {
+	for _, part := range e.parts() {
+		if *part.text == nil {
 			continue
 		}
 		member := ""
-		if i >= 0 {
-			for _, fact := range claudeCode().Tools[i].Facts {
-				if at := strings.TrimPrefix(fact.At, "/"); fact.Field == part.field && !strings.Contains(at, "/") {
-					member = at
-				}
+		for _, fact := range factsOf(i) {
+			if at := strings.TrimPrefix(fact.At, "/"); fact.Field == part.field && !strings.Contains(at, "/") {
+				member = at
 			}
 		}
 		if member == "" {
 			return "", nil, &wrong{fmt.Sprintf("the tool %s has no %s", name, part.name), "write what it is given as `input: {...}`"}
 		}
-		input[member] = *part.text
+		input[member] = **part.text
 	}
 	return name, input, nil
+}
+
+// A part is a member of a call that tests write without `input:`.
+type part struct {
+	name  string
+	field grapnel.Field
+	text  **string
+}
+
+func (e *Event) parts() []part {
+	return []part{
+		{"command", grapnel.FieldCommand, &e.Command},
+		{"path", grapnel.FieldPath, &e.Path},
+		{"url", grapnel.FieldURL, &e.URL},
+		{"content", grapnel.FieldContent, &e.Content},
+	}
+}
+
+// toolName returns the tool that is called, for a class the one that stands for it.
+func (e *Event) toolName() (string, *wrong) {
+	name := e.Tool
+	switch {
+	case name != "":
+	case e.Command != nil:
+		name = string(grapnel.ClassShell)
+	case e.URL != nil:
+		name = string(grapnel.ClassFetch)
+	default:
+		return "", &wrong{"it is not said which tool is called", "for example `tool: write`"}
+	}
+	if !slices.Contains(grapnel.Classes(), grapnel.Class(name)) {
+		return name, nil
+	}
+	tool, ok := classTools[grapnel.Class(name)]
+	if !ok {
+		return "", &wrong{fmt.Sprintf("there are many tools of the class %s", name), "write the name of one, of a server's tool mcp__server__tool"}
+	}
+	return tool, nil
+}
+
+func unknownTool(name string) *wrong {
+	known := []string{}
+	for _, row := range claudeCode().Tools {
+		known = append(known, row.Native)
+	}
+	for class := range classTools {
+		known = append(known, string(class))
+	}
+	slices.Sort(known)
+	hint := cmp.Or(didYouMean(name, known), "write a class (shell, read, write, ...), a name of Claude Code's, or `input:` beside a name of another")
+	return &wrong{fmt.Sprintf("unknown tool %q", name), hint}
 }
 
 // kind is that of an event of the plain dialect.

@@ -91,52 +91,77 @@ func (p *mutating) notices(r *Result) []notice {
 	list := make([]notice, len(p.mutants))
 	for f := range r.Firings {
 		firing := &r.Firings[f]
-		ev := firing.Record.Input
-		rewritten := slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 })
-		asked, bare := make([]answer, len(p.hooks)), make([]answer, len(p.hooks))
-		checks := map[int][]match.Check{} // by hook that listens
-		// Without an exception it listens to no more than without any. Most events are about
-		// something else altogether, and exceptions are many.
-		beyond := func(hook int) bool {
-			if bare[hook] == unasked {
-				bare[hook] = listens(p.widest[hook], ev, firing)
-			}
-			return bare[hook] == no
+		one := &asking{
+			mutating: p, firing: firing, ev: firing.Record.Input,
+			rewritten: slices.ContainsFunc(firing.Record.Hooks, func(run grapnel.HookRun) bool { return len(run.Changed) > 0 }),
+			asked:     make([]answer, len(p.hooks)), bare: make([]answer, len(p.hooks)), checks: map[int][]match.Check{},
 		}
 		for i := range p.mutants {
-			mu := &p.mutants[i]
-			if mu.hook < 0 {
-				list[i] = likely
-				continue
-			}
-			s, changed := p.before[mu.hook], p.after[i]
-			if mu.Status == Same || list[i] == likely || s == nil || !slices.Contains(p.hooks[mu.hook].On, ev.Kind) {
-				continue
-			}
-			old := &asked[mu.hook]
-			if *old == unasked {
-				*old = listens(s, ev, firing)
-			}
-			now := *old
-			switch {
-			case changed == nil:
-			case strings.HasSuffix(mu.At, "]") && (mu.More && *old == yes || !mu.More && *old == no):
-				// With a word less to except it listens to no less, with a word less to match to no more.
-			case strings.HasPrefix(mu.At, "except") && *old == no && beyond(mu.hook):
-			case *old == yes && mu.idle(checks, s, ev, firing): // the word does not fit
-			default:
-				now = listens(changed, ev, firing)
-			}
-			acts := *old != no || now != no
-			switch {
-			case acts && p.hooks[mu.hook].After != nil, changed == nil && *old != no, now != *old && *old != no:
-				list[i] = likely
-			case now != *old, rewritten: // who knows what it saw
-				list[i] = max(list[i], perhaps)
+			if list[i] != likely {
+				list[i] = max(list[i], one.notice(i))
 			}
 		}
 	}
 	return list
+}
+
+// asking is one event, with what hooks have answered about it.
+type asking struct {
+	*mutating
+	firing    *Firing
+	ev        *grapnel.Event
+	rewritten bool                  // by hooks
+	asked     []answer              // by hook
+	bare      []answer              // by hook without its exceptions
+	checks    map[int][]match.Check // by hook that listens
+}
+
+// notice says whether the event shows a change.
+func (a *asking) notice(i int) notice {
+	mu := &a.mutants[i]
+	if mu.hook < 0 {
+		return likely
+	}
+	s := a.before[mu.hook]
+	if mu.Status == Same || s == nil || !slices.Contains(a.hooks[mu.hook].On, a.ev.Kind) {
+		return never
+	}
+	if a.asked[mu.hook] == unasked {
+		a.asked[mu.hook] = listens(s, a.ev, a.firing)
+	}
+	old := a.asked[mu.hook]
+	now := old
+	if a.after[i] != nil && !a.same(mu, s, old) {
+		now = listens(a.after[i], a.ev, a.firing)
+	}
+	acts := old != no || now != no
+	switch {
+	case acts && a.hooks[mu.hook].After != nil, a.after[i] == nil && old != no, now != old && old != no:
+		return likely
+	case now != old, a.rewritten: // who knows what it saw
+		return perhaps
+	}
+	return never
+}
+
+// same reports whether a changed hook certainly listens as before, so that it need not be asked.
+func (a *asking) same(mu *mutant, s *grapnel.Spec, old answer) bool {
+	switch {
+	case strings.HasSuffix(mu.At, "]") && (mu.More && old == yes || !mu.More && old == no):
+		return true // with a word less to except it listens to no less, with a word less to match to no more
+	case strings.HasPrefix(mu.At, "except") && old == no && a.beyond(mu.hook):
+		return true
+	}
+	return old == yes && mu.idle(a.checks, s, a.ev, a.firing) // the word does not fit
+}
+
+// beyond reports whether a hook would not listen without its exceptions either. Most events
+// are about something else altogether, and exceptions are many.
+func (a *asking) beyond(hook int) bool {
+	if a.bare[hook] == unasked {
+		a.bare[hook] = listens(a.widest[hook], a.ev, a.firing)
+	}
+	return a.bare[hook] == no
 }
 
 // idle reports whether a mutant drops a word of a match that does not fit an event to which

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -95,10 +95,8 @@ func (p *parser) unknown(n *yaml.Node, what string, known []string) {
 		p.text(n)
 		return
 	}
-	hint := examples[what]
-	if near := nearest.Word(n.Text, known); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	} else if hint == "" && len(known) <= 30 {
+	hint := cmp.Or(didYouMean(n.Text, known), examples[what])
+	if hint == "" && len(known) <= 30 {
 		hint = "there are " + strings.Join(known, ", ")
 	}
 	p.fail(n, hint, "unknown %s %q", what, n.Text)

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -116,10 +116,7 @@ func (p *parser) agent(n *yaml.Node) string {
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}
-	if near := nearest.Word(name, known); near != "" {
-		hint = didYouMean(name, known)
-	}
-	p.fail(n, hint, "unknown agent %q", name)
+	p.fail(n, cmp.Or(didYouMean(name, known), hint), "unknown agent %q", name)
 	return name
 }
 

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -342,34 +341,28 @@ func (t *retold) short() *form {
 // called says the call of a tool of Claude Code's in as few words as that takes.
 func (f *form) called(name string, input map[string]json.RawMessage) {
 	rest := maps.Clone(input)
-	tool := name
+	f.Tool = name
 	for class, usual := range classTools {
 		if usual == name {
-			tool = string(class)
+			f.Tool = string(class)
 		}
 	}
-	f.Tool = tool
 	var said words
 	i := slices.IndexFunc(claudeCode().Tools, func(r dialect.ToolRow) bool { return r.Native == name })
-	for _, part := range []struct {
-		name  string
-		field grapnel.Field
-		to    **string
-	}{{"command", grapnel.FieldCommand, &f.Command}, {"path", grapnel.FieldPath, &f.Path}, {"url", grapnel.FieldURL, &f.URL}, {"content", grapnel.FieldContent, &f.Content}} {
+	for _, part := range f.parts() {
 		for _, fact := range factsOf(i) {
 			member := strings.TrimPrefix(fact.At, "/")
 			var value string
-			if fact.Field != part.field || *part.to != nil || rest[member] == nil || json.Unmarshal(rest[member], &value) != nil {
+			if fact.Field != part.field || *part.text != nil || rest[member] == nil || json.Unmarshal(rest[member], &value) != nil {
 				continue
 			}
 			delete(rest, member)
 			if short, ok := strings.CutPrefix(value, recordedProject+"/"); ok && part.name == "path" && short != "" {
 				value = short
 			}
-			if *part.to = &value; part.name != "content" || value != "" || usualInput[name]["content"] == nil {
+			if part.name != "content" || value != "" || usualInput[name]["content"] == nil {
+				*part.text = &value
 				said.add(part.name, text(value))
-			} else {
-				*part.to = nil
 			}
 		}
 	}
@@ -382,8 +375,9 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 		delete(rest, "description")
 		delete(rest, "timeout")
 	}
-	if !(tool == string(grapnel.ClassShell) && f.Command != nil) && !(tool == string(grapnel.ClassFetch) && f.URL != nil) {
-		f.words.add("tool", text(tool))
+	implied := f.Tool == string(grapnel.ClassShell) && f.Command != nil || f.Tool == string(grapnel.ClassFetch) && f.URL != nil
+	if !implied {
+		f.words.add("tool", text(f.Tool))
 	}
 	f.words = append(f.words, said...)
 	if len(rest) > 0 || i < 0 && !strings.HasPrefix(name, "mcp__") {

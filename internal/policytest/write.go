@@ -11,14 +11,13 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/internal/yaml/layout"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // words are the keys of a test, or of an event, in their order.
@@ -306,39 +305,18 @@ func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
 // want is what came of an event then, as far as the hooks of the policy did it.
 func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 	decided := r.decided(e)
-	var rules, failed []string
-	changed, halted, others := false, false, false
-	for i := range e.Hooks {
-		run := &e.Hooks[i]
-		if run.Async {
-			continue
-		}
-		if !r.isOurs(run) {
-			others = others || run.Decision > grapnel.None || len(run.Changed) > 0
-			continue
-		}
-		if run.Error != "" && !slices.Contains(failed, run.Name) {
-			failed = append(failed, run.Name)
-		}
-		if run.Observed || run.Expired {
-			continue
-		}
-		changed, halted = changed || len(run.Changed) > 0, halted || run.Halt
-		if acts := decided > grapnel.None && run.Decision == decided || run.Decision == grapnel.None && len(run.Changed) > 0 && e.Decision == decided; acts && !slices.Contains(rules, run.Name) {
-			rules = append(rules, run.Name)
-		}
-	}
+	did := r.deeds(e, decided)
 	var w words
 	w.add("decision", text(decided.String()))
-	if len(rules) == 1 {
-		w.add("rule", text(rules[0]))
-	} else if len(rules) > 1 {
-		w.add("rule", listOf(rules))
+	if len(did.rules) == 1 {
+		w.add("rule", text(did.rules[0]))
+	} else if len(did.rules) > 1 {
+		w.add("rule", listOf(did.rules))
 	}
-	if changes := r.changes(e, told); changed && len(changes) > 0 && !others {
+	if changes := r.changes(e, told); did.changed && len(changes) > 0 && !did.others {
 		w.add("changes", changes.object())
 	}
-	if len(e.Context) > 0 && !others {
+	if len(e.Context) > 0 && !did.others {
 		var list []string
 		for _, c := range e.Context {
 			if words := firstWords(told.clean(c)); words != "" {
@@ -349,19 +327,51 @@ func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 			w.add("context", listOf(list))
 		}
 	}
-	if words := firstWords(told.clean(e.Halt)); halted && words != "" {
+	if words := firstWords(told.clean(e.Halt)); did.halted && words != "" {
 		w.add("halt", text(words))
 	}
-	if e.Would > grapnel.None && !others {
+	if e.Would > grapnel.None && !did.others {
 		w.add("would", text(e.Would.String()))
 	}
-	if len(failed) > 0 {
-		w.add("failed", listOf(failed))
+	if len(did.failed) > 0 {
+		w.add("failed", listOf(did.failed))
 	}
 	if len(w) == 1 {
 		return w[0].value
 	}
 	return w.object()
+}
+
+// deeds is what hooks did at an event.
+type deeds struct {
+	rules, failed   []string // hooks of the policy that decided, that failed
+	changed, halted bool     // by hooks of the policy
+	others          bool     // hooks of others had a part in it
+}
+
+func (r *Recorder) deeds(e *spool.Entry, decided grapnel.Decision) (did deeds) {
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		if run.Async {
+			continue
+		}
+		if !r.isOurs(run) {
+			did.others = did.others || run.Decision > grapnel.None || len(run.Changed) > 0
+			continue
+		}
+		if run.Error != "" && !slices.Contains(did.failed, run.Name) {
+			did.failed = append(did.failed, run.Name)
+		}
+		if run.Observed || run.Expired {
+			continue
+		}
+		did.changed, did.halted = did.changed || len(run.Changed) > 0, did.halted || run.Halt
+		acts := decided > grapnel.None && run.Decision == decided || run.Decision == grapnel.None && len(run.Changed) > 0 && e.Decision == decided
+		if acts && !slices.Contains(did.rules, run.Name) {
+			did.rules = append(did.rules, run.Name)
+		}
+	}
+	return did
 }
 
 // firstWords are those by which a long text is known.

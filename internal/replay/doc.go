@@ -78,17 +78,7 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 	for i := range players {
 		p := newPlayer(&opts)
 		players[i] = p
-		actors.Go(func() {
-			for scenes := range p.scenes {
-				for i := range scenes {
-					if ctx.Err() == nil {
-						if err := p.play(ctx, &scenes[i]); err != nil {
-							cancel(err)
-						}
-					}
-				}
-			}
-		})
+		actors.Go(func() { p.run(ctx, cancel) })
 	}
 	parts := make([][]scene, len(players)) // sessions go to players, in their order
 	for batch := range decoded(records, opts.Wants, opts.Progress) {
@@ -123,11 +113,6 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 
 // decoded reads Records in the background, many at once, and yields them in their order.
 func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, progress func(int)) iter.Seq[[]scene] {
-	type batch struct {
-		records []Record
-		scenes  []scene
-		ready   chan struct{} // closed when scenes are there
-	}
 	return func(yield func([]scene) bool) {
 		readers := runtime.GOMAXPROCS(0)
 		decode, order, stop := make(chan *batch, ahead*readers), make(chan *batch, ahead*readers), make(chan struct{})
@@ -137,42 +122,20 @@ func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, pr
 		for range readers {
 			all.Go(func() {
 				for b := range decode {
-					for i := range b.records {
-						b.scenes = append(b.scenes, newScene(&b.records[i], wants))
-					}
-					b.records = nil
-					close(b.ready)
+					b.decode(wants)
 				}
 			})
 		}
 		all.Go(func() {
 			defer close(order)
 			defer close(decode)
-			next := &batch{ready: make(chan struct{})}
-			send := func() bool {
+			for b := range batches(records, progress) {
 				select {
-				case order <- next:
+				case order <- b:
 				case <-stop:
-					return false
-				}
-				decode <- next // its readers go on
-				next = &batch{ready: make(chan struct{})}
-				return true
-			}
-			read := 0
-			for r, err := range records {
-				if err != nil {
-					r = Record{Load: func(*spool.Entry) error { return err }} // torn
-				}
-				if next.records = append(next.records, r); len(next.records) == batchSize && !send() {
 					return
 				}
-				if read++; progress != nil && read%256 == 0 {
-					progress(read)
-				}
-			}
-			if send() && progress != nil {
-				progress(read)
+				decode <- b // its readers go on
 			}
 		})
 		for b := range order {
@@ -180,6 +143,45 @@ func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, pr
 			if !yield(b.scenes) {
 				return
 			}
+		}
+	}
+}
+
+// A batch is some Records that are decoded together.
+type batch struct {
+	records []Record
+	scenes  []scene
+	ready   chan struct{} // closed when scenes are there
+}
+
+func (b *batch) decode(wants func(*spool.Entry) bool) {
+	for i := range b.records {
+		b.scenes = append(b.scenes, newScene(&b.records[i], wants))
+	}
+	b.records = nil
+	close(b.ready)
+}
+
+// batches yields Records in batches, the last of which may be empty.
+func batches(records iter.Seq2[Record, error], progress func(int)) iter.Seq[*batch] {
+	return func(yield func(*batch) bool) {
+		next, read := &batch{ready: make(chan struct{})}, 0
+		for r, err := range records {
+			if err != nil {
+				r = Record{Load: func(*spool.Entry) error { return err }} // torn
+			}
+			if next.records = append(next.records, r); len(next.records) == batchSize {
+				if !yield(next) {
+					return
+				}
+				next = &batch{ready: make(chan struct{})}
+			}
+			if read++; progress != nil && read%256 == 0 {
+				progress(read)
+			}
+		}
+		if yield(next) && progress != nil {
+			progress(read)
 		}
 	}
 }
@@ -199,6 +201,20 @@ func newPlayer(opts *Options) *player {
 		p.against = newStage(opts.Against, opts.StandIn)
 	}
 	return p
+}
+
+// run plays all scenes. After an error it only takes them.
+func (p *player) run(ctx context.Context, cancel context.CancelCauseFunc) {
+	for scenes := range p.scenes {
+		for i := range scenes {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := p.play(ctx, &scenes[i]); err != nil {
+				cancel(err)
+			}
+		}
+	}
 }
 
 func (p *player) play(ctx context.Context, s *scene) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -180,7 +181,7 @@ func short(text string) string {
 	if len(text) > maxMasked { // nobody reads to its end
 		text = text[:maxMasked]
 	}
-	return cut(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
+	return shorten.To(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
 }
 
 // maxMasked is how much of a text is looked at for secrets, before it is cut.
@@ -188,11 +189,3 @@ const maxMasked = 64 << 10
 
 // maxName is how long a name in a report is. Those of Records may be of any length.
 const maxName = 1 << 10
-
-// cut is a text that a report has room for.
-func cut[T ~string](text T, most int) T {
-	if len(text) > most {
-		text = T(strings.ToValidUTF8(string(text[:most]), "")) + "…"
-	}
-	return text
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -221,7 +222,7 @@ func (s *Stage) note(r *Report, sc *scene) {
 				c.known[source] = known
 			}
 		}
-		source = cut(source, maxName)
+		source = shorten.To(source, maxName)
 		if _, counted := r.gone[source]; !known && (counted || len(r.gone) < maxSources) {
 			r.gone[source]++
 		}

@@ -15,10 +15,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Object is a JSON object in the making.

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Same compares JSON values without regard to white space and the order of keys.

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // meta writes an Entry without the event and its Changes, as encoding/json would. To let that prepare

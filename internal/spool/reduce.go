@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // limits say what is kept of JSON. The result is JSON of the same structure, in

@@ -34,9 +34,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Mode says how much of an event is kept with its Record.

@@ -501,10 +501,10 @@ func openTo(file string) string {
 	}
 }
 
-// log reads what happened of late.
+// log reads the recent records.
 func (g *gatherer) log(ctx context.Context) {
 	f := g.facts
-	guards := map[[2]string]*failing{}
+	failed := failures{}
 	byName := map[string]*agent{}
 	for i := range f.agents {
 		byName[f.agents[i].Name] = &f.agents[i]
@@ -512,33 +512,16 @@ func (g *gatherer) log(ctx context.Context) {
 	unknown := map[[2]string]bool{}
 	log := store.Log{Spool: g.Place.Spool(), Store: g.Place.Store()}
 	for k, err := range log.Read(ctx, store.Query{Filter: spool.Filter{Since: f.since}}) {
-		e := &k.Entry
-		if err != nil {
-			if errors.Is(err, spool.ErrTorn) {
-				f.torn, f.lastTorn = f.torn+1, err.Error()
-			} else {
-				f.logError = err.Error()
-			}
+		switch {
+		case errors.Is(err, spool.ErrTorn):
+			f.torn, f.lastTorn = f.torn+1, err.Error()
+			continue
+		case err != nil:
+			f.logError = err.Error()
 			continue
 		}
-		for _, run := range e.Hooks {
-			if run.Error == "" || run.Async && !e.Late {
-				continue
-			}
-			key := [2]string{run.Source, run.Name}
-			if guards[key] == nil {
-				guards[key] = &failing{name: run.Name, source: run.Source}
-			}
-			w := guards[key]
-			w.errors++
-			w.last, w.why = e.Time, cut(run.Error, 200)
-			if run.Cause == grapnel.CauseTimeout {
-				w.timeouts++
-			}
-			if run.FailOpen {
-				w.opened++
-			}
-		}
+		e := &k.Entry
+		failed.add(e)
 		a := byName[e.Agent]
 		if a == nil || e.Late {
 			continue
@@ -560,12 +543,36 @@ func (g *gatherer) log(ctx context.Context) {
 			a.tools[e.Tool]++
 		}
 	}
-	for _, w := range guards {
+	for _, w := range failed {
 		f.failing = append(f.failing, *w)
 	}
 	slices.SortFunc(f.failing, func(a, b failing) int {
 		return cmp.Or(cmp.Compare(b.opened, a.opened), cmp.Compare(b.errors, a.errors), cmp.Compare(a.source, b.source), cmp.Compare(a.name, b.name))
 	})
+}
+
+// failures counts the errors of hooks, by source and name.
+type failures map[[2]string]*failing
+
+func (all failures) add(e *spool.Entry) {
+	for _, run := range e.Hooks {
+		if run.Error == "" || run.Async && !e.Late {
+			continue
+		}
+		key := [2]string{run.Source, run.Name}
+		if all[key] == nil {
+			all[key] = &failing{name: run.Name, source: run.Source}
+		}
+		w := all[key]
+		w.errors++
+		w.last, w.why = e.Time, cut(run.Error, 200)
+		if run.Cause == grapnel.CauseTimeout {
+			w.timeouts++
+		}
+		if run.FailOpen {
+			w.opened++
+		}
+	}
 }
 
 // unknownTool reports whether a call was one of a tool that the dialect does not know, and

@@ -48,59 +48,62 @@ func (g *gatherer) http(ctx context.Context) overHTTP {
 	return o
 }
 
-// judgeHTTP is about installations that ask the daemon over http.
-func judgeHTTP(f *facts, a *agent) []Finding {
-	var found []Finding
+// judgeHTTP judges the installations that ask the daemon over http.
+func judgeHTTP(f *facts, a *agent) (found []Finding) {
 	for i := range a.installs {
-		in := &a.installs[i]
-		add := func(id string, level Level, subject, what, why, hint string) {
-			found = append(found, Finding{ID: id, Level: level, Subject: subject, What: what, Why: why, Hint: hint})
-		}
-		unguarded := a.Title + " goes on, and nothing it asks about over http is guarded"
-		if in.FailClosed {
-			unguarded = a.Title + " blocks what it can, if its version knows how, and goes on unguarded with the rest"
-		}
-		again := "grapnel install " + a.Name + " --via http"
-		guest, asks := f.http.Guests[in.ID]
-		address := f.http.URL(a.Name, in.ID)
-		if !asks {
-			if l := a.layerOf(in.Settings); l != nil && overHTTPIn(l, in.ID) {
-				what := "the daemon does not know the secret that stands in " + in.Settings
-				if f.http.unreadable != "" {
-					what = f.http.unreadable
-				}
-				add("http.unknown", Bad, in.Settings, what, unguarded, again)
+		found = append(found, judgeHTTPOf(f, a, &a.installs[i])...)
+	}
+	return found
+}
+
+func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
+	add := func(id string, level Level, subject, what, why, hint string) {
+		found = append(found, Finding{ID: id, Level: level, Subject: subject, What: what, Why: why, Hint: hint})
+	}
+	unguarded := a.Title + " goes on, and nothing it asks about over http is guarded"
+	if in.FailClosed {
+		unguarded = a.Title + " blocks what it can, if its version knows how, and goes on unguarded with the rest"
+	}
+	again := "grapnel install " + a.Name + " --via http"
+	guest, asks := f.http.Guests[in.ID]
+	address := f.http.URL(a.Name, in.ID)
+	if !asks {
+		if l := a.layerOf(in.Settings); l != nil && overHTTPIn(l, in.ID) {
+			what := "the daemon does not know the secret that stands in " + in.Settings
+			if f.http.unreadable != "" {
+				what = f.http.unreadable
 			}
-			continue
+			add("http.unknown", Bad, in.Settings, what, unguarded, again)
 		}
-		switch health := f.http.health; {
-		case f.http.daemon != nil:
-			add("http.dead", Bad, f.http.Host(), fmt.Sprintf("%s asks the daemon over http, and no daemon answers: %v", a.Title, f.http.daemon),
-				unguarded+"; whoever listens on "+f.http.Host()+" meanwhile is asked instead", "grapnel serve")
-		case health.Error != "":
-			add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "end what listens there, or take Grapnel out and install it again for another port")
-		case health.Address != f.http.Host():
-			add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "look at what the daemon says, and start it again")
-		default:
-			add("http.good", OK, f.http.Host(), "the daemon listens on "+f.http.Host(), "", "")
+		return found
+	}
+	switch health := f.http.health; {
+	case f.http.daemon != nil:
+		add("http.dead", Bad, f.http.Host(), fmt.Sprintf("%s asks the daemon over http, and no daemon answers: %v", a.Title, f.http.daemon),
+			unguarded+"; whoever listens on "+f.http.Host()+" meanwhile is asked instead", "grapnel serve")
+	case health.Error != "":
+		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "end what listens there, or take Grapnel out and install it again for another port")
+	case health.Address != f.http.Host():
+		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "look at what the daemon says, and start it again")
+	default:
+		add("http.good", OK, f.http.Host(), "the daemon listens on "+f.http.Host(), "", "")
+	}
+	if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
+		add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "whoever has it can ask the daemon as "+a.Title, "chmod 600 "+in.Settings)
+	}
+	if f.http.proxy != "" {
+		add("http.proxy", Warn, f.http.proxy, f.http.proxy+" names a proxy, and NO_PROXY does not hold 127.0.0.1", "where "+a.Title+" is started so, it asks the proxy in place of the daemon", "add 127.0.0.1 to NO_PROXY")
+	}
+	for _, l := range a.layers {
+		for _, name := range install.Proxies(l.tree) {
+			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "take it out")
 		}
-		if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
-			add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "whoever has it can ask the daemon as "+a.Title, "chmod 600 "+in.Settings)
+		if install.Refuses(l.tree, address) {
+			add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
 		}
-		if f.http.proxy != "" {
-			add("http.proxy", Warn, f.http.proxy, f.http.proxy+" names a proxy, and NO_PROXY does not hold 127.0.0.1", "where "+a.Title+" is started so, it asks the proxy in place of the daemon", "add 127.0.0.1 to NO_PROXY")
-		}
-		for _, l := range a.layers {
-			for _, name := range install.Proxies(l.tree) {
-				add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "take it out")
-			}
-			if install.Refuses(l.tree, address) {
-				add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
-			}
-		}
-		if l := a.layerOf(in.Settings); l != nil && guest.Secret != "" && !shownIn(l, in.ID, guest.Secret) {
-			add("http.secret", Bad, in.Settings, "the secret in "+in.Settings+" is not the one that the daemon knows", unguarded, again)
-		}
+	}
+	if l := a.layerOf(in.Settings); l != nil && guest.Secret != "" && !shownIn(l, in.ID, guest.Secret) {
+		add("http.secret", Bad, in.Settings, "the secret in "+in.Settings+" is not the one that the daemon knows", unguarded, again)
 	}
 	return found
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // peculiar has what only one agent knows: kinds of trust, and files that keep it from
@@ -173,13 +174,11 @@ func codexHash(h install.Found) string {
 	if h.Matcher != "" {
 		pinned["matcher"] = h.Matcher
 	}
-	var text strings.Builder
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(pinned) != nil {
+	text, err := rawjson.Marshal(pinned)
+	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSuffix(text.String(), "\n")))
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
@@ -255,57 +254,61 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 // word (seen in its engine, 1.0.32).
 func cursorEntries(_ *facts, a *agent) []Finding {
 	var found []Finding
-	for _, l := range a.layers {
+	for i := range a.layers {
+		l := &a.layers[i]
 		if l.rel != "" || !l.is || l.err != "" {
 			continue
 		}
-		var wrong []string
-		if v, _ := l.tree["version"].(float64); v < 1 || v != math.Trunc(v) {
-			wrong = append(wrong, "its version is no whole number from 1 on")
-		}
-		for _, h := range l.hooks {
-			var entry map[string]any
-			_ = json.Unmarshal(h.Entry, &entry) // it was written by us
-			say := func(what string) {
-				wrong = append(wrong, fmt.Sprintf("an entry for %s %s", h.Event, what))
-			}
-			if timeout, ok := entry["timeout"]; ok {
-				if n, _ := timeout.(float64); n <= 0 {
-					say("has a timeout that is no number above 0")
-				}
-			}
-			if limit, ok := entry["loop_limit"]; ok && limit != nil {
-				if n, _ := limit.(float64); n <= 0 {
-					say("has a loop_limit that is no number above 0")
-				}
-			}
-			if matcher, ok := entry["matcher"]; ok {
-				if text, is := matcher.(string); !is || text != "*" && !validRegexp(text) {
-					say("has a matcher that is no regular expression")
-				}
-			}
-			switch kind, given := entry["type"]; {
-			case given && kind != "command" && kind != "prompt":
-				say("is neither a command nor a prompt")
-			case kind != "prompt" && h.Command == "":
-				say("has no command")
-			}
-		}
-		l.entries(func(event string, entry map[string]any) {
-			if _, nested := entry["hooks"]; nested {
-				wrong = append(wrong, fmt.Sprintf("an entry for %s has a list of hooks, as only Claude Code has it", event))
-			}
-		})
-		if text := slash(l.tree); text != "" {
-			wrong = append(wrong, fmt.Sprintf("%q has // or /* in it, which Cursor takes for a comment", cut(text, 60)))
-		}
-		for _, what := range wrong {
+		for _, what := range cursorFaults(l) {
 			found = append(found, Finding{
 				ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("Cursor does not read %s: %s", l.file, what), Why: "one entry that is wrong voids the whole file", Hint: "repair or remove it",
 			})
 		}
 	}
 	return found
+}
+
+func cursorFaults(l *layer) (wrong []string) {
+	if v, _ := l.tree["version"].(float64); v < 1 || v != math.Trunc(v) {
+		wrong = append(wrong, "its version is no whole number from 1 on")
+	}
+	for i := range l.hooks {
+		for _, what := range cursorEntryFaults(&l.hooks[i]) {
+			wrong = append(wrong, fmt.Sprintf("an entry for %s %s", l.hooks[i].Event, what))
+		}
+	}
+	l.entries(func(event string, entry map[string]any) {
+		if _, nested := entry["hooks"]; nested {
+			wrong = append(wrong, fmt.Sprintf("an entry for %s has a list of hooks, as only Claude Code has it", event))
+		}
+	})
+	if text := slash(l.tree); text != "" {
+		wrong = append(wrong, fmt.Sprintf("%q has // or /* in it, which Cursor takes for a comment", cut(text, 60)))
+	}
+	return wrong
+}
+
+func cursorEntryFaults(h *install.Found) (wrong []string) {
+	var entry map[string]any
+	_ = json.Unmarshal(h.Entry, &entry) // it was written by us
+	for _, name := range []string{"timeout", "loop_limit"} {
+		value, ok := entry[name]
+		if n, _ := value.(float64); ok && n <= 0 && (value != nil || name == "timeout") {
+			wrong = append(wrong, "has a "+name+" that is no number above 0")
+		}
+	}
+	if matcher, ok := entry["matcher"]; ok {
+		if text, is := matcher.(string); !is || text != "*" && !validRegexp(text) {
+			wrong = append(wrong, "has a matcher that is no regular expression")
+		}
+	}
+	switch kind, given := entry["type"]; {
+	case given && kind != "command" && kind != "prompt":
+		wrong = append(wrong, "is neither a command nor a prompt")
+	case kind != "prompt" && h.Command == "":
+		wrong = append(wrong, "has no command")
+	}
+	return wrong
 }
 
 // slash finds a string with what Cursor takes for a comment.

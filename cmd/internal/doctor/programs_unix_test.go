@@ -3,25 +3,14 @@
 package doctor
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// write makes a program. No other test may fork while it is open: the child would hold
-// it, and then it cannot be run.
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+)
 
 // A program that says nothing of use has no version, and the report says why.
 func TestVersionOf(t *testing.T) {
@@ -34,7 +23,7 @@ func TestVersionOf(t *testing.T) {
 		"hangs":  {"exec sleep 600", "", "took more than 5s"},
 	} {
 		file := filepath.Join(dir, name)
-		write(t, file, "#!/bin/sh\n"+tt.script+"\n")
+		programs.Write(t, file, "#!/bin/sh\n"+tt.script+"\n")
 		version, mute := versionOf(t.Context(), file)
 		if version != tt.version || !strings.Contains(mute, tt.mute) || (mute == "") != (tt.mute == "") {
 			t.Errorf("%s: %q, %q, want %q, %q", name, version, mute, tt.version, tt.mute)

@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -36,20 +36,11 @@ func TestSend(t *testing.T) {
 	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "bin", "grapnel")) || !strings.Contains(err.Error(), "same directory") {
 		t.Errorf("without the program: %v", err)
 	}
-	write := func(name, text string) {
-		t.Helper()
-		syscall.ForkLock.RLock() // a child that is started now must not hold the file open
-		defer syscall.ForkLock.RUnlock()
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
 	program := filepath.Join(dir, "bin", "grapnel")
-	write(program, "#!/bin/sh\ncat >got.json; echo \"$1\" >args; env >env\n")
-	write(place.Policy, "version: 1\nnetworks: [10.1.2.0/24, 'fd12::/16']\n")
+	programs.Write(t, program, "#!/bin/sh\ncat >got.json; echo \"$1\" >args; env >env\n")
+	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.1.2.0/24, 'fd12::/16']\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := send(t.Context(), place, self, w, ev); err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +63,11 @@ func TestSend(t *testing.T) {
 		t.Errorf("arguments %q, environment\n%s", args, env)
 	}
 
-	write(program, "#!/bin/sh\ncat >/dev/null; echo 'grapnel: error: nobody is there' >&2; exit 1\n")
+	programs.Write(t, program, "#!/bin/sh\ncat >/dev/null; echo 'grapnel: error: nobody is there' >&2; exit 1\n")
 	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), "exit code 1: nobody is there") {
 		t.Errorf("a delivery that fails: %v", err)
 	}
-	write(program, "#!/bin/sh\nexec sleep 60\n")
+	programs.Write(t, program, "#!/bin/sh\nexec sleep 60\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // must fire: the program hangs
 	defer cancel()
 	if err := send(ctx, place, self, w, ev); err == nil || ctx.Err() == nil {
@@ -93,11 +84,7 @@ func TestAsker(t *testing.T) {
 	program := filepath.Join(dir, "grapnel")
 	says := func(text string) {
 		t.Helper()
-		syscall.ForkLock.RLock()
-		defer syscall.ForkLock.RUnlock()
-		if err := os.WriteFile(program, []byte("#!/bin/sh\ncat >got.json; /usr/bin/env >env; pwd >dir\n"+text+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		programs.Write(t, program, "#!/bin/sh\ncat >got.json; /usr/bin/env >env; pwd >dir\n"+text+"\n")
 	}
 	sp, err := spool.Open(filepath.Join(dir, "spool"), nil)
 	if err != nil {

@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// A wish is one thing of ours that the file shall hold.
-type wish struct {
+// An addition is one entry of ours that the file must have.
+type addition struct {
 	id    string   // the event, or of which edit
 	path  []string // of the list or the object that gets it
 	key   string   // in an object
@@ -22,33 +20,11 @@ type wish struct {
 	item  any      // for add: the value, or the group around it
 }
 
-// wishes lists what the document shall hold, in the order of the agent's table.
-func (w Wanted) wishes(d *document) ([]wish, error) {
+// additions lists our entries, in the order of the agent's table.
+func (w Wanted) additions(d *document) ([]addition, error) {
 	a := w.Agent
-	var wishes []wish
 	if a.Setup.Shape == dialect.ShapePlugin {
-		for i := range a.Setup.Edits {
-			e := &a.Setup.Edits[i]
-			path := strings.Split(e.Path, ".")
-			if e.Only {
-				kind := hujson.Kind('[')
-				if e.Key != "" {
-					kind = '{'
-				}
-				if c, err := d.at(path, kind); err != nil || c == nil {
-					if err != nil {
-						return nil, err
-					}
-					continue
-				}
-			}
-			value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
-			if err != nil {
-				return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", a.Name, err)
-			}
-			wishes = append(wishes, wish{id: editID(e), path: path, key: e.Key, value: value, item: value})
-		}
-		return wishes, nil
+		return w.pluginAdditions(d)
 	}
 	var events *container
 	if a.Setup.Shape != dialect.ShapeList {
@@ -57,6 +33,7 @@ func (w Wanted) wishes(d *document) ([]wish, error) {
 			return nil, err
 		}
 	}
+	var additions []addition
 	for _, ev := range a.Events {
 		if !slices.Contains(w.Events, ev.Native) {
 			continue
@@ -65,29 +42,52 @@ func (w Wanted) wishes(d *document) ([]wish, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: its setup has an entry that cannot be read: %w", a.Name, err)
 		}
-		wish := wish{id: ev.Native, path: d.base(), value: value, item: value}
+		addition := addition{id: ev.Native, path: d.base(), value: value, item: value}
 		if a.Setup.Shape != dialect.ShapeList {
-			key := ev.Native
-			if events != nil {
-				for _, it := range events.items { // as the file spells it
-					if a.sameEvent(it.key, ev.Native) && newArray(it.value) != nil {
-						key = it.key
-						break
-					}
-				}
-			}
-			wish.path = append(slices.Clone(wish.path), key)
+			addition.path = append(slices.Clone(addition.path), a.spelled(events, ev.Native))
 		}
 		if a.Setup.Shape == dialect.ShapeGroups {
 			group := []field{{"hooks", list{{value: value}}}}
 			if a.Setup.Matcher != "" {
 				group = slices.Insert(group, 0, field{"matcher", a.Setup.Matcher})
 			}
-			wish.item = group
+			addition.item = group
 		}
-		wishes = append(wishes, wish)
+		additions = append(additions, addition)
 	}
-	return wishes, nil
+	return additions, nil
+}
+
+// pluginAdditions are the edits that make an agent load our plugin.
+func (w Wanted) pluginAdditions(d *document) (additions []addition, err error) {
+	for i := range w.Agent.Setup.Edits {
+		e := &w.Agent.Setup.Edits[i]
+		if e.Only {
+			if c, err := d.edited(e); err != nil {
+				return nil, err
+			} else if c == nil {
+				continue
+			}
+		}
+		value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
+		if err != nil {
+			return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", w.Agent.Name, err)
+		}
+		additions = append(additions, addition{id: editID(e), path: strings.Split(e.Path, "."), key: e.Key, value: value, item: value})
+	}
+	return additions, nil
+}
+
+// spelled returns the name of an event as the file spells it.
+func (a Agent) spelled(events *container, native string) string {
+	if events != nil {
+		for _, it := range events.items {
+			if a.sameEvent(it.key, native) && newArray(it.value) != nil {
+				return it.key
+			}
+		}
+	}
+	return native
 }
 
 // top are the members that the top of the file has beside the hooks.
@@ -100,27 +100,27 @@ func (a Agent) top() []field {
 }
 
 // update rewrites our entries that are there but not as they are wanted.
-func (w Wanted) update(d *document, wishes []wish) (*document, []string, error) {
-	spots, err := d.spots()
+func (w Wanted) update(d *document, additions []addition) (*document, []string, error) {
+	sections, err := d.sections()
 	if err != nil {
 		return nil, nil, err
 	}
 	var splices []splice
 	var notes []string
-	for _, h := range ours(spots) {
+	for _, h := range ours(sections) {
 		if !h.everything() {
 			line, _ := position(d.data, h.value.StartOffset)
 			notes = append(notes, fmt.Sprintf("%s:%d: our entry for %s stands behind the matcher %q and fires for nothing else; move it out of there if that is not meant",
 				w.File, line, h.id, h.matcher))
 		}
-		at := slices.IndexFunc(wishes, func(wish wish) bool { return wish.id == h.id })
-		if at < 0 || same(h.value, wishes[at].value) {
+		at := slices.IndexFunc(additions, func(addition addition) bool { return addition.id == h.id })
+		if at < 0 || same(h.value, additions[at].value) {
 			continue
 		}
 		start, end := h.value.StartOffset, h.value.EndOffset
 		l := layout{style: styleOf(d), lines: bytes.ContainsRune(d.data[start:end], '\n'), indent: d.indentAt(start)}
 		var b strings.Builder
-		field{value: wishes[at].value}.write(&b, l)
+		field{value: additions[at].value}.write(&b, l)
 		splices = append(splices, splice{at: start, cut: end - start, text: b.String()})
 	}
 	if len(splices) == 0 {
@@ -167,29 +167,29 @@ func (n *node) value(made *installation.Made) any {
 
 // add returns the file with what is wished for and not there, and notes in made what
 // had to be created.
-func (w Wanted) add(d *document, wishes []wish, made *installation.Made) ([]byte, error) {
-	spots, err := d.spots()
+func (w Wanted) add(d *document, additions []addition, made *installation.Made) ([]byte, error) {
+	sections, err := d.sections()
 	if err != nil {
 		return nil, err
 	}
 	has := map[string]bool{}
 	others := false
-	for _, s := range spots {
+	for _, s := range sections {
 		for _, g := range s.items {
 			others = others || !slices.ContainsFunc(g.handlers, func(h handler) bool { return h.ours })
 		}
 	}
-	for _, h := range ours(spots) {
+	for _, h := range ours(sections) {
 		has[h.id] = true
 	}
 	root := &node{}
-	for _, wish := range wishes {
-		if has[wish.id] {
+	for _, addition := range additions {
+		if has[addition.id] {
 			continue
 		}
-		n := root.node(wish.path)
-		n.list = wish.key == ""
-		n.items = append(n.items, field{wish.key, wish.item})
+		n := root.node(addition.path)
+		n.list = addition.key == ""
+		n.items = append(n.items, field{addition.key, addition.item})
 	}
 	if len(root.nodes) == 0 {
 		return d.data, nil

@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -131,73 +132,75 @@ func unchanged(c *Change, target string) error {
 // replace writes c.After in place of target. A reader sees the old file or the
 // new one.
 func replace(c *Change, target string, old fs.FileInfo) (err error) {
-	perm := c.Perm
-	if perm == 0 {
-		perm = 0o600
-	}
-	dir := filepath.Dir(target)
+	perm := cmp.Or(c.Perm, 0o600)
 	if old == nil {
-		mode := perm | perm&0o444>>2
-		if err := os.MkdirAll(dir, mode); err != nil {
+		if err := c.makeDirs(filepath.Dir(target), perm|perm&0o444>>2); err != nil {
 			return err
 		}
-		for _, made := range c.Made.Dirs {
-			if c.Exact {
-				if err := os.Chmod(made, mode); err != nil {
-					return err
-				}
+		defer func() {
+			if err != nil {
+				removeDirs(c.Made.Dirs)
 			}
-		}
+		}()
 	} else {
-		perm = old.Mode().Perm()
-		if c.Mode != 0 {
-			perm = c.Mode
-		}
+		perm = cmp.Or(c.Mode, old.Mode().Perm())
 	}
-	defer func() {
-		if err != nil && old == nil {
-			removeDirs(c.Made.Dirs)
-		}
-	}()
-	// Not os.CreateTemp: a new file shall get what the umask leaves of perm.
-	name := filepath.Join(dir, ".grapnel-"+rand.Text()[:12]+".tmp")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	name, err := c.writeBeside(target, old, perm)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(name)
-		}
-	}()
-	if old != nil || c.Exact {
-		if old != nil {
-			keepOwner(f, old)
-		}
-		if err := f.Chmod(perm); err != nil { // in spite of the umask
-			return err
-		}
+	err = unchanged(c, target) // as late as can be
+	if err == nil {
+		err = os.Rename(name, target)
 	}
-	if _, err := f.Write(c.After); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := unchanged(c, target); err != nil { // as late as can be
-		return err
-	}
-	if err := os.Rename(name, target); err != nil {
+	if err != nil {
+		_ = os.Remove(name)
 		if errors.Is(err, syscall.EBUSY) {
 			err = fmt.Errorf("%w: a file that is mounted by itself cannot be replaced; mount its directory", err)
 		}
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(target))
+}
+
+// makeDirs makes the directory of a new file.
+func (c *Change) makeDirs(dir string, mode fs.FileMode) error {
+	if err := os.MkdirAll(dir, mode); err != nil || !c.Exact {
+		return err
+	}
+	for _, made := range c.Made.Dirs {
+		if err := os.Chmod(made, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeBeside writes c.After to disk, in a file beside target whose name it returns. The file
+// has the owner of the old one.
+func (c *Change) writeBeside(target string, old fs.FileInfo, perm fs.FileMode) (name string, err error) {
+	// Not os.CreateTemp: a new file shall get what the umask leaves of perm.
+	name = filepath.Join(filepath.Dir(target), ".grapnel-"+rand.Text()[:12]+".tmp")
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return "", err
+	}
+	if old != nil {
+		keepOwner(f, old)
+	}
+	if old != nil || c.Exact {
+		err = f.Chmod(perm) // in spite of the umask
+	}
+	if err == nil {
+		_, err = f.Write(c.After)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(name)
+	}
+	return name, err
 }
 
 // remove deletes the file, and the directories made for it that hold nothing

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
 // The agent hands the command to a shell. Whatever the path is called, the
@@ -28,7 +30,7 @@ func TestCommandInRealShell(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			writeProgram(t, program, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n")
+			programs.Write(t, program, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n")
 			for _, a := range Agents() {
 				for _, h := range []Hook{{Program: program, ID: tokenA}, {Program: program, Root: dir}} {
 					command := h.Command(a, "SessionStart")

@@ -1,27 +1,12 @@
 package install
 
 import (
-	"errors"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-// writeProgram writes a program that can be run at once. A process that is started
-// while the file is open would keep it open, and the system runs no file that
-// somebody may still write to.
-func writeProgram(t testing.TB, name, text string) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := errors.Join(os.WriteFile(name, []byte(text), 0o755), os.Chmod(name, 0o755)); err != nil { // it may be there already
-		t.Fatal(err)
-	}
-}
 
 func TestParseEntry(t *testing.T) {
 	t.Parallel()

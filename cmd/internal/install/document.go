@@ -361,8 +361,8 @@ func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 // join is the name of a path, in installation.Made too.
 func join(path []string) string { return strings.Join(path, "/") }
 
-// A spot is a list of the file, or an object, that may hold entries of ours.
-type spot struct {
+// A section is a list or an object of the file that may hold entries of ours.
+type section struct {
 	path  []string
 	c     *container
 	event string        // that all entries in it are for; empty: they say so themselves
@@ -370,7 +370,7 @@ type spot struct {
 	items []group
 }
 
-// A group is an item of a spot. Where the agent has groups it holds a list of
+// A group is an item of a section. Where the agent has groups it holds a list of
 // handlers behind a matcher; elsewhere it is the one handler.
 type group struct {
 	list     *container // the handlers; nil if there is no such list
@@ -378,91 +378,110 @@ type group struct {
 	plain    bool // as we make them: for everything, and with no other keys
 }
 
-// A handler is one program that an agent runs at an event, or what else of ours a spot
+// A handler is one program that an agent runs at an event, or what else of ours a section
 // can hold.
 type handler struct {
-	spot, item int
-	index      int // in the list of the group; -1: it is the item itself
-	value      *hujson.Value
-	id         string // what it is for, see wish
-	entry      Entry
-	matcher    string // of the group
-	ours       bool
+	section, item int
+	index         int // in the list of the group; -1: it is the item itself
+	value         *hujson.Value
+	id            string // what it is for, see addition
+	entry         Entry
+	matcher       string // of the group
+	ours          bool
 }
 
-// spots lists the places of the file that may hold entries of ours, with what they
-// hold. It refuses a file in which the agent could not find them.
-func (d *document) spots() ([]spot, error) {
+// sections lists the sections of the file with their entries. It refuses a file in which the
+// agent could not find them.
+func (d *document) sections() ([]section, error) {
 	if d.root == nil {
 		return nil, nil
 	}
-	var spots []spot
+	var sections []section
+	var err error
 	switch d.agent.Setup.Shape {
 	case dialect.ShapeFiles: // has no documents
 	case dialect.ShapeGroups, dialect.ShapeFlat:
-		base := d.base()
-		events, err := d.at(base, '{')
-		if err != nil || events == nil {
-			return nil, err
-		}
-		seen := map[string]bool{}
-		for _, it := range events.items {
-			if seen[it.key] {
-				return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
-			}
-			seen[it.key] = true
-			list := newArray(it.value)
-			if list == nil {
-				if d.agent.event(it.key) != nil {
-					return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
-				}
-				continue
-			}
-			path := append(slices.Clone(base), it.key)
-			d.seen[join(path)] = list
-			spots = append(spots, spot{path: path, c: list, event: it.key})
-		}
+		sections, err = d.eventSections()
 	case dialect.ShapeList:
-		c, err := d.at(d.base(), '[')
-		if err != nil || c == nil {
-			return nil, err
+		var c *container
+		if c, err = d.at(d.base(), '['); c != nil {
+			sections = append(sections, section{path: d.base(), c: c})
 		}
-		spots = append(spots, spot{path: d.base(), c: c})
 	case dialect.ShapePlugin:
-		for i := range d.agent.Setup.Edits {
-			e := &d.agent.Setup.Edits[i]
-			kind := hujson.Kind('[')
-			if e.Key != "" {
-				kind = '{'
-			}
-			c, err := d.at(strings.Split(e.Path, "."), kind)
-			if err != nil {
-				return nil, err
-			}
-			if c != nil {
-				spots = append(spots, spot{path: strings.Split(e.Path, "."), c: c, edit: e})
-			}
-		}
+		sections, err = d.editSections()
 	}
-	for i := range spots {
-		d.groups(&spots[i], i)
+	if err != nil {
+		return nil, err
 	}
-	return spots, nil
+	for i := range sections {
+		d.groups(&sections[i], i)
+	}
+	return sections, nil
 }
 
-// groups takes the items of a spot apart.
-func (d *document) groups(s *spot, at int) {
+// eventSections lists the hooks of each event.
+func (d *document) eventSections() (sections []section, err error) {
+	base := d.base()
+	events, err := d.at(base, '{')
+	if err != nil || events == nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, it := range events.items {
+		if seen[it.key] {
+			return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
+		}
+		seen[it.key] = true
+		list := newArray(it.value)
+		if list == nil {
+			if d.agent.event(it.key) != nil {
+				return nil, d.errorAt(it.value.StartOffset, fmt.Sprintf("the hooks of %s are not a list [...]", it.key), "repair the file, then run the command again")
+			}
+			continue
+		}
+		path := append(slices.Clone(base), it.key)
+		d.seen[join(path)] = list
+		sections = append(sections, section{path: path, c: list, event: it.key})
+	}
+	return sections, nil
+}
+
+func (d *document) editSections() (sections []section, err error) {
+	for i := range d.agent.Setup.Edits {
+		e := &d.agent.Setup.Edits[i]
+		c, err := d.edited(e)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			sections = append(sections, section{path: strings.Split(e.Path, "."), c: c, edit: e})
+		}
+	}
+	return sections, nil
+}
+
+// edited returns the list or the object that an edit is for; nil if the file has none.
+func (d *document) edited(e *dialect.Edit) (*container, error) {
+	kind := hujson.Kind('[')
+	if e.Key != "" {
+		kind = '{'
+	}
+	return d.at(strings.Split(e.Path, "."), kind)
+}
+
+// groups takes the items of a section apart.
+func (d *document) groups(s *section, at int) {
 	s.items = make([]group, len(s.c.items))
 	for i, it := range s.c.items {
 		g := &s.items[i]
 		switch {
 		case s.edit != nil:
 			g.plain = true
-			g.handlers = []handler{{spot: at, item: i, index: -1, value: it.value, id: editID(s.edit), ours: d.agent.edits(s.edit, it)}}
+			g.handlers = []handler{{section: at, item: i, index: -1, value: it.value, id: editID(s.edit), ours: d.agent.edits(s.edit, it)}}
 		case d.agent.Setup.Shape != dialect.ShapeGroups:
 			g.plain = true
 			g.handlers = []handler{d.handler(s, it.value)}
-			g.handlers[0].spot, g.handlers[0].item, g.handlers[0].index = at, i, -1
+			g.handlers[0].section, g.handlers[0].item, g.handlers[0].index = at, i, -1
 		default:
 			obj := newObject(it.value)
 			if g.list = newArray(obj.value("hooks")); g.list == nil {
@@ -482,7 +501,7 @@ func (d *document) groups(s *spot, at int) {
 					continue
 				}
 				h := d.handler(s, it.value)
-				h.spot, h.item, h.index, h.matcher = at, i, j, matcher
+				h.section, h.item, h.index, h.matcher = at, i, j, matcher
 				g.handlers = append(g.handlers, h)
 			}
 		}
@@ -491,7 +510,7 @@ func (d *document) groups(s *spot, at int) {
 
 // handler looks at one entry. Which member of it holds the command, and which the
 // event, the agent's own template says.
-func (d *document) handler(s *spot, v *hujson.Value) handler {
+func (d *document) handler(s *section, v *hujson.Value) handler {
 	h := handler{value: v, id: s.event}
 	find := func(obj *container) bool {
 		for _, key := range d.commandKeys {
@@ -539,7 +558,7 @@ func (a Agent) members(words ...string) []string {
 	return keys
 }
 
-// editID is what a wish for the edit is known by.
+// editID returns the ID of the addition for an edit.
 func editID(e *dialect.Edit) string { return e.Path + " " + e.Key }
 
 // edits reports whether an item is what the edit put there.
@@ -576,9 +595,9 @@ func (a Agent) inPlugin(file string) (rest string, ok bool) {
 }
 
 // ours lists our own handlers in the order of the file.
-func ours(spots []spot) []handler {
+func ours(sections []section) []handler {
 	var hs []handler
-	for _, s := range spots {
+	for _, s := range sections {
 		for _, g := range s.items {
 			for _, h := range g.handlers {
 				if h.ours {

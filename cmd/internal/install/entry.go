@@ -41,64 +41,71 @@ func (w Wanted) entry(event string) (any, error) {
 // expand reads a template of package dialect: JSON in which words like $command stand
 // for values outside of strings. A member that is $closed is there if closed is set.
 func expand(template string, values map[string]any, closed bool) (any, error) {
-	// No JSON text that we write holds this string.
-	const gone = `"\u0000gone"`
 	var b strings.Builder
-	for i := 0; i < len(template); {
-		switch c := template[i]; c {
+	for rest := template; rest != ""; {
+		text, err := "", error(nil)
+		switch rest[0] {
 		case '"':
-			end := i + 1
-			for end < len(template) && template[end] != '"' {
-				if template[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end+1, len(template))
-			b.WriteString(template[i:end])
-			i = end
+			text, rest = cutString(rest)
 		case '$':
-			end := i + 1
-			for end < len(template) && template[end] >= 'a' && template[end] <= 'z' {
-				end++
-			}
-			word := template[i+1 : end]
-			i = end
-			if word == "closed" {
-				value := "true"
-				if strings.HasPrefix(template[i:], "(") {
-					n := strings.IndexByte(template[i:], ')')
-					if n < 0 {
-						return nil, errors.New("$closed( has no end")
-					}
-					value = template[i+1 : i+n]
-					i += n + 1
-				}
-				if !closed {
-					value = gone
-				}
-				b.WriteString(value)
-				continue
-			}
-			value, ok := values[word]
-			if !ok {
-				return nil, fmt.Errorf("unknown word $%s", word)
-			}
-			text, err := json.Marshal(value)
-			if err != nil {
-				return nil, err
-			}
-			b.Write(text)
+			text, rest, err = expandWord(rest, values, closed)
 		default:
-			b.WriteByte(c)
-			i++
+			text, rest = rest[:1], rest[1:]
 		}
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString(text)
 	}
 	v, err := hujson.Parse([]byte(b.String()))
 	if err != nil {
 		return nil, err
 	}
 	return plainValue(&v, "\x00gone"), nil
+}
+
+// gone stands for a member that is left out. No JSON text that we write holds this string.
+const gone = `"\u0000gone"`
+
+// cutString cuts off the JSON string at the beginning of a template.
+func cutString(template string) (text, rest string) {
+	end := 1
+	for end < len(template) && template[end] != '"' {
+		if template[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	end = min(end+1, len(template))
+	return template[:end], template[end:]
+}
+
+// expandWord cuts off the word at the beginning of a template, and returns its value.
+func expandWord(template string, values map[string]any, closed bool) (text, rest string, err error) {
+	end := 1
+	for end < len(template) && template[end] >= 'a' && template[end] <= 'z' {
+		end++
+	}
+	word, rest := template[1:end], template[end:]
+	if word != "closed" {
+		value, ok := values[word]
+		if !ok {
+			return "", "", fmt.Errorf("unknown word $%s", word)
+		}
+		raw, err := json.Marshal(value)
+		return string(raw), rest, err
+	}
+	text = "true"
+	if strings.HasPrefix(rest, "(") {
+		var ok bool
+		if text, rest, ok = strings.Cut(rest[1:], ")"); !ok {
+			return "", "", errors.New("$closed( has no end")
+		}
+	}
+	if !closed {
+		text = gone
+	}
+	return text, rest, nil
 }
 
 // plainValue is what a field may hold, of a parsed value. Members that are the string

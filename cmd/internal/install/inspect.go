@@ -23,12 +23,12 @@ func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil {
 		return nil, err
 	}
 	in := &Inspection{Notes: d.notes("")}
-	for _, h := range ours(spots) {
+	for _, h := range ours(sections) {
 		if h.entry.Event != "" {
 			in.Entries = append(in.Entries, h.entry)
 		}

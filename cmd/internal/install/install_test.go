@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
@@ -55,7 +56,7 @@ func (m *machine) script(name, body string) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	writeProgram(m.t, name, "#!/bin/sh\n"+body+"\n")
+	programs.Write(m.t, name, "#!/bin/sh\n"+body+"\n")
 }
 
 // request is for the agents, with a version of Claude Code that knows all.

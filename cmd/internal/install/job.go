@@ -123,18 +123,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		j.changes = append(j.changes, planRemoveText(a, old, current, j.made(old)))
 	}
 	for _, c := range j.changes {
-		if s.Scope != User {
-			c.Perm, c.Exact = 0o644, s.Scope == Managed
-		}
-		if a.Setup.Shape == dialect.ShapeFiles { // programs
-			perm := cmp.Or(c.Perm, 0o600)
-			c.Perm = perm | perm&0o444>>2
-		}
-		if c.Before == nil {
-			dirs := append(missingDirs(c.File), c.Made.Dirs...)
-			slices.Sort(dirs) // puts a directory before what is in it
-			c.Made.Dirs = slices.Compact(dirs)
-		}
+		s.setModes(c, a)
 	}
 	j.notes = append(j.notes, s.surroundings(j)...)
 	j.rec = s.record(j, id, events)
@@ -155,6 +144,22 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		}
 	}
 	return j, nil
+}
+
+// setModes sets the permissions of a changed file, and the directories to make for it.
+func (s *session) setModes(c *Change, a Agent) {
+	if s.Scope != User {
+		c.Perm, c.Exact = 0o644, s.Scope == Managed
+	}
+	if a.Setup.Shape == dialect.ShapeFiles { // programs
+		perm := cmp.Or(c.Perm, 0o600)
+		c.Perm = perm | perm&0o444>>2
+	}
+	if c.Before == nil {
+		dirs := append(missingDirs(c.File), c.Made.Dirs...)
+		slices.Sort(dirs) // puts a directory before what is in it
+		c.Made.Dirs = slices.Compact(dirs)
+	}
 }
 
 // pluginDir is the directory of the plugin of an installation.
@@ -242,12 +247,12 @@ func (s *session) planDocuments(j *job, w Wanted) error {
 		if err != nil {
 			return err
 		}
-		spots, err := d.spots()
+		sections, err := d.sections()
 		if err != nil {
 			return err
 		}
 		there := func(ev string) bool {
-			return slices.ContainsFunc(spots, func(s spot) bool { return w.Agent.sameEvent(s.event, ev) })
+			return slices.ContainsFunc(sections, func(s section) bool { return w.Agent.sameEvent(s.event, ev) })
 		}
 		o.Events = slices.DeleteFunc(slices.Clone(w.Events), func(ev string) bool { return !there(ev) })
 		w.Events = slices.DeleteFunc(slices.Clone(w.Events), there)

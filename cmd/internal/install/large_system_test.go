@@ -42,7 +42,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			if d, err := parse(a, "settings.json", data); err != nil {
 				continue
-			} else if spots, err := d.spots(); err != nil || len(ours(spots)) > 0 {
+			} else if sections, err := d.sections(); err != nil || len(ours(sections)) > 0 {
 				continue // installed already: nothing to compare with
 			}
 			back, err := PlanRemove(a, "settings.json", c.After, &c.Made)

@@ -111,7 +111,7 @@ func (d *document) strictNotes() []string {
 	if !d.agent.Setup.Strict {
 		return nil
 	}
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (d *document) strictNotes() []string {
 		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or take it out", what, d.agent.Title))
 	}
 	commands := d.agent.members("command")
-	for _, s := range spots {
+	for _, s := range sections {
 		if s.event != "" && d.agent.event(s.event) == nil {
 			void(s.c.open, fmt.Sprintf("there is no event %q", s.event))
 			continue
@@ -201,9 +201,9 @@ func (s *session) surroundings(j *job) []string {
 			continue
 		}
 		d, err := parse(a, n.file, data)
-		var spots []spot
+		var sections []section
 		if err == nil {
-			spots, err = d.spots()
+			sections, err = d.sections()
 		}
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("%s does not read this file: %v", a.Title, err))
@@ -211,7 +211,7 @@ func (s *session) surroundings(j *job) []string {
 		}
 		notes = append(notes, d.notes(n.rel)...)
 		switch {
-		case len(ours(spots)) == 0 || s.recorded(a, n.file) != nil || a.Setup.Shape == dialect.ShapePlugin:
+		case len(ours(sections)) == 0 || s.recorded(a, n.file) != nil || a.Setup.Shape == dialect.ShapePlugin:
 		case n.managed && j.scope != Managed:
 			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s for every user, so %s will ask it twice about everything; uninstall this one", n.file, a.Title))
 		case !n.managed:

@@ -73,7 +73,7 @@ func Plan(w Wanted) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func Plan(w Wanted) (*Change, error) {
 		return nil, err
 	}
 
-	there := ours(spots)
+	there := ours(sections)
 	made, without := &installation.Made{}, rest{data: w.Current}
 	switch {
 	case len(there) > 0:
@@ -96,13 +96,13 @@ func Plan(w Wanted) (*Change, error) {
 	}
 
 	c := &Change{Agent: w.Agent.Name, File: w.File, Before: w.Current}
-	wishes, err := w.wishes(d)
+	additions, err := w.additions(d)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
-	for _, wish := range wishes {
-		ids = append(ids, wish.id)
+	for _, addition := range additions {
+		ids = append(ids, addition.id)
 	}
 	keep := choose(there, ids)
 	next, err := takeOut(d, func(h handler) bool { return !slices.Contains(keep, h.at()) }, made)
@@ -112,13 +112,13 @@ func Plan(w Wanted) (*Change, error) {
 	if d, err = parse(w.Agent, w.File, next.data); err != nil {
 		return nil, err
 	}
-	if wishes, err = w.wishes(d); err != nil { // their places may be gone
+	if additions, err = w.additions(d); err != nil { // their places may be gone
 		return nil, err
 	}
-	if d, c.Notes, err = w.update(d, wishes); err != nil {
+	if d, c.Notes, err = w.update(d, additions); err != nil {
 		return nil, err
 	}
-	if c.After, err = w.add(d, wishes, made); err != nil {
+	if c.After, err = w.add(d, additions, made); err != nil {
 		return nil, err
 	}
 	made.Events = slices.DeleteFunc(made.Events, func(key string) bool {
@@ -207,7 +207,7 @@ func makes(made *installation.Made, path string) {
 }
 
 // at tells handlers of one document apart.
-func (h handler) at() [3]int { return [3]int{h.spot, h.item, h.index} }
+func (h handler) at() [3]int { return [3]int{h.section, h.item, h.index} }
 
 // choose picks the entry of each wanted event that stays. Is there more than
 // one, the agent would run us twice; one that fires for everything is better
@@ -244,12 +244,12 @@ func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error
 	if err != nil {
 		return bad("the edited file would be broken (" + err.Error() + ")")
 	}
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil {
 		return bad("the edited file would be broken (" + err.Error() + ")")
 	}
 	var has []string
-	for _, h := range ours(spots) {
+	for _, h := range ours(sections) {
 		has = append(has, h.id)
 	}
 	slices.Sort(has)
@@ -271,7 +271,7 @@ func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error
 	return d, nil
 }
 
-// check refuses a wish that would harm the agent if it were granted.
+// check refuses what would harm the agent.
 func (w Wanted) check() error {
 	if err := w.Hook.check(w.Agent); err != nil {
 		return err

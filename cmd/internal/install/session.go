@@ -189,22 +189,7 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 	rows := make([]int, len(jobs)) // of the first file of each job
 	for i, j := range jobs {
 		rows[i] = len(s.res.Files)
-		for k, c := range j.changes {
-			f := FileResult{
-				Agent: j.agent.Name, Scope: j.scope, File: c.File, ID: j.rec.ID,
-				Changed: c.Changed(),
-				Created: c.Changed() && c.Before == nil,
-				Removed: c.Changed() && c.After == nil,
-				Events:  append([]string{}, c.Events...),
-				Diff:    s.mask(j, c.Diff),
-				Notes:   append([]string{}, c.Notes...),
-				Via:     j.via, Commands: j.commands,
-			}
-			if k == len(j.changes)-1 {
-				f.Notes = append(f.Notes, j.notes...)
-			}
-			s.res.Files = append(s.res.Files, f)
-		}
+		s.report(j)
 		pending = pending || j.changed()
 	}
 	if s.DryRun {
@@ -232,6 +217,26 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		s.res.Applied = s.res.Applied || j.changed()
 	}
 	return &s.res, nil
+}
+
+// report adds the files of a job to the result.
+func (s *session) report(j *job) {
+	for i, c := range j.changes {
+		f := FileResult{
+			Agent: j.agent.Name, Scope: j.scope, File: c.File, ID: j.rec.ID,
+			Changed: c.Changed(),
+			Created: c.Changed() && c.Before == nil,
+			Removed: c.Changed() && c.After == nil,
+			Events:  append([]string{}, c.Events...),
+			Diff:    s.mask(j, c.Diff),
+			Notes:   append([]string{}, c.Notes...),
+			Via:     j.via, Commands: j.commands,
+		}
+		if i == len(j.changes)-1 {
+			f.Notes = append(f.Notes, j.notes...)
+		}
+		s.res.Files = append(s.res.Files, f)
+	}
 }
 
 // applyAll makes the changes of a job. If one fails those before it are taken back.

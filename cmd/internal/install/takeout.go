@@ -24,11 +24,11 @@ func PlanRemove(a Agent, file string, current []byte, made *installation.Made) (
 	if err != nil {
 		return nil, err
 	}
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil {
 		return nil, err
 	}
-	there := ours(spots)
+	there := ours(sections)
 	if len(there) == 0 {
 		return c, nil
 	}
@@ -64,7 +64,7 @@ type rest struct {
 // takeOut removes those of our entries that drop chooses, all if it is nil, and
 // what they leave empty as far as it was made for them.
 func takeOut(d *document, drop func(handler) bool, made *installation.Made) (rest, error) {
-	spots, err := d.spots()
+	sections, err := d.sections()
 	if err != nil || d.root == nil {
 		return rest{data: d.data}, err
 	}
@@ -80,7 +80,7 @@ func takeOut(d *document, drop func(handler) bool, made *installation.Made) (res
 		gone[join(parent)] = append(gone[join(parent)], at)
 	}
 	others := false // entries that are not ours stay
-	for _, s := range spots {
+	for _, s := range sections {
 		inner, empty := takeOutOf(d, s.items, drop)
 		splices = append(splices, inner...)
 		others = others || len(empty) < len(s.items)

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
+	"testing"
 )
 
 // A Variant says how the programs are built, and names their directory below
@@ -63,4 +65,22 @@ func Build(v Variant, dir string) error {
 		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// Write writes a program that can be started at once. A process that starts while the file is
+// open would keep it open, and the system does not run a file that is open for writing.
+func Write(t testing.TB, file, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = os.WriteFile(file, []byte(text), 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(file, 0o755) // it may have been there
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
@@ -50,23 +51,11 @@ func scripted() *Agent {
 	}
 }
 
-func writeProgram(t *testing.T, path, script string) {
-	t.Helper()
-	// No process may start while the file is open: it would keep it open, and the
-	// system runs no file that somebody may still write to.
-	syscall.ForkLock.RLock()
-	err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // world makes a world for an agent whose program is script.
 func world(t *testing.T, a *Agent, script string) *World {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent")
-	writeProgram(t, path, script)
+	programs.Write(t, path, "#!/bin/sh\n"+script)
 	return worldOf(t, Program{Agent: a, Command: []string{path}, Version: "1.2.3"})
 }
 
@@ -157,7 +146,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("error %v, want that it is not installed", err)
 	}
 	path := filepath.Join(dir, "scripted")
-	writeProgram(t, path, "")
+	programs.Write(t, path, "#!/bin/sh\n")
 	if p, err := Find(scripted()); err != nil || !slices.Equal(p.Command, []string{path}) {
 		t.Errorf("found %+v, %v, want %s", p, err, path)
 	}

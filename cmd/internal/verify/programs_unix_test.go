@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
 func TestAskVersion(t *testing.T) {
@@ -26,7 +28,7 @@ func TestAskVersion(t *testing.T) {
 		"no idea":                          "",
 	} {
 		path := filepath.Join(t.TempDir(), "agent")
-		writeProgram(t, path, fmt.Sprintf("[ \"$*\" = --version ] && printf '%%s\\n' '%s'\n", said))
+		programs.Write(t, path, fmt.Sprintf("#!/bin/sh\n[ \"$*\" = --version ] && printf '%%s\\n' '%s'\n", said))
 		got, err := Program{Agent: scripted(), Command: []string{path}}.AskVersion(t.Context())
 		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: version %q and error %v, want %q", said, got, err, want)
@@ -110,7 +112,7 @@ func TestPrepared(t *testing.T) {
 	}
 
 	path := filepath.Join(t.TempDir(), "agent")
-	writeProgram(t, path, "echo 1.18.99\n")
+	programs.Write(t, path, "#!/bin/sh\necho 1.18.99\n")
 	w = worldOf(t, Program{Agent: OpenCode, Command: []string{path}})
 	if err := write(w.Path(".opencode/plugins/x.js"), ""); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -44,13 +46,13 @@ func NewItem(e *spool.Entry) *Item {
 	it := &Item{Entry: *e}
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
-		it.event = head(indented(e.Input), maxBlock)
+		it.event = shorten.To(indented(e.Input), maxBlock)
 		ev, err := replay.Event(e)
 		if err != nil { // it could not be read when it came, or is cut: what there is of it is shown
 			ev = e.Input
 		}
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
-		it.About = head(about(ev), maxLine)
+		it.About = shorten.To(about(ev), maxLine)
 		if ev.Tool != nil {
 			it.class = string(ev.Tool.Class)
 		}
@@ -156,15 +158,12 @@ func members(raw json.RawMessage) string {
 
 // indented is what was kept of an event, for people.
 func indented(ev *grapnel.Event) string {
-	raw := []byte(ev.Native)
-	if len(raw) == 0 {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(ev); err != nil {
-			return fmt.Sprintf("(cannot be shown: %v)", err)
-		}
-		raw = b.Bytes()
+	if len(ev.Native) > 0 {
+		return readable(ev.Native)
+	}
+	raw, err := rawjson.Marshal(ev)
+	if err != nil {
+		return fmt.Sprintf("(cannot be shown: %v)", err)
 	}
 	return readable(raw)
 }
@@ -202,7 +201,7 @@ func changesOf(e *spool.Entry, ev *grapnel.Event) []change {
 
 // difference compares two texts line by line.
 func difference(before, after string) []string {
-	before, after = head(before, maxBlock/4), head(after, maxBlock/4)
+	before, after = shorten.To(before, maxBlock/4), shorten.To(after, maxBlock/4)
 	out := string(diff.Diff("", []byte(before+"\n"), "", []byte(after+"\n")))
 	var lines []string
 	begun := false

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 // A style is how a text looks. None of them is the only one to say something: there are
@@ -138,7 +139,7 @@ const (
 
 // inLine is a text as it can stand in a line: clean, and without line breaks.
 func inLine(text string) string {
-	return clean(strings.Join(strings.Fields(head(text, maxLine)), " "))
+	return clean(strings.Join(strings.Fields(shorten.To(text, maxLine)), " "))
 }
 
 // clean is a text that takes the columns it seems to, and steers nothing. Newlines stay.
@@ -164,14 +165,6 @@ func clean(text string) string {
 	}, text)
 }
 
-// head is the beginning of a text.
-func head(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
-
 // wrapped are the lines of a text in so many columns, broken between words where there are
 // some.
 func wrapped(text string, width int) []string { return broken(text, width, true) }
@@ -179,7 +172,7 @@ func wrapped(text string, width int) []string { return broken(text, width, true)
 // broken are the lines of a text in so many columns, broken where they end, or between
 // words.
 func broken(text string, width int, words bool) []string {
-	text = clean(head(strings.TrimRight(text, "\n"), maxBlock))
+	text = clean(shorten.To(strings.TrimRight(text, "\n"), maxBlock))
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		for {

@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 // A layout is how many lines each part has, without its title; 0 = it is not shown, and
@@ -318,7 +319,7 @@ func what(it *Item) string {
 	if it.Tool != "" {
 		text += " " + it.Tool
 	}
-	return inLine(text + " " + head(it.About, 200))
+	return inLine(text + " " + shorten.To(it.About, 200))
 }
 
 // dirName is a directory as people know it.

@@ -18,10 +18,8 @@
 package corpus
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -32,6 +30,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -212,13 +211,11 @@ func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
 	case node.Get("command") == nil && node.Get("tool") == nil:
 		t.Fatalf("%s: the case in line %d has no command, tool, output or prompt", id, node.Line)
 	}
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(payload); err != nil {
+	raw, err := rawjson.Marshal(payload)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: raw.Bytes()})
+	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: raw})
 	if err != nil {
 		t.Fatalf("%s: %v", id, err)
 	}

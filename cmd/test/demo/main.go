@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 //go:embed sessions
@@ -186,11 +187,7 @@ func subject(stdin json.RawMessage) string {
 }
 
 func short(text string, limit int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
+	return shorten.To(strings.Join(strings.Fields(text), " "), limit)
 }
 
 func (d *demo) summary() string {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // tree decodes JSON with numbers as they are written.
@@ -38,13 +40,11 @@ var literal = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2
 
 // compact writes JSON without white space and with nothing escaped that need not be.
 func compact(v any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	raw, err := rawjson.Marshal(v)
+	if err != nil {
 		return err.Error()
 	}
-	return literal.Replace(strings.TrimSuffix(b.String(), "\n"))
+	return literal.Replace(string(raw))
 }
 
 // equal compares whole values: types are strict, objects complete and in any order,

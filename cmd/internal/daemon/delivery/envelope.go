@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -107,11 +108,7 @@ func cloudEvent(j *Job, ev *grapnel.Event, plain []byte) ([]byte, error) {
 	if at := cmp.Or(ev.Time, j.Created); !at.IsZero() {
 		ce.Time = at.UTC().Format(time.RFC3339Nano)
 	}
-	var buf bytes.Buffer
-	e := json.NewEncoder(&buf)
-	e.SetEscapeHTML(false)
-	err := e.Encode(ce)
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+	return rawjson.Marshal(ce)
 }
 
 // visible is a text without control characters, which an attribute cannot have.

@@ -2,9 +2,11 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -132,27 +134,55 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	ctx := r.Context()
+	ctx, out := r.Context(), eventStream{w, http.NewResponseController(w)}
 	live := s.Subscribe(ctx) // before the past is read, so that nothing falls between
-	if _, err := fmt.Fprint(w, ": the Records of this machine\n\n"); err != nil || out.Flush() != nil {
+	if out.send(": the Records of this machine\n\n") != nil {
 		return
 	}
 	if after >= 0 {
-		for row, err := range s.Records(ctx, store.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
-			if err != nil && row.Line == nil {
-				return
-			}
-			if after = row.Seq; event(w, row.Seq, row.Line) != nil {
-				return
-			}
-		}
-		if out.Flush() != nil {
+		if after, err = out.past(ctx, s, filter, after); err != nil {
 			return
 		}
 	}
+	out.follow(ctx, live, filter, after, stopping)
+}
+
+// An eventStream writes server-sent events. An error means that the client has gone.
+type eventStream struct {
+	w   io.Writer
+	out *http.ResponseController
+}
+
+func (e eventStream) send(text string) error {
+	if _, err := io.WriteString(e.w, text); err != nil {
+		return err
+	}
+	return e.out.Flush()
+}
+
+func (e eventStream) record(seq int64, line []byte) error {
+	_, err := fmt.Fprintf(e.w, "id: %d\ndata: %s\n\n", seq, line)
+	return err
+}
+
+// past sends the Records behind a row, and returns the number of the last one.
+func (e eventStream) past(ctx context.Context, s *store.Store, filter spool.Filter, after int64) (int64, error) {
+	for row, err := range s.Records(ctx, store.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
+		if err != nil && row.Line == nil {
+			return after, err
+		}
+		after = row.Seq
+		if err := e.record(row.Seq, row.Line); err != nil {
+			return after, err
+		}
+	}
+	return after, e.out.Flush()
+}
+
+// follow sends new Records until the client goes or the daemon stops.
+func (e eventStream) follow(ctx context.Context, live <-chan store.Live, filter spool.Filter, after int64, stopping <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
@@ -162,7 +192,7 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 		case <-stopping:
 			return
 		case <-beat.C:
-			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil || out.Flush() != nil {
+			if e.send(": still here\n\n") != nil {
 				return
 			}
 		case now, more := <-live:
@@ -170,20 +200,15 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 				return
 			}
 			if now.Lost > 0 {
-				if _, err := fmt.Fprintf(w, "event: lost\ndata: %d\n\n", now.Lost); err != nil {
+				if _, err := fmt.Fprintf(e.w, "event: lost\ndata: %d\n\n", now.Lost); err != nil {
 					return
 				}
 			}
-			if now.Seq > after && filter.Wants(&now.Entry) && event(w, now.Seq, now.Line) != nil || out.Flush() != nil {
+			if now.Seq > after && filter.Wants(&now.Entry) && e.record(now.Seq, now.Line) != nil || e.out.Flush() != nil {
 				return
 			}
 		}
 	}
-}
-
-func event(w http.ResponseWriter, seq int64, line []byte) error {
-	_, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", seq, line)
-	return err
 }
 
 func deliveries(w http.ResponseWriter, r *http.Request, s *store.Store) {

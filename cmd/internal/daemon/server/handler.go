@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -23,35 +24,34 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// Options are what a [Handler] gives access to. What is nil is not there.
+// Options are the parts of a [Handler]. A route whose handler is nil does not exist.
 type Options struct {
 	Version string // of the daemon; programs of another version answer by themselves
 
-	// Answer answers an event. With a [client.ErrSelf] the program that asks does.
+	// Answer answers an event. If it returns a [client.ErrSelf] the client answers itself.
 	Answer func(ctx context.Context, q *client.Question) (*client.Answer, error)
 
-	// Stopping is closed when the daemon is about to end: readers of streams go then.
+	// Stopping is closed when the daemon is about to end. Streams end then.
 	Stopping <-chan struct{}
 
-	// Declined is told why a question was not answered. It must be quick.
+	// Declined gets the reason for which a question was not answered. It must be quick.
 	Declined func(reason string)
 
-	Health     func() (said any, well bool) // what is said of the daemon, as JSON, and whether all its parts work
+	Health     func() (report any, well bool) // the report is written as JSON
 	Policy     http.Handler
 	Records    http.Handler
 	Events     http.Handler
-	Deliveries http.Handler // and what is below that
+	Deliveries http.Handler // and the routes below it
 	Metrics    http.Handler
 }
 
-// atWork is after how long a program is told that its question is being answered, well
-// before it would give up.
-const atWork = client.Beginning / 4
+// processingAfter is when a client that waits gets the status 102, well before it gives up.
+const processingAfter = client.Beginning / 4
 
-// maxQuestion is the size in bytes of the longest body.
+// maxQuestion bounds a body, in bytes.
 const maxQuestion = dialect.MaxPayload + 64<<10
 
-// Handler serves what openapi.yaml describes.
+// Handler serves the routes of openapi.yaml.
 func Handler(opts Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+client.Path, opts.answer)
@@ -60,15 +60,15 @@ func Handler(opts Options) http.Handler {
 		_, _ = w.Write(openAPI)
 	})
 	mux.HandleFunc("GET /v1/health", func(w http.ResponseWriter, _ *http.Request) {
-		said, well := any(map[string]string{"version": opts.Version}), true
+		report, well := any(map[string]string{"version": opts.Version}), true
 		if opts.Health != nil {
-			said, well = opts.Health()
+			report, well = opts.Health()
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if !well {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(said)
+		_ = json.NewEncoder(w).Encode(report)
 	})
 	for pattern, handler := range map[string]http.Handler{
 		"GET /v1/policy": opts.Policy, "GET /v1/records": opts.Records, "GET /v1/events": opts.Events, "GET /metrics": opts.Metrics,
@@ -81,7 +81,7 @@ func Handler(opts Options) http.Handler {
 	return mux
 }
 
-// answer answers a program, in headers and bytes, or anybody else, in JSON.
+// answer answers grapnel-hook in headers and bytes, and other clients in JSON.
 func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 	data, status, err := readBody(w, r, maxQuestion)
 	if err != nil {
@@ -94,11 +94,19 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	inJSON := isJSON(r)
-	slow := func() { w.WriteHeader(http.StatusProcessing) }
-	if inJSON { // nobody who asks so waits for it
-		slow, q.Version = nil, o.speaks()
+	control := http.NewResponseController(w)
+	slow := func() {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
+		w.WriteHeader(http.StatusProcessing)
+	}
+	if inJSON { // such clients do not expect the status 102
+		slow, q.Version = nil, o.protocol()
 	}
 	answer, err := o.reply(r.Context(), q, slow)
+	if fault.On {
+		fault.At("relay: before the reply")
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // net/http removes it after the reply
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
@@ -119,23 +127,27 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(answer.Stdout)
 		_, _ = w.Write(answer.Stderr)
 	}
+	if fault.On {
+		_ = control.Flush()
+		fault.At("relay: after the reply")
+	}
 }
 
-// speaks is the version that a program has to be of.
-func (o *Options) speaks() string { return o.Version + "/" + client.Version }
+// protocol is the version that a client must have.
+func (o *Options) protocol() string { return o.Version + "/" + client.Version }
 
-// reply answers a question whose Version is what the program says of itself. An error is
-// for the program, which answers by itself then.
+// reply answers a question. After an error the client answers by itself. slow is called once
+// if that takes a while; nil is fine.
 func (o *Options) reply(ctx context.Context, q *client.Question, slow func()) (answer *client.Answer, err error) {
 	var reason string
 	switch {
-	case q.Version != o.speaks():
-		reason, err = "version", errors.New("this daemon is of version "+o.speaks())
+	case q.Version != o.protocol():
+		reason, err = "version", errors.New("this daemon is of version "+o.protocol())
 	case o.Answer == nil:
 		reason, err = "off", errors.New("this daemon answers no events")
 	default:
 		reason = "error"
-		if answer, err = o.work(ctx, q, slow); errors.Is(err, client.ErrSelf) {
+		if answer, err = o.safeAnswer(ctx, q, slow); errors.Is(err, client.ErrSelf) {
 			reason = "self"
 		}
 	}
@@ -145,13 +157,11 @@ func (o *Options) reply(ctx context.Context, q *client.Question, slow func()) (a
 	return answer, err
 }
 
-// work has the question answered, and calls slow once if that takes a while; nil is fine.
-// The answer is made here and not in a goroutine of its own, whose stack would grow anew
-// for each.
-func (o *Options) work(ctx context.Context, q *client.Question, slow func()) (answer *client.Answer, err error) {
+// safeAnswer calls Answer and turns a panic into an error.
+func (o *Options) safeAnswer(ctx context.Context, q *client.Question, slow func()) (answer *client.Answer, err error) {
 	var mu sync.Mutex
 	done := slow == nil
-	timer := time.AfterFunc(atWork, func() {
+	timer := time.AfterFunc(processingAfter, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done {
@@ -163,7 +173,7 @@ func (o *Options) work(ctx context.Context, q *client.Question, slow func()) (an
 		mu.Lock()
 		defer mu.Unlock()
 		done = true
-		if r := recover(); r != nil { // one event ends no daemon: the program answers
+		if r := recover(); r != nil { // one event must not end the daemon
 			answer, err = nil, fmt.Errorf("internal error: %v", r)
 		}
 	}()
@@ -175,7 +185,7 @@ func isJSON(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
 }
 
-// question reads what is asked, of a request with a body, and the ID that a message has.
+// question reads the question of a request, and the ID if it is a message.
 func (o *Options) question(r *http.Request, data []byte) (q *client.Question, id string, err error) {
 	if isJSON(r) {
 		return o.message(r, data)
@@ -197,10 +207,10 @@ func (o *Options) question(r *http.Request, data []byte) (q *client.Question, id
 	return q, "", nil
 }
 
-// message is a question in the words of workers: {"type": "event", "id": ..., "event": ...}.
-// The address says whose words the event is in: ?agent=NAME&event=NAME. The ID is not that of
-// the firing: some count from 1 in each connection, and of two Records with one ID one is
-// kept.
+// message reads a question in the protocol of workers: {"type": "event", "id": ..., "event": ...}.
+// The address names the language of the event: ?agent=NAME&event=NAME. The ID of the message
+// is not the ID of the firing, because some clients count from 1 in each connection, and the
+// store keeps one Record of each ID.
 func (o *Options) message(r *http.Request, data []byte) (q *client.Question, id string, err error) {
 	m, err := dialect.ReadMessage(data)
 	if err != nil {
@@ -216,8 +226,8 @@ func (o *Options) message(r *http.Request, data []byte) (q *client.Question, id 
 	}, m.ID, nil
 }
 
-// readBody reads the body of a request, of so many bytes at most and no longer than bodyTime.
-// With an error comes the status that says so.
+// readBody reads a body of at most so many bytes within bodyTime. An error comes with its
+// status.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, status int, err error) {
 	tooLarge := fmt.Errorf("the body has more than %d bytes", most)
 	if r.ContentLength > most {
@@ -236,7 +246,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, 
 	case large:
 		return nil, http.StatusRequestEntityTooLarge, tooLarge
 	case err != nil:
-		w.Header().Set("Connection", "close") // where the next request begins nobody knows
+		w.Header().Set("Connection", "close") // the next request has no known beginning
 		return nil, http.StatusBadRequest, fmt.Errorf("the body did not arrive: %w", err)
 	}
 	_ = control.SetReadDeadline(time.Time{}) // the answer takes as long as it takes

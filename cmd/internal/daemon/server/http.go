@@ -19,27 +19,27 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// hooksPath is where agents ask over http, the agent's name behind it and the installation
-// as ?installation=TOKEN.
+// hooksPath begins the address for agents: /v1/hooks/AGENT?installation=TOKEN.
 const hooksPath = "/v1/hooks/"
 
-// A Caller is an installation that may ask over http.
+// A Caller is an installation that may send events over HTTP.
 type Caller struct {
 	Agent  string
 	Secret string
-	Root   string // of the installation; empty = it is known by its token
+	Root   string // of the installation; empty = its token identifies it
 }
 
-// HooksOptions are what a [HooksServer] works with. All are needed.
+// HooksOptions configure a [HooksServer]. All are required.
 type HooksOptions struct {
-	Host string // what it listens on, as 127.0.0.1:24100
+	Host string // the address of the listener, such as 127.0.0.1:24100
 
-	// Caller finds who may ask for an installation. A caller without a secret may not.
+	// Caller returns the caller of an installation. A caller without a secret is refused.
 	Caller func(installation string) (Caller, bool)
 
-	// Answer answers an event. Its error is told to the log; the answer holds all the same.
+	// Answer answers an event. An answer counts also if there is an error, which is logged.
 	Answer func(ctx context.Context, q *client.Question) (*client.Answer, error)
 
 	Log *slog.Logger
@@ -47,50 +47,50 @@ type HooksOptions struct {
 
 const (
 	bodyTime = 20 * time.Second // for an agent to send its event
-	maxConns = 256              // at once
+	maxConns = 256
 
-	refusedEvery = time.Second // one line of the log, at most
+	refusalInterval = time.Second // between log lines about refused requests
 )
 
-// HooksServer serves agents that ask over http. It is for a TCP port of this machine, which
-// all its users and every web page can reach: who does not show the secret of an
-// installation is told nothing, and no browser is answered.
+// HooksServer serves agents over HTTP, on a TCP port of this machine. All users and every web
+// page can reach the port, so it refuses requests without the secret of an installation, and
+// requests of browsers.
 func HooksServer(opts HooksOptions) *http.Server {
 	return &http.Server{
-		Handler:           &hooks{HooksOptions: opts},
+		Handler:           &hooksHandler{HooksOptions: opts},
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		ErrorLog:                     slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-type hooks struct {
+type hooksHandler struct {
 	HooksOptions
 
-	mu     sync.Mutex
-	unsaid int // requests that were refused since
-	said   time.Time
+	mu       sync.Mutex
+	unlogged int // refusals since
+	logged   time.Time
 }
 
-// refused tells the log, but not so often that whoever asks could fill a disk.
-func (h *hooks) refused(status int, why string) {
+// logRefusal logs a refused request, but not so often that a client could fill the disk.
+func (h *hooksHandler) logRefusal(status int, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.said) < refusedEvery {
-		h.unsaid++
+	if time.Since(h.logged) < refusalInterval {
+		h.unlogged++
 		return
 	}
-	h.Log.Warn("a request over http was refused", "status", status, "why", why, "others_before", h.unsaid)
-	h.said, h.unsaid = time.Now(), 0
+	h.Log.Warn("a request over http was refused", "status", status, "why", why, "others_before", h.unlogged)
+	h.logged, h.unlogged = time.Now(), 0
 }
 
-func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *hooksHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	q, status, why := h.question(w, r)
 	if status != 0 {
-		w.Header().Set("Connection", "close") // nothing more is read from whoever this is
-		h.refused(status, why)
+		w.Header().Set("Connection", "close") // read nothing more from this client
+		h.logRefusal(status, why)
 		http.Error(w, why, status)
 		return
 	}
@@ -116,12 +116,12 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// question reads what is asked, or says why nobody is answered. What the sender could have
-// chosen is not repeated.
-func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *client.Question, status int, why string) {
+// question reads a request, or returns the status and the reason of a refusal. The reason
+// repeats nothing that the client sent.
+func (h *hooksHandler) question(w http.ResponseWriter, r *http.Request) (q *client.Question, status int, why string) {
 	agent, below := strings.CutPrefix(r.URL.Path, hooksPath)
 	switch {
-	case !h.here(r.Host): // a page whose name was made to lead here: DNS rebinding
+	case !h.isOwn(r.Host): // DNS rebinding: a web page whose name resolves to this machine
 		return nil, http.StatusMisdirectedRequest, "this is not the host"
 	case fromBrowser(r.Header):
 		return nil, http.StatusForbidden, "browsers are not answered"
@@ -130,12 +130,12 @@ func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *client.Ques
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, http.StatusMethodNotAllowed, "want a POST"
-	case !isJSON(r): // what a form of a page can send without asking first is none
+	case !isJSON(r): // a form of a web page cannot send JSON without a preflight request
 		return nil, http.StatusUnsupportedMediaType, "want application/json"
 	}
 	installation := r.URL.Query().Get("installation")
 	caller, ok := h.Caller(installation)
-	if !shows(r.Header, caller.Secret) || !ok || caller.Agent != agent {
+	if !hasSecret(r.Header, caller.Secret) || !ok || caller.Agent != agent {
 		return nil, http.StatusUnauthorized, "this secret opens nothing"
 	}
 	payload, status, err := readBody(w, r, dialect.MaxPayload)
@@ -152,14 +152,14 @@ func (h *hooks) question(w http.ResponseWriter, r *http.Request) (q *client.Ques
 	return q, 0, ""
 }
 
-// here reports whether a host is the one that listens.
-func (h *hooks) here(host string) bool {
+// isOwn reports whether a host is the address of the listener.
+func (h *hooksHandler) isOwn(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	_, mine, _ := net.SplitHostPort(h.Host)
 	return err == nil && port == mine && (name == "127.0.0.1" || strings.EqualFold(name, "localhost"))
 }
 
-// fromBrowser reports whether a browser sends a request: no agent adds these.
+// fromBrowser reports whether a request has a header that only browsers add.
 func fromBrowser(header http.Header) bool {
 	for name := range header {
 		if name == "Origin" || name == "Referer" || strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Access-Control-") {
@@ -169,9 +169,8 @@ func fromBrowser(header http.Header) bool {
 	return false
 }
 
-// shows reports whether a request shows a secret. It takes as long for a wrong one as for
-// the right one, and for one that there is not.
-func shows(header http.Header, secret string) bool {
+// hasSecret compares the secret of a request in constant time, also if there is none.
+func hasSecret(header http.Header, secret string) bool {
 	values := header.Values("Authorization")
 	if len(values) != 1 {
 		return false
@@ -180,9 +179,9 @@ func shows(header http.Header, secret string) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && secret != ""
 }
 
-// overHTTP is the body of an answer over http, where exit codes do not exist: an answer
-// that blocks by its exit code becomes JSON that blocks wherever that is understood, and
-// ends the turn where it is not.
+// overHTTP returns the body of an answer over HTTP, which has no exit codes. An answer that
+// blocks by its exit code becomes JSON that blocks, and that ends the turn where an agent
+// does not understand the block.
 func overHTTP(a *client.Answer) ([]byte, error) {
 	switch a.Exit {
 	case 0:
@@ -197,70 +196,65 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 		reason := strings.TrimSpace(string(a.Stderr))
 		said["decision"], said["reason"] = "block", reason
 		said["continue"], said["stopReason"] = false, reason
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		err := enc.Encode(said)
-		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+		return rawjson.Marshal(said)
 	}
 	return nil, errors.New("the event was not answered: " + strings.TrimSpace(string(a.Stderr)))
 }
 
-// ListenHooks listens for agents on this machine alone. No more than a number of them
-// are connected at once: others wait.
+// ListenHooks listens for agents of this machine. Beyond maxConns connections others wait.
 func ListenHooks(host string) (net.Listener, error) {
 	l, err := net.Listen("tcp4", host)
 	if err != nil {
 		return nil, err
 	}
-	return &fewer{Listener: l, room: make(chan struct{}, maxConns), closed: make(chan struct{})}, nil
+	return &limitedListener{Listener: l, slots: make(chan struct{}, maxConns), closed: make(chan struct{})}, nil
 }
 
-// fewer is a listener with room for so many connections.
-type fewer struct {
+// limitedListener accepts as many connections as it has slots.
+type limitedListener struct {
 	net.Listener
-	room   chan struct{}
+	slots  chan struct{}
 	once   sync.Once
 	closed chan struct{}
 }
 
-func (l *fewer) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	select {
-	case l.room <- struct{}{}:
+	case l.slots <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		<-l.room
+		<-l.slots
 		return nil, err
 	}
-	return &leaving{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+	return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
-func (l *fewer) Close() error {
+func (l *limitedListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// leaving is a connection that makes room when it is closed.
-type leaving struct {
+// limitedConn releases its slot when it is closed.
+type limitedConn struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
-func (c *leaving) Close() error {
-	defer c.leave()
+func (c *limitedConn) Close() error {
+	defer c.release()
 	return c.Conn.Close()
 }
 
-// HTTPHealth is what a daemon says, under "http", of the port for agents.
+// HTTPHealth is the member "http" of a daemon's health: the port for agents.
 type HTTPHealth struct {
-	Address string `json:"address,omitempty"` // that it listens on
-	Error   string `json:"error,omitempty"`   // why it does not
+	Address string `json:"address,omitempty"` // of the listener
+	Error   string `json:"error,omitempty"`   // why the daemon does not listen
 }
 
-// Health asks the daemon of a socket how it does. Without one that answers it fails.
+// Health reads the health of the daemon that listens on a socket.
 func Health(ctx context.Context, socket string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://grapnel/v1/health", nil)
 	if err != nil {
@@ -268,13 +262,13 @@ func Health(ctx context.Context, socket string, into any) error {
 	}
 	resp, err := Client(socket, 2*time.Second).Do(req)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // which address stands for the socket concerns nobody
+		return failed.Err // without the address, which is made up
 	}
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // which has a body, too
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // has a body, too
 		return errors.New("the daemon says " + resp.Status)
 	}
 	return json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(into)

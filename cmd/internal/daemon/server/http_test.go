@@ -360,8 +360,8 @@ func TestListenHooksMakesRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := l.(*fewer)
-	few.room = make(chan struct{}, 1)
+	few := l.(*limitedListener)
+	few.slots = make(chan struct{}, 1)
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -396,8 +396,8 @@ func TestListenHooksMakesRoom(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	if len(few.room) != 1 {
-		t.Errorf("%d have room", len(few.room))
+	if len(few.slots) != 1 {
+		t.Errorf("%d have room", len(few.slots))
 	}
 	_ = l.Close()
 	if err := <-accepted; !errors.Is(err, net.ErrClosed) {

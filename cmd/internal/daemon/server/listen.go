@@ -1,11 +1,10 @@
-// Package server lets programs ask a daemon, over HTTP/1.1 on a unix socket that only its
-// user can reach:
+// Package server is the HTTP API of the daemon, on a unix socket that only its user can reach:
 //
 //	l, err := server.Listen(client.Socket(state))
 //	err = server.NewServer(server.Options{Answer: answer}, &http.Server{}).Serve(l)
 //
-// Programs that agents start ask with package [client]; for all others openapi.yaml says what
-// there is. The package decides nothing about events.
+// grapnel-hook asks with package [client]. openapi.yaml describes the routes for other clients.
+// The package decides nothing about events.
 package server
 
 import (
@@ -18,11 +17,11 @@ import (
 	"time"
 )
 
-// ErrRunning is what Listen returns where a daemon listens.
+// ErrRunning is the error of Listen if a daemon listens already.
 var ErrRunning = errors.New("a daemon is running")
 
-// Prepare makes the directory of a socket for this user alone, and refuses one in which
-// others could put a socket of their own.
+// Prepare makes the directory of a socket for this user alone. It refuses a directory in which
+// other users could put a socket of their own.
 func Prepare(socket string) error {
 	dir := filepath.Dir(socket)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -31,9 +30,9 @@ func Prepare(socket string) error {
 	return private(dir)
 }
 
-// Listen listens on a unix socket, in a directory that it makes for this user alone.
-// Connections of other users than this one and root are closed. Where a daemon listens, or
-// is about to, it returns an ErrRunning; a socket that a dead one has left is replaced.
+// Listen listens on a unix socket, in a directory that it makes for this user alone. It closes
+// connections of users other than this one and root. It returns an ErrRunning if a daemon
+// listens or is about to, and replaces the socket of a dead daemon.
 func Listen(socket string) (*Listener, error) {
 	if err := Prepare(socket); err != nil {
 		return nil, err
@@ -66,14 +65,14 @@ func listen(socket string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // by the name it has now nobody may find it then
+	l.SetUnlinkOnClose(false) // the short name may not exist any more then
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// A Listener takes the connections of its own user and of root.
+// A Listener accepts connections of its own user and of root.
 type Listener struct {
 	*net.UnixListener
 	socket string
@@ -82,14 +81,14 @@ type Listener struct {
 	closed sync.Once
 }
 
-// Lost reports whether nobody can find the socket any more: it was removed, with its
-// directory mostly, and another daemon may listen where it was.
+// Lost reports whether the socket file was removed or replaced, so that no client can find
+// this listener. Another daemon may listen there now.
 func (l *Listener) Lost() bool {
 	now, err := os.Lstat(l.socket)
 	return err == nil && !os.SameFile(now, l.file) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// Accept returns the next connection of them.
+// Accept returns the next connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -103,11 +102,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close removes the socket, too, and then lets others listen.
+// Close removes the socket file, and then lets others listen.
 func (l *Listener) Close() error {
 	err := net.ErrClosed
 	l.closed.Do(func() {
-		lost := l.Lost() // what is there then may be the socket of another daemon
+		lost := l.Lost() // then the file may be the socket of another daemon
 		if err = l.UnixListener.Close(); !lost {
 			err = errors.Join(err, removeOwn(l.socket))
 		}

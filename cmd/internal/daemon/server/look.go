@@ -17,32 +17,31 @@ import (
 )
 
 var (
-	// ErrAbsent is what Look returns where no daemon listens.
+	// ErrAbsent is the error of Look if no daemon listens.
 	ErrAbsent = errors.New("no daemon is running")
 
-	// ErrDead is an ErrAbsent where the socket of one that has died is left. The next
-	// daemon replaces it.
+	// ErrDead is an ErrAbsent with the socket of a dead daemon. The next daemon replaces it.
 	ErrDead = fmt.Errorf("%w: the one that listened here has died", ErrAbsent)
 
-	// ErrSilent is what Look returns where a daemon listens, and does not say how it is.
+	// ErrSilent is the error of Look if a daemon listens and does not answer.
 	ErrSilent = errors.New("the daemon does not answer")
 )
 
 // A Found is a daemon that listens.
 type Found struct {
-	PID    int                        // of the process, as the kernel says; 0 = it cannot be seen from here
-	Health map[string]json.RawMessage // what it says of itself; nil = nothing, see ErrSilent
-	Well   bool                       // it says that all its parts work
+	PID    int                        // from the kernel; 0 = the process is not visible from here
+	Health map[string]json.RawMessage // nil = it did not answer, see ErrSilent
+	Well   bool                       // all its parts work
 }
 
-// Text is a member of its health that is a text; empty = there is none.
+// Text returns a text of the health, or "".
 func (f *Found) Text(member string) string {
 	var text string
 	_ = json.Unmarshal(f.Health[member], &text)
 	return text
 }
 
-// Number is a member of its health that is a whole number; 0 = there is none.
+// Number returns a whole number of the health, or 0.
 func (f *Found) Number(member string) int {
 	var n int
 	if json.Unmarshal(f.Health[member], &n) != nil {
@@ -51,14 +50,12 @@ func (f *Found) Number(member string) int {
 	return n
 }
 
-// patience is how long Look waits for a daemon to say how it is.
-const patience = 2 * time.Second
+const lookTimeout = 2 * time.Second
 
-// maxHealth is the size of the largest health that is read.
-const maxHealth = 1 << 20
+const maxHealth = 1 << 20 // bytes
 
-// Dial connects to the daemon that listens on a socket. It believes nobody but one of this
-// user or of root, in a directory that nobody else can write to.
+// Dial connects to the daemon that listens on a socket. It accepts only a daemon of this user
+// or of root, in a directory that no other user can write to.
 func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	if _, err := os.Lstat(socket); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, ErrAbsent
@@ -75,7 +72,7 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrDead
-	case err != nil && (ctx.Err() != nil || errors.Is(err, syscall.EAGAIN)): // more wait already than it can keep
+	case err != nil && (ctx.Err() != nil || errors.Is(err, syscall.EAGAIN)): // its backlog is full
 		return nil, fmt.Errorf("%w: it takes no connection", ErrSilent)
 	case err != nil:
 		return nil, err
@@ -87,8 +84,8 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Client asks the daemon that listens on a socket, whatever host an address names. Each
-// request has a connection of its own, as Dial makes it, and takes so long at most.
+// Client returns a client whose requests all go to the daemon on a socket, whatever host an
+// address names. Each request has its own connection, and the timeout.
 func Client(socket string, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -96,10 +93,10 @@ func Client(socket string, timeout time.Duration) *http.Client {
 	}}
 }
 
-// Look looks for the daemon that listens on a socket, and asks how it is. With an ErrSilent
-// the Found says what the kernel knows of it.
+// Look finds the daemon that listens on a socket and reads its health. After an ErrSilent the
+// Found has only the PID.
 func Look(ctx context.Context, socket string) (*Found, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	conn, err := Dial(ctx, socket)
 	if err != nil {
@@ -131,18 +128,18 @@ func (f *Found) ask(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var said map[string]json.RawMessage
-	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
+	var health map[string]json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
 		return fmt.Errorf("what it says of itself is no JSON (%s): %w", resp.Status, err)
 	}
-	if said == nil {
+	if health == nil {
 		return fmt.Errorf("it says nothing of itself (%s)", resp.Status)
 	}
-	f.Health, f.Well = said, resp.StatusCode == http.StatusOK
+	f.Health, f.Well = health, resp.StatusCode == http.StatusOK
 	return nil
 }
 
-// Busy reports whether a daemon listens on a socket, is about to, or has not gone yet.
+// Busy reports whether a daemon listens on a socket, is about to, or has not ended yet.
 func Busy(socket string) bool {
 	if private(filepath.Dir(socket)) != nil {
 		return false
@@ -154,7 +151,7 @@ func Busy(socket string) bool {
 	return errors.Is(err, ErrRunning)
 }
 
-// Clear removes the socket that a dead daemon has left.
+// Clear removes the socket of a dead daemon.
 func Clear(socket string) error {
 	if err := private(filepath.Dir(socket)); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (in *Intake) Run(ctx context.Context) error {
 	w := newWatch(in.Spool, "records")
 	defer w.close()
 	defer in.release()
-	var told string
+	var reported string
 	for ctx.Err() == nil {
 		_, err := in.once(ctx)
 		if ctx.Err() != nil {
@@ -78,12 +78,12 @@ func (in *Intake) Run(ctx context.Context) error {
 		case errors.Is(err, ErrClosed):
 			return err
 		case err == nil:
-			told = ""
+			reported = ""
 			w.wait(ctx)
 		default:
-			if text := err.Error(); text != told {
+			if text := err.Error(); text != reported {
 				in.note(err)
-				told = text
+				reported = text
 			}
 			pause(ctx, time.Second) // whatever comes meanwhile: a full disk is not asked each time
 		}

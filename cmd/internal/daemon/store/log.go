@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -92,7 +93,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 		}
 		tick := time.NewTicker(followPoll)
 		defer tick.Stop()
-		var told string
+		var reported string
 		for {
 			select {
 			case <-ctx.Done():
@@ -104,9 +105,9 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 			case ctx.Err() != nil:
 				return
 			case err == nil:
-				told = ""
-			case err.Error() != told:
-				told = err.Error()
+				reported = ""
+			case err.Error() != reported:
+				reported = err.Error()
 				if !yield(Kept{}, err) {
 					return
 				}
@@ -306,13 +307,7 @@ func kept(raw []byte) (Kept, error) {
 // tornError is what a line says that could not be read.
 type tornError struct{ *spool.Entry }
 
-func (e tornError) Error() string {
-	const most = 200
-	if text := e.Entry.Error; len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return e.Entry.Error
-}
+func (e tornError) Error() string { return shorten.To(e.Entry.Error, 200) }
 
 func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 

@@ -136,24 +136,11 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 	lines := make([]*line, len(items))
 	size := 0
 	for i := range items {
-		item := &items[i]
-		if item.Line != nil {
-			l, err := item.read()
-			if err != nil {
-				return nil, &ItemError{i, err}
-			}
-			lines[i] = &l
-			size += len(l.raw)
+		n := 0
+		if lines[i], n, err = items[i].check(); err != nil {
+			return nil, &ItemError{i, err}
 		}
-		for j := range item.Jobs {
-			if err := check(&item.Jobs[j]); err != nil {
-				return nil, &ItemError{i, err}
-			}
-			size += len(item.Jobs[j].Event)
-		}
-		if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
-			return nil, &ItemError{i, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)}
-		}
+		size += n
 	}
 	if len(items) == 0 {
 		return nil, nil
@@ -161,20 +148,8 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 	err = s.write(ctx, size, func(c *change) error {
 		first := len(c.rows)
 		for i := range items {
-			if lines[i] != nil {
-				if err := c.putLine(lines[i], want || s.live.any()); err != nil {
-					return err
-				}
-			}
-			for j := range items[i].Jobs {
-				if err := c.putJob(&items[i].Jobs[j]); err != nil {
-					return err
-				}
-			}
-			if mark := items[i].Mark; mark != nil {
-				if err := c.run(`INSERT INTO mark(file, "offset") VALUES (?,?) ON CONFLICT DO UPDATE SET "offset" = excluded."offset"`, mark.File, mark.Offset); err != nil {
-					return err
-				}
+			if err := c.putItem(&items[i], lines[i], want || s.live.any()); err != nil {
+				return err
 			}
 		}
 		rows = c.rows[first:]
@@ -186,8 +161,47 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 	return rows, nil
 }
 
-// putLine adds a row to the chain, and to those that others are told of if they want it.
-func (c *change) putLine(l *line, told bool) error {
+// check refuses an item that cannot be stored. It returns the line of the item, nil if it has
+// none, and its size in bytes.
+func (item *Item) check() (l *line, size int, err error) {
+	if item.Line != nil {
+		read, err := item.read()
+		if err != nil {
+			return nil, 0, err
+		}
+		l, size = &read, len(read.raw)
+	}
+	for i := range item.Jobs {
+		if err := check(&item.Jobs[i]); err != nil {
+			return nil, 0, err
+		}
+		size += len(item.Jobs[i].Event)
+	}
+	if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
+		return nil, 0, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)
+	}
+	return l, size, nil
+}
+
+func (c *change) putItem(item *Item, l *line, publish bool) error {
+	if l != nil {
+		if err := c.putLine(l, publish); err != nil {
+			return err
+		}
+	}
+	for i := range item.Jobs {
+		if err := c.putJob(&item.Jobs[i]); err != nil {
+			return err
+		}
+	}
+	if item.Mark == nil {
+		return nil
+	}
+	return c.run(`INSERT INTO mark(file, "offset") VALUES (?,?) ON CONFLICT DO UPDATE SET "offset" = excluded."offset"`, item.Mark.File, item.Mark.Offset)
+}
+
+// putLine adds a row to the chain, and to the rows for subscribers if publish is set.
+func (c *change) putLine(l *line, publish bool) error {
 	head := c.head.next(c.head.Seq+1, stamp(l.Time), l.digest)
 	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
@@ -222,7 +236,7 @@ func (c *change) putLine(l *line, told bool) error {
 		}
 	}
 	c.head = head
-	if told {
+	if publish {
 		c.rows = append(c.rows, Row{Seq: head.Seq, Entry: l.Entry, Line: bytes.Clone(l.raw)})
 	}
 	return nil

@@ -70,17 +70,9 @@ func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 	var jobs []delivery.Job
 	err := s.write(ctx, 0, func(c *change) error {
 		jobs = nil
-		if s.leased.IsZero() {
-			if err := c.run("UPDATE job SET due = next WHERE state = 'waiting' AND due > next"); err != nil {
-				return err
-			}
+		if err := s.startLeases(c, now); err != nil {
+			return err
 		}
-		if s.leased.IsZero() || now.Before(s.leased) {
-			if err := c.run("UPDATE job SET due = ? WHERE state = 'waiting' AND due > ?", stamp(now), stamp(now.Add(farthest))); err != nil {
-				return err
-			}
-		}
-		s.leased = now
 		targets, err := liveTargets(c.row, except)
 		if err != nil {
 			return err
@@ -99,13 +91,7 @@ func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 		slices.Sort(nums)
 		nums = nums[:min(n, len(nums))]
 		for _, num := range nums {
-			if err := c.run("UPDATE job SET due = ? WHERE num = ?", stamp(now.Add(lease)), num); err != nil {
-				return err
-			}
-			job, err := scanJob(func(into ...any) error {
-				_, err := c.row("SELECT "+jobColumns+" FROM job WHERE num = ?", []any{num}, into...)
-				return err
-			})
+			job, err := c.lease(num, now.Add(lease))
 			if err != nil {
 				return err
 			}
@@ -117,6 +103,33 @@ func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 		return nil, fmt.Errorf("cannot lease deliveries: %w", err)
 	}
 	return jobs, nil
+}
+
+// startLeases ends the leases of a process that has died, and repairs times that a wrong
+// clock has set.
+func (s *Store) startLeases(c *change, now time.Time) error {
+	if s.leased.IsZero() {
+		if err := c.run("UPDATE job SET due = next WHERE state = 'waiting' AND due > next"); err != nil {
+			return err
+		}
+	}
+	if s.leased.IsZero() || now.Before(s.leased) {
+		if err := c.run("UPDATE job SET due = ? WHERE state = 'waiting' AND due > ?", stamp(now), stamp(now.Add(farthest))); err != nil {
+			return err
+		}
+	}
+	s.leased = now
+	return nil
+}
+
+func (c *change) lease(num int64, until time.Time) (delivery.Job, error) {
+	if err := c.run("UPDATE job SET due = ? WHERE num = ?", stamp(until), num); err != nil {
+		return delivery.Job{}, err
+	}
+	return scanJob(func(into ...any) error {
+		_, err := c.row("SELECT "+jobColumns+" FROM job WHERE num = ?", []any{num}, into...)
+		return err
+	})
 }
 
 // due is when the next job of a target is.

@@ -242,23 +242,12 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 				n = min(n, left)
 			}
 			rows, err := r.page(ctx, &q, n)
-			if brokenWords(err) && r.mend != nil && r.mend(ctx, err) == nil {
-				rows, err = r.page(ctx, &q, n)
-			}
 			if err != nil {
 				yield(Row{}, fmt.Errorf("cannot read the records: %w", err))
 				return
 			}
 			for _, row := range rows {
-				l, err := parse(row.Line)
-				if err == nil && !q.Lean {
-					err = l.input()
-				}
-				if err != nil {
-					err = fmt.Errorf("cannot read the event of record %s: %w", l.ID, err)
-				}
-				row.Entry = l.Entry
-				if !yield(row, err) {
+				if err := row.parse(q.Lean); !yield(row, err) {
 					return
 				}
 			}
@@ -275,8 +264,29 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	}
 }
 
-// page reads the next rows of a Query.
+// parse sets the Entry from the Line. A lean one has no Input.
+func (row *Row) parse(lean bool) error {
+	l, err := parse(row.Line)
+	if err == nil && !lean {
+		err = l.input()
+	}
+	row.Entry = l.Entry
+	if err != nil {
+		return fmt.Errorf("cannot read the event of record %s: %w", l.ID, err)
+	}
+	return nil
+}
+
+// page reads the next rows of a Query. It reads again after it has repaired the index of words.
 func (r *Reader) page(ctx context.Context, q *Query, n int) (rows []Row, err error) {
+	rows, err = r.readPage(ctx, q, n)
+	if brokenWords(err) && r.mend != nil && r.mend(ctx, err) == nil {
+		return r.readPage(ctx, q, n)
+	}
+	return rows, err
+}
+
+func (r *Reader) readPage(ctx context.Context, q *Query, n int) (rows []Row, err error) {
 	err = r.read(ctx, func(v *view) error {
 		cond, args, err := v.where(q)
 		if err != nil {

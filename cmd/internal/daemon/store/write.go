@@ -228,12 +228,12 @@ func (s *Store) mend(why error) error {
 
 // mendWords has the writer mend what a reader has found.
 func (s *Store) mendWords(ctx context.Context, why error) error {
-	told := false
+	reported := false
 	return s.write(ctx, 0, func(*change) error {
-		if told {
+		if reported {
 			return nil
 		}
-		told = true
+		reported = true
 		return why
 	})
 }

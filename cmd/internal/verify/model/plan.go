@@ -1,10 +1,11 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A Step is what the model says in one of its turns: some text, some tool
@@ -48,13 +49,11 @@ const (
 // plan is part of the prompt that hooks and later requests see, so a marker
 // whose arrival a test wants to show must not occur in it.
 func Prompt(text string, steps ...Step) string {
-	var plan bytes.Buffer
-	enc := json.NewEncoder(&plan)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(steps); err != nil { // only a value in Call.Input that is no JSON gets here
+	plan, err := rawjson.Marshal(steps)
+	if err != nil { // only a value in Call.Input that is no JSON gets here
 		panic(fmt.Sprintf("model: plan of prompt %q: %v", text, err))
 	}
-	return text + " " + planOpen + strings.TrimSpace(plan.String()) + planClose
+	return text + " " + planOpen + string(plan) + planClose
 }
 
 // parsePlan finds the plan hidden in a prompt. A plan may itself contain the

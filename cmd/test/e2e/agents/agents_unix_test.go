@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
 )
@@ -27,28 +27,13 @@ func scripted() *Agent {
 	}
 }
 
-func writeProgram(t *testing.T, path, script string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	// No process may start while the file is open: it would keep it open, and the
-	// system runs no file that somebody may still write to.
-	syscall.ForkLock.RLock()
-	err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fakeNPM is a stand-in for npm that installs a scripted agent of some version and a
 // Node.js that runs scripts, and keeps its arguments.
 func fakeNPM(t *testing.T, version string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
 	path, log = filepath.Join(dir, "npm"), filepath.Join(dir, "log")
-	writeProgram(t, path, fmt.Sprintf(`echo "$@" >>%s
+	programs.Write(t, path, fmt.Sprintf("#!/bin/sh\n"+`echo "$@" >>%s
 put() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\n%%s\n' "$2" >"$1"; chmod +x "$1"; }
 case "$*" in
 *@example*) put "$3/node_modules/@example/scripted-x64/agent" 'echo %s "(Scripted)"' ;;
@@ -91,9 +76,9 @@ func TestInstallOnce(t *testing.T) {
 func TestInstallFails(t *testing.T) {
 	t.Parallel()
 	failing := filepath.Join(t.TempDir(), "npm")
-	writeProgram(t, failing, "echo no registry today >&2; exit 1\n")
+	programs.Write(t, failing, "#!/bin/sh\necho no registry today >&2; exit 1\n")
 	empty := filepath.Join(t.TempDir(), "npm")
-	writeProgram(t, empty, "exit 0\n")
+	programs.Write(t, empty, "#!/bin/sh\nexit 0\n")
 	other, _ := fakeNPM(t, "1.2.4")
 
 	for name, tc := range map[string]struct {
@@ -132,7 +117,7 @@ func TestInstallFails(t *testing.T) {
 func TestInstalledButBroken(t *testing.T) {
 	t.Parallel()
 	a, cache := scripted(), t.TempDir()
-	writeProgram(t, filepath.Join(a.prefix(cache), "node_modules/@example/scripted-x64/agent"), "echo 9.9.9\n")
+	programs.Write(t, filepath.Join(a.prefix(cache), "node_modules/@example/scripted-x64/agent"), "#!/bin/sh\necho 9.9.9\n")
 	err := a.install(t.Context(), cache, "no-such-npm")
 	if err == nil || !strings.Contains(err.Error(), "9.9.9") || !strings.Contains(err.Error(), "remove "+a.prefix(cache)) {
 		t.Errorf("error %v, want one that names the version found and the way out", err)

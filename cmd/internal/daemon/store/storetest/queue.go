@@ -284,6 +284,14 @@ func testConcurrent(t *testing.T, q *queue) {
 	const jobs = 200
 	var mu sync.Mutex
 	seen := map[string]int{}
+	count := func(leased []delivery.Job) (all bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, j := range leased {
+			seen[j.ID]++
+		}
+		return len(seen) == jobs
+	}
 	var wait sync.WaitGroup
 	for w := range 8 {
 		wait.Go(func() {
@@ -293,29 +301,7 @@ func testConcurrent(t *testing.T, q *queue) {
 				}
 			}
 		})
-		wait.Go(func() {
-			for range 1000 {
-				leased, err := q.Lease(context.Background(), epoch, time.Minute, 7, nil)
-				if err != nil {
-					t.Error(err)
-				}
-				var results []delivery.Result
-				mu.Lock()
-				for _, j := range leased {
-					seen[j.ID]++
-					results = append(results, delivered(j.ID))
-				}
-				done := len(seen) == jobs
-				mu.Unlock()
-				if err := q.Settle(context.Background(), results); err != nil {
-					t.Error(err)
-				}
-				if done {
-					return
-				}
-				time.Sleep(time.Millisecond) // others have the disk
-			}
-		})
+		wait.Go(func() { consume(t, q, count) })
 	}
 	wait.Wait()
 	if len(seen) != jobs {
@@ -325,6 +311,28 @@ func testConcurrent(t *testing.T, q *queue) {
 		if n != 1 {
 			t.Errorf("%s was leased %d times", id, n)
 		}
+	}
+}
+
+// consume leases and settles jobs until count says that these were all.
+func consume(t *testing.T, q *queue, count func([]delivery.Job) (all bool)) {
+	for range 1000 {
+		leased, err := q.Lease(context.Background(), epoch, time.Minute, 7, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		var results []delivery.Result
+		for _, j := range leased {
+			results = append(results, delivered(j.ID))
+		}
+		done := count(leased)
+		if err := q.Settle(context.Background(), results); err != nil {
+			t.Error(err)
+		}
+		if done {
+			return
+		}
+		time.Sleep(time.Millisecond) // others have the disk
 	}
 }
 
