@@ -110,9 +110,12 @@ func (w *walker) here() string {
 	return w.dir
 }
 
-// literally folds a word with the values that are known, and reports whether that
-// is all of it.
+// literally folds a word, or none, with the values that are known, and reports
+// whether that is all of it.
 func (w *walker) literally(wd *syntax.Word, at *place) (string, bool) {
+	if wd == nil {
+		return "", true
+	}
 	before, used := w.subst, w.used
 	w.subst = max(1, before)
 	f := folded{}
@@ -555,15 +558,9 @@ func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, boo
 		text = text[min(from, len(text)):]
 		return text[:min(n, len(text))], true
 	}
-	from, ok := w.literally(p.Repl.Orig, at)
-	with := ""
-	if p.Repl.With != nil {
-		var known bool
-		if with, known = w.literally(p.Repl.With, at); !known {
-			return "", false
-		}
-	}
-	if !ok || from == "" || strings.ContainsAny(from, "*?[") || len(with)*len(text) > 1<<20 {
+	from, ok1 := w.literally(p.Repl.Orig, at)
+	with, ok2 := w.literally(p.Repl.With, at)
+	if !ok1 || !ok2 || from == "" || strings.ContainsAny(from, "*?[") || len(with)*len(text) > 1<<20 {
 		return "", false
 	}
 	n := 1
