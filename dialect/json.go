@@ -42,63 +42,81 @@ const maxNesting = 10_000
 // json.Valid sees it, in one pass: most of a large payload is a file that is
 // written, and json.Valid alone would take longer than all that is done with it.
 func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
-	members = make(map[string]json.RawMessage, 16)
-	var open []byte          // what closes the objects and arrays that are open
-	name, begin := "", 0     // of the member that is being read
-	key := func(i int) int { // returns where the value of the key at i begins, or -1
-		end := validString(raw, i)
-		if end < 0 {
-			return -1
-		}
-		if len(open) == 1 {
-			name, _ = unquote(raw[i:end])
-		}
-		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ':' {
-			return -1
-		}
-		return skipSpace(raw, i+1)
-	}
+	s := validScan{raw: raw, members: make(map[string]json.RawMessage, 16)}
 	for i := 0; i >= 0 && i < len(raw); {
-		if len(open) == 1 {
-			begin = i
+		if len(s.open) == 1 {
+			s.begin = i
 		}
-		switch c := raw[i]; c {
-		case '{', '[':
-			if len(open) == maxNesting {
+		if c := raw[i]; c == '{' || c == '[' {
+			if len(s.open) == maxNesting {
 				return nil, false
 			}
-			open = append(open, c+2) // two later in ASCII
+			s.open = append(s.open, c+2) // two later in ASCII
 			if i = skipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
 				if c == '{' {
-					i = key(i)
+					i = s.key(i)
 				}
 				continue
 			}
-		default:
+		} else {
 			if i = validScalar(raw, i); i < 0 {
 				return nil, false
 			}
-			if len(open) == 1 {
-				members[name] = raw[begin:i:i]
-			}
+			s.end(i)
 		}
-		for i = skipSpace(raw, i); i < len(raw) && raw[i] == open[len(open)-1]; i = skipSpace(raw, i) {
-			i++
-			switch open = open[:len(open)-1]; len(open) {
-			case 0:
-				return members, i == len(raw)
-			case 1:
-				members[name] = raw[begin:i:i]
-			}
+		if i = s.close(i); len(s.open) == 0 {
+			return s.members, i == len(raw)
 		}
 		if i == len(raw) || raw[i] != ',' {
 			return nil, false
 		}
-		if i = skipSpace(raw, i+1); open[len(open)-1] == '}' {
-			i = key(i)
+		if i = skipSpace(raw, i+1); s.open[len(s.open)-1] == '}' {
+			i = s.key(i)
 		}
 	}
 	return nil, false
+}
+
+// A validScan is the state of splitValid.
+type validScan struct {
+	raw     []byte
+	members map[string]json.RawMessage
+	open    []byte // what closes the objects and arrays that are open
+	name    string // of the member that is being read
+	begin   int    // of its value
+}
+
+// key reads the key at i and returns where its value begins, or -1.
+func (s *validScan) key(i int) int {
+	end := validString(s.raw, i)
+	if end < 0 {
+		return -1
+	}
+	if len(s.open) == 1 {
+		s.name, _ = unquote(s.raw[i:end])
+	}
+	if i = skipSpace(s.raw, end); i == len(s.raw) || s.raw[i] != ':' {
+		return -1
+	}
+	return skipSpace(s.raw, i+1)
+}
+
+// end notes a member, if a value that ends before i is one.
+func (s *validScan) end(i int) {
+	if len(s.open) == 1 {
+		s.members[s.name] = s.raw[s.begin:i:i]
+	}
+}
+
+// close reads the ends of objects and arrays at i, and white space. It returns where to
+// go on.
+func (s *validScan) close(i int) int {
+	for i = skipSpace(s.raw, i); i < len(s.raw) && len(s.open) > 0 && s.raw[i] == s.open[len(s.open)-1]; i = skipSpace(s.raw, i) {
+		i++
+		s.open = s.open[:len(s.open)-1]
+		s.end(i)
+	}
+	return i
 }
 
 // validScalar returns the index behind the valid string, number or word at i, or -1.
