@@ -233,7 +233,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 		return members{{"input", input}}.raw(), nil
 	}
 	i := slices.IndexFunc(clineSpells, func(s clineSpelling) bool { return s.tool == tool })
-	if text, isText := unquote(input); i < 0 || input == nil || isText && isObject(trim([]byte(text))) {
+	if text, isText := rawjson.Unquote(input); i < 0 || input == nil || isText && isObject(trim([]byte(text))) {
 		return input, nil // Cline, too, takes the text of an object for the object
 	}
 	spells := &clineSpells[i]

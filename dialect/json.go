@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
@@ -52,7 +51,7 @@ func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
 				return nil, false
 			}
 			s.open = append(s.open, c+2) // two later in ASCII
-			if i = skipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
+			if i = rawjson.SkipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
 				if c == '{' {
 					i = s.key(i)
 				}
@@ -70,7 +69,7 @@ func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
 		if i == len(raw) || raw[i] != ',' {
 			return nil, false
 		}
-		if i = skipSpace(raw, i+1); s.open[len(s.open)-1] == '}' {
+		if i = rawjson.SkipSpace(raw, i+1); s.open[len(s.open)-1] == '}' {
 			i = s.key(i)
 		}
 	}
@@ -93,12 +92,12 @@ func (s *validScan) key(i int) int {
 		return -1
 	}
 	if len(s.open) == 1 {
-		s.name, _ = unquote(s.raw[i:end])
+		s.name, _ = rawjson.Unquote(s.raw[i:end])
 	}
-	if i = skipSpace(s.raw, end); i == len(s.raw) || s.raw[i] != ':' {
+	if i = rawjson.SkipSpace(s.raw, end); i == len(s.raw) || s.raw[i] != ':' {
 		return -1
 	}
-	return skipSpace(s.raw, i+1)
+	return rawjson.SkipSpace(s.raw, i+1)
 }
 
 // end notes a member, if a value that ends before i is one.
@@ -111,7 +110,7 @@ func (s *validScan) end(i int) {
 // close reads the ends of objects and arrays at i, and white space. It returns where to
 // go on.
 func (s *validScan) close(i int) int {
-	for i = skipSpace(s.raw, i); i < len(s.raw) && len(s.open) > 0 && s.raw[i] == s.open[len(s.open)-1]; i = skipSpace(s.raw, i) {
+	for i = rawjson.SkipSpace(s.raw, i); i < len(s.raw) && len(s.open) > 0 && s.raw[i] == s.open[len(s.open)-1]; i = rawjson.SkipSpace(s.raw, i) {
 		i++
 		s.open = s.open[:len(s.open)-1]
 		s.end(i)
@@ -237,32 +236,25 @@ func split(raw []byte) map[string]json.RawMessage {
 // it can be read.
 func eachMember(raw []byte, yield func(name string, value json.RawMessage)) {
 	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
-		i = skipSpace(raw, i)
+		i = rawjson.SkipSpace(raw, i)
 		end := valueEnd(raw, i)
 		if end < 0 || raw[i] != '"' {
 			return
 		}
-		key, ok := unquote(raw[i:end])
-		i = skipSpace(raw, end)
+		key, ok := rawjson.Unquote(raw[i:end])
+		i = rawjson.SkipSpace(raw, end)
 		if !ok || i == len(raw) || raw[i] != ':' {
 			return
 		}
-		i = skipSpace(raw, i+1)
+		i = rawjson.SkipSpace(raw, i+1)
 		if end = valueEnd(raw, i); end < 0 {
 			return
 		}
 		yield(key, raw[i:end:end])
-		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ',' {
+		if i = rawjson.SkipSpace(raw, end); i == len(raw) || raw[i] != ',' {
 			return
 		}
 	}
-}
-
-func skipSpace(raw []byte, i int) int {
-	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // valueEnd returns the index behind the value that begins at i, or -1 when it has
@@ -318,31 +310,9 @@ func stringEnd(raw []byte, i int) int {
 	return -1
 }
 
-// unquote decodes a JSON string.
-func unquote(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	plain := true
-	for _, c := range raw[1 : len(raw)-1] {
-		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return string(raw[1 : len(raw)-1]), true
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
 // text returns a JSON string's value, or "" for anything else.
 func text(raw json.RawMessage) string {
-	s, _ := unquote(raw)
+	s, _ := rawjson.Unquote(raw)
 	return s
 }
 

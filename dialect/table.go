@@ -311,7 +311,7 @@ func read(ev *grapnel.Event, table string, in finder) error {
 		raw := in.at(p.member)
 		switch p.arg {
 		case "text":
-			if inner, ok := unquote(raw); ok && json.Valid([]byte(inner)) {
+			if inner, ok := rawjson.Unquote(raw); ok && json.Valid([]byte(inner)) {
 				raw = trim([]byte(inner))
 			}
 		case "list":
@@ -322,7 +322,7 @@ func read(ev *grapnel.Event, table string, in finder) error {
 		}
 		switch to := place(ev, p.word).(type) {
 		case *string:
-			s, ok := unquote(raw)
+			s, ok := rawjson.Unquote(raw)
 			if !ok && raw != nil && slices.Contains(judged, p.word) {
 				return fmt.Errorf("%s is %s, not a string", p.member, kindOf(raw))
 			}

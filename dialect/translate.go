@@ -560,7 +560,7 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // said returns the text of a tool's output in any agent's shape, or "".
 func said(output json.RawMessage) string {
-	if s, ok := unquote(output); ok {
+	if s, ok := rawjson.Unquote(output); ok {
 		return s
 	}
 	if len(output) > 0 && output[0] == '[' {

@@ -31,3 +31,25 @@ func TestQuote(t *testing.T) {
 		t.Errorf("Quote = %s", got)
 	}
 }
+
+// FuzzRawDecode of the root package compares it with encoding/json.
+func TestUnquote(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`"plain"`:        "plain",
+		`"a\n\"\u00e9"`:  "a\n\"é",
+		`"\ud83d\ude00"`: "😀",
+		`"\ud83dx"`:      "\uFFFDx",
+		"\"\xff\"":       "\uFFFD",
+		`null`:           "",
+		`"`:              "",
+		`"not closed`:    "",
+		`"a\x"`:          "",
+		"\"a\x01\"":      "",
+	} {
+		got, ok := rawjson.Unquote([]byte(raw))
+		if got != want || ok != (want != "") {
+			t.Errorf("Unquote(%q) = %q, %v, want %q", raw, got, ok, want)
+		}
+	}
+}
