@@ -500,6 +500,11 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 		w.unknown("pipe into " + name)
 		return
 	}
+	w.powerLine(w.foreignLine(PowerShell, name, words), at.behind(name))
+}
+
+// foreignLine joins the words that another shell is given as its line.
+func (w *walker) foreignLine(language, name string, words []Word) string {
 	var b strings.Builder
 	literal := true
 	for i, a := range words {
@@ -513,9 +518,9 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 		w.unknown(name + " of a computed string")
 	}
 	if w.s.Language == "" && len(w.s.Commands) == 1 {
-		w.s.Language = PowerShell
+		w.s.Language = language
 	}
-	w.powerLine(b.String(), at.behind(name))
+	return b.String()
 }
 
 // encoded reads -EncodedCommand: base64 of UTF-16.
@@ -543,23 +548,9 @@ func (w *walker) cmd(name string, args []Word, at place) {
 		if !a.Literal || len(text) < 2 || text[0] != '/' && !strings.HasPrefix(text, "//") {
 			break
 		}
-		switch option := strings.TrimLeft(text, "/"); {
-		case strings.HasPrefix(option, "c") || strings.HasPrefix(option, "k") || strings.HasPrefix(option, "r"):
-			var b strings.Builder
-			literal := true
-			b.WriteString(option[1:])
-			for _, a := range args[i+1:] {
-				b.WriteByte(' ')
-				b.WriteString(w.decode(a.code()))
-				literal = literal && a.Literal
-			}
-			if !literal {
-				w.unknown(name + " /c of a computed string")
-			}
-			if w.s.Language == "" && len(w.s.Commands) == 1 {
-				w.s.Language = Cmd
-			}
-			w.cmdLine(b.String(), at.behind(name+" /c"))
+		if option := strings.TrimLeft(text, "/"); option != "" && strings.IndexByte("ckr", option[0]) >= 0 {
+			words := slices.Concat([]Word{{Text: option[1:], Literal: true}}, args[i+1:])
+			w.cmdLine(w.foreignLine(Cmd, name+" /c", words), at.behind(name+" /c"))
 			return
 		}
 	}
