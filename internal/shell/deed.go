@@ -1,9 +1,6 @@
 package shell
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // deed is what a call does.
 type deed byte
@@ -315,8 +312,11 @@ func (c *codeScan) openByMode(path argument, rest []argument) {
 		return
 	}
 	mode := ""
-	if i := slices.IndexFunc(rest, func(a argument) bool { return a.literal && (a.key == "" || a.key == "mode") }); i >= 0 {
-		mode = rest[i].text
+	for _, a := range rest {
+		if a.literal && (a.key == "" || a.key == "mode") {
+			mode = a.text
+			break
+		}
 	}
 	c.uses(path, modeUse(mode))
 }

@@ -220,8 +220,8 @@ func (w *walker) bangLine(line, name string, at place) {
 			return
 		}
 	}
-	if i := strings.Index(line, "|!"); i >= 0 {
-		w.nest(line[i+2:], strings.IndexByte(line, hole) >= 0, name, at)
+	if _, rest, ok := strings.Cut(line, "|!"); ok {
+		w.nest(rest, strings.IndexByte(line, hole) >= 0, name, at)
 	}
 	if strings.Contains(name, "sql") || strings.Contains(name, "maria") {
 		w.backticks(line, name, at)
