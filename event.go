@@ -362,10 +362,10 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldSystem:
 		if ev.Prompt != nil {
-			raw = quoteSome(ev.Prompt.System)
+			raw = rawjson.QuoteSome(ev.Prompt.System)
 		}
 	case FieldModel:
-		raw = quoteSome(ev.Session.Model)
+		raw = rawjson.QuoteSome(ev.Session.Model)
 	case FieldRequest:
 		if ev.Model != nil {
 			raw = ev.Model.Request
@@ -380,7 +380,7 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldMode:
 		if ev.Toolset != nil {
-			raw = quoteSome(ev.Toolset.Mode)
+			raw = rawjson.QuoteSome(ev.Toolset.Mode)
 		}
 	case FieldMessage:
 		if ev.Message != nil {
@@ -392,7 +392,7 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 		}
 	case FieldSummary:
 		if ev.Compact != nil {
-			raw = quoteSome(ev.Compact.Summary)
+			raw = rawjson.QuoteSome(ev.Compact.Summary)
 		}
 	case FieldClear:
 		if ev.Stop != nil && ev.Stop.ClearMemory {
@@ -435,14 +435,6 @@ func (t *Tool) get(f Field) (json.RawMessage, bool) {
 		}
 	}
 	return nil, false
-}
-
-// quoteSome returns a JSON string, or nil for an empty text.
-func quoteSome(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return rawjson.Quote(text)
 }
 
 // Set returns a copy of the event with one field replaced, or an error when the
@@ -603,7 +595,7 @@ func changedFields(before, after *Event, among []Change) []Field {
 	for _, c := range among {
 		a, okA := before.Get(c.Field)
 		b, okB := after.Get(c.Field)
-		if okA != okB || okA && !rawEqual(a, b) {
+		if okA != okB || okA && !rawjson.Equal(a, b) {
 			fields = append(fields, c.Field)
 		}
 	}

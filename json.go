@@ -365,34 +365,6 @@ func decodeAt(b []byte, i int) (any, int) {
 	}
 }
 
-// rawEqual compares JSON values without regard to key order and white space.
-// Numbers are compared as written: 1 and 1.0 are different inputs to a tool.
-func rawEqual(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// canonical writes a value with its keys in order and no white space.
-func canonical(raw json.RawMessage) ([]byte, error) {
-	v, err := decodeAny(raw)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-func decodeAny(raw json.RawMessage) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	return v, err
-}
-
 // decode reads a value into what a pointer points to. Unlike json.Unmarshal it takes null for
 // a value of another type, since "no change" is not what whoever sent it meant.
 func decode(raw json.RawMessage, into any) error {

@@ -149,7 +149,7 @@ func clineBlocked(tool, reason string) json.RawMessage {
 // clineReason returns why a call with this input was blocked; empty = it was not.
 func clineReason(tool string, input json.RawMessage) string {
 	reason := text(split(input)["blocked"])
-	if reason == "" || !sameJSON(input, clineBlocked(tool, reason)) {
+	if reason == "" || !rawjson.Equal(input, clineBlocked(tool, reason)) {
 		return ""
 	}
 	return reason
@@ -310,7 +310,7 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 	}
 	for wire, again := range map[string]string{"tool_call": "preToolUse", "tool_result": "postToolUse"} {
 		call := split(m.get(wire))
-		if call == nil || own && sameJSON(call["input"], at(split(ev.Native), wire+".input")) {
+		if call == nil || own && rawjson.Equal(call["input"], at(split(ev.Native), wire+".input")) {
 			continue
 		}
 		if !own {
@@ -371,7 +371,7 @@ func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
 	said := membersOf(stdout)
 	list := split(said.get("overrideInput"))["commands"]
 	one := first(list)
-	if one == nil || ev.Tool == nil || !sameJSON(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
+	if one == nil || ev.Tool == nil || !rawjson.Equal(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
 		return stdout
 	}
 	r, err := render(ev, ev.Tool, clineName)

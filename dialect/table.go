@@ -413,29 +413,29 @@ func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel
 		return literal(changed && !t.block && slices.Contains(t.can.Change, grapnel.FieldInput), p.arg)
 	case "halt":
 		if p.arg == "" {
-			return quoteSome(t.halt)
+			return rawjson.QuoteSome(t.halt)
 		}
 		return literal(t.halt != "", p.arg)
 	case "reason":
 		if t.block && p.arg != "ask" || t.ask && (p.arg == "ask" || p.arg == "" && strings.Contains(row.Out, "=ask:")) {
-			return quoteSome(t.reason)
+			return rawjson.QuoteSome(t.reason)
 		}
 	case "feedback":
 		if t.block {
-			return quoteSome(strings.TrimSuffix(t.reason+"\n"+t.context, "\n"))
+			return rawjson.QuoteSome(strings.TrimSuffix(t.reason+"\n"+t.context, "\n"))
 		}
-		return quoteSome(t.context)
+		return rawjson.QuoteSome(t.context)
 	case "context":
 		if c := contractFor(ev); c == nil || !c.Context {
-			return quoteSome(text(v.Native[d.Name+"."+p.member]))
+			return rawjson.QuoteSome(text(v.Native[d.Name+"."+p.member]))
 		}
-		return quoteSome(t.context)
+		return rawjson.QuoteSome(t.context)
 	case "native":
 		if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == typeNamed(p.arg) {
 			return raw
 		}
 	case "message":
-		return quoteSome(t.message)
+		return rawjson.QuoteSome(t.message)
 	case "event":
 	default:
 		if !t.block {
@@ -443,14 +443,6 @@ func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel
 		}
 	}
 	return nil
-}
-
-// quoteSome returns a JSON string, or nil for an empty text.
-func quoteSome(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return rawjson.Quote(text)
 }
 
 // typeNamed is what a type is called in a table, as kindOf says it; empty = there is none
@@ -598,7 +590,7 @@ func named(have finder, table, place string) bool {
 func written(place any) json.RawMessage {
 	switch from := place.(type) {
 	case *string:
-		return quoteSome(*from)
+		return rawjson.QuoteSome(*from)
 	case *bool:
 		return json.RawMessage(strconv.FormatBool(*from))
 	case *time.Time:

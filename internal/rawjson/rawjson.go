@@ -29,6 +29,36 @@ func Quote(text string) json.RawMessage {
 	return raw
 }
 
+// QuoteSome returns a JSON string, or nil for an empty text.
+func QuoteSome(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return Quote(text)
+}
+
+// Equal compares JSON values without regard to key order and white space. Numbers are
+// compared as written: 1 and 1.0 are different inputs to a tool.
+func Equal(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// canonical writes a value with its keys in order and no white space.
+func canonical(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
 // SkipSpace returns the index of the first byte from i on that is no white space.
 func SkipSpace(raw []byte, i int) int {
 	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {

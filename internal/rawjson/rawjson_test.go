@@ -53,3 +53,25 @@ func TestUnquote(t *testing.T) {
 		}
 	}
 }
+
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{`{"a":1,"b":[2]}`, `{ "b": [2], "a": 1 }`, true},
+		{`"\u00e9"`, `"é"`, true},
+		{`{"a":1,"a":2}`, `{"a":2}`, true},
+		{`1`, `1.0`, false},
+		{`9007199254740993`, `9007199254740992`, false},
+		{`[1,2]`, `[2,1]`, false},
+		{`{"a":null}`, `{}`, false},
+		{`""`, `null`, false},
+	}
+	for _, tt := range tests {
+		if got := rawjson.Equal([]byte(tt.a), []byte(tt.b)); got != tt.want {
+			t.Errorf("Equal(%s, %s) = %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
