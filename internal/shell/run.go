@@ -421,19 +421,8 @@ func (w *walker) input(name string, at place) {
 			continue
 		}
 		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			text, literal := "", true
-			if r.Hdoc != nil {
-				q := document
-				if quotedDelimiter(r.Word) {
-					q = verbatim
-				}
-				text, literal = w.text(&at, r.Hdoc, q)
-			}
-			w.nest(text, !literal, name, in)
-			w.valued(literal, r, name, &at, in)
-		case syntax.WordHdoc:
-			text, literal := w.text(&at, r.Word, unquoted)
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			text, literal := w.hereText(&at, r)
 			w.nest(text, !literal, name, in)
 			w.valued(literal, r, name, &at, in)
 		default:
@@ -508,16 +497,25 @@ func (w *walker) output(at *place) (string, bool) {
 	case "cat":
 		for _, r := range from.Redirs {
 			if r.Hdoc != nil {
-				q := document
-				if quotedDelimiter(r.Word) {
-					q = verbatim
-				}
-				text, _ := w.text(at, r.Hdoc, q)
+				text, _ := w.hereText(at, r)
 				return text, true
 			}
 		}
 	}
 	return "", false
+}
+
+// hereText is the text of a here-document or a here-string, with holes.
+func (w *walker) hereText(at *place, r *syntax.Redirect) (string, bool) {
+	switch {
+	case r.Op == syntax.WordHdoc:
+		return w.text(at, r.Word, unquoted)
+	case r.Hdoc == nil:
+		return "", true
+	case quotedDelimiter(r.Word):
+		return w.text(at, r.Hdoc, verbatim)
+	}
+	return w.text(at, r.Hdoc, document)
 }
 
 // text folds a word to the text of a line, with holes.
