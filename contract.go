@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Blocking says what a Block does to an event.
@@ -207,7 +209,7 @@ func (c *Can) takes(was, now json.RawMessage) bool {
 	}
 	for _, m := range after {
 		at, known := old[m.key]
-		changed := !known || !rawEqual(before[at].value, m.value)
+		changed := !known || !rawjson.Equal(before[at].value, m.value)
 		if changed && (c.Merges && strings.Contains(m.key, ".") || c.Members != nil && !slices.Contains(c.Members, m.key)) {
 			return false
 		}

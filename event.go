@@ -354,82 +354,83 @@ func (f Field) stored() Field {
 // Get returns a field as JSON, and whether the event has it. A view of
 // tool.input with several values gives the first.
 func (ev *Event) Get(f Field) (json.RawMessage, bool) {
+	var raw json.RawMessage
 	switch f {
 	case FieldPrompt:
 		if ev.Prompt != nil {
-			return rawjson.Quote(ev.Prompt.Text), true
+			raw = rawjson.Quote(ev.Prompt.Text)
 		}
 	case FieldSystem:
-		if ev.Prompt != nil && ev.Prompt.System != "" {
-			return rawjson.Quote(ev.Prompt.System), true
+		if ev.Prompt != nil {
+			raw = rawjson.QuoteSome(ev.Prompt.System)
 		}
 	case FieldModel:
-		if ev.Session.Model != "" {
-			return rawjson.Quote(ev.Session.Model), true
-		}
+		raw = rawjson.QuoteSome(ev.Session.Model)
 	case FieldRequest:
-		if ev.Model != nil && ev.Model.Request != nil {
-			return ev.Model.Request, true
+		if ev.Model != nil {
+			raw = ev.Model.Request
 		}
 	case FieldResponse:
-		if ev.Model != nil && ev.Model.Response != nil {
-			return ev.Model.Response, true
+		if ev.Model != nil {
+			raw = ev.Model.Response
 		}
 	case FieldTools:
 		if ev.Toolset != nil && ev.Toolset.Allowed != nil {
-			return encode(ev.Toolset.Allowed), true
+			raw = encode(ev.Toolset.Allowed)
 		}
 	case FieldMode:
-		if ev.Toolset != nil && ev.Toolset.Mode != "" {
-			return rawjson.Quote(ev.Toolset.Mode), true
-		}
-	case FieldInput:
-		if ev.Tool != nil && ev.Tool.Input != nil {
-			return ev.Tool.Input, true
-		}
-	case FieldOutput:
-		if ev.Tool != nil && ev.Tool.Output != nil {
-			return ev.Tool.Output, true
-		}
-	case FieldNext:
-		if ev.Tool != nil && ev.Tool.Next != nil {
-			return ev.Tool.Next, true
+		if ev.Toolset != nil {
+			raw = rawjson.QuoteSome(ev.Toolset.Mode)
 		}
 	case FieldMessage:
-		if ev.Message != nil && ev.Message.Raw != nil {
-			return ev.Message.Raw, true
+		if ev.Message != nil {
+			raw = ev.Message.Raw
 		}
 	case FieldText:
 		if ev.Message != nil {
-			return rawjson.Quote(ev.Message.Content), true
+			raw = rawjson.Quote(ev.Message.Content)
 		}
 	case FieldSummary:
-		if ev.Compact != nil && ev.Compact.Summary != "" {
-			return rawjson.Quote(ev.Compact.Summary), true
+		if ev.Compact != nil {
+			raw = rawjson.QuoteSome(ev.Compact.Summary)
 		}
 	case FieldClear:
 		if ev.Stop != nil && ev.Stop.ClearMemory {
-			return json.RawMessage("true"), true
+			raw = json.RawMessage("true")
 		}
 	case FieldAnswer:
-		if ev.Elicitation != nil && ev.Elicitation.Answer != nil {
-			return ev.Elicitation.Answer, true
+		if ev.Elicitation != nil {
+			raw = ev.Elicitation.Answer
 		}
-	case FieldCommand, FieldPath, FieldURL, FieldContent:
+	case FieldInput, FieldOutput, FieldNext, FieldCommand, FieldPath, FieldURL, FieldContent:
 		if ev.Tool != nil {
-			for _, fact := range ev.Tool.Facts {
-				if fact.Field != f {
-					continue
-				}
-				for _, found := range rawFind(ev.Tool.Input, fact.At) {
-					if fact.Form == "" {
-						return found, true
-					}
-					text, _ := rawString(found)
-					for _, path := range fact.paths(text) {
-						return rawjson.Quote(path), true
-					}
-				}
+			return ev.Tool.get(f)
+		}
+	}
+	return raw, raw != nil
+}
+
+// get is Event.Get for the fields of a tool.
+func (t *Tool) get(f Field) (json.RawMessage, bool) {
+	switch f { //nolint:exhaustive // the others are no fields of a tool
+	case FieldInput:
+		return t.Input, t.Input != nil
+	case FieldOutput:
+		return t.Output, t.Output != nil
+	case FieldNext:
+		return t.Next, t.Next != nil
+	}
+	for _, fact := range t.Facts {
+		if fact.Field != f {
+			continue
+		}
+		for _, found := range rawFind(t.Input, fact.At) {
+			if fact.Form == "" {
+				return found, true
+			}
+			text, _ := rawString(found)
+			for _, path := range fact.paths(text) {
+				return rawjson.Quote(path), true
 			}
 		}
 	}
@@ -594,7 +595,7 @@ func changedFields(before, after *Event, among []Change) []Field {
 	for _, c := range among {
 		a, okA := before.Get(c.Field)
 		b, okB := after.Get(c.Field)
-		if okA != okB || okA && !rawEqual(a, b) {
+		if okA != okB || okA && !rawjson.Equal(a, b) {
 			fields = append(fields, c.Field)
 		}
 	}

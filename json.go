@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
@@ -40,7 +38,7 @@ func rawMembers(raw json.RawMessage) (members []member, object bool) {
 	}
 	object = raw[0] == '{'
 	inner := raw[1 : len(raw)-1]
-	for i := skipSpace(inner, 0); i < len(inner); {
+	for i := rawjson.SkipSpace(inner, 0); i < len(inner); {
 		var m member
 		if object {
 			end := skipValue(inner, i)
@@ -49,7 +47,7 @@ func rawMembers(raw json.RawMessage) (members []member, object bool) {
 			if m.key, ok = rawString(m.rawKey); !ok {
 				return nil, object
 			}
-			i = skipSpace(inner, skipSpace(inner, end)+1) // behind the colon
+			i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // behind the colon
 		}
 		end := skipValue(inner, i)
 		if end <= i {
@@ -57,7 +55,7 @@ func rawMembers(raw json.RawMessage) (members []member, object bool) {
 		}
 		m.value = inner[i:end]
 		members = append(members, m)
-		i = skipSpace(inner, skipSpace(inner, end)+1) // behind the comma
+		i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // behind the comma
 	}
 	return members, object
 }
@@ -101,13 +99,6 @@ func joinMembers(members []member, object bool) json.RawMessage {
 	}
 	b.WriteByte(shut)
 	return b.Bytes()
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // skipValue returns the index behind the value that begins at i.
@@ -161,7 +152,7 @@ func nextString(raw []byte, i int) (begin, end int) {
 		}
 		begin = i + n
 		end = skipString(raw, begin)
-		if colon := skipSpace(raw, end); colon >= len(raw) || raw[colon] != ':' {
+		if colon := rawjson.SkipSpace(raw, end); colon >= len(raw) || raw[colon] != ':' {
 			return begin, end
 		}
 		i = end
@@ -317,111 +308,13 @@ func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMes
 
 // rawString decodes a JSON string.
 func rawString(raw json.RawMessage) (string, bool) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	if raw[len(raw)-1] != '"' {
-		return "", false
-	}
-	return unquote(raw[1 : len(raw)-1])
-}
-
-// unquote decodes the inside of a JSON string in one pass; encoding/json would look
-// at each byte of a large file three times. What is not UTF-8, and half a surrogate
-// pair, becomes U+FFFD, as there.
-func unquote(inner []byte) (string, bool) {
-	if bytes.IndexByte(inner, '\\') < 0 && bytes.IndexByte(inner, '"') < 0 && utf8.Valid(inner) && !hasControl(inner) {
-		return string(inner), true
-	}
-	var b strings.Builder
-	b.Grow(len(inner))
-	for len(inner) > 0 {
-		plain := 0
-		for plain < len(inner) && inner[plain] >= ' ' && inner[plain] < utf8.RuneSelf && inner[plain] != '\\' && inner[plain] != '"' {
-			plain++
-		}
-		b.Write(inner[:plain])
-		inner = inner[plain:]
-		switch {
-		case len(inner) == 0:
-		case inner[0] >= utf8.RuneSelf:
-			r, size := utf8.DecodeRune(inner)
-			b.WriteRune(r)
-			inner = inner[size:]
-		case inner[0] != '\\' || len(inner) < 2:
-			return "", false // a quote, a control character, or half an escape
-		case inner[1] == 'u':
-			r, size := unescapeRune(inner)
-			if size == 0 {
-				return "", false
-			}
-			b.WriteRune(r)
-			inner = inner[size:]
-		default:
-			c := unescapeByte(inner[1])
-			if c == 0 {
-				return "", false
-			}
-			b.WriteByte(c)
-			inner = inner[2:]
-		}
-	}
-	return b.String(), true
-}
-
-// unescapeByte decodes an escape of one letter; 0 is none.
-func unescapeByte(c byte) byte {
-	switch c {
-	case '"', '\\', '/':
-		return c
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return 0
-}
-
-func hasControl(b []byte) bool {
-	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
-}
-
-// unescapeRune decodes \uXXXX, or two of them that are a surrogate pair. A size of 0
-// says that it is neither.
-func unescapeRune(b []byte) (r rune, size int) {
-	unit := func(b []byte) (rune, bool) {
-		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-			return 0, false
-		}
-		v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-		return rune(v), err == nil
-	}
-	first, ok := unit(b)
-	if !ok {
-		return 0, 0
-	}
-	if utf16.IsSurrogate(first) {
-		if second, ok := unit(b[6:]); ok {
-			if pair := utf16.DecodeRune(first, second); pair != utf8.RuneError {
-				return pair, 12
-			}
-		}
-		return utf8.RuneError, 6
-	}
-	return first, 6
+	return rawjson.Unquote(bytes.TrimSpace(raw))
 }
 
 // rawDecode decodes JSON into what encoding/json would decode it into: maps, lists,
 // text, float64, bool and nil. It wants valid JSON and takes one pass over it.
 func rawDecode(raw json.RawMessage) any {
-	v, _ := decodeAt(raw, skipSpace(raw, 0))
+	v, _ := decodeAt(raw, rawjson.SkipSpace(raw, 0))
 	return v
 }
 
@@ -433,25 +326,25 @@ func decodeAt(b []byte, i int) (any, int) {
 	switch b[i] {
 	case '{':
 		object := map[string]any{}
-		for i = skipSpace(b, i+1); i < len(b) && b[i] == '"'; {
+		for i = rawjson.SkipSpace(b, i+1); i < len(b) && b[i] == '"'; {
 			var key, value any
 			key, i = decodeAt(b, i)
-			value, i = decodeAt(b, skipSpace(b, skipSpace(b, i)+1)) // behind the colon
+			value, i = decodeAt(b, rawjson.SkipSpace(b, rawjson.SkipSpace(b, i)+1)) // behind the colon
 			name, _ := key.(string)
 			object[name] = value
-			if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
-				i = skipSpace(b, i+1)
+			if i = rawjson.SkipSpace(b, i); i < len(b) && b[i] == ',' {
+				i = rawjson.SkipSpace(b, i+1)
 			}
 		}
 		return object, i + 1
 	case '[':
 		list := []any{}
-		for i = skipSpace(b, i+1); i < len(b) && b[i] != ']'; {
+		for i = rawjson.SkipSpace(b, i+1); i < len(b) && b[i] != ']'; {
 			var value any
 			value, i = decodeAt(b, i)
 			list = append(list, value)
-			if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
-				i = skipSpace(b, i+1)
+			if i = rawjson.SkipSpace(b, i); i < len(b) && b[i] == ',' {
+				i = rawjson.SkipSpace(b, i+1)
 			}
 		}
 		return list, i + 1
@@ -470,34 +363,6 @@ func decodeAt(b []byte, i int) (any, int) {
 		number, _ := strconv.ParseFloat(string(word), 64)
 		return number, end
 	}
-}
-
-// rawEqual compares JSON values without regard to key order and white space.
-// Numbers are compared as written: 1 and 1.0 are different inputs to a tool.
-func rawEqual(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// canonical writes a value with its keys in order and no white space.
-func canonical(raw json.RawMessage) ([]byte, error) {
-	v, err := decodeAny(raw)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-func decodeAny(raw json.RawMessage) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	return v, err
 }
 
 // decode reads a value into what a pointer points to. Unlike json.Unmarshal it takes null for

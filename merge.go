@@ -296,23 +296,53 @@ func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
 // degrade turns what the agent cannot be told into the next stricter thing that
 // it understands, and never into something weaker. Unsupported names each.
 func (f *firing) degrade(v *Verdict, can *Can) {
-	blocks := f.contract.Blocks
-	lose := func(what, told string) { v.Unsupported = append(v.Unsupported, what+": "+told) }
 	// Where a block stops the action, a halt does so too. At a stop neither is
 	// stricter than nothing: what is blocked there is the stop.
-	strict := can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction
-	block := func(what, why string) {
-		lose(what, "told as block")
-		if v.Decision < Block {
-			v.Decision, v.Reasons = Block, nil
-		}
-		v.Reasons = append(v.Reasons, Reason{Hook: "grapnel", Text: why, Cause: CauseDecision})
+	blocks := f.contract.Blocks
+	d := degrading{firing: f, v: v, can: can, strict: can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction}
+	d.decision(d.changes())
+	d.stop()
+	if len(v.Context) > 0 && !can.Context {
+		d.lose("context", "not told")
+		v.Context = nil
 	}
+	if len(v.Messages) > 0 && !can.Message {
+		d.lose("message", "not told")
+		v.Messages = nil
+	}
+	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
+		v.Changes = nil
+	}
+}
 
-	approved := true // what runs is what an Allow approved
+// degrading is a verdict while it is degraded.
+type degrading struct {
+	*firing
+
+	v      *Verdict
+	can    *Can
+	strict bool // a block is stricter than what cannot be told
+}
+
+func (d *degrading) lose(what, told string) {
+	d.v.Unsupported = append(d.v.Unsupported, what+": "+told)
+}
+
+func (d *degrading) block(what, why string) {
+	d.lose(what, "told as block")
+	if d.v.Decision < Block {
+		d.v.Decision, d.v.Reasons = Block, nil
+	}
+	d.v.Reasons = append(d.v.Reasons, Reason{Hook: "grapnel", Text: why, Cause: CauseDecision})
+}
+
+// changes degrades changes of fields. It reports whether what runs is still what an
+// Allow approved.
+func (d *degrading) changes() bool {
+	v, can, approved := d.v, d.can, true
 	tellable := can.Beside == None || v.Decision == can.Beside || can.Beside == Block && v.Halt != ""
 	for _, field := range sortedFields(v.Changes) {
-		if tellable && slices.Contains(can.Change, field) && f.takes(can, field, v.Changes[field]) {
+		if tellable && slices.Contains(can.Change, field) && d.takes(can, field, v.Changes[field]) {
 			continue
 		}
 		text, ok := rawString(v.Changes[field])
@@ -320,61 +350,60 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 			text = string(v.Changes[field])
 		}
 		delete(v.Changes, field)
-		if what := "change of " + string(field); strict && !(field == FieldOutput && can.Keeps) {
-			why := "%s must be changed, and %s cannot be told to do so. Use this instead: %s"
-			if field == FieldOutput && blocks == BlockAction {
-				why = "%s is known without the call, and %s cannot be told that. Take it from here: %s"
-			}
-			block(what, fmt.Sprintf(why, field, f.agent(), capText(text, 2000)))
-		} else {
-			lose(what, "not told")
+		what := "change of " + string(field)
+		if !d.strict || field == FieldOutput && can.Keeps {
+			d.lose(what, "not told")
 			approved = false
+			continue
 		}
+		why := "%s must be changed, and %s cannot be told to do so. Use this instead: %s"
+		if field == FieldOutput && d.contract.Blocks == BlockAction {
+			why = "%s is known without the call, and %s cannot be told that. Take it from here: %s"
+		}
+		d.block(what, fmt.Sprintf(why, field, d.agent(), capText(text, 2000)))
 	}
-	switch {
-	case v.Decision == Allow && !(can.Allow && approved):
-		lose("allow", "not told")
+	return approved
+}
+
+func (d *degrading) decision(approved bool) {
+	switch v := d.v; {
+	case v.Decision == Allow && !(d.can.Allow && approved):
+		d.lose("allow", "not told")
 		v.Decision, v.Reasons = None, nil
-	case v.Decision == Ask && !can.Ask && strict:
+	case v.Decision == Ask && !d.can.Ask && d.strict:
 		reasons := v.Reasons
-		block("ask", fmt.Sprintf("this needs the consent of a person, and %s cannot ask for it", f.agent()))
+		d.block("ask", fmt.Sprintf("this needs the consent of a person, and %s cannot ask for it", d.agent()))
 		if len(reasons) > 0 {
 			v.Reasons = reasons
 		}
-	case v.Decision == Ask && !can.Ask:
-		lose("ask", "not told")
+	case v.Decision == Ask && !d.can.Ask:
+		d.lose("ask", "not told")
 		v.Decision, v.Reasons = None, nil
 	}
+}
+
+// stop degrades a block and a halt.
+func (d *degrading) stop() {
+	v, can := d.v, d.can
 	if v.Decision == Block && !can.Block {
 		switch {
-		case !can.Halt || blocks == BlockStop:
-			lose("block", "not told")
+		case !can.Halt || d.contract.Blocks == BlockStop:
+			d.lose("block", "not told")
 		case v.Halt == "":
-			lose("block", "told as halt")
+			d.lose("block", "told as halt")
 			v.Halt = v.Reason()
 		}
 	}
 	if v.Halt != "" && !can.Halt {
 		switch {
-		case !strict:
-			lose("halt", "not told")
+		case !d.strict:
+			d.lose("halt", "not told")
 		case v.Decision < Block:
-			block("halt", v.Halt)
+			d.block("halt", v.Halt)
 		default:
-			lose("halt", "told as block")
+			d.lose("halt", "told as block")
 		}
 		v.Halt = ""
-	}
-	if len(v.Context) > 0 && !can.Context {
-		lose("context", "not told")
-		v.Context = nil
-	}
-	if len(v.Messages) > 0 && !can.Message {
-		lose("message", "not told")
-		v.Messages = nil
-	}
-	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
-		v.Changes = nil
 	}
 }
 

@@ -546,7 +546,7 @@ func undoes(b, a *answer, field Field) bool {
 	value, replaced := b.out.Set[field]
 	return replaced && slices.ContainsFunc(a.changed, func(part Field) bool {
 		if part == field {
-			return !rawEqual(a.out.Set[part], value)
+			return !rawjson.Equal(a.out.Set[part], value)
 		}
 		return part.stored() == field
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 const (
@@ -663,7 +664,7 @@ func claudeDisplay(t *told) *string {
 	if response == nil {
 		return nil
 	}
-	shown, ok := unquote(response)
+	shown, ok := rawjson.Unquote(response)
 	if !ok {
 		shown = string(response)
 	}

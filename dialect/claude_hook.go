@@ -105,7 +105,7 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 		m.set("prompt", rawjson.Quote(deref(ev.Prompt).Text))
 	case "MessageDisplay":
 		response := deref(ev.Model).Response
-		if _, ok := unquote(response); !ok {
+		if _, ok := rawjson.Unquote(response); !ok {
 			response = rawjson.Quote(cmp.Or(said(response), string(response)))
 		}
 		m.set("index", json.RawMessage("0"))

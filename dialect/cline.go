@@ -149,7 +149,7 @@ func clineBlocked(tool, reason string) json.RawMessage {
 // clineReason returns why a call with this input was blocked; empty = it was not.
 func clineReason(tool string, input json.RawMessage) string {
 	reason := text(split(input)["blocked"])
-	if reason == "" || !sameJSON(input, clineBlocked(tool, reason)) {
+	if reason == "" || !rawjson.Equal(input, clineBlocked(tool, reason)) {
 		return ""
 	}
 	return reason
@@ -158,15 +158,36 @@ func clineReason(tool string, input json.RawMessage) string {
 // clineSpells has what else the tools take for their input, and the one way that they
 // offer to the model: a list with a name. A list, or one element of it, also counts alone
 // (seen in the source). Rules look at that one way.
-var clineSpells = []struct {
+var clineSpells = []clineSpelling{
+	{tool: "run_commands", list: "commands", also: []string{"command", "cmd"}},
+	{tool: "read_files", list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
+	{tool: "search_codebase", list: "queries"},
+}
+
+type clineSpelling struct {
 	tool  string
 	list  string   // the member of the offered way
 	also  []string // other names of it
 	inner []string // names of the text in an element that is an object, the offered one first
-}{
-	{tool: "run_commands", list: "commands", also: []string{"command", "cmd"}},
-	{tool: "read_files", list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
-	{tool: "search_codebase", list: "queries"},
+}
+
+// elements returns the member of an input that holds the list, the input itself if it is
+// the only element, or nil if the tool does not take it.
+func (s *clineSpelling) elements(input json.RawMessage) (json.RawMessage, error) {
+	if !isObject(input) {
+		return input, nil
+	}
+	m := membersOf(input)
+	names := slices.DeleteFunc(slices.Concat([]string{s.list}, s.also, s.inner), func(name string) bool { return present(m.get(name)) == nil })
+	switch {
+	case len(names) == 0:
+		return nil, nil
+	case len(names) > 1 || s.tool == "run_commands" && present(m.get("args")) != nil:
+		return nil, fmt.Errorf("the input of %s can be read in more than one way (%s)", s.tool, strings.Join(names, ", "))
+	case slices.Contains(s.inner, names[0]):
+		return input, nil
+	}
+	return m.get(names[0]), nil
 }
 
 // readCline reads an event by the tables, after the input of a call was put into the one
@@ -211,26 +232,14 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	if tool == "apply_patch" && len(input) > 0 && input[0] == '"' {
 		return members{{"input", input}}.raw(), nil
 	}
-	i := 0
-	for i < len(clineSpells) && clineSpells[i].tool != tool {
-		i++
-	}
-	if s, isText := unquote(input); i == len(clineSpells) || input == nil || isText && isObject(trim([]byte(s))) {
+	i := slices.IndexFunc(clineSpells, func(s clineSpelling) bool { return s.tool == tool })
+	if text, isText := rawjson.Unquote(input); i < 0 || input == nil || isText && isObject(trim([]byte(text))) {
 		return input, nil // Cline, too, takes the text of an object for the object
 	}
 	spells := &clineSpells[i]
-	elements := input
-	if isObject(input) {
-		m := membersOf(input)
-		names := slices.DeleteFunc(slices.Concat([]string{spells.list}, spells.also, spells.inner), func(name string) bool { return present(m.get(name)) == nil })
-		switch {
-		case len(names) == 0:
-			return input, nil // the tool does not take it
-		case len(names) > 1 || tool == "run_commands" && present(m.get("args")) != nil:
-			return nil, fmt.Errorf("the input of %s can be read in more than one way (%s)", tool, strings.Join(names, ", "))
-		case !slices.Contains(spells.inner, names[0]): // of those the object is itself an element
-			elements = m.get(names[0])
-		}
+	elements, err := spells.elements(input)
+	if elements == nil || err != nil {
+		return input, err
 	}
 	var list []json.RawMessage
 	if elements[0] != '[' {
@@ -301,7 +310,7 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 	}
 	for wire, again := range map[string]string{"tool_call": "preToolUse", "tool_result": "postToolUse"} {
 		call := split(m.get(wire))
-		if call == nil || own && sameJSON(call["input"], at(split(ev.Native), wire+".input")) {
+		if call == nil || own && rawjson.Equal(call["input"], at(split(ev.Native), wire+".input")) {
 			continue
 		}
 		if !own {
@@ -362,7 +371,7 @@ func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
 	said := membersOf(stdout)
 	list := split(said.get("overrideInput"))["commands"]
 	one := first(list)
-	if one == nil || ev.Tool == nil || !sameJSON(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
+	if one == nil || ev.Tool == nil || !rawjson.Equal(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
 		return stdout
 	}
 	r, err := render(ev, ev.Tool, clineName)

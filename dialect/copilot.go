@@ -190,7 +190,7 @@ func speaksCopilot(top map[string]json.RawMessage) bool {
 		return false
 	}
 	if top["sessionId"] != nil {
-		_, isText := unquote(top["timestamp"])
+		_, isText := rawjson.Unquote(top["timestamp"])
 		return !isText && (copilotEvent(top) != "" || text(top["hook_event_name"]) == "Notification")
 	}
 	name := text(top["hook_event_name"])
@@ -247,9 +247,9 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 		return
 	}
 	// It is void unless it has both members.
-	said, ok := unquote(split(result)["textResultForLlm"])
+	said, ok := rawjson.Unquote(split(result)["textResultForLlm"])
 	if !ok {
-		if said, ok = unquote(result); !ok {
+		if said, ok = rawjson.Unquote(result); !ok {
 			said = string(result)
 		}
 	}

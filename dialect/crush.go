@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // crush is the language of Crush, which has one event, and answers of its own shape or of
@@ -83,7 +84,7 @@ func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	}
 	before, changed := split(split(ev.Native)["tool_input"]), members{}
 	for _, m := range membersOf(now) {
-		if was := before[m.name]; was == nil || !sameJSON(was, m.value) {
+		if was := before[m.name]; was == nil || !rawjson.Equal(was, m.value) {
 			changed = append(changed, m)
 		}
 	}

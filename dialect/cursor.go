@@ -218,7 +218,7 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 		var input members
 		for _, name := range call.input {
 			raw := present(top[name])
-			if _, isText := unquote(raw); name != "edits" && !isText && (raw != nil || name == call.input[0]) {
+			if _, isText := rawjson.Unquote(raw); name != "edits" && !isText && (raw != nil || name == call.input[0]) {
 				return fmt.Errorf("%s is %s, not a string", name, kindOf(raw))
 			}
 			if raw != nil && !(name == "cwd" && string(raw) == `""`) {
@@ -256,7 +256,7 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 const cursorContext = 5000
 
 func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
-	if more, ok := unquote(out.get("additional_context")); ok && utf8.RuneCountInString(more) > cursorContext {
+	if more, ok := rawjson.Unquote(out.get("additional_context")); ok && utf8.RuneCountInString(more) > cursorContext {
 		const mark = "\n… [grapnel: the rest was cut]"
 		runes := []rune(more)
 		out.set("additional_context", rawjson.Quote(string(runes[:cursorContext-utf8.RuneCountInString(mark)])+mark))

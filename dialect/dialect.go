@@ -349,15 +349,19 @@ func (d *Dialect) Read(in Input) (*grapnel.Event, error) {
 	return ev, err
 }
 
+// top splits the payload.
+func (in Input) top() (map[string]json.RawMessage, error) {
+	switch {
+	case in.Err != nil:
+		return nil, in.Err
+	case len(in.Payload) > MaxPayload:
+		return nil, fmt.Errorf("the payload has %d bytes, more than %d", len(in.Payload), MaxPayload)
+	}
+	return topLevel(in.Payload)
+}
+
 func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
-	var top map[string]json.RawMessage
-	err := in.Err
-	if err == nil && len(in.Payload) > MaxPayload {
-		err = fmt.Errorf("the payload has %d bytes, more than %d", len(in.Payload), MaxPayload)
-	}
-	if err == nil {
-		top, err = topLevel(in.Payload)
-	}
+	top, err := in.top()
 	if err != nil {
 		top = split(in.Payload)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // factoryDroid is the language of Factory's Droid: that of Claude Code with other names
@@ -149,7 +150,7 @@ func droidHookEnv(ev *grapnel.Event) []string {
 		return vars
 	}
 	for _, m := range membersOf(line) {
-		value, isText := unquote(m.value)
+		value, isText := rawjson.Unquote(m.value)
 		if !isText && !isObject(m.value) && m.value[0] != '[' && present(m.value) != nil {
 			value = string(m.value)
 		}

@@ -115,7 +115,7 @@ func FlytoEnv(hookType string, args map[string]json.RawMessage) []string {
 }
 
 func flytoText(raw json.RawMessage) string {
-	if s, ok := unquote(raw); ok {
+	if s, ok := rawjson.Unquote(raw); ok {
 		return s
 	}
 	return compactText(raw)

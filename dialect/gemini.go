@@ -161,7 +161,7 @@ func speaksGemini(top map[string]json.RawMessage) bool {
 	case top["permission_mode"] != nil: // Qwen Code, whose transcript was moved
 		return false
 	case rowNamed(claudeEvents, native) != nil: // the transcript's path may be empty, but it is there
-		path, ok := unquote(top["transcript_path"])
+		path, ok := rawjson.Unquote(top["transcript_path"])
 		return ok && path == "" && text(top["timestamp"]) != "" && rowNamed(geminiEvents, native) != nil
 	default:
 		return rowNamed(geminiEvents, native) != nil
@@ -356,7 +356,7 @@ func geminiChoice(t *told) *geminiToolConfig {
 // geminiResponse writes a response in the agent's shape. One without parts would be
 // ignored, and the text that it was meant to replace would be shown.
 func geminiResponse(raw json.RawMessage) json.RawMessage {
-	said, plain := unquote(raw)
+	said, plain := rawjson.Unquote(raw)
 	switch {
 	case plain:
 	case hasParts(raw):

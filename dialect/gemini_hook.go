@@ -205,7 +205,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		answer = trim(out.Stderr)
 	}
 	plain := string(answer)
-	if inner, ok := unquote(answer); ok && json.Valid(answer) {
+	if inner, ok := rawjson.Unquote(answer); ok && json.Valid(answer) {
 		answer = trim([]byte(inner))
 	}
 	isJSON := json.Valid(answer)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
@@ -42,63 +41,81 @@ const maxNesting = 10_000
 // json.Valid sees it, in one pass: most of a large payload is a file that is
 // written, and json.Valid alone would take longer than all that is done with it.
 func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
-	members = make(map[string]json.RawMessage, 16)
-	var open []byte          // what closes the objects and arrays that are open
-	name, begin := "", 0     // of the member that is being read
-	key := func(i int) int { // returns where the value of the key at i begins, or -1
-		end := validString(raw, i)
-		if end < 0 {
-			return -1
-		}
-		if len(open) == 1 {
-			name, _ = unquote(raw[i:end])
-		}
-		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ':' {
-			return -1
-		}
-		return skipSpace(raw, i+1)
-	}
+	s := validScan{raw: raw, members: make(map[string]json.RawMessage, 16)}
 	for i := 0; i >= 0 && i < len(raw); {
-		if len(open) == 1 {
-			begin = i
+		if len(s.open) == 1 {
+			s.begin = i
 		}
-		switch c := raw[i]; c {
-		case '{', '[':
-			if len(open) == maxNesting {
+		if c := raw[i]; c == '{' || c == '[' {
+			if len(s.open) == maxNesting {
 				return nil, false
 			}
-			open = append(open, c+2) // two later in ASCII
-			if i = skipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
+			s.open = append(s.open, c+2) // two later in ASCII
+			if i = rawjson.SkipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
 				if c == '{' {
-					i = key(i)
+					i = s.key(i)
 				}
 				continue
 			}
-		default:
+		} else {
 			if i = validScalar(raw, i); i < 0 {
 				return nil, false
 			}
-			if len(open) == 1 {
-				members[name] = raw[begin:i:i]
-			}
+			s.end(i)
 		}
-		for i = skipSpace(raw, i); i < len(raw) && raw[i] == open[len(open)-1]; i = skipSpace(raw, i) {
-			i++
-			switch open = open[:len(open)-1]; len(open) {
-			case 0:
-				return members, i == len(raw)
-			case 1:
-				members[name] = raw[begin:i:i]
-			}
+		if i = s.close(i); len(s.open) == 0 {
+			return s.members, i == len(raw)
 		}
 		if i == len(raw) || raw[i] != ',' {
 			return nil, false
 		}
-		if i = skipSpace(raw, i+1); open[len(open)-1] == '}' {
-			i = key(i)
+		if i = rawjson.SkipSpace(raw, i+1); s.open[len(s.open)-1] == '}' {
+			i = s.key(i)
 		}
 	}
 	return nil, false
+}
+
+// A validScan is the state of splitValid.
+type validScan struct {
+	raw     []byte
+	members map[string]json.RawMessage
+	open    []byte // what closes the objects and arrays that are open
+	name    string // of the member that is being read
+	begin   int    // of its value
+}
+
+// key reads the key at i and returns where its value begins, or -1.
+func (s *validScan) key(i int) int {
+	end := validString(s.raw, i)
+	if end < 0 {
+		return -1
+	}
+	if len(s.open) == 1 {
+		s.name, _ = rawjson.Unquote(s.raw[i:end])
+	}
+	if i = rawjson.SkipSpace(s.raw, end); i == len(s.raw) || s.raw[i] != ':' {
+		return -1
+	}
+	return rawjson.SkipSpace(s.raw, i+1)
+}
+
+// end notes a member, if a value that ends before i is one.
+func (s *validScan) end(i int) {
+	if len(s.open) == 1 {
+		s.members[s.name] = s.raw[s.begin:i:i]
+	}
+}
+
+// close reads the ends of objects and arrays at i, and white space. It returns where to
+// go on.
+func (s *validScan) close(i int) int {
+	for i = rawjson.SkipSpace(s.raw, i); i < len(s.raw) && len(s.open) > 0 && s.raw[i] == s.open[len(s.open)-1]; i = rawjson.SkipSpace(s.raw, i) {
+		i++
+		s.open = s.open[:len(s.open)-1]
+		s.end(i)
+	}
+	return i
 }
 
 // validScalar returns the index behind the valid string, number or word at i, or -1.
@@ -219,32 +236,25 @@ func split(raw []byte) map[string]json.RawMessage {
 // it can be read.
 func eachMember(raw []byte, yield func(name string, value json.RawMessage)) {
 	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
-		i = skipSpace(raw, i)
+		i = rawjson.SkipSpace(raw, i)
 		end := valueEnd(raw, i)
 		if end < 0 || raw[i] != '"' {
 			return
 		}
-		key, ok := unquote(raw[i:end])
-		i = skipSpace(raw, end)
+		key, ok := rawjson.Unquote(raw[i:end])
+		i = rawjson.SkipSpace(raw, end)
 		if !ok || i == len(raw) || raw[i] != ':' {
 			return
 		}
-		i = skipSpace(raw, i+1)
+		i = rawjson.SkipSpace(raw, i+1)
 		if end = valueEnd(raw, i); end < 0 {
 			return
 		}
 		yield(key, raw[i:end:end])
-		if i = skipSpace(raw, end); i == len(raw) || raw[i] != ',' {
+		if i = rawjson.SkipSpace(raw, end); i == len(raw) || raw[i] != ',' {
 			return
 		}
 	}
-}
-
-func skipSpace(raw []byte, i int) int {
-	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
-		i++
-	}
-	return i
 }
 
 // valueEnd returns the index behind the value that begins at i, or -1 when it has
@@ -300,31 +310,9 @@ func stringEnd(raw []byte, i int) int {
 	return -1
 }
 
-// unquote decodes a JSON string.
-func unquote(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	plain := true
-	for _, c := range raw[1 : len(raw)-1] {
-		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return string(raw[1 : len(raw)-1]), true
-	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
 // text returns a JSON string's value, or "" for anything else.
 func text(raw json.RawMessage) string {
-	s, _ := unquote(raw)
+	s, _ := rawjson.Unquote(raw)
 	return s
 }
 

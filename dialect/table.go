@@ -311,7 +311,7 @@ func read(ev *grapnel.Event, table string, in finder) error {
 		raw := in.at(p.member)
 		switch p.arg {
 		case "text":
-			if inner, ok := unquote(raw); ok && json.Valid([]byte(inner)) {
+			if inner, ok := rawjson.Unquote(raw); ok && json.Valid([]byte(inner)) {
 				raw = trim([]byte(inner))
 			}
 		case "list":
@@ -322,7 +322,7 @@ func read(ev *grapnel.Event, table string, in finder) error {
 		}
 		switch to := place(ev, p.word).(type) {
 		case *string:
-			s, ok := unquote(raw)
+			s, ok := rawjson.Unquote(raw)
 			if !ok && raw != nil && slices.Contains(judged, p.word) {
 				return fmt.Errorf("%s is %s, not a string", p.member, kindOf(raw))
 			}
@@ -379,62 +379,12 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 	if t.ask && t.reason != "" && slices.Contains(strings.Fields(row.Out), "ask") {
 		t.warn(t.reason) // the question is asked without a word of ours: this is why it should be read
 	}
-	_, changed := t.changes[grapnel.FieldInput]
-	changed = changed && !t.block && slices.Contains(t.can.Change, grapnel.FieldInput)
 	var out members
 	for _, p := range each(row.Out) {
-		var value json.RawMessage
-		said := ""
-		if p.heard {
+		if p.heard || p.member == "" {
 			continue
 		}
-		switch p.word {
-		case "block":
-			value = literal(t.block, p.arg)
-		case "ask":
-			value = literal(t.ask, p.arg)
-		case "allow":
-			value = literal(t.allow, p.arg)
-		case "change":
-			value = literal(changed, p.arg)
-		case "halt":
-			if value = literal(t.halt != "", p.arg); p.arg == "" {
-				value, said = nil, t.halt
-			}
-		case "reason":
-			if t.block && p.arg != "ask" || t.ask && (p.arg == "ask" || p.arg == "" && strings.Contains(row.Out, "=ask:")) {
-				said = t.reason
-			}
-		case "feedback":
-			if said = t.context; t.block {
-				said = strings.TrimSuffix(t.reason+"\n"+t.context, "\n")
-			}
-		case "context":
-			if c := contractFor(ev); c == nil || !c.Context {
-				said = text(v.Native[d.Name+"."+p.member])
-			} else {
-				said = t.context
-			}
-		case "native":
-			if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == typeNamed(p.arg) {
-				value = raw
-			}
-		case "message":
-			said = t.message
-		case "event":
-		case string(grapnel.FieldInput):
-			if changed {
-				value = t.change(grapnel.FieldInput)
-			}
-		default:
-			if f := grapnel.Field(p.word); !t.block {
-				value = t.change(f)
-			}
-		}
-		if said != "" {
-			value = rawjson.Quote(said)
-		}
-		if p.member != "" && value != nil {
+		if value := d.answer(p, row, ev, v, &t); value != nil {
 			out.put(p.member, value)
 		}
 	}
@@ -447,6 +397,52 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 		}
 	}
 	return d.say(out)
+}
+
+// answer returns what one entry of Out says, or nil.
+func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel.Verdict, t *told) json.RawMessage {
+	switch p.word {
+	case "block":
+		return literal(t.block, p.arg)
+	case "ask":
+		return literal(t.ask, p.arg)
+	case "allow":
+		return literal(t.allow, p.arg)
+	case "change":
+		_, changed := t.changes[grapnel.FieldInput]
+		return literal(changed && !t.block && slices.Contains(t.can.Change, grapnel.FieldInput), p.arg)
+	case "halt":
+		if p.arg == "" {
+			return rawjson.QuoteSome(t.halt)
+		}
+		return literal(t.halt != "", p.arg)
+	case "reason":
+		if t.block && p.arg != "ask" || t.ask && (p.arg == "ask" || p.arg == "" && strings.Contains(row.Out, "=ask:")) {
+			return rawjson.QuoteSome(t.reason)
+		}
+	case "feedback":
+		if t.block {
+			return rawjson.QuoteSome(strings.TrimSuffix(t.reason+"\n"+t.context, "\n"))
+		}
+		return rawjson.QuoteSome(t.context)
+	case "context":
+		if c := contractFor(ev); c == nil || !c.Context {
+			return rawjson.QuoteSome(text(v.Native[d.Name+"."+p.member]))
+		}
+		return rawjson.QuoteSome(t.context)
+	case "native":
+		if raw := v.Native[d.Name+"."+p.member]; !t.block && kindOf(raw) == typeNamed(p.arg) {
+			return raw
+		}
+	case "message":
+		return rawjson.QuoteSome(t.message)
+	case "event":
+	default:
+		if !t.block {
+			return t.change(grapnel.Field(p.word))
+		}
+	}
+	return nil
 }
 
 // typeNamed is what a type is called in a table, as kindOf says it; empty = there is none
@@ -594,9 +590,7 @@ func named(have finder, table, place string) bool {
 func written(place any) json.RawMessage {
 	switch from := place.(type) {
 	case *string:
-		if *from != "" {
-			return rawjson.Quote(*from)
-		}
+		return rawjson.QuoteSome(*from)
 	case *bool:
 		return json.RawMessage(strconv.FormatBool(*from))
 	case *time.Time:
@@ -662,17 +656,9 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 		}
 		is := p.arg != "" && (string(raw) == p.arg || text(raw) == p.arg)
 		switch p.word {
-		case "block":
+		case "block", "ask", "allow":
 			if is {
-				o.Decision = grapnel.Block
-			}
-		case "ask":
-			if is {
-				o.Decision = max(o.Decision, grapnel.Ask)
-			}
-		case "allow":
-			if is {
-				o.Decision = max(o.Decision, grapnel.Allow)
+				o.Decision = max(o.Decision, decisionNamed(p.word))
 			}
 		case "halt":
 			stopped = stopped || is
@@ -682,14 +668,7 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 		case "reason":
 			o.Reason = cmp.Or(o.Reason, text(raw))
 		case "context", "feedback":
-			c := contractFor(ev)
-			switch more := said(raw); {
-			case more == "":
-			case c != nil && c.Context:
-				o.Context = append(o.Context, more)
-			default: // other agents add nothing there
-				native(o, d.Name, p.member, rawjson.Quote(more))
-			}
+			d.heedContext(o, ev, p.member, said(raw))
 		case "native":
 			native(o, d.Name, p.member, raw)
 		case "message":
@@ -720,4 +699,21 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 		o.Set, o.Patch = nil, nil // what is blocked is not changed
 	}
 	return nil
+}
+
+// heedContext adds what an answer adds to the context of the model.
+func (d *Dialect) heedContext(o *grapnel.Outcome, ev *grapnel.Event, member, more string) {
+	c := contractFor(ev)
+	switch {
+	case more == "":
+	case c != nil && c.Context:
+		o.Context = append(o.Context, more)
+	default: // other agents add nothing there
+		native(o, d.Name, member, rawjson.Quote(more))
+	}
+}
+
+func decisionNamed(word string) (d grapnel.Decision) {
+	_ = d.UnmarshalText([]byte(word)) // a word of a table
+	return d
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // The tables of this package are literals, call nothing and are no maps: the compiler then
@@ -34,7 +35,7 @@ var unknownFacts = [...]struct {
 // call whose name or input cannot be understood is an error: every guard would look
 // past it.
 func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP) (*grapnel.Tool, error) {
-	name, ok := unquote(call["tool_name"])
+	name, ok := rawjson.Unquote(call["tool_name"])
 	switch {
 	case present(call["tool_name"]) == nil, ok && name == "":
 		return nil, errors.New("it does not name its tool (tool_name)")
@@ -91,7 +92,7 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 		eachMember(input, func(name string, value json.RawMessage) {
 			for i := range unknownFacts {
 				if unknownFacts[i].name == name {
-					_, texts[i] = unquote(value)
+					_, texts[i] = rawjson.Unquote(value)
 				}
 			}
 		})
@@ -120,7 +121,7 @@ func judgeable(t *grapnel.Tool) error {
 	for _, fact := range t.Facts {
 		name := strings.TrimPrefix(fact.At, "/")
 		raw := present(input[name])
-		if _, isText := unquote(raw); raw != nil && !isText && (fact.Field == grapnel.FieldCommand || fact.Use == grapnel.UseWrite) {
+		if _, isText := rawjson.Unquote(raw); raw != nil && !isText && (fact.Field == grapnel.FieldCommand || fact.Use == grapnel.UseWrite) {
 			return fmt.Errorf("%s in the input of %s is %s, not a string", name, t.Name, kindOf(raw))
 		}
 	}
@@ -134,7 +135,7 @@ func readInput(name string, raw json.RawMessage) (json.RawMessage, error) {
 	if raw == nil || isObject(raw) {
 		return raw, nil
 	}
-	if inner, ok := unquote(raw); ok {
+	if inner, ok := rawjson.Unquote(raw); ok {
 		if object := trim([]byte(inner)); isObject(object) && json.Valid(object) {
 			return object, nil
 		}
@@ -172,7 +173,7 @@ func kindOf(raw json.RawMessage) string {
 // is no string.
 func wantText(top map[string]json.RawMessage, name string) (string, error) {
 	raw := present(top[name])
-	s, ok := unquote(raw)
+	s, ok := rawjson.Unquote(raw)
 	if raw != nil && !ok {
 		return "", fmt.Errorf("%s is %s, not a string", name, kindOf(raw))
 	}

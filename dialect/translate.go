@@ -471,7 +471,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 	var patch members
 	for _, e := range now {
 		was := before[e.name]
-		if was != nil && sameJSON(was, e.value) || was == nil && present(e.value) == nil {
+		if was != nil && rawjson.Equal(was, e.value) || was == nil && present(e.value) == nil {
 			continue
 		}
 		own, paired := r.own(e.name)
@@ -538,29 +538,9 @@ func native(o *grapnel.Outcome, agent, name string, value json.RawMessage) {
 	o.Native[agent+"."+name] = value
 }
 
-// sameJSON compares values without regard to key order and white space. Numbers
-// are compared as written.
-func sameJSON(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	canonical := func(raw json.RawMessage) ([]byte, error) {
-		var v any
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		if err := dec.Decode(&v); err != nil {
-			return nil, err
-		}
-		return json.Marshal(v) // with its keys in order
-	}
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
 // said returns the text of a tool's output in any agent's shape, or "".
 func said(output json.RawMessage) string {
-	if s, ok := unquote(output); ok {
+	if s, ok := rawjson.Unquote(output); ok {
 		return s
 	}
 	if len(output) > 0 && output[0] == '[' {

@@ -1,10 +1,15 @@
-// Package rawjson writes JSON as agents and policies do: without escapes for HTML, so that a
-// rule matches the text that the agent sent.
+// Package rawjson reads and writes the JSON of agents and policies as they wrote it: without
+// escapes for HTML, so that a rule matches the text that the agent sent.
 package rawjson
 
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Marshal returns v as JSON on one line, without a line break at its end.
@@ -22,4 +27,137 @@ func Marshal(v any) (json.RawMessage, error) {
 func Quote(text string) json.RawMessage {
 	raw, _ := Marshal(text) // a string always encodes
 	return raw
+}
+
+// QuoteSome returns a JSON string, or nil for an empty text.
+func QuoteSome(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return Quote(text)
+}
+
+// Equal compares JSON values without regard to key order and white space. Numbers are
+// compared as written: 1 and 1.0 are different inputs to a tool.
+func Equal(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// canonical writes a value with its keys in order and no white space.
+func canonical(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// SkipSpace returns the index of the first byte from i on that is no white space.
+func SkipSpace(raw []byte, i int) int {
+	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// Unquote decodes a JSON string, without white space around it. It takes one pass, where
+// encoding/json would look at each byte of a large file three times. What is not UTF-8, and
+// half a surrogate pair, becomes U+FFFD, as there.
+func Unquote(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	inner := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 && bytes.IndexByte(inner, '"') < 0 && utf8.Valid(inner) && !hasControl(inner) {
+		return string(inner), true
+	}
+	var b strings.Builder
+	b.Grow(len(inner))
+	for len(inner) > 0 {
+		plain := 0
+		for plain < len(inner) && inner[plain] >= ' ' && inner[plain] < utf8.RuneSelf && inner[plain] != '\\' && inner[plain] != '"' {
+			plain++
+		}
+		b.Write(inner[:plain])
+		inner = inner[plain:]
+		switch {
+		case len(inner) == 0:
+		case inner[0] >= utf8.RuneSelf:
+			r, size := utf8.DecodeRune(inner)
+			b.WriteRune(r)
+			inner = inner[size:]
+		case inner[0] != '\\' || len(inner) < 2:
+			return "", false // a quote, a control character, or half an escape
+		case inner[1] == 'u':
+			r, size := unescapeRune(inner)
+			if size == 0 {
+				return "", false
+			}
+			b.WriteRune(r)
+			inner = inner[size:]
+		default:
+			c := unescapeByte(inner[1])
+			if c == 0 {
+				return "", false
+			}
+			b.WriteByte(c)
+			inner = inner[2:]
+		}
+	}
+	return b.String(), true
+}
+
+// unescapeByte decodes an escape of one letter; 0 is none.
+func unescapeByte(c byte) byte {
+	switch c {
+	case '"', '\\', '/':
+		return c
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return 0
+}
+
+func hasControl(b []byte) bool {
+	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
+}
+
+// unescapeRune decodes \uXXXX, or two of them that are a surrogate pair. A size of 0
+// says that it is neither.
+func unescapeRune(b []byte) (r rune, size int) {
+	unit := func(b []byte) (rune, bool) {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0, false
+		}
+		v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+		return rune(v), err == nil
+	}
+	first, ok := unit(b)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(first) {
+		if second, ok := unit(b[6:]); ok {
+			if pair := utf16.DecodeRune(first, second); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+		return utf8.RuneError, 6
+	}
+	return first, 6
 }

@@ -31,3 +31,47 @@ func TestQuote(t *testing.T) {
 		t.Errorf("Quote = %s", got)
 	}
 }
+
+// FuzzRawDecode of the root package compares it with encoding/json.
+func TestUnquote(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`"plain"`:        "plain",
+		`"a\n\"\u00e9"`:  "a\n\"é",
+		`"\ud83d\ude00"`: "😀",
+		`"\ud83dx"`:      "\uFFFDx",
+		"\"\xff\"":       "\uFFFD",
+		`null`:           "",
+		`"`:              "",
+		`"not closed`:    "",
+		`"a\x"`:          "",
+		"\"a\x01\"":      "",
+	} {
+		got, ok := rawjson.Unquote([]byte(raw))
+		if got != want || ok != (want != "") {
+			t.Errorf("Unquote(%q) = %q, %v, want %q", raw, got, ok, want)
+		}
+	}
+}
+
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{`{"a":1,"b":[2]}`, `{ "b": [2], "a": 1 }`, true},
+		{`"\u00e9"`, `"é"`, true},
+		{`{"a":1,"a":2}`, `{"a":2}`, true},
+		{`1`, `1.0`, false},
+		{`9007199254740993`, `9007199254740992`, false},
+		{`[1,2]`, `[2,1]`, false},
+		{`{"a":null}`, `{}`, false},
+		{`""`, `null`, false},
+	}
+	for _, tt := range tests {
+		if got := rawjson.Equal([]byte(tt.a), []byte(tt.b)); got != tt.want {
+			t.Errorf("Equal(%s, %s) = %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

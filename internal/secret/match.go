@@ -48,6 +48,8 @@ func (m *machine) start(prog string, at int) bool {
 }
 
 // run returns where the text that fits ends, or -1.
+//
+//nolint:gocognit // the loop of a byte-code machine: a case per instruction, and calls would slow it down
 func (m *machine) run(prog string, at int) int {
 	text := m.text
 	for pc := 0; pc < len(prog); {

@@ -6,44 +6,50 @@ import "strings"
 // it is all literal.
 func (c *codeScan) quoted(i int) (string, int, bool) {
 	t, q := c.text, c.text[i]
-	if strings.HasPrefix(t[i:], strings.Repeat(string(q), 3)) && c.language == "python" {
-		end := strings.Index(t[i+3:], strings.Repeat(string(q), 3))
-		if end < 0 {
-			return t[i+3:], len(t), false
-		}
-		text := t[i+3 : i+3+end]
-		return text, i + 6 + end, strings.IndexByte(text, hole) < 0 && !c.formatted(i)
+	if triple := strings.Repeat(string(q), 3); c.language == "python" && strings.HasPrefix(t[i:], triple) {
+		text, _, closed := strings.Cut(t[i+3:], triple)
+		return text, min(i+6+len(text), len(t)), closed && strings.IndexByte(text, hole) < 0 && !c.formatted(i)
 	}
-	whole := !c.formatted(i)
+	single := q == '\'' && c.isAny("perl ruby php") // only \' and \\ are escapes
+	raw := i > 0 && (t[i-1] == 'r' || t[i-1] == 'R') && c.language == "python"
 	var b strings.Builder
-	raw := i > 0 && (t[i-1] == 'r' || t[i-1] == 'R') && c.language == "python" || q == '\'' && c.isAny("perl ruby php")
 	for j := i + 1; j < len(t); j++ {
 		switch {
 		case t[j] == q:
 			text := b.String()
-			if strings.IndexByte(text, '\\') >= 0 && !raw {
+			if !raw && !single {
 				text = decodeANSI(text)
 			}
-			if q != '\'' && c.isAny("perl php") && strings.ContainsAny(text, "$") || q != '\'' && c.language == "perl" && strings.Contains(text, "@{") ||
-				q != '\'' && c.language == "ruby" && strings.Contains(text, "#{") || q == '`' && c.language == "node" && strings.Contains(text, "${") {
-				whole = false
-			}
-			return text, j + 1, whole && strings.IndexByte(text, hole) < 0
+			return text, j + 1, !c.formatted(i) && !c.interpolated(q, text) && strings.IndexByte(text, hole) < 0
 		case t[j] == '\\' && j+1 < len(t):
-			if t[j+1] == '\n' {
-				j++
+			j++
+			if t[j] == '\n' {
 				continue
 			}
-			if q != '\'' || !c.isAny("perl ruby php") || t[j+1] != '\'' && t[j+1] != '\\' {
-				b.WriteByte(t[j])
+			if !single || t[j] != '\'' && t[j] != '\\' {
+				b.WriteByte('\\')
 			}
-			j++
 			b.WriteByte(t[j])
 		default:
 			b.WriteByte(t[j])
 		}
 	}
 	return b.String(), i + 1, false // not closed: an apostrophe in a comment
+}
+
+// interpolated reports a string, in quotes q, that holds a variable or an expression.
+func (c *codeScan) interpolated(q byte, text string) bool {
+	switch {
+	case q == '\'':
+		return false
+	case c.language == "perl":
+		return strings.Contains(text, "$") || strings.Contains(text, "@{")
+	case c.language == "php":
+		return strings.Contains(text, "$")
+	case c.language == "ruby":
+		return strings.Contains(text, "#{")
+	}
+	return q == '`' && c.language == "node" && strings.Contains(text, "${")
 }
 
 // formatted reports an f-string of Python with something in it.
@@ -123,88 +129,103 @@ func (c *codeScan) arguments(i int, shut byte, depth int) ([]argument, int) {
 
 // argument reads up to a comma or what closes the call.
 func (c *codeScan) argument(i int, shut byte, depth int) (argument, int) {
-	t := c.text
-	var a argument
-	begin, pieces, other := i, 0, false
-	for i < len(t) {
-		switch b := t[i]; {
-		case b == ' ' || b == '\t' || b == '\r' || b == '\n' && shut != 0:
-			i++
-		case b == ',' || b == shut || shut == 0 && (b == '\n' || b == ';' || b == '}' || b == ')' || b == '|' || b == '&'):
-			a.source = strings.TrimSpace(t[begin:i])
-			a.literal = pieces > 0 && !other
-			return a, i
-		case b == '\'' || b == '"' || b == '`' && c.language == "node":
-			text, next, whole := c.quoted(i)
-			c.literal(text)
-			if !whole {
-				other = true
-			}
-			a.text += text
-			pieces++
-			i = max(next, i+1)
-		case (b == '[' || b == '(' || b == '{') && depth < 8:
-			closing := byte(')')
-			if b != '(' {
-				closing = b + 2
-			}
-			inner, next := c.arguments(i+1, closing, depth+1)
-			if pieces == 0 && !other && b != '{' {
-				a.isList, a.list = true, inner
-			} else {
-				other = true
-			}
-			if next <= i {
-				next = i + 1
-			}
-			i = min(next+1, len(t))
-		case b == '+' || b == '.' && pieces > 0 && c.isAny("perl php") || b == '&' && c.language == "applescript":
-			i++
-		case (b == '=' || b == ':') && pieces == 0 && a.key == "" && i+1 < len(t) && t[i+1] != '=':
-			a.key = strings.Trim(strings.TrimSpace(t[begin:i]), ":=> ")
-			other = false
-			i++
-			if i < len(t) && t[i] == '>' {
-				i++
-			}
-		case nameByte(b):
-			from := i
-			for i < len(t) && nameByte(t[i]) {
-				i++
-			}
-			word := t[from:i]
-			switch {
-			case i < len(t) && (t[i] == '\'' || t[i] == '"') && strings.Trim(word, "rbfuRBFU") == "": // a prefix
-			case i < len(t) && (t[i] == '=' || t[i] == ':') && a.key == "" && pieces == 0:
-			case word == "qw" && c.language == "perl" && pieces == 0:
-				if text, next, ok := c.delimited(i); ok {
-					a.isList = true
-					for field := range strings.FieldsSeq(text) {
-						a.list = append(a.list, argument{text: field, literal: true, source: field})
-					}
-					i = next
-					continue
-				}
-				other = true
-			case has("q qq", word) && c.isAny("perl ruby"):
-				if text, next, ok := c.delimited(i); ok {
-					a.text += text
-					pieces++
-					i = next
-					continue
-				}
-				other = true
-			case word == "quoted" || word == "form" || word == "of":
-				other = true
-			default:
-				other = true
-			}
-		default:
-			other = true
+	s := argumentScan{codeScan: c, begin: i}
+	for i < len(c.text) && c.text[i] != ',' && c.text[i] != shut && (shut != 0 || strings.IndexByte("\n;})|&", c.text[i]) < 0) {
+		i = s.piece(i, depth)
+	}
+	s.a.source = strings.TrimSpace(c.text[s.begin:i])
+	s.a.literal = s.texts > 0 && !s.other
+	return s.a, i
+}
+
+// An argumentScan reads one argument. Its methods return where to go on.
+type argumentScan struct {
+	*codeScan
+
+	a     argument
+	begin int
+	texts int  // strings so far
+	other bool // it holds more than strings
+}
+
+// add notes a string of the argument.
+func (s *argumentScan) add(text string) {
+	s.a.text += text
+	s.texts++
+}
+
+func (s *argumentScan) piece(i, depth int) int {
+	t := s.text
+	switch b := t[i]; {
+	case b == ' ' || b == '\t' || b == '\r' || b == '\n':
+		return i + 1
+	case b == '\'' || b == '"' || b == '`' && s.language == "node":
+		text, next, whole := s.quoted(i)
+		s.literal(text)
+		s.other = s.other || !whole
+		s.add(text)
+		return max(next, i+1)
+	case (b == '[' || b == '(' || b == '{') && depth < 8:
+		return s.bracket(i, depth)
+	case b == '+' || b == '.' && s.texts > 0 && s.isAny("perl php") || b == '&' && s.language == "applescript":
+		return i + 1
+	case (b == '=' || b == ':') && s.texts == 0 && s.a.key == "" && i+1 < len(t) && t[i+1] != '=':
+		s.a.key = strings.Trim(strings.TrimSpace(t[s.begin:i]), ":=> ")
+		s.other = false
+		if t[i+1] == '>' {
 			i++
 		}
+		return i + 1
+	case nameByte(b):
+		return s.identifier(i)
 	}
-	a.source = strings.TrimSpace(t[begin:i])
-	a.literal = pieces > 0 && !other
-	return a, i
+	s.other = true
+	return i + 1
+}
+
+// bracket reads a list, or another expression in brackets.
+func (s *argumentScan) bracket(i, depth int) int {
+	closing := byte(')')
+	if b := s.text[i]; b != '(' {
+		closing = b + 2
+	}
+	inner, next := s.arguments(i+1, closing, depth+1)
+	if s.texts == 0 && !s.other && closing != '}' {
+		s.a.isList, s.a.list = true, inner
+	} else {
+		s.other = true
+	}
+	return min(max(next, i+1)+1, len(s.text))
+}
+
+// identifier reads a name: the prefix of a string, a key, or an operator that quotes.
+func (s *argumentScan) identifier(i int) int {
+	t, from, next := s.text, i, byte(0)
+	for i < len(t) && nameByte(t[i]) {
+		i++
+	}
+	if i < len(t) {
+		next = t[i]
+	}
+	word := t[from:i]
+	switch {
+	case (next == '\'' || next == '"') && strings.Trim(word, "rbfuRBFU") == "",
+		(next == '=' || next == ':') && s.a.key == "" && s.texts == 0:
+		return i
+	case word == "qw" && s.language == "perl" && s.texts == 0:
+		if text, end, ok := s.delimited(i); ok {
+			s.a.isList = true
+			for field := range strings.FieldsSeq(text) {
+				s.a.list = append(s.a.list, argument{text: field, literal: true, source: field})
+			}
+			return end
+		}
+	case has("q qq", word) && s.isAny("perl ruby"):
+		if text, end, ok := s.delimited(i); ok {
+			s.add(text)
+			return end
+		}
+	}
+	s.other = true
+	return i
 }

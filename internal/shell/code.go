@@ -54,29 +54,36 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 			return
 		}
 	}
+	w.interpreterInput(language, name, at)
+}
+
+// interpreterInput reads the code that an interpreter is given to read.
+func (w *walker) interpreterInput(language, name string, at place) {
 	if at.from == nil && len(at.stdin) == 0 {
 		return
 	}
+	read := at.behind(name)
 	if text, ok := w.fedText(&at); ok {
 		w.code(language, text, false, name, read)
 		return
 	}
 	for _, r := range at.stdin {
-		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc {
-			wd, q := r.Hdoc, document
-			if r.Op == syntax.WordHdoc {
-				wd, q = r.Word, unquoted
-			}
-			if wd != nil {
-				text, _ := w.text(&at, wd, q)
-				w.code(language, text, true, name, read)
-			}
-			return
-		}
-		if feeds(r) {
+		wd, q := r.Hdoc, document
+		switch {
+		case r.Op == syntax.WordHdoc:
+			wd, q = r.Word, unquoted
+		case r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc:
+		case feeds(r):
 			w.script(name, r, &at)
 			return
+		default:
+			continue
 		}
+		if wd != nil {
+			text, _ := w.text(&at, wd, q)
+			w.code(language, text, true, name, read)
+		}
+		return
 	}
 	if at.from == nil {
 		return
@@ -155,57 +162,74 @@ func identByte(b byte) bool { return nameByte(b) || b == '$' }
 
 // scan goes through the tokens.
 func (c *codeScan) scan() {
-	t := c.text
-	for i := 0; i < len(t); {
+	for i := 0; i < len(c.text); {
 		if c.calls >= maxCalls || c.names >= maxNames {
 			c.unknown(c.name + " makes more calls than are looked at")
 			return
 		}
-		switch b := t[i]; {
-		case b == '#' && c.isAny("python perl ruby php awk r") && (i == 0 || t[i-1] != '$') || strings.HasPrefix(t[i:], "//") && c.isAny("node php") ||
-			strings.HasPrefix(t[i:], "--") && c.isAny("lua applescript"):
-			if end := strings.IndexByte(t[i:], '\n'); end >= 0 {
-				i += end
-				continue
-			}
-			return
-		case strings.HasPrefix(t[i:], "/*") && c.isAny("node php"):
-			end := strings.Index(t[i+2:], "*/")
-			if end < 0 {
-				return
-			}
-			i += end + 4
-		case b == '\'' || b == '"' || b == '`':
-			text, next, whole := c.quoted(i)
-			c.literal(text)
-			if b == '`' && c.isAny("perl ruby php") {
-				c.line(text, whole)
-			}
-			if b == '"' && c.language == "awk" {
-				c.awkString(i, next, text, whole)
-			}
-			i = max(next, i+1)
-		case c.isAny("perl ruby") && (strings.HasPrefix(t[i:], "qx") || strings.HasPrefix(t[i:], "%x")) && (i == 0 || !nameByte(t[i-1])):
-			if text, next, ok := c.delimited(i + 2); ok {
-				c.line(text, !strings.ContainsAny(text, "$@") && !strings.Contains(text, "#{"))
-				i = next
-				continue
-			}
-			i += 2
-		case nameByte(b) || b == '.' || b == '$' || b == '@' && c.isAny("php perl"):
-			begin := i
-			for i < len(t) && (identByte(t[i]) || t[i] == '.' || t[i] == ':' && i+1 < len(t) && t[i+1] == ':' || t[i] == ':' && t[i-1] == ':' ||
-				t[i] == '-' && i+1 < len(t) && t[i+1] == '>' || t[i] == '>' && t[i-1] == '-' || t[i] == '!' || t[i] == '?' && i+1 < len(t) && t[i+1] == '.') {
-				i++
-			}
-			if i == begin {
-				i++
-			}
-			i = c.call(t[begin:i], begin, i)
-		default:
-			i++
-		}
+		i = c.token(i)
 	}
+}
+
+// token reads the token that begins at i and returns where to go on.
+func (c *codeScan) token(i int) int {
+	t := c.text
+	switch b := t[i]; {
+	case c.comment(i):
+		if end := strings.IndexByte(t[i:], '\n'); end >= 0 {
+			return i + end
+		}
+		return len(t)
+	case strings.HasPrefix(t[i:], "/*") && c.isAny("node php"):
+		if end := strings.Index(t[i+2:], "*/"); end >= 0 {
+			return i + end + 4
+		}
+		return len(t)
+	case b == '\'' || b == '"' || b == '`':
+		text, next, whole := c.quoted(i)
+		c.literal(text)
+		if b == '`' && c.isAny("perl ruby php") {
+			c.line(text, whole)
+		}
+		if b == '"' && c.language == "awk" {
+			c.awkString(i, next, text, whole)
+		}
+		return max(next, i+1)
+	case c.isAny("perl ruby") && (strings.HasPrefix(t[i:], "qx") || strings.HasPrefix(t[i:], "%x")) && (i == 0 || !nameByte(t[i-1])):
+		if text, next, ok := c.delimited(i + 2); ok {
+			c.line(text, !strings.ContainsAny(text, "$@") && !strings.Contains(text, "#{"))
+			return next
+		}
+		return i + 2
+	case nameByte(b) || b == '.' || b == '$' || b == '@' && c.isAny("php perl"):
+		end := max(c.pathEnd(i), i+1)
+		return c.call(t[i:end], i, end)
+	}
+	return i + 1
+}
+
+// comment reports a comment that goes on to the end of the line.
+func (c *codeScan) comment(i int) bool {
+	t := c.text
+	switch t[i] {
+	case '#':
+		return c.isAny("python perl ruby php awk r") && (i == 0 || t[i-1] != '$')
+	case '/':
+		return strings.HasPrefix(t[i:], "//") && c.isAny("node php")
+	case '-':
+		return strings.HasPrefix(t[i:], "--") && c.isAny("lua applescript")
+	}
+	return false
+}
+
+// pathEnd is where a name such as os.path, Foo::bar or $x->y ends.
+func (c *codeScan) pathEnd(i int) int {
+	t := c.text
+	for i < len(t) && (identByte(t[i]) || t[i] == '.' || t[i] == ':' && i+1 < len(t) && t[i+1] == ':' || t[i] == ':' && t[i-1] == ':' ||
+		t[i] == '-' && i+1 < len(t) && t[i+1] == '>' || t[i] == '>' && t[i-1] == '-' || t[i] == '!' || t[i] == '?' && i+1 < len(t) && t[i+1] == '.') {
+		i++
+	}
+	return i
 }
 
 // literal notes what a text that stands in code tells.
@@ -221,14 +245,7 @@ func (c *codeScan) literal(text string) {
 // returns where to go on.
 func (c *codeScan) call(path string, begin, end int) int {
 	t := c.text
-	last, owner := path, ""
-	if i := strings.LastIndexAny(path, ".:>"); i >= 0 {
-		last, owner = path[i+1:], strings.TrimRight(path[:i], ".:->?")
-		if i := strings.LastIndexAny(owner, ".:>"); i >= 0 {
-			owner = owner[i+1:]
-		}
-	}
-	last = strings.TrimRight(last, "!")
+	owner, last := splitPath(path)
 	if c.language == "applescript" && last == "do" && strings.HasPrefix(t[end:], " shell script") {
 		args, next := c.arguments(end+len(" shell script"), 0, 0)
 		c.do(runLine, path, args)
@@ -266,23 +283,38 @@ func (c *codeScan) call(path string, begin, end int) int {
 			return end
 		}
 	}
-	for k := range codeTable {
-		row := &codeTable[k]
-		if !has(row.languages, c.language) || !has(row.names, last) || row.owner != "" && !c.owns(row.owner, owner, last, begin) {
-			continue
-		}
-		if row.deed == openFile && owner != "" && !has("io os codecs gzip Path File Kernel IO aiofiles", owner) {
-			continue
-		}
-		if row.deed == runCode && owner != "" && !has("builtins __builtins__ window globalThis global vm Kernel binding", owner) {
-			continue // a method of something: df.eval("a+b")
-		}
+	if row := c.knownCall(last, owner, begin); row != nil {
 		args, _ := c.arguments(i, shut, 0)
 		c.calls++
 		c.do(row.deed, path, args)
-		break
 	}
 	return end
+}
+
+// knownCall returns the row of a call that matters, or nil.
+func (c *codeScan) knownCall(name, owner string, begin int) *known {
+	for k := range codeTable {
+		row := &codeTable[k]
+		switch {
+		case !has(row.languages, c.language) || !has(row.names, name) || row.owner != "" && !c.owns(row.owner, owner, name, begin):
+		case row.deed == openFile && owner != "" && !has("io os codecs gzip Path File Kernel IO aiofiles", owner):
+		case row.deed == runCode && owner != "" && !has("builtins __builtins__ window globalThis global vm Kernel binding", owner):
+			// a method of something: df.eval("a+b")
+		default:
+			return row
+		}
+	}
+	return nil
+}
+
+// splitPath returns the last two names of a path: os and path of "x.os.path".
+func splitPath(path string) (owner, last string) {
+	i := strings.LastIndexAny(path, ".:>")
+	if i >= 0 {
+		owner = strings.TrimRight(path[:i], ".:->?")
+		owner = owner[strings.LastIndexAny(owner, ".:>")+1:]
+	}
+	return owner, strings.TrimRight(path[i+1:], "!")
 }
 
 // alias is the function that the code gives another name: import system as s, or

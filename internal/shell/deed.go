@@ -281,64 +281,85 @@ func (c *codeScan) opens(what deed, args []argument) {
 	if c.at.parent < 0 {
 		return
 	}
-	path, mode := args[0], ""
-	use := UseRead
 	switch what {
 	case writeFile:
-		use = UseWrite
+		c.uses(args[0], UseWrite)
 	case runFile:
-		use = UseExecute
+		c.uses(args[0], UseExecute)
 	case openFile:
-		rest := args[1:]
 		if c.language == "perl" {
-			if len(rest) == 0 {
-				return
-			}
-			if path = rest[0]; len(rest) > 1 {
-				mode, path = rest[0].text, rest[1]
-			} else if path.literal {
-				path.text = strings.TrimSpace(path.text)
-				if line, ok := strings.CutPrefix(path.text, "|"); ok {
-					c.line(line, true)
-					return
-				}
-				if line, ok := strings.CutSuffix(path.text, "|"); ok {
-					c.line(line, true)
-					return
-				}
-				trimmed := strings.TrimLeft(path.text, "<>+ ")
-				mode, path.text = path.text[:len(path.text)-len(trimmed)], trimmed
-			}
-			if strings.Contains(mode, "|") {
-				if path.literal {
-					c.line(path.text, true)
-				} else {
-					c.unknown(c.name + " runs a computed command")
-				}
-				return
-			}
+			c.openPerl(args[1:])
 		} else {
-			for _, a := range rest {
-				if a.literal && (a.key == "" || a.key == "mode") {
-					mode = a.text
-					break
-				}
-			}
-			if line, ok := strings.CutPrefix(path.text, "|"); ok && c.language == "ruby" {
-				c.line(line, path.literal)
-				return
-			}
-		}
-		switch {
-		case strings.ContainsAny(mode, "+"):
-			use = UseAny
-		case strings.ContainsAny(mode, "wax>"):
-			use = UseWrite
+			c.openByMode(args[0], args[1:])
 		}
 	default:
+		c.uses(args[0], UseRead)
 	}
+}
+
+// uses notes a file with the interpreter.
+func (c *codeScan) uses(path argument, use Use) {
 	if path.literal && path.text != "" && !strings.Contains(path.text, "://") {
 		cmd := &c.s.Commands[c.at.parent]
 		cmd.files = append(cmd.files, File{Path: join(c.dir, path.text), Use: use})
 	}
+}
+
+// openByMode reads open("path", "w"), and open("|line") of Ruby.
+func (c *codeScan) openByMode(path argument, rest []argument) {
+	if line, ok := strings.CutPrefix(path.text, "|"); ok && c.language == "ruby" {
+		c.line(line, path.literal)
+		return
+	}
+	mode := ""
+	for _, a := range rest {
+		if a.literal && (a.key == "" || a.key == "mode") {
+			mode = a.text
+			break
+		}
+	}
+	c.uses(path, modeUse(mode))
+}
+
+// openPerl reads open(F, ">path"), open(F, ">", "path") and open(F, "line |"), from
+// behind the handle.
+func (c *codeScan) openPerl(rest []argument) {
+	if len(rest) == 0 {
+		return
+	}
+	path, mode := rest[0], ""
+	if len(rest) > 1 {
+		mode, path = path.text, rest[1]
+	} else if path.literal {
+		path.text = strings.TrimSpace(path.text)
+		line, pipe := strings.CutPrefix(path.text, "|")
+		if !pipe {
+			line, pipe = strings.CutSuffix(path.text, "|")
+		}
+		if pipe {
+			c.line(line, true)
+			return
+		}
+		name := strings.TrimLeft(path.text, "<>+ ")
+		mode, path.text = path.text[:len(path.text)-len(name)], name
+	}
+	switch {
+	case !strings.Contains(mode, "|"):
+		c.uses(path, modeUse(mode))
+	case path.literal:
+		c.line(path.text, true)
+	default:
+		c.unknown(c.name + " runs a computed command")
+	}
+}
+
+// modeUse returns what a mode such as "r+" or ">" does with a file.
+func modeUse(mode string) Use {
+	switch {
+	case strings.Contains(mode, "+"):
+		return UseAny
+	case strings.ContainsAny(mode, "wax>"):
+		return UseWrite
+	}
+	return UseRead
 }

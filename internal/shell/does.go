@@ -26,46 +26,55 @@ func (w *walker) does(kind, name string, value Word, at place) {
 			w.bang(text, name, in)
 		}
 	case "ext": // git's ext::command
-		if text, ok := strings.CutPrefix(value.code(), "ext::"); ok {
-			w.nest(text, !value.Literal, name, in)
-		}
+		w.nest(strings.TrimPrefix(value.code(), "ext::"), !value.Literal, name, in)
 	case "exec": // tar's --checkpoint-action=exec=command
 		if text, ok := strings.CutPrefix(value.code(), "exec="); ok {
 			w.nest(text, !value.Literal, name, in)
 		}
 	case "ssh":
-		key, text := strings.TrimSpace(value.code()), ""
-		if i := strings.IndexAny(key, " ="); i >= 0 {
-			key, text = key[:i], strings.TrimLeft(key[i:], " =")
-		}
-		if has("proxycommand localcommand remotecommand knownhostscommand proxyusefdpass match", strings.ToLower(strings.TrimSpace(key))) && text != "none" {
-			w.nest(text, !value.Literal, name+" "+key, in)
-		}
+		w.sshSetting(value, name, in)
 	case "git":
 		key, text, _ := strings.Cut(value.code(), "=")
 		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
 	case "socat":
-		w.elsewhere = true
-		for part := range strings.SplitSeq(value.code(), "!!") {
-			how, text, ok := strings.Cut(part, ":")
-			if how = strings.ToLower(how); ok && (how == "exec" || how == "system" || how == "shell") {
-				if cut := strings.LastIndex(text, ","); cut > 0 && !strings.ContainsAny(text[cut:], " '\"") {
-					text = text[:cut] // its options
-				}
-				w.nest(strings.Trim(text, "'\""), !value.Literal, name, in)
-			}
-		}
+		w.socat(value, name, in)
 	case "var":
-		if key, text, ok := strings.Cut(value.code(), "="); ok {
-			w.makeText(text, name, !value.Literal, in)
-			if runsVariable(key) != "" || key == "SHELL" {
-				w.nest(text, !value.Literal, name+" "+key, in)
-			}
-		} else {
-			w.makeText(text+key, name, !value.Literal, in)
+		key, text, ok := strings.Cut(value.code(), "=")
+		if !ok {
+			text = key
+		}
+		w.makeText(text, name, !value.Literal, in)
+		if ok && (runsVariable(key) != "" || key == "SHELL") {
+			w.nest(text, !value.Literal, name+" "+key, in)
 		}
 	default:
 		w.code(kind, value.code(), !value.Literal, name, in)
+	}
+}
+
+// sshSetting reads a setting of ssh that is a command.
+func (w *walker) sshSetting(value Word, name string, at place) {
+	key, text := strings.TrimSpace(value.code()), ""
+	if i := strings.IndexAny(key, " ="); i >= 0 {
+		key, text = key[:i], strings.TrimLeft(key[i:], " =")
+	}
+	if has("proxycommand localcommand remotecommand knownhostscommand proxyusefdpass match", strings.ToLower(strings.TrimSpace(key))) && text != "none" {
+		w.nest(text, !value.Literal, name+" "+key, at)
+	}
+}
+
+// socat reads the addresses of socat that are commands: EXEC:line,pty.
+func (w *walker) socat(value Word, name string, at place) {
+	w.elsewhere = true
+	for part := range strings.SplitSeq(value.code(), "!!") {
+		how, text, ok := strings.Cut(part, ":")
+		if !ok || !has("exec system shell", strings.ToLower(how)) {
+			continue
+		}
+		if cut := strings.LastIndex(text, ","); cut > 0 && !strings.ContainsAny(text[cut:], " '\"") {
+			text = text[:cut] // its options
+		}
+		w.nest(strings.Trim(text, "'\""), !value.Literal, name, at)
 	}
 }
 
@@ -188,48 +197,52 @@ func ownVariable(text string) bool {
 // "shell rm" of a debugger, "\! rm" of a database.
 func (w *walker) bang(text, name string, at place) {
 	for line := range strings.SplitSeq(text, "\n") {
-		at0 := strings.TrimLeft(line, ": \t")
-		for _, word := range [...]string{"silent!", "silent", "exe", "execute", "call", "norm", "normal"} {
-			at0 = strings.TrimLeft(strings.TrimPrefix(at0, word+" "), ": \t'\"")
+		line = strings.TrimLeft(line, ": \t")
+		for _, word := range [...]string{"silent! ", "silent ", "exe ", "execute ", "call ", "norm ", "normal "} {
+			line = strings.TrimLeft(strings.TrimPrefix(line, word), ": \t'\"")
 		}
-		for _, mark := range [...]string{`\!`, ".shell ", ".system ", "shell ", "system ", "platform shell ", "pipe -- ", "!"} {
-			if rest, ok := strings.CutPrefix(at0, mark); ok {
-				w.nest(rest, strings.IndexByte(rest, hole) >= 0, name, at)
-				at0 = ""
-			}
+		w.bangLine(line, name, at)
+	}
+}
+
+// bangLine reads one line of bang, without what may stand in front of a command.
+func (w *walker) bangLine(line, name string, at place) {
+	nest := func(text string) { w.nest(text, strings.IndexByte(text, hole) >= 0, name, at) }
+	for _, mark := range [...]string{`\!`, ".shell ", ".system ", "shell ", "system ", "platform shell ", "pipe -- ", "!"} {
+		if rest, ok := strings.CutPrefix(line, mark); ok {
+			nest(rest)
+			return
 		}
-		if at0 == "" {
-			continue
+	}
+	if i := strings.IndexByte(line, '!'); i > 0 && i < 40 { // :r !cmd, :%!cmd, :w !cmd
+		if strings.Trim(strings.TrimSpace(line[:i]), "%.,$0123456789'<>rwead") == "" {
+			nest(line[i+1:])
+			return
 		}
-		if i := strings.IndexByte(at0, '!'); i > 0 && i < 40 { // :r !cmd, :%!cmd, :w !cmd
-			before := strings.TrimSpace(at0[:i])
-			if strings.Trim(before, "%.,$0123456789'<>rwead") == "" {
-				rest := at0[i+1:]
-				w.nest(rest, strings.IndexByte(rest, hole) >= 0, name, at)
-				continue
-			}
+	}
+	if _, rest, ok := strings.Cut(line, "|!"); ok {
+		w.nest(rest, strings.IndexByte(line, hole) >= 0, name, at)
+	}
+	if strings.Contains(name, "sql") || strings.Contains(name, "maria") {
+		w.backticks(line, name, at)
+	}
+	if strings.Contains(line, "system") || strings.Contains(line, "python") || strings.Contains(line, "job_start") {
+		w.code("vim", line, strings.IndexByte(line, hole) >= 0, name, at)
+	}
+}
+
+// backticks reads the commands of psql: \set x `cmd`.
+func (w *walker) backticks(line, name string, at place) {
+	for {
+		before, rest, _ := strings.Cut(line, "`")
+		text, rest, ok := strings.Cut(rest, "`")
+		if !ok {
+			return
 		}
-		if i := strings.Index(at0, "|!"); i >= 0 {
-			w.nest(at0[i+2:], strings.IndexByte(at0, hole) >= 0, name, at)
+		if strings.Contains(before, `\`) {
+			w.nest(text, false, name, at)
 		}
-		rest := at0
-		for {
-			begin := strings.IndexByte(rest, '`')
-			if begin < 0 || !strings.Contains(name, "sql") && !strings.Contains(name, "maria") {
-				break
-			}
-			end := strings.IndexByte(rest[begin+1:], '`')
-			if end < 0 {
-				break
-			}
-			if strings.Contains(rest[:begin], `\`) { // psql: \set x `cmd`
-				w.nest(rest[begin+1:begin+1+end], false, name, at)
-			}
-			rest = rest[begin+2+end:]
-		}
-		if strings.Contains(at0, "system") || strings.Contains(at0, "python") || strings.Contains(at0, "job_start") {
-			w.code("vim", at0, strings.IndexByte(at0, hole) >= 0, name, at)
-		}
+		line = rest
 	}
 }
 
@@ -292,26 +305,29 @@ func (w *walker) tmux(row *program, name string, args []Word, at place) {
 		if rest = nil; end >= 0 {
 			one, rest = one[:end], one[end+1:]
 		}
-		if len(one) == 0 {
-			continue
+		if len(one) > 0 {
+			w.tmuxCommand(row, name, one, at)
 		}
-		sub := lookup(row.name + " " + one[0].Text)
-		if sub == nil {
-			if !one[0].Literal {
-				w.unknown("computed subcommand of " + name)
-			}
-			continue
-		}
-		words := slices.Clone(one[1:])
-		if strings.HasPrefix(one[0].Text, "send") {
-			for i, a := range words {
-				if a.Literal && has("Enter C-m C-M KPEnter ^M", a.Text) {
-					words[i].Text = "\n"
-				}
-			}
-		}
-		w.wrapper(sub, name+" "+one[0].Text, words, at)
 	}
+}
+
+func (w *walker) tmuxCommand(row *program, name string, words []Word, at place) {
+	sub := lookup(row.name + " " + words[0].Text)
+	if sub == nil {
+		if !words[0].Literal {
+			w.unknown("computed subcommand of " + name)
+		}
+		return
+	}
+	args := slices.Clone(words[1:])
+	if strings.HasPrefix(words[0].Text, "send") {
+		for i, a := range args {
+			if a.Literal && has("Enter C-m C-M KPEnter ^M", a.Text) {
+				args[i].Text = "\n"
+			}
+		}
+	}
+	w.wrapper(sub, name+" "+words[0].Text, args, at)
 }
 
 // crontab reads the lines of a table that stands in the line.

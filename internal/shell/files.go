@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -90,83 +91,79 @@ func (f *fileScan) add(path string, use Use, glob bool) {
 }
 
 func (f *fileScan) scan(rows []*program) {
+	operands, instead, target := f.options(rows)
+	switch {
+	case f.row.wraps() || f.row.runs == runsLine:
+	case f.row.files != "":
+		f.operands(operands, instead, target)
+	default:
+		for _, word := range operands {
+			f.guess(word, false)
+		}
+	}
+}
+
+// options notes the files of options and returns the operands. instead says that an
+// option took the place of the first one, target that one took the place of the last.
+func (f *fileScan) options(rows []*program) (operands []Word, instead, target bool) {
 	args := f.Args
 	if f.key == "tar" && len(args) > 0 && args[0].Literal && letters(args[0].Text) && args[0].Text != "" && args[0].Text[0] != '-' { // tar czf
 		args = slices.Clone(args)
 		args[0].Text = "-" + args[0].Text
 	}
 	s := scanner{rows: rows, args: args, late: true}
-	type place struct {
-		word Word
-		n    int
-	}
-	var operands []place
-	instead, target := false, false
-	list := f.row.files
+	list, skip := f.row.files, len(rows)-1
 	unless, unlessLast := get(list, "unless"), get(list, "unless$")
-	skip := len(rows) - 1
 	for s.scan() {
-		switch s.kind {
-		case option:
-			o := f.row.full(s.name, s.short)
-			if among(unless, o) {
-				instead = true
+		switch {
+		case s.kind != option && skip > 0:
+			skip--
+			continue
+		case s.kind != option:
+			operands = append(operands, s.word)
+			continue
+		}
+		o := f.row.full(s.name, s.short)
+		instead = instead || among(unless, o)
+		target = target || among(unlessLast, o)
+		if !s.valued {
+			continue
+		}
+		switch use := cmp.Or(get(list, o), get(rows[0].files, o)); use {
+		case "":
+			f.guess(s.value, s.short)
+		case fileDir:
+			if text, ok := knownText(s.value); ok {
+				f.below = text
 			}
-			if among(unlessLast, o) {
-				target = true
-			}
-			use := get(list, o)
-			if use == "" {
-				use = get(rows[0].files, o)
-			}
-			switch {
-			case !s.valued:
-			case use == "D":
-				if text, ok := knownText(s.value); ok {
-					f.below = text
-				}
-			case use != "":
-				f.use(use, s.value, s.short)
-			default:
-				f.guess(s.value, s.short)
-			}
-		case operand, open:
-			if skip > 0 {
-				skip--
-				continue
-			}
-			operands = append(operands, place{s.word, len(operands) + 1})
+		default:
+			f.use(use, s.value, s.short)
 		}
 	}
-	if list == "" || f.row.wraps() || f.row.runs == runsLine {
-		if f.row.wraps() || f.row.runs == runsLine {
-			return
-		}
-		for _, o := range operands {
-			f.guess(o.word, false)
-		}
-		return
-	}
-	first := get(list, "1")
-	for _, o := range operands {
-		n := o.n
+	return operands, instead, target
+}
+
+func (f *fileScan) operands(operands []Word, instead, target bool) {
+	list := f.row.files
+	first, second, last, all := get(list, "1"), get(list, "2"), get(list, "$"), get(list, "*")
+	for i, word := range operands {
+		n, use := i+1, all
 		if instead {
-			n++ // the option has taken the first place
+			n++
 		}
-		use := get(list, "*")
 		switch {
 		case n == 1 && first != "":
 			use = first
-		case n == 2 && get(list, "2") != "":
-			use = get(list, "2")
-		case o.n == len(operands) && o.n > 1 && get(list, "$") != "" && !target:
-			use = get(list, "$")
+		case n == 2 && second != "":
+			use = second
+		case i > 0 && i == len(operands)-1 && last != "" && !target:
+			use = last
 		}
 		switch {
 		case use != "":
-			f.use(use, o.word, false)
+			f.use(use, word, false)
 		case first == "":
-			f.guess(o.word, false)
+			f.guess(word, false)
 		}
 	}
 }
@@ -179,126 +176,166 @@ func knownText(w Word) (string, bool) {
 	return homely(w.Text)
 }
 
+// What program.files says of a word.
+const (
+	fileNone    = "n" // it is no file
+	fileRead    = "r"
+	fileWrite   = "w"
+	fileDelete  = "d"
+	fileRun     = "x"
+	fileAny     = "a" // a file if it looks like one
+	fileMove    = "m"
+	fileDir     = "D" // the directory of the files that follow
+	fileSed     = "s" // written with -i
+	filePerl    = "P" // written with -i
+	fileAwk     = "A" // unless it is NAME=value
+	fileAt      = "@" // curl -d @file, name@file
+	fileCookies = "b" // curl -b: text with a =, or a file
+	fileForm    = "f" // curl -F name=@file;type=x, name=<file
+	fileMount   = "v" // docker -v a:b, --mount source=a,target=b
+	fileBlocks  = "k" // dd if=, of=
+	fileSecret  = "p" // openssl -passin file:path
+	fileVersion = "g" // git show REV:path, or a path
+	fileFrom    = "R" // read, unless it is host:path
+	fileTo      = "W" // written, unless it is host:path
+	fileArchive = "T" // tar -f: written with -c, else read
+)
+
 // use notes a word by its letter in the table.
-func (f *fileScan) use(use string, w Word, short bool) {
+func (f *fileScan) use(letter string, w Word, short bool) {
 	text, ok := knownText(w)
 	if !ok {
 		return
 	}
-	switch use {
-	case "n":
-	case "r":
+	switch letter {
+	case fileNone:
+	case fileRead:
 		f.add(text, UseRead, w.glob)
-	case "w":
+	case fileWrite:
 		f.add(text, UseWrite, w.glob)
-	case "d":
+	case fileDelete:
 		f.add(text, UseDelete, w.glob)
-	case "x":
+	case fileRun:
 		f.add(text, UseExecute, w.glob)
-	case "a":
+	case fileAny:
 		f.guess(w, short)
-	case "m": // moved
+	case fileMove:
 		f.add(text, UseRead, w.glob)
 		f.add(text, UseDelete, w.glob)
-	case "s": // sed: -i writes
-		in := UseRead
-		for _, a := range f.Args {
-			if strings.HasPrefix(a.Text, "-i") || strings.HasPrefix(a.Text, "--in-place") || len(a.Text) > 2 && a.Text[0] == '-' && a.Text[1] != '-' && strings.Contains(a.Text, "i") && strings.Trim(a.Text[1:], "Ernsuzi") == "" {
-				in = UseWrite
-			}
-		}
+	case fileSed:
 		f.add(text, UseRead, w.glob)
-		if in == UseWrite {
+		if slices.ContainsFunc(f.Args, sedWrites) {
 			f.add(text, UseWrite, w.glob)
 		}
-	case "P": // perl: -i writes, without -n and -p they are the script's arguments
-		in := UseRead
-		for _, a := range f.Args {
-			if strings.HasPrefix(a.Text, "-") && !strings.HasPrefix(a.Text, "--") && strings.Contains(a.Text, "i") && len(a.Text) < 6 {
-				in = UseWrite
-			}
+	case filePerl:
+		if slices.ContainsFunc(f.Args, perlWrites) {
+			f.add(text, UseWrite, w.glob)
 		}
-		f.add(text, in, w.glob)
-		if in == UseWrite {
-			f.add(text, UseRead, w.glob)
-		}
-	case "A": // awk: NAME=value is an assignment
+		f.add(text, UseRead, w.glob)
+	case fileAwk:
 		if !isAssignment(text) {
 			f.add(text, UseRead, w.glob)
 		}
-	case "@": // curl -d @file, name@file
+	case fileAt:
 		if _, path, ok := strings.Cut(text, "@"); ok && !strings.ContainsAny(path, " \n") {
 			f.add(path, UseRead, w.glob)
 		}
-	case "b": // curl -b: text with a =, or a file
+	case fileCookies:
 		if !strings.Contains(text, "=") {
 			f.add(strings.TrimPrefix(text, "@"), UseRead, w.glob)
 		}
-	case "f", "F": // curl -F name=@file;type=x, name=<file
-		_, value, _ := strings.Cut(text, "=")
-		if use == "f" && value == "" {
-			_, value, _ = strings.Cut(text, "@")
-			value = "@" + value
-		}
-		if len(value) > 1 && (value[0] == '@' || value[0] == '<') {
-			for path := range strings.SplitSeq(value[1:], ",") {
-				path, _, _ = strings.Cut(path, ";")
-				f.add(strings.Trim(path, `"`), UseRead, w.glob)
-			}
-		}
-	case "v": // docker -v a:b, --mount source=a,target=b
-		if strings.Contains(text, "=") {
-			for part := range strings.SplitSeq(text, ",") {
-				if key, path, ok := strings.Cut(part, "="); ok && has("source src", key) {
-					f.add(path, UseAny, false)
-				}
-			}
-			return
-		}
-		if path, _, ok := strings.Cut(text, ":"); ok && strings.ContainsAny(path, "/.~") {
-			f.add(path, UseAny, false)
-		}
-	case "k": // dd if=, of=
+	case fileForm:
+		f.form(text, w.glob)
+	case fileMount:
+		f.mount(text)
+	case fileBlocks:
 		if path, ok := strings.CutPrefix(text, "if="); ok {
 			f.add(path, UseRead, w.glob)
 		} else if path, ok := strings.CutPrefix(text, "of="); ok {
 			f.add(path, UseWrite, w.glob)
 		}
-	case "p": // openssl -passin file:path
+	case fileSecret:
 		if path, ok := strings.CutPrefix(text, "file:"); ok {
 			f.add(path, UseRead, false)
 		}
-	case "g": // git show REV:path, or a path
+	case fileVersion:
 		if _, path, ok := strings.Cut(text, ":"); ok {
 			f.add(path, UseRead, false)
 		} else {
 			f.guess(w, false)
 		}
-	case "R", "W": // local or host:path
-		if i := strings.IndexByte(text, ':'); i > 0 && !strings.Contains(text[:i], "/") {
-			return
-		}
-		if use == "R" {
+	case fileFrom:
+		if !remote(text) {
 			f.add(text, UseRead, w.glob)
-		} else {
+		}
+	case fileTo:
+		if !remote(text) {
 			f.add(text, UseWrite, w.glob)
 		}
-	case "T": // tar -f: written by -c, else read
-		use := UseRead
-		for i, a := range f.Args {
-			letters := strings.TrimLeft(a.Text, "-")
-			if (i == 0 || strings.HasPrefix(a.Text, "-")) && (strings.HasPrefix(a.Text, "--create") || !strings.HasPrefix(a.Text, "--") && strings.ContainsAny(letters, "cru") && letters != text) {
-				use = UseWrite
-				break
-			}
-		}
-		if !strings.Contains(text, ":") {
-			below := f.below // -C does not count for it
-			f.below = ""
-			f.add(text, use, w.glob)
-			f.below = below
+	case fileArchive:
+		f.archive(text, w.glob)
+	}
+}
+
+func sedWrites(a Word) bool {
+	return strings.HasPrefix(a.Text, "-i") || strings.HasPrefix(a.Text, "--in-place") ||
+		len(a.Text) > 2 && a.Text[0] == '-' && a.Text[1] != '-' && strings.Contains(a.Text, "i") && strings.Trim(a.Text[1:], "Ernsuzi") == ""
+}
+
+func perlWrites(a Word) bool {
+	return strings.HasPrefix(a.Text, "-") && !strings.HasPrefix(a.Text, "--") && strings.Contains(a.Text, "i") && len(a.Text) < 6
+}
+
+// remote reports host:path.
+func remote(text string) bool {
+	host, _, ok := strings.Cut(text, ":")
+	return ok && host != "" && !strings.Contains(host, "/")
+}
+
+func (f *fileScan) form(text string, glob bool) {
+	_, value, _ := strings.Cut(text, "=")
+	if value == "" {
+		_, value, _ = strings.Cut(text, "@")
+		value = "@" + value
+	}
+	if len(value) > 1 && (value[0] == '@' || value[0] == '<') {
+		for path := range strings.SplitSeq(value[1:], ",") {
+			path, _, _ = strings.Cut(path, ";")
+			f.add(strings.Trim(path, `"`), UseRead, glob)
 		}
 	}
+}
+
+func (f *fileScan) mount(text string) {
+	if strings.Contains(text, "=") {
+		for part := range strings.SplitSeq(text, ",") {
+			if key, path, ok := strings.Cut(part, "="); ok && has("source src", key) {
+				f.add(path, UseAny, false)
+			}
+		}
+		return
+	}
+	if path, _, ok := strings.Cut(text, ":"); ok && strings.ContainsAny(path, "/.~") {
+		f.add(path, UseAny, false)
+	}
+}
+
+func (f *fileScan) archive(text string, glob bool) {
+	if strings.Contains(text, ":") {
+		return
+	}
+	use := UseRead
+	for i, a := range f.Args {
+		letters := strings.TrimLeft(a.Text, "-")
+		if (i == 0 || strings.HasPrefix(a.Text, "-")) && (strings.HasPrefix(a.Text, "--create") || !strings.HasPrefix(a.Text, "--") && strings.ContainsAny(letters, "cru") && letters != text) {
+			use = UseWrite
+			break
+		}
+	}
+	below := f.below // -C does not count for it
+	f.below = ""
+	f.add(text, use, glob)
+	f.below = below
 }
 
 // guess notes a word that looks like a path.
@@ -331,44 +368,53 @@ func (s *Script) URLs() []string {
 		case "echo", "printf", "grep", "egrep", "fgrep", "rg", "sed", "awk", "test", "[", "sh", "bash", "zsh", "eval", "ag", "ack":
 			continue
 		}
-		git := c.key == "git"
-		fetches := false
-		switch c.key {
-		case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "w3m":
-			fetches = true
-		}
-		for j, a := range c.Args {
-			if git && j > 0 && (c.Args[j-1].Text == "-m" || c.Args[j-1].Text == "--message") {
-				continue
+		before := ""
+		for _, a := range c.Args {
+			if url := c.url(a, before); url != "" {
+				list = append(list, url)
 			}
-			text := a.Text
-			if a.c != nil {
-				text = a.c.head
-			}
-			if _, value, ok := strings.Cut(text, "="); ok && strings.HasPrefix(text, "-") {
-				text = value
-			}
-			if address(text) {
-				list = append(list, text)
-				continue
-			}
-			switch {
-			case strings.HasPrefix(a.Text, "-") || !a.Literal || strings.ContainsAny(text, " \t\n"):
-			case fetches && j > 0 && curlValue(c.Args[j-1].Text):
-			case fetches && (strings.Contains(text, ".") && !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "localhost")):
-				list = append(list, "http://"+text)
-			case git || c.key == "scp" || c.key == "rsync" || c.key == "sftp":
-				if host, path, ok := strings.Cut(text, ":"); ok && host != "" && path != "" && !strings.ContainsAny(host, "/\\=") && (!git || strings.Contains(host, "@") || strings.Contains(host, ".")) {
-					list = append(list, "ssh://"+host+"/"+strings.TrimLeft(path, "/"))
-				}
-			case c.key == "ssh" || c.key == "nc" || c.key == "ncat" || c.key == "netcat" || c.key == "telnet" || c.key == "ftp":
-				if strings.Contains(text, ".") || strings.Contains(text, "@") {
-					list = append(list, "ssh://"+text)
-				}
-			}
+			before = a.Text
 		}
 	}
 	return list
+}
+
+// url returns the address that a word of the command names, or "".
+func (c *Command) url(a Word, before string) string {
+	git := c.key == "git"
+	if git && (before == "-m" || before == "--message") {
+		return ""
+	}
+	text := a.Text
+	if a.c != nil {
+		text = a.c.head
+	}
+	if _, value, ok := strings.Cut(text, "="); ok && strings.HasPrefix(text, "-") {
+		text = value
+	}
+	if address(text) {
+		return text
+	}
+	if strings.HasPrefix(a.Text, "-") || !a.Literal || strings.ContainsAny(text, " \t\n") {
+		return ""
+	}
+	switch c.key {
+	case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "w3m":
+		named := strings.Contains(text, ".") && !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "localhost")
+		if named && !curlValue(before) {
+			return "http://" + text
+		}
+	case "git", "scp", "rsync", "sftp":
+		host, path, _ := strings.Cut(text, ":")
+		if host != "" && path != "" && !strings.ContainsAny(host, "/\\=") && (!git || strings.ContainsAny(host, "@.")) {
+			return "ssh://" + host + "/" + strings.TrimLeft(path, "/")
+		}
+	case "ssh", "nc", "ncat", "netcat", "telnet", "ftp":
+		if strings.ContainsAny(text, ".@") {
+			return "ssh://" + text
+		}
+	}
+	return ""
 }
 
 // curlValue reports an option whose argument is no address.

@@ -149,69 +149,36 @@ func (w *walker) prints(words []string, in string) (string, bool) {
 			operands = append(operands, a)
 		}
 	}
-	decodes := has(options, "d") || has(options, "D") || has(options, "decode") || has(options, "di") || has(options, "id")
 	switch name {
 	case "echo":
-		escapes := false
-		for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && strings.Trim(args[0][1:], "neE") == "" {
-			escapes = escapes || strings.Contains(args[0], "e")
-			args = args[1:]
-		}
-		text := strings.Join(args, " ")
-		if escapes {
-			text = decodeANSI(strings.ReplaceAll(text, `\0`, `\`))
-		}
-		return text + "\n", true
+		return echo(args), true
 	case "printf":
-		if len(args) > 0 && args[0] == "--" {
-			args = args[1:]
-		}
-		if len(args) == 0 || args[0] == "-v" {
-			return "", false
-		}
-		return printed(args[0], args[1:])
-	case "cat", "tee":
-		if name == "cat" && len(operands) > 0 && operands[0] != "-" {
-			return "", false
-		}
+		return printf(args)
+	case "cat":
+		return in, len(operands) == 0 || operands[0] == "-"
+	case "tee":
 		return in, true
 	case "base64", "gbase64":
-		if !decodes || len(operands) > 0 {
-			return "", false
+		if decodes(options) && len(operands) == 0 {
+			return decoded(in)
 		}
-		return decoded(in)
 	case "openssl":
-		if len(operands) == 0 || operands[0] != "base64" && operands[0] != "enc" || !has(options, "d") {
-			return "", false
+		if len(operands) > 0 && has("base64 enc", operands[0]) && has(options, "d") {
+			return decoded(in)
 		}
-		return decoded(in)
 	case "xxd":
-		if !strings.Contains(options, "r") || !strings.Contains(options, "p") || len(operands) > 0 {
-			return "", false
+		if strings.Contains(options, "r") && strings.Contains(options, "p") && len(operands) == 0 {
+			text, err := hex.DecodeString(strings.Join(strings.Fields(in), ""))
+			return string(text), err == nil
 		}
-		text, err := hex.DecodeString(strings.Join(strings.Fields(in), ""))
-		return string(text), err == nil
 	case "rev":
-		lines := strings.SplitAfter(in, "\n")
-		for i, line := range lines {
-			body, end := strings.CutSuffix(line, "\n")
-			r := []rune(body)
-			for a, b := 0, len(r)-1; a < b; a, b = a+1, b-1 {
-				r[a], r[b] = r[b], r[a]
-			}
-			if lines[i] = string(r); end {
-				lines[i] += "\n"
-			}
-		}
-		return strings.Join(lines, ""), len(operands) == 0
+		return reversed(in), len(operands) == 0
 	case "tr":
 		return translated(in, args)
-	case "which", "type":
+	case "which", "type", "basename":
 		return operandText(operands)
 	case "pwd":
 		return w.here() + "\n", true
-	case "basename":
-		return operandText(operands)
 	case "true", ":":
 		return "", true
 	case "command", "builtin", "exec", "sudo":
@@ -223,6 +190,53 @@ func (w *walker) prints(words []string, in string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+func echo(args []string) string {
+	escapes := false
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && strings.Trim(args[0][1:], "neE") == "" {
+		escapes = escapes || strings.Contains(args[0], "e")
+		args = args[1:]
+	}
+	text := strings.Join(args, " ")
+	if escapes {
+		text = decodeANSI(strings.ReplaceAll(text, `\0`, `\`))
+	}
+	return text + "\n"
+}
+
+func printf(args []string) (string, bool) {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0] == "-v" {
+		return "", false
+	}
+	return printed(args[0], args[1:])
+}
+
+// decodes reports the option of base64 that decodes.
+func decodes(options string) bool {
+	for option := range strings.SplitSeq(options, " ") {
+		if has("d D decode di id", option) {
+			return true
+		}
+	}
+	return false
+}
+
+// reversed is what rev makes of a text.
+func reversed(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		body, end := strings.CutSuffix(line, "\n")
+		r := []rune(body)
+		slices.Reverse(r)
+		if lines[i] = string(r); end {
+			lines[i] += "\n"
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func operandText(operands []string) (string, bool) {

@@ -100,6 +100,7 @@ func TestParse(t *testing.T) {
 			{"$x -rf /", do("<$x> -rf /"), because("computed command name: $x")},
 			{"x=rm; $x -rf /", do("<$x> -rf /", "rm -rf /"), because("computed command name: $x")},
 			{"$(echo rm) -rf /", do("<$(echo rm)> -rf /", "echo rm", "rm -rf /"), because("computed command name: $(echo rm)")},
+			{"x=a; echo ${x/}; rm y", do("echo <${x/}>", "rm y"), nil}, // there is nothing to replace
 			{"`echo rm` x", do("<`echo rm`> x", "echo rm", "rm x"), because("computed command name: `echo rm`")},
 			{"rm${IFS}-rf${IFS}/", do("<rm$IFS-rf$IFS/>", "rm -rf /"), because("computed command name")},
 			{`"$VENV/bin/python" -m pip`, do("<$VENV/bin/python> -m pip", "python -m > pip"), nil},

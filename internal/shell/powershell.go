@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"unicode/utf16"
 )
@@ -65,142 +67,171 @@ type foreignWord struct {
 	computed bool
 }
 
+// A foreignLine is a line while it is split into words and commands. The methods that
+// take a position return where to go on.
+type foreignLine struct {
+	*walker
+
+	at       place
+	line     string
+	words    []foreignWord // of the current command
+	piped    bool          // the current command reads from a pipe
+	text     []byte        // of the current word
+	inWord   bool
+	quoted   bool
+	computed bool
+	inQuotes bool // of cmd.exe
+}
+
+func (l *foreignLine) add(text string) {
+	l.text = append(l.text, text...)
+	l.inWord = true
+}
+
+func (l *foreignLine) endWord() {
+	if l.inWord {
+		l.words = append(l.words, foreignWord{string(l.text), l.quoted, l.computed})
+	}
+	l.text = l.text[:0]
+	l.inWord, l.quoted, l.computed = false, false, false
+}
+
 // powerLine reads a line of PowerShell.
 func (w *walker) powerLine(line string, at place) {
 	if !w.foreign(line, at) {
 		return
 	}
 	at.stdin, at.from = nil, nil
-	var words []foreignWord
-	var b strings.Builder
-	inWord, quoted, computed := false, false, false
-	piped := false
-	flush := func() {
-		if inWord {
-			words = append(words, foreignWord{b.String(), quoted, computed})
-		}
-		b.Reset()
-		inWord, quoted, computed = false, false, false
-	}
-	end := func(pipe bool) {
-		flush()
-		w.powerCommand(words, piped, at)
-		words, piped = nil, pipe
-	}
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; c {
-		case '`':
-			if i+1 < len(line) {
-				i++
-				if line[i] != '\n' {
-					b.WriteByte(line[i])
-					inWord = true
-				}
-			}
-		case '\'', '"':
-			if i > 0 && line[i-1] == '@' && i+1 < len(line) && (line[i+1] == '\n' || line[i+1] == '\r') { // @" ... "@
-				stop := strings.Index(line[i+1:], "\n"+string(c)+"@")
-				if stop < 0 {
-					w.unknown("unparsable: a text of PowerShell does not end")
-					return
-				}
-				b.Reset()
-				b.WriteString(line[i+1 : i+1+stop])
-				inWord, quoted = true, true
-				i += stop + 3
-				continue
-			}
-			inWord, quoted = true, true
-			closed := false
-			for i++; i < len(line); i++ {
-				if line[i] == c {
-					if i+1 < len(line) && line[i+1] == c {
-						i++
-						b.WriteByte(c)
-						continue
-					}
-					closed = true
-					break
-				}
-				if c == '"' && line[i] == '`' && i+1 < len(line) {
-					i++
-				} else if c == '"' && line[i] == '$' {
-					computed = true
-					if i+1 < len(line) && line[i+1] == '(' {
-						n := enclosed(line[i+1:], '(', ')')
-						w.powerLine(line[i+2:max(i+2, i+n)], at)
-						b.WriteString(line[i : i+1+n])
-						i += n
-						continue
-					}
-				}
-				b.WriteByte(line[i])
-			}
-			if !closed {
-				w.unknown("unparsable: a quote of PowerShell is not closed")
-			}
-		case '$':
-			computed, inWord = true, true
-			b.WriteByte(c)
-		case '#':
-			if b.String() == "<" && !quoted && line[i-1] == '<' { // <# a comment #>
-				stop := strings.Index(line[i:], "#>")
-				if stop < 0 {
-					w.unknown("unparsable: a comment of PowerShell does not end")
-					return
-				}
-				b.Reset()
-				inWord = false
-				i += stop + 1
-				continue
-			}
-			if !inWord {
-				stop := strings.IndexByte(line[i:], '\n')
-				if stop < 0 {
-					i = len(line)
-				} else {
-					i += stop - 1
-				}
-				continue
-			}
-			b.WriteByte(c)
-		case ' ', '\t', '\r':
-			flush()
-		case ';', '\n':
-			end(false)
-		case '|':
-			end(i+1 >= len(line) || line[i+1] != '|')
-		case '&':
-			if i+1 < len(line) && line[i+1] == '&' {
-				i++
-				end(false)
-			} else {
-				flush() // the call operator
-				if len(words) > 0 {
-					end(false)
-				}
-			}
-		case '(', '{':
-			shut := byte(')')
-			if c == '{' {
-				shut = '}'
-			}
-			n := enclosed(line[i:], c, shut)
-			if n > 1 {
-				w.powerLine(line[i+1:i+n-1], at)
-			}
-			computed = computed || c == '('
-			inWord = true
-			b.WriteString(line[i : i+n])
-			i += n - 1
-		case ')', '}':
-			flush()
-		default:
-			inWord = true
-			b.WriteByte(c)
+	l := foreignLine{walker: w, at: at, line: line}
+	for i := 0; i < len(line); {
+		if i = l.power(i); i < 0 {
+			return
 		}
 	}
-	end(false)
+	l.endPower(false)
+}
+
+// endPower ends a command. pipe says that its output is piped into the next one.
+func (l *foreignLine) endPower(pipe bool) {
+	l.endWord()
+	l.powerCommand(l.words, l.piped, l.at)
+	l.words, l.piped = nil, pipe
+}
+
+// power reads what begins at i. It returns -1 if the rest of the line cannot be read.
+func (l *foreignLine) power(i int) int {
+	line, next := l.line, byte(0)
+	if i+1 < len(line) {
+		next = line[i+1]
+	}
+	switch c := line[i]; c {
+	case '`':
+		if i+1 < len(line) && next != '\n' {
+			l.add(line[i+1 : i+2])
+		}
+		return i + 2
+	case '\'', '"':
+		if i > 0 && line[i-1] == '@' && (next == '\n' || next == '\r') {
+			return l.powerDocument(i)
+		}
+		return l.powerString(i)
+	case '$':
+		l.computed = true
+		l.add("$")
+	case '#':
+		return l.powerComment(i)
+	case ' ', '\t', '\r', ')', '}':
+		l.endWord()
+	case ';', '\n':
+		l.endPower(false)
+	case '|':
+		l.endPower(next != '|')
+	case '&':
+		if next == '&' {
+			l.endPower(false)
+			return i + 2
+		}
+		if l.endWord(); len(l.words) > 0 { // the call operator
+			l.endPower(false)
+		}
+	case '(':
+		l.computed = true
+		return l.powerBlock(i, ')')
+	case '{':
+		return l.powerBlock(i, '}')
+	default:
+		l.add(line[i : i+1])
+	}
+	return i + 1
+}
+
+// powerDocument reads a text between lines of @" and "@, from its first quote.
+func (l *foreignLine) powerDocument(i int) int {
+	stop := strings.Index(l.line[i+1:], "\n"+l.line[i:i+1]+"@")
+	if stop < 0 {
+		l.unknown("unparsable: a text of PowerShell does not end")
+		return -1
+	}
+	l.text = append(l.text[:0], l.line[i+1:i+1+stop]...)
+	l.inWord, l.quoted = true, true
+	return i + stop + 4
+}
+
+func (l *foreignLine) powerString(i int) int {
+	line, q := l.line, l.line[i]
+	l.inWord, l.quoted = true, true
+	for i++; i < len(line); i++ {
+		more := i+1 < len(line)
+		switch c := line[i]; {
+		case c == q && more && line[i+1] == q, c == '`' && more && q == '"':
+			i++
+		case c == q:
+			return i + 1
+		case c == '$' && q == '"':
+			l.computed = true
+			if more && line[i+1] == '(' {
+				n := enclosed(line[i+1:], '(', ')')
+				l.powerLine(line[i+2:max(i+2, i+n)], l.at)
+				l.add(line[i : i+1+n])
+				i += n
+				continue
+			}
+		}
+		l.text = append(l.text, line[i])
+	}
+	l.unknown("unparsable: a quote of PowerShell is not closed")
+	return i
+}
+
+// powerComment reads # and what follows: a comment, the rest of <# a comment #>, or
+// text of a word.
+func (l *foreignLine) powerComment(i int) int {
+	switch rest := l.line[i:]; {
+	case string(l.text) == "<" && !l.quoted && l.line[i-1] == '<':
+		stop := strings.Index(rest, "#>")
+		if stop < 0 {
+			l.unknown("unparsable: a comment of PowerShell does not end")
+			return -1
+		}
+		l.text, l.inWord = l.text[:0], false
+		return i + stop + 2
+	case l.inWord:
+		l.add("#")
+		return i + 1
+	default:
+		comment, _, _ := strings.Cut(rest, "\n")
+		return i + len(comment)
+	}
+}
+
+// powerBlock reads what is in brackets, for itself and as a part of a word.
+func (l *foreignLine) powerBlock(i int, shut byte) int {
+	n := enclosed(l.line[i:], l.line[i], shut)
+	if n > 1 {
+		l.powerLine(l.line[i+1:i+n-1], l.at)
+	}
+	l.add(l.line[i : i+n])
+	return i + n
 }
 
 // enclosed is the length of what the bracket at the beginning of s encloses.
@@ -242,53 +273,22 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	if len(words) > 0 && words[0].text == "." && !words[0].quoted {
 		words = words[1:]
 	}
-	if len(words) == 0 {
+	if len(words) == 0 || w.powerExpression(words) {
 		return
 	}
 	first := words[0]
-	lower := foldCase(first.text)
-	if strings.HasPrefix(lower, "(") || strings.HasPrefix(lower, "{") || strings.HasPrefix(lower, "[") || strings.HasPrefix(lower, "$") && strings.ContainsAny(lower, ".+-*") {
-		for rest, method := "downloadstring ::start( scriptblock]::create .invoke( frombase64string ::delete( .delete(", ""; rest != ""; {
-			if method, rest, _ = strings.Cut(rest, " "); strings.Contains(lower, method) {
-				w.unknown("PowerShell calls a method that may run something: " + visible(first.text))
-				break
-			}
-		}
-		if len(words) == 1 || lower[0] == '[' || lower[0] == '$' {
-			return
-		}
-		if lower[0] == '(' {
-			w.unknown("computed command name: " + visible(first.text))
-		}
-		return
-	}
-	if has("if else elseif foreach for while do switch try catch finally function filter param return throw in", lower) {
+	if has("if else elseif foreach for while do switch try catch finally function filter param return throw in", foldCase(first.text)) {
 		return // their blocks were read already
 	}
 	list := make([]Word, 0, len(words))
 	for _, a := range words {
-		word := Word{Text: a.text, Literal: !a.computed}
-		if a.computed {
-			if home, ok := homely(a.text); ok {
-				word.Literal, word.Text = true, home
-			} else {
-				head := a.text
-				if i := strings.IndexAny(head, "$("); i >= 0 {
-					head = head[:i]
-				}
-				word.c = &computed{head: head, code: w.hole(a.text)}
-			}
-		}
-		list = append(list, word)
+		list = append(list, w.powerWord(a))
 	}
 	before := len(w.s.Commands)
-	cmdlet := get(powerAliases, foldCase(programName(first.text)))
-	if cmdlet == "" {
-		cmdlet = foldCase(programName(first.text))
-	}
-	inline := !strings.Contains(cmdlet, "-")
+	name := foldCase(programName(first.text))
+	cmdlet := cmp.Or(get(powerAliases, name), name)
 	switch {
-	case inline:
+	case !strings.Contains(cmdlet, "-"):
 		w.command(list, at)
 		return
 	case foldCase(first.text) != cmdlet:
@@ -307,44 +307,83 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	in.parent = before
 	switch cmdlet {
 	case "invoke-expression":
-		rest := list[1:]
-		if len(rest) > 0 && foldCase(rest[0].Text) == "-command" {
-			rest = rest[1:]
-		}
-		switch {
-		case piped || len(rest) == 0:
-			w.unknown("pipe into " + first.text)
-		case !rest[0].Literal:
-			w.unknown(first.text + " of a computed string")
-		default:
-			w.powerLine(rest[0].Text, in)
-		}
+		w.invokeExpression(first.text, list[1:], piped, in)
 	case "set-alias", "new-alias":
 		w.unknown("PowerShell gives a program another name")
-	case "invoke-command", "start-job", "foreach-object", "where-object":
-		// Their blocks were read already.
+	case "invoke-command", "start-job": // their blocks were read already
 		for _, a := range words[1:] {
-			if a.computed && strings.HasPrefix(a.text, "$") && cmdlet != "where-object" && cmdlet != "foreach-object" {
+			if a.computed && strings.HasPrefix(a.text, "$") {
 				w.unknown(first.text + " of a computed block")
 			}
 		}
 	case "start-process":
-		var run []Word
-		for i := 1; i < len(list); i++ {
-			switch option := foldCase(list[i].Text); {
-			case option == "-filepath" || option == "-argumentlist" || option == "-args":
-			case has("-verb -windowstyle -workingdirectory -credential -redirectstandardoutput -redirectstandarderror -redirectstandardinput", option):
-				i++
-			case strings.HasPrefix(option, "-") && len(run) == 0:
-			default:
-				for _, piece := range strings.FieldsFunc(list[i].Text, func(r rune) bool { return r == ',' || len(run) > 0 && r == ' ' }) {
-					run = append(run, Word{Text: piece, Literal: list[i].Literal, c: list[i].c})
-				}
+		w.startProcess(list[1:], in)
+	}
+}
+
+// powerMethods run something, or may.
+var powerMethods = [...]string{"downloadstring", "::start(", "scriptblock]::create", ".invoke(", "frombase64string", "::delete(", ".delete("}
+
+// powerExpression reports what is no command: a value, a block, a call of .NET.
+func (w *walker) powerExpression(words []foreignWord) bool {
+	text := words[0].text
+	lower := foldCase(text)
+	if lower == "" || strings.IndexByte("({[", lower[0]) < 0 && (lower[0] != '$' || !strings.ContainsAny(lower, ".+-*")) {
+		return false
+	}
+	if slices.ContainsFunc(powerMethods[:], func(method string) bool { return strings.Contains(lower, method) }) {
+		w.unknown("PowerShell calls a method that may run something: " + visible(text))
+	}
+	if len(words) > 1 && lower[0] == '(' {
+		w.unknown("computed command name: " + visible(text))
+	}
+	return true
+}
+
+func (w *walker) powerWord(a foreignWord) Word {
+	if !a.computed {
+		return Word{Text: a.text, Literal: true}
+	}
+	if home, ok := homely(a.text); ok {
+		return Word{Text: home, Literal: true}
+	}
+	head := a.text
+	if i := strings.IndexAny(head, "$("); i >= 0 {
+		head = head[:i]
+	}
+	return Word{Text: a.text, c: &computed{head: head, code: w.hole(a.text)}}
+}
+
+func (w *walker) invokeExpression(name string, args []Word, piped bool, at place) {
+	if len(args) > 0 && foldCase(args[0].Text) == "-command" {
+		args = args[1:]
+	}
+	switch {
+	case piped || len(args) == 0:
+		w.unknown("pipe into " + name)
+	case !args[0].Literal:
+		w.unknown(name + " of a computed string")
+	default:
+		w.powerLine(args[0].Text, at)
+	}
+}
+
+func (w *walker) startProcess(args []Word, at place) {
+	var run []Word
+	for i := 0; i < len(args); i++ {
+		switch option := foldCase(args[i].Text); {
+		case option == "-filepath" || option == "-argumentlist" || option == "-args":
+		case has("-verb -windowstyle -workingdirectory -credential -redirectstandardoutput -redirectstandarderror -redirectstandardinput", option):
+			i++
+		case strings.HasPrefix(option, "-") && len(run) == 0:
+		default:
+			for _, piece := range strings.FieldsFunc(args[i].Text, func(r rune) bool { return r == ',' || len(run) > 0 && r == ' ' }) {
+				run = append(run, Word{Text: piece, Literal: args[i].Literal, c: args[i].c})
 			}
 		}
-		if len(run) > 0 {
-			w.command(run, in)
-		}
+	}
+	if len(run) > 0 {
+		w.command(run, at)
 	}
 }
 
@@ -461,6 +500,11 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 		w.unknown("pipe into " + name)
 		return
 	}
+	w.powerLine(w.foreignLine(PowerShell, name, words), at.behind(name))
+}
+
+// foreignLine joins the words that another shell is given as its line.
+func (w *walker) foreignLine(language, name string, words []Word) string {
 	var b strings.Builder
 	literal := true
 	for i, a := range words {
@@ -474,9 +518,9 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 		w.unknown(name + " of a computed string")
 	}
 	if w.s.Language == "" && len(w.s.Commands) == 1 {
-		w.s.Language = PowerShell
+		w.s.Language = language
 	}
-	w.powerLine(b.String(), at.behind(name))
+	return b.String()
 }
 
 // encoded reads -EncodedCommand: base64 of UTF-16.
@@ -504,23 +548,9 @@ func (w *walker) cmd(name string, args []Word, at place) {
 		if !a.Literal || len(text) < 2 || text[0] != '/' && !strings.HasPrefix(text, "//") {
 			break
 		}
-		switch option := strings.TrimLeft(text, "/"); {
-		case strings.HasPrefix(option, "c") || strings.HasPrefix(option, "k") || strings.HasPrefix(option, "r"):
-			var b strings.Builder
-			literal := true
-			b.WriteString(option[1:])
-			for _, a := range args[i+1:] {
-				b.WriteByte(' ')
-				b.WriteString(w.decode(a.code()))
-				literal = literal && a.Literal
-			}
-			if !literal {
-				w.unknown(name + " /c of a computed string")
-			}
-			if w.s.Language == "" && len(w.s.Commands) == 1 {
-				w.s.Language = Cmd
-			}
-			w.cmdLine(b.String(), at.behind(name+" /c"))
+		if option := strings.TrimLeft(text, "/"); option != "" && strings.IndexByte("ckr", option[0]) >= 0 {
+			words := slices.Concat([]Word{{Text: option[1:], Literal: true}}, args[i+1:])
+			w.cmdLine(w.foreignLine(Cmd, name+" /c", words), at.behind(name+" /c"))
 			return
 		}
 	}
@@ -535,72 +565,61 @@ func (w *walker) cmdLine(line string, at place) {
 		return
 	}
 	at.stdin, at.from = nil, nil
-	var words []foreignWord
-	var b strings.Builder
-	inWord, quoted, computed := false, false, false
-	flush := func() {
-		if inWord {
-			words = append(words, foreignWord{b.String(), quoted, computed})
-		}
-		b.Reset()
-		inWord, quoted, computed = false, false, false
+	l := foreignLine{walker: w, at: at, line: line}
+	for i := 0; i < len(line); {
+		i = l.cmdToken(i)
 	}
-	end := func() {
-		flush()
-		w.cmdCommand(words, at)
-		words = nil
-	}
-	inQuotes := false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '"':
-			inQuotes = !inQuotes
-			inWord, quoted = true, true
-		case inQuotes && c != '\n':
-			if c == '%' || c == '!' {
-				computed = computed || strings.IndexByte(line[i+1:], c) > 0
-			}
-			b.WriteByte(c)
-		case c == '^':
-			if i+1 < len(line) {
-				i++
-				if line[i] != '\n' && line[i] != '\r' {
-					b.WriteByte(line[i])
-					inWord = true
-				}
-			}
-		case c == ' ' || c == '\t' || c == '\r' || c == ',' || c == ';' && len(words) == 0 && !inWord:
-			flush()
-		case c == '(' && !inWord && len(words) > 0 && foldCase(words[len(words)-1].text) == "in": // for %f in (*) do
-			stop := strings.IndexByte(line[i:], ')')
-			if stop < 0 {
-				stop = len(line) - i - 1
-			}
-			b.WriteString(line[i : i+stop+1])
-			inWord = true
-			i += stop
-		case c == '&' || c == '|' || c == '\n' || c == '(' && !inWord || c == ')':
-			end()
-		case c == '>' || c == '<':
-			flush()
-			words = append(words, foreignWord{text: string(c)})
-		case c == '%' || c == '!' && strings.IndexByte(line[i+1:], '!') > 0:
-			computed, inWord = true, true
-			b.WriteByte(c)
-		case c == '@' && !inWord && len(words) == 0:
-		case c == '/' && inWord && len(words) == 0: // del/s
-			flush()
-			inWord = true
-			b.WriteByte(c)
-		default:
-			inWord = true
-			b.WriteByte(c)
-		}
-	}
-	if inQuotes {
+	if l.inQuotes {
 		w.unknown("unparsable: a quote of cmd is not closed")
 	}
-	end()
+	l.endCmd()
+}
+
+func (l *foreignLine) endCmd() {
+	l.endWord()
+	l.cmdCommand(l.words, l.at)
+	l.words = nil
+}
+
+func (l *foreignLine) cmdToken(i int) int {
+	line, first := l.line, !l.inWord && len(l.words) == 0
+	switch c := line[i]; {
+	case c == '"':
+		l.inQuotes = !l.inQuotes
+		l.inWord, l.quoted = true, true
+	case l.inQuotes && c != '\n':
+		if c == '%' || c == '!' {
+			l.computed = l.computed || strings.IndexByte(line[i+1:], c) > 0
+		}
+		l.text = append(l.text, c)
+	case c == '^':
+		if i+1 < len(line) && line[i+1] != '\n' && line[i+1] != '\r' {
+			l.add(line[i+1 : i+2])
+		}
+		return i + 2
+	case c == ' ' || c == '\t' || c == '\r' || c == ',' || c == ';' && first:
+		l.endWord()
+	case c == '(' && !l.inWord && len(l.words) > 0 && foldCase(l.words[len(l.words)-1].text) == "in": // for %f in (*) do
+		inside, _, _ := strings.Cut(line[i:], ")")
+		end := min(i+len(inside)+1, len(line))
+		l.add(line[i:end])
+		return end
+	case c == '&' || c == '|' || c == '\n' || c == '(' && !l.inWord || c == ')':
+		l.endCmd()
+	case c == '>' || c == '<':
+		l.endWord()
+		l.words = append(l.words, foreignWord{text: string(c)})
+	case c == '%' || c == '!' && strings.IndexByte(line[i+1:], '!') > 0:
+		l.computed = true
+		l.add(line[i : i+1])
+	case c == '@' && first:
+	case c == '/' && l.inWord && len(l.words) == 0: // del/s
+		l.endWord()
+		l.add("/")
+	default:
+		l.add(line[i : i+1])
+	}
+	return i + 1
 }
 
 // cmdCommand notes one command of cmd.exe.
@@ -612,33 +631,16 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 	var files []File
 	for i := 0; i < len(words); i++ {
 		a := words[i]
-		if !a.quoted && (a.text == ">" || a.text == "<") {
-			for i+1 < len(words) && words[i+1].text == a.text {
-				i++
-			}
-			if i+1 < len(words) {
-				i++
-				if use := UseWrite; !words[i].computed && !strings.HasPrefix(words[i].text, "&") && foldCase(words[i].text) != "nul" {
-					if a.text == "<" {
-						use = UseRead
-						w.s.Reads = append(w.s.Reads, words[i].text)
-					} else {
-						w.s.Writes = append(w.s.Writes, words[i].text)
-					}
-					files = append(files, File{Path: words[i].text, Use: use})
-				}
-			}
+		if a.quoted || a.text != ">" && a.text != "<" {
+			list = append(list, w.cmdWord(a))
 			continue
 		}
-		word := Word{Text: a.text, Literal: !a.computed}
-		if a.computed {
-			head, _, _ := strings.Cut(a.text, "%")
-			word.c = &computed{head: head, code: w.hole(a.text), many: !a.quoted}
-			if rest, ok := strings.CutPrefix(strings.ToUpper(a.text), "%USERPROFILE%"); ok && !strings.Contains(rest, "%") {
-				word = Word{Text: "~" + strings.ReplaceAll(a.text[len("%USERPROFILE%"):], `\`, "/"), Literal: true}
-			}
+		for i+1 < len(words) && words[i+1].text == a.text {
+			i++
 		}
-		list = append(list, word)
+		if i++; i < len(words) {
+			files = w.cmdRedirect(files, a.text, words[i])
+		}
 	}
 	if len(list) == 0 {
 		return
@@ -671,6 +673,31 @@ func (w *walker) cmdCommand(words []foreignWord, at place) {
 	if before < len(w.s.Commands) {
 		w.s.Commands[before].files = append(w.s.Commands[before].files, files...)
 	}
+}
+
+func (w *walker) cmdWord(a foreignWord) Word {
+	if !a.computed {
+		return Word{Text: a.text, Literal: true}
+	}
+	head, _, _ := strings.Cut(a.text, "%")
+	code := w.hole(a.text)
+	if rest, ok := strings.CutPrefix(strings.ToUpper(a.text), "%USERPROFILE%"); ok && !strings.Contains(rest, "%") {
+		return Word{Text: "~" + strings.ReplaceAll(a.text[len("%USERPROFILE%"):], `\`, "/"), Literal: true}
+	}
+	return Word{Text: a.text, c: &computed{head: head, code: code, many: !a.quoted}}
+}
+
+// cmdRedirect adds the file of a redirection to those of the command.
+func (w *walker) cmdRedirect(files []File, sign string, file foreignWord) []File {
+	if file.computed || strings.HasPrefix(file.text, "&") || foldCase(file.text) == "nul" {
+		return files
+	}
+	use, list := UseWrite, &w.s.Writes
+	if sign == "<" {
+		use, list = UseRead, &w.s.Reads
+	}
+	*list = append(*list, file.text)
+	return append(files, File{Path: file.text, Use: use})
 }
 
 // cmdBranches reads what if, else and for of cmd.exe run.

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -103,123 +104,151 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 
 // wrapper reads the options of a command that runs another one, then that.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
-	s := scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
-	skip, replace, operands := int(row.skip), "", 0
-	does, reads := row.does, row.open
-	opened, ran, wrapped := reads == "*", false, false
-	var program *Word // that an option puts before the words that follow
-	for s.scan() {
-		if s.kind == option {
-			o := row.full(s.name, s.short)
-			switch {
-			case has(row.none, o):
-				return
-			case row.runs == runsEnv && (o == "S" || o == "split-string"):
-				w.split(name, s.value, args[s.next:], at)
-				return
-			case has(row.line, o):
-				if s.valued {
-					ran = true
-					verb := name + " " + dashes(o)
-					w.elsewhere = w.elsewhere || row.name == "nc" // a connection
-					w.nest(s.value.code(), !s.value.Literal, verb, at.behind(verb))
-				}
-			case get(does, o) == "program":
-				if s.valued {
-					value := s.value
-					program = &value
-				}
-			case get(does, o) == "command":
-				words := args[s.next:]
-				if s.valued {
-					words = append([]Word{s.value}, words...)
-				}
-				if len(words) > 0 {
-					w.command(words, at.behind(name+" "+dashes(o)))
-				}
-				return
-			case get(does, o) != "":
-				if s.valued {
-					ran = ran || has(get(does, "unless"), o)
-					w.does(get(does, o), name+" "+dashes(o), s.value, at)
-				}
-			case row.runs == runsXargs && has("a arg-file", o):
-				at.from = nil // it reads that file
-			case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
-				if replace = s.value.Text; replace == "" {
-					replace = "{}"
-				}
-			case has(reads, o):
-				opened = true
-			}
-			if s.value.many() && row.runs != runsNothing {
-				mild := w.mild
-				w.mild = mild || row.runs == runsCommand && w.oneWord(s.value)
-				w.wrapped(row, name, args[s.next-1:], replace, at) // it may hold the command too
-				w.mild = mild
-			}
-			continue
-		}
-		switch {
-		case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
-			// It may be options, or the command itself. Both are recorded, the
-			// first as a command with a computed name.
-			mild := w.mild
-			w.mild = mild || skip > 0 && row.runs == runsCommand && w.oneWord(s.word)
-			skip = max(skip-1, 0)
-			w.wrapped(row, name, args[s.at:], replace, at)
-			w.mild = mild
-		case s.word.Text == "-" && s.word.Literal: // env -, su -
-		case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
-			if variable, value, _ := strings.Cut(s.word.Text, "="); s.word.Literal {
-				w.set(variable, false, value)
-			}
-			if variable, _, _ := strings.Cut(s.certain(), "="); runsVariable(variable) != "" {
-				value := s.word
-				value.Text = value.Text[len(variable)+1:]
-				if value.c != nil {
-					c := *value.c
-					c.code = c.code[len(variable)+1:]
-					value.c = &c
-				}
-				w.variable(variable, value, at)
-			}
-		case does != "" && row.runs == runsNothing || row.runs == runsMake:
-			operands++
-			kind := get(does, "1")
-			if operands > 1 || kind == "" || does != "" && w.instead(row, args) {
-				kind = get(does, "*")
-			}
-			if kind != "" {
-				w.doesOperand(kind, name, s.word, args[s.next:], at)
-			}
-		case skip > 0:
-			skip--
-		case row.runs == runsNothing || wrapped:
-		case program != nil:
-			w.command(append([]Word{*program}, args[s.at:]...), at.behind(name))
+	r := wrapperScan{walker: w, row: row, name: name, at: at, skip: int(row.skip), opened: row.open == "*"}
+	r.s = scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
+	for r.s.scan() {
+		if r.s.kind == option && !r.option() || r.s.kind != option && !r.operand() {
 			return
-		default:
-			w.wrapped(row, name, args[s.at:], replace, at)
-			if row.style&mixed == 0 {
-				return
-			}
-			wrapped, ran = true, true
 		}
 	}
 	switch {
-	case ran:
-	case program != nil:
-		w.command([]Word{*program}, at.behind(name))
-	case reads == "fed":
-		if at.from != nil || len(at.stdin) > 0 {
-			w.input(name, at)
+	case r.ran:
+	case r.program != nil:
+		w.command([]Word{*r.program}, r.at.behind(name))
+	case row.open == "fed":
+		if r.at.from != nil || len(r.at.stdin) > 0 {
+			w.input(name, r.at)
 		}
 	case row.runs == runsParallel:
 		w.unknown(name + " runs the lines it reads")
-	case opened:
-		w.input(name, at)
+	case r.opened:
+		w.input(name, r.at)
 	}
+}
+
+// A wrapperScan reads the words of a wrapper. Its methods report whether more words
+// are to be read.
+type wrapperScan struct {
+	*walker
+
+	s        scanner
+	row      *program
+	name     string
+	at       place
+	skip     int    // operands before the command
+	operands int    // so far
+	replace  string // what xargs and parallel replace
+	program  *Word  // that an option puts before the words that follow
+	opened   bool   // it reads commands
+	found    bool   // the command was found
+	ran      bool   // so there is nothing to read
+}
+
+func (r *wrapperScan) option() bool {
+	s, row := &r.s, r.row
+	o := row.full(s.name, s.short)
+	switch does := get(row.does, o); {
+	case has(row.none, o):
+		return false
+	case row.runs == runsEnv && (o == "S" || o == "split-string"):
+		r.split(r.name, s.value, s.args[s.next:], r.at)
+		return false
+	case has(row.line, o):
+		if s.valued {
+			r.ran = true
+			r.elsewhere = r.elsewhere || row.name == "nc" // a connection
+			verb := r.name + " " + dashes(o)
+			r.nest(s.value.code(), !s.value.Literal, verb, r.at.behind(verb))
+		}
+	case does == "program":
+		if s.valued {
+			value := s.value
+			r.program = &value
+		}
+	case does == "command":
+		words := s.args[s.next:]
+		if s.valued {
+			words = append([]Word{s.value}, words...)
+		}
+		if len(words) > 0 {
+			r.command(words, r.at.behind(r.name+" "+dashes(o)))
+		}
+		return false
+	case does != "":
+		if s.valued {
+			r.ran = r.ran || has(get(row.does, "unless"), o)
+			r.does(does, r.name+" "+dashes(o), s.value, r.at)
+		}
+	case row.runs == runsXargs && has("a arg-file", o):
+		r.at.from = nil // it reads that file
+	case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
+		r.replace = cmp.Or(s.value.Text, "{}")
+	case has(row.open, o):
+		r.opened = true
+	}
+	if s.value.many() && row.runs != runsNothing { // it may hold the command too
+		r.wrap(s.next-1, r.mild || row.runs == runsCommand && r.oneWord(s.value))
+	}
+	return true
+}
+
+func (r *wrapperScan) operand() bool {
+	switch s, row := &r.s, r.row; {
+	case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
+		// It may be options, or the command itself. Both are recorded, the
+		// first as a command with a computed name.
+		r.wrap(s.at, r.mild || r.skip > 0 && row.runs == runsCommand && r.oneWord(s.word))
+		r.skip = max(r.skip-1, 0)
+	case s.word.Text == "-" && s.word.Literal: // env -, su -
+	case row.style&assigns != 0 && strings.IndexByte(s.certain(), '=') > 0:
+		r.assignment(s.word, s.certain(), r.at)
+	case row.does != "" && row.runs == runsNothing || row.runs == runsMake:
+		r.operands++
+		kind := get(row.does, "1")
+		if r.operands > 1 || kind == "" || r.instead(row, s.args) {
+			kind = get(row.does, "*")
+		}
+		if kind != "" {
+			r.doesOperand(kind, r.name, s.word, s.args[s.next:], r.at)
+		}
+	case r.skip > 0:
+		r.skip--
+	case row.runs == runsNothing || r.found:
+	case r.program != nil:
+		r.command(append([]Word{*r.program}, s.args[s.at:]...), r.at.behind(r.name))
+		return false
+	default:
+		r.wrap(s.at, r.mild)
+		r.found, r.ran = true, true
+		return row.style&mixed != 0
+	}
+	return true
+}
+
+// wrap reads the words from one on as the command that is run.
+func (r *wrapperScan) wrap(from int, mild bool) {
+	before := r.mild
+	r.mild = mild
+	r.wrapped(r.row, r.name, r.s.args[from:], r.replace, r.at)
+	r.mild = before
+}
+
+// assignment reads NAME=value before a command, of which the text certain is known.
+func (w *walker) assignment(word Word, certain string, at place) {
+	name, value, _ := strings.Cut(certain, "=")
+	if word.Literal {
+		w.set(name, false, value)
+	}
+	if runsVariable(name) == "" {
+		return
+	}
+	word.Text = word.Text[len(name)+1:]
+	if word.c != nil {
+		c := *word.c
+		c.code = c.code[len(name)+1:]
+		word.c = &c
+	}
+	w.variable(name, word, at)
 }
 
 // dashes is an option as it is written.
@@ -305,9 +334,7 @@ func (w *walker) split(name string, value Word, rest []Word, at place) {
 		line.WriteByte(text[i])
 	}
 	for _, a := range rest {
-		line.WriteString(" '")
-		line.WriteString(strings.ReplaceAll(a.code(), "'", `'\''`))
-		line.WriteByte('\'')
+		line.WriteString(" " + quote(a.code()))
 		literal = literal && a.Literal
 	}
 	w.nest(line.String(), !literal, name+" -S", at.behind(name+" -S"))
@@ -316,81 +343,67 @@ func (w *walker) split(name string, value Word, rest []Word, at place) {
 // shell reads a call of a shell: sh -c line, sh script, or sh alone, which reads
 // its commands.
 func (w *walker) shell(row *program, name string, args []Word, at place) {
-	i, line, input := 0, false, false
-	switch foldCase(name) {
-	case "sh", "ash", "dash":
-		at.sh = true
-	default:
-		at.sh = false
-	}
-options:
-	for i < len(args) {
-		a := args[i]
-		if !a.Literal {
-			break
-		}
-		t := a.Text
-		switch {
-		case t == "-" || t == "--":
-			i++
-			break options
-		case len(t) < 2 || t[0] != '-' && t[0] != '+':
-			break options
-		case strings.HasPrefix(t, "--"):
-			long, value, ok := strings.Cut(t[2:], "=")
-			if has(row.none, long) {
-				return
-			}
-			i++
-			switch {
-			case ok && (long == "command" || long == "init-command"):
-				w.nest(value, false, name+" -c", at.behind(name+" -c"))
-				line = line || long == "command"
-			case !ok && (long == "command" || long == "init-command"):
-				line = true
-			case !ok && has(row.args, long):
-				i++
-			}
-		default:
-			i++
-			for j := 1; j < len(t); j++ {
-				switch t[j] {
-				case 'c':
-					line = line || t[0] == '-'
-				case 's':
-					input = input || t[0] == '-'
-				case 'o', 'O':
-					if i < len(args) { // each takes a word of its own: -euo pipefail
-						i++
-					}
-				}
-			}
-		}
-	}
+	at.sh = has("sh ash dash", foldCase(name))
+	rest, line, input, ok := w.shellOptions(row, name, args, at)
 	switch {
+	case !ok || line && len(rest) == 0:
 	case line:
-		if i < len(args) {
-			if args[i].many() {
-				w.unknown("computed words after " + name + " -c")
-			}
-			before := w.args
-			defer func() { w.args = before }()
-			if rest, ok := literals(args[min(i+2, len(args)):]); ok {
-				w.args = rest
-			}
-			w.nest(args[i].code(), !args[i].Literal, name+" -c", at.behind(name+" -c"))
+		if rest[0].many() {
+			w.unknown("computed words after " + name + " -c")
 		}
-	case i < len(args) && !args[i].Literal:
+		before := w.args
+		defer func() { w.args = before }()
+		if texts, ok := literals(rest[min(2, len(rest)):]); ok {
+			w.args = texts
+		}
+		w.nest(rest[0].code(), !rest[0].Literal, name+" -c", at.behind(name+" -c"))
+	case len(rest) > 0 && !rest[0].Literal:
 		w.unknown("computed words after " + name)
-		if c := args[i].c; c.feed != nil {
+		if c := rest[0].c; c.feed != nil {
 			w.nest(*c.feed, false, name, at.behind(name))
 		}
-	case i < len(args) && !input && !standardInput(args[i].Text):
+	case len(rest) > 0 && !input && !standardInput(rest[0].Text):
 		// A script is a program like any other: that it runs is known, what it
 		// does is not looked at.
 	default:
 		w.input(name, at)
 	}
+}
+
+// shellOptions reads the options of a shell and returns the words behind them. line says
+// that the first one is a line, input that there is -s, ok that something is run.
+func (w *walker) shellOptions(row *program, name string, args []Word, at place) (rest []Word, line, input, ok bool) {
+	for len(args) > 0 && args[0].Literal {
+		t := args[0].Text
+		if t == "-" || t == "--" {
+			args = args[1:]
+			break
+		}
+		if len(t) < 2 || t[0] != '-' && t[0] != '+' {
+			break
+		}
+		takes := 0 // how many of the next words
+		if text, ok := strings.CutPrefix(t, "--"); ok {
+			long, value, attached := strings.Cut(text, "=")
+			switch {
+			case has(row.none, long):
+				return nil, false, false, false
+			case attached && has("command init-command", long):
+				w.nest(value, false, name+" -c", at.behind(name+" -c"))
+				line = line || long == "command"
+			case has("command init-command", long):
+				line = true
+			case !attached && has(row.args, long):
+				takes = 1
+			}
+		} else {
+			line = line || t[0] == '-' && strings.Contains(t, "c")
+			input = input || t[0] == '-' && strings.Contains(t, "s")
+			takes = strings.Count(t, "o") + strings.Count(t, "O") // -euo pipefail
+		}
+		args = args[min(1+takes, len(args)):]
+	}
+	return args, line, input, true
 }
 
 // standardInput reports file names that mean "what I am given to read".
@@ -408,19 +421,8 @@ func (w *walker) input(name string, at place) {
 			continue
 		}
 		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			text, literal := "", true
-			if r.Hdoc != nil {
-				q := document
-				if quotedDelimiter(r.Word) {
-					q = verbatim
-				}
-				text, literal = w.text(&at, r.Hdoc, q)
-			}
-			w.nest(text, !literal, name, in)
-			w.valued(literal, r, name, &at, in)
-		case syntax.WordHdoc:
-			text, literal := w.text(&at, r.Word, unquoted)
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			text, literal := w.hereText(&at, r)
 			w.nest(text, !literal, name, in)
 			w.valued(literal, r, name, &at, in)
 		default:
@@ -495,16 +497,25 @@ func (w *walker) output(at *place) (string, bool) {
 	case "cat":
 		for _, r := range from.Redirs {
 			if r.Hdoc != nil {
-				q := document
-				if quotedDelimiter(r.Word) {
-					q = verbatim
-				}
-				text, _ := w.text(at, r.Hdoc, q)
+				text, _ := w.hereText(at, r)
 				return text, true
 			}
 		}
 	}
 	return "", false
+}
+
+// hereText is the text of a here-document or a here-string, with holes.
+func (w *walker) hereText(at *place, r *syntax.Redirect) (string, bool) {
+	switch {
+	case r.Op == syntax.WordHdoc:
+		return w.text(at, r.Word, unquoted)
+	case r.Hdoc == nil:
+		return "", true
+	case quotedDelimiter(r.Word):
+		return w.text(at, r.Hdoc, verbatim)
+	}
+	return w.text(at, r.Hdoc, document)
 }
 
 // text folds a word to the text of a line, with holes.
@@ -539,45 +550,44 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 				words[2].c.glob = all
 				w.command(words, at.behind(name+" -delete"))
 			}
-			continue
 		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
+			if !w.spend(len(args)) { // found reads them for each -exec
+				return
+			}
+			i = w.findExec(row, name, args, i, at)
 		case text == ";" || text == "{}":
 			// Without an -exec before it: find $x rm {} +
 			w.unknown("computed command of " + name)
-			continue
-		default:
-			continue
 		}
-		if !w.spend(len(args)) { // found reads them for each -exec
-			return
-		}
-		verb, marked, all := args[i].Text, false, found(args[:i])
-		var words []Word
-		for i++; i < len(args) && args[i].Text != ";"; i++ {
-			if args[i].Text == "+" && args[i-1].Text == "{}" {
-				break
-			}
-			a := args[i]
-			if a.Literal && strings.Contains(a.Text, "{}") {
-				// What find puts here begins with the path it was given, so it
-				// is never an option.
-				text := a.Text
-				a = w.filled(text, "{}", "{}", text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
-				if row.style&dashed != 0 && all != "" {
-					a.c.glob = strings.ReplaceAll(text, "{}", all)
-				}
-				marked = true
-			}
-			words = append(words, a)
-		}
-		if len(words) == 0 {
-			continue
-		}
-		if !marked && row.style&dashed == 0 { // fd
-			words = append(words, w.filled("...", "...", "...", true, true))
-		}
-		w.command(words, at.behind(name+" "+verb))
 	}
+}
+
+// findExec reads the command behind the -exec at i and returns where it ends.
+func (w *walker) findExec(row *program, name string, args []Word, i int, at place) int {
+	verb, marked, all := args[i].Text, false, found(args[:i])
+	var words []Word
+	for i++; i < len(args) && args[i].Text != ";" && (args[i].Text != "+" || args[i-1].Text != "{}"); i++ {
+		a := args[i]
+		if a.Literal && strings.Contains(a.Text, "{}") {
+			// What find puts here begins with the path it was given, so it
+			// is never an option.
+			text := a.Text
+			a = w.filled(text, "{}", "{}", text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
+			if row.style&dashed != 0 && all != "" {
+				a.c.glob = strings.ReplaceAll(text, "{}", all)
+			}
+			marked = true
+		}
+		words = append(words, a)
+	}
+	if len(words) == 0 {
+		return i
+	}
+	if !marked && row.style&dashed == 0 { // fd
+		words = append(words, w.filled("...", "...", "...", true, true))
+	}
+	w.command(words, at.behind(name+" "+verb))
+	return i
 }
 
 // trap reads a line that is kept for later.

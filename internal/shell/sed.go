@@ -27,23 +27,7 @@ func (c *codeScan) sed() {
 
 func (c *codeScan) sedLine(line string) {
 	for range 64 {
-		line = strings.TrimLeft(line, " \t;{}!")
-		// Its address.
-		for line != "" {
-			switch {
-			case line[0] >= '0' && line[0] <= '9' || strings.IndexByte("$,~+", line[0]) >= 0:
-				line = line[1:]
-				continue
-			case line[0] == '/':
-				end := delimiter(line[1:], '/')
-				line = line[1+end:]
-				line = strings.TrimPrefix(line, "/")
-				line = strings.TrimLeft(line, "IM")
-				continue
-			}
-			break
-		}
-		line = strings.TrimLeft(line, " \t!")
+		line = strings.TrimLeft(sedAddress(strings.TrimLeft(line, " \t;{}!")), " \t!")
 		if line == "" {
 			return
 		}
@@ -58,59 +42,75 @@ func (c *codeScan) sedLine(line string) {
 			}
 			return
 		case 's', 'y':
-			if line == "" {
-				return
-			}
-			d := line[0]
-			line = line[1:]
-			first := delimiter(line, d)
-			line = line[min(first+1, len(line)):]
-			second := delimiter(line, d)
-			with := line[:min(second, len(line))]
-			line = line[min(second+1, len(line)):]
-			if verb == 'y' {
-				continue
-			}
-			for line != "" && strings.IndexByte("gpiIemM0123456789w", line[0]) >= 0 {
-				flag := line[0]
-				line = line[1:]
-				if flag == 'e' {
-					c.unknown(c.name + " runs what it reads")
-					c.line(with, !strings.ContainsAny(with, `\&`))
-				}
-				if flag == 'w' {
-					c.opens(writeFile, []argument{{text: strings.TrimSpace(line), literal: true}})
-					return
-				}
-			}
-		case 'w', 'W', 'r', 'R':
-			use := readFile
-			if verb == 'w' || verb == 'W' {
-				use = writeFile
-			}
-			if text := strings.TrimSpace(line); text != "" {
-				c.opens(use, []argument{{text: text, literal: true}})
-			}
+			line = c.sedReplace(verb, line)
+		case 'w', 'W':
+			c.sedFile(writeFile, line)
 			return
-		case 'a', 'i', 'c', '#', 'b', 't', 'T', ':':
-			if i := strings.IndexByte(line, ';'); i >= 0 && strings.IndexByte("btT", verb) >= 0 {
-				line = line[i:]
-				continue
-			}
+		case 'r', 'R':
+			c.sedFile(readFile, line)
+			return
+		case 'b', 't', 'T':
+			_, line, _ = strings.Cut(line, ";")
+		case 'a', 'i', 'c', '#', ':':
 			return
 		}
 	}
 }
 
-// delimiter is where a text of sed ends.
-func delimiter(s string, d byte) int {
+// sedAddress cuts the address off: 1,$ or /x/I.
+func sedAddress(line string) string {
+	for line != "" {
+		switch {
+		case line[0] >= '0' && line[0] <= '9' || strings.IndexByte("$,~+", line[0]) >= 0:
+			line = line[1:]
+		case line[0] == '/':
+			_, line = cutDelimiter(line[1:], '/')
+			line = strings.TrimLeft(line, "IM")
+		default:
+			return line
+		}
+	}
+	return ""
+}
+
+func (c *codeScan) sedFile(what deed, name string) {
+	if name = strings.TrimSpace(name); name != "" {
+		c.opens(what, []argument{{text: name, literal: true}})
+	}
+}
+
+// sedReplace reads s/x/y/e and y/x/z/, from behind the verb, and returns what follows.
+func (c *codeScan) sedReplace(verb byte, line string) string {
+	if line == "" {
+		return ""
+	}
+	d := line[0]
+	_, line = cutDelimiter(line[1:], d)
+	with, line := cutDelimiter(line, d)
+	for verb == 's' && line != "" && strings.IndexByte("gpiIemM0123456789w", line[0]) >= 0 {
+		flag := line[0]
+		line = line[1:]
+		switch flag {
+		case 'e':
+			c.unknown(c.name + " runs what it reads")
+			c.line(with, !strings.ContainsAny(with, `\&`))
+		case 'w':
+			c.sedFile(writeFile, line)
+			return ""
+		}
+	}
+	return line
+}
+
+// cutDelimiter cuts a text of sed where it ends.
+func cutDelimiter(s string, d byte) (text, rest string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
 			i++
 		case d:
-			return i
+			return s[:i], s[i+1:]
 		}
 	}
-	return len(s)
+	return s, ""
 }

@@ -27,7 +27,7 @@ type program struct {
 	none    string // options with which it runs no command
 	open    string // options with which it reads commands if none is given; "*": always, "fed": if it is given any
 	does    string // what words run beside its command: "option=kind", "1=kind" the first operand, "*=kind" all; see walker.does
-	files   string // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see Command.Files
+	files   string // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see fileNone
 }
 
 type style uint16

@@ -110,9 +110,12 @@ func (w *walker) here() string {
 	return w.dir
 }
 
-// literally folds a word with the values that are known, and reports whether that
-// is all of it.
+// literally folds a word, or none, with the values that are known, and reports
+// whether that is all of it.
 func (w *walker) literally(wd *syntax.Word, at *place) (string, bool) {
+	if wd == nil {
+		return "", true
+	}
 	before, used := w.subst, w.used
 	w.subst = max(1, before)
 	f := folded{}
@@ -424,60 +427,17 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.NestedParam != nil || p.Names != 0 || !w.spend(1) {
 		return nil, false
 	}
-	v, ok := w.currentValue(p.Param.Value)
-	words := v.words
-	if p.Index != nil {
-		idx, isWord := p.Index.(*syntax.Word)
-		if !ok || !isWord {
-			return nil, false
-		}
-		switch at := idx.Lit(); at {
-		case "@", "*":
-		default:
-			n, err := strconv.Atoi(at)
-			if err != nil || n < 0 || n >= len(words) {
-				return nil, false
-			}
-			words = words[n : n+1]
-		}
-	} else if v.array && p.Param.Value != "@" && p.Param.Value != "*" && len(words) > 0 {
-		words = words[:1]
+	name := p.Param.Value
+	v, ok := w.currentValue(name)
+	if p.Index != nil && !ok {
+		return nil, false
+	}
+	words, known := elements(p, v)
+	if !known {
+		return nil, false
 	}
 	if p.Exp != nil {
-		var operand string
-		if p.Exp.Word != nil {
-			var known bool
-			if operand, known = w.literally(p.Exp.Word, at); !known {
-				return nil, false
-			}
-		}
-		switch p.Exp.Op {
-		case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
-			if !ok || len(words) == 0 || len(words) == 1 && words[0] == "" {
-				words, ok = []string{operand}, true
-				if p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull {
-					w.set(p.Param.Value, false, operand)
-				}
-			}
-		case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
-		case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
-			if !ok {
-				return nil, false
-			}
-			words = []string{operand}
-		default:
-			if !ok || len(words) != 1 {
-				return nil, false
-			}
-			if !w.spend(stepsPerTrim) {
-				return nil, false
-			}
-			text, known := trimmed(words[0], p.Exp.Op, operand)
-			if !known {
-				return nil, false
-			}
-			words = []string{text}
-		}
+		words, ok = w.operated(p, at, words, ok)
 	}
 	if !ok {
 		return nil, false
@@ -489,17 +449,69 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 		}
 		words = []string{text}
 	}
-	if name := p.Param.Value; len(w.args) == 0 && (name == "@" || name == "*" || name[0] >= '1' && name[0] <= '9') {
-		if q != unquoted {
-			return nil, false // it is not known with which words this runs
-		}
-	} else {
+	if len(w.args) > 0 || name != "@" && name != "*" && (name[0] < '1' || name[0] > '9') {
 		w.used = true
+	} else if q != unquoted {
+		return nil, false // it is not known with which words this runs
 	}
-	if q != unquoted && (p.Param.Value == "*" || len(words) == 0) {
+	if q != unquoted && (name == "*" || len(words) == 0) {
 		return []string{strings.Join(words, " ")}, true
 	}
 	return words, true
+}
+
+// elements returns the words of a variable that an index picks: ${x[1]}, ${x[@]}, $x.
+func elements(p *syntax.ParamExp, v variable) ([]string, bool) {
+	if p.Index == nil {
+		if v.array && !has("@ *", p.Param.Value) && len(v.words) > 0 {
+			return v.words[:1], true
+		}
+		return v.words, true
+	}
+	index, ok := p.Index.(*syntax.Word)
+	if !ok {
+		return nil, false
+	}
+	text := index.Lit()
+	if text == "@" || text == "*" {
+		return v.words, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= len(v.words) {
+		return nil, false
+	}
+	return v.words[n : n+1], true
+}
+
+// operated is ${x:-word}, ${x#pattern} and their kin. set says that the variable has a
+// value; the result says it too.
+func (w *walker) operated(p *syntax.ParamExp, at *place, words []string, set bool) ([]string, bool) {
+	operand, known := w.literally(p.Exp.Word, at)
+	if !known {
+		return nil, false
+	}
+	empty := !set || len(words) == 0 || len(words) == 1 && words[0] == ""
+	switch p.Exp.Op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull:
+		if empty {
+			return []string{operand}, true
+		}
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		if empty {
+			w.set(p.Param.Value, false, operand)
+			return []string{operand}, true
+		}
+	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		return []string{operand}, set
+	default:
+		if !set || len(words) != 1 || !w.spend(stepsPerTrim) {
+			return nil, false
+		}
+		text, known := trimmed(words[0], p.Exp.Op, operand)
+		return []string{text}, known
+	}
+	return words, set
 }
 
 // trimmed is ${x#pattern}, ${x%pattern}, ${x^^} and their kin.
@@ -555,15 +567,9 @@ func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, boo
 		text = text[min(from, len(text)):]
 		return text[:min(n, len(text))], true
 	}
-	from, ok := w.literally(p.Repl.Orig, at)
-	with := ""
-	if p.Repl.With != nil {
-		var known bool
-		if with, known = w.literally(p.Repl.With, at); !known {
-			return "", false
-		}
-	}
-	if !ok || from == "" || strings.ContainsAny(from, "*?[") || len(with)*len(text) > 1<<20 {
+	from, ok1 := w.literally(p.Repl.Orig, at)
+	with, ok2 := w.literally(p.Repl.With, at)
+	if !ok1 || !ok2 || from == "" || strings.ContainsAny(from, "*?[") || len(with)*len(text) > 1<<20 {
 		return "", false
 	}
 	n := 1

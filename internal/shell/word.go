@@ -252,45 +252,57 @@ func (w *walker) foldParts(f *folded, at *place, parts []syntax.WordPart, q quot
 			f.glob = true
 			w.foldRaw(f, w.source(at, p), 0)
 		case *syntax.ParamExp:
-			if w.subst > 0 {
-				if value, ok := w.expandParam(p, at, q); ok && w.spendWords(value) {
-					w.foldValue(f, value, q)
-					continue
-				}
-			}
-			show := w.source(at, p)
-			simple := p.Param != nil && (p.Short || show == "${"+p.Param.Value+"}")
-			if simple {
-				show = "$" + p.Param.Value
-			}
-			w.foldComputed(f, show, paramMany(p, q))
+			w.foldParam(f, at, p, q)
 		case *syntax.CmdSubst:
-			if w.subst > 0 {
-				if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {
-					w.used = true
-					w.foldValue(f, []string{strings.TrimRight(text, "\n")}, q)
-					continue
-				}
-			}
-			f.init = len(parts) == 1 && w.initTool(p.Stmts, at)
-			show := w.source(at, p)
-			easy := tame(show)
-			f.name = f.name || easy && len(f.text) == 0
-			w.foldComputed(f, show, q == unquoted && !easy)
+			w.foldSubst(f, at, p, q, len(parts) == 1)
 		case *syntax.ProcSubst:
-			// The shell puts the name of a pipe here: /dev/fd/63.
-			if p.Op == syntax.CmdIn {
-				if text, ok := w.eval(p.Stmts, at, ""); ok {
-					f.feed = &text
-				}
-			}
-			show := w.source(at, p)
-			f.init = p.Op == syntax.CmdIn && len(parts) == 1 && !strings.ContainsAny(show[2:], "($`") && w.initTool(p.Stmts, at)
-			w.foldComputed(f, show, false)
+			w.foldProcSubst(f, at, p, len(parts) == 1)
 		default: // arithmetic: always one number
 			w.foldComputed(f, w.source(at, p), false)
 		}
 	}
+}
+
+func (w *walker) foldParam(f *folded, at *place, p *syntax.ParamExp, q quoting) {
+	if w.subst > 0 {
+		if value, ok := w.expandParam(p, at, q); ok && w.spendWords(value) {
+			w.foldValue(f, value, q)
+			return
+		}
+	}
+	show := w.source(at, p)
+	if p.Param != nil && (p.Short || show == "${"+p.Param.Value+"}") {
+		show = "$" + p.Param.Value
+	}
+	w.foldComputed(f, show, paramMany(p, q))
+}
+
+// foldSubst adds a command substitution. alone says that it is the whole word.
+func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, alone bool) {
+	if w.subst > 0 {
+		if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {
+			w.used = true
+			w.foldValue(f, []string{strings.TrimRight(text, "\n")}, q)
+			return
+		}
+	}
+	f.init = alone && w.initTool(p.Stmts, at)
+	show := w.source(at, p)
+	easy := tame(show)
+	f.name = f.name || easy && len(f.text) == 0
+	w.foldComputed(f, show, q == unquoted && !easy)
+}
+
+// foldProcSubst adds the name of a pipe, which the shell puts there: /dev/fd/63.
+func (w *walker) foldProcSubst(f *folded, at *place, p *syntax.ProcSubst, alone bool) {
+	if p.Op == syntax.CmdIn {
+		if text, ok := w.eval(p.Stmts, at, ""); ok {
+			f.feed = &text
+		}
+	}
+	show := w.source(at, p)
+	f.init = p.Op == syntax.CmdIn && alone && !strings.ContainsAny(show[2:], "($`") && w.initTool(p.Stmts, at)
+	w.foldComputed(f, show, false)
 }
 
 // foldValue adds what stands in the place of something computed.
@@ -498,80 +510,59 @@ func decodeANSI(s string) string {
 			continue
 		}
 		i++
-		switch c := s[i]; c {
-		case 'a':
-			b = append(b, '\a')
-		case 'b':
-			b = append(b, '\b')
-		case 'e', 'E':
-			b = append(b, 0x1b)
-		case 'f':
-			b = append(b, '\f')
-		case 'n':
-			b = append(b, '\n')
-		case 'r':
-			b = append(b, '\r')
-		case 't':
-			b = append(b, '\t')
-		case 'v':
-			b = append(b, '\v')
-		case '\\', '\'', '"', '?':
-			b = append(b, c)
-		case '0', '1', '2', '3', '4', '5', '6', '7':
-			v, n := number(s[i:], 8, 3)
-			i += n - 1
-			if v &= 0xff; v == 0 {
-				return string(b) // a NUL ends the quoted text
-			}
-			b = append(b, byte(v))
-		case 'x':
-			v, n := number(s[i+1:], 16, 2)
-			if n == 0 {
-				b = append(b, '\\', 'x')
-				break
-			}
-			i += n
-			if v == 0 {
-				return string(b)
-			}
-			b = append(b, byte(v)) //nolint:gosec // G115: two digits
-		case 'u', 'U':
-			digits := 4
-			if c == 'U' {
-				digits = 8
-			}
-			v, n := number(s[i+1:], 16, digits)
-			if n == 0 {
-				b = append(b, '\\', c)
-				break
-			}
-			i += n
-			if v == 0 {
-				return string(b)
-			}
-			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: what is no rune becomes U+FFFD
-		case 'c':
-			if i+1 == len(s) {
-				b = append(b, '\\', 'c')
-				break
-			}
-			i++
-			if s[i] == '\\' && i+1 < len(s) && s[i+1] == '\\' {
-				i++ // \c\\ is one control character
-			}
-			v := s[i] & 0x1f
-			if s[i] == '?' {
-				v = 0x7f
-			}
-			if v == 0 {
-				return string(b)
-			}
-			b = append(b, v)
-		default:
-			b = append(b, '\\', c)
+		c := s[i]
+		if k := strings.IndexByte(ansiLetters, c); k >= 0 {
+			b = append(b, ansiValues[k])
+			continue
 		}
+		v, n := ansiValue(s[i:])
+		switch {
+		case n == 0:
+			b = append(b, '\\', c)
+			continue
+		case v == 0:
+			return string(b) // a NUL ends the quoted text
+		case c == 'u' || c == 'U':
+			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: what is no rune becomes U+FFFD
+		default:
+			b = append(b, byte(v)) //nolint:gosec // G115: at most two digits
+		}
+		i += n - 1
 	}
 	return string(b)
+}
+
+// Letters behind a backslash, and the characters that they mean.
+const (
+	ansiLetters = `abeEfnrtv\'"?`
+	ansiValues  = "\a\b\x1b\x1b\f\n\r\t\v\\'\"?"
+)
+
+// ansiValue returns the value of the escape sequence that follows a backslash, and its
+// length, or 0 if it is none.
+func ansiValue(s string) (v uint32, n int) {
+	switch {
+	case s[0] >= '0' && s[0] <= '7':
+		v, n = number(s, 8, 3)
+		return v & 0xff, n
+	case s[0] == 'x':
+		v, n = number(s[1:], 16, 2)
+	case s[0] == 'u':
+		v, n = number(s[1:], 16, 4)
+	case s[0] == 'U':
+		v, n = number(s[1:], 16, 8)
+	case s[0] != 'c' || len(s) == 1:
+	case s[1] == '?':
+		return 0x7f, 2
+	case strings.HasPrefix(s[1:], `\\`): // \c\\ is one control character
+		return '\\' & 0x1f, 3
+	default:
+		return uint32(s[1] & 0x1f), 2
+	}
+	if n > 0 {
+		n++ // the letter
+	}
+	return v, n
 }
 
 // number reads up to limit digits and returns their value and count.

@@ -243,18 +243,7 @@ func (r *reader) block(parent, depth int) *Node {
 	header := r.i
 	n := r.add(String, header, depth)
 	folded := r.peek(0) == '>'
-	indent, chomp := 0, byte(0)
-	for r.i++; ; r.i++ {
-		c := r.peek(0)
-		if (c == '-' || c == '+') && chomp == 0 {
-			chomp = c
-		} else if '1' <= c && c <= '9' && indent == 0 {
-			indent = int(c - '0')
-		} else {
-			break
-		}
-	}
-	r.rest("| and >, but for - or + and a digit,")
+	indent, chomp := r.blockHeader()
 	switch {
 	case indent > 0 && parent < 0: // it would count from -1 by the specification, from 0 in most readers
 		r.fail(header, "a document that is one text needs no digit after | and >: delete it")
@@ -305,6 +294,21 @@ func (r *reader) block(parent, depth int) *Node {
 	}
 	n.Text = string(b)
 	return n
+}
+
+// blockHeader reads the line with | or >: the digit and the sign behind it, or zeros.
+func (r *reader) blockHeader() (indent int, chomp byte) {
+	for r.i++; ; r.i++ {
+		switch c := r.peek(0); {
+		case (c == '-' || c == '+') && chomp == 0:
+			chomp = c
+		case '1' <= c && c <= '9' && indent == 0:
+			indent = int(c - '0')
+		default:
+			r.rest("| and >, but for - or + and a digit,")
+			return indent, chomp
+		}
+	}
 }
 
 // indentation returns that of the first line with text of a block.
