@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -45,7 +46,7 @@ type Options struct {
 	// Constructors of hooks. If Command is nil, programs run, and workers run until Close. If
 	// another one is nil, hooks of that kind fail, so their on_error decides.
 	Command func(policyfile.Command) grapnel.Hook
-	Webhook func(policy.Webhook) (grapnel.Hook, error)
+	Webhook func(hookfiles.Webhook) (grapnel.Hook, error)
 	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
 	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
@@ -180,7 +181,7 @@ func (o *Options) fail() {
 		})
 	}
 	if o.Webhook == nil {
-		o.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
+		o.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
 	}
 	if o.HTTP == nil {
 		o.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }

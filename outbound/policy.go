@@ -3,13 +3,13 @@ package outbound
 import (
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // PolicyWebhook makes the hook of a webhook in a policy. It fails if the guard of the
 // client forbids the address.
-func (c *Client) PolicyWebhook(w policy.Webhook) (*Webhook, error) {
+func (c *Client) PolicyWebhook(w hookfiles.Webhook) (*Webhook, error) {
 	return c.Webhook(Config{
 		Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
 	})

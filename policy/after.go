@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -175,7 +177,7 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 // steps mean nothing for these.
 func (f *past) key(ev *grapnel.Event) string {
 	said, _ := json.Marshal(f.said) // texts and numbers
-	parts := []string{"after", f.source, f.name, digestOf(said)}
+	parts := []string{"after", f.source, f.name, digest.Of(said)}
 	by := f.steps[0].By
 	if len(by) == 0 {
 		by = []string{"session", "agent"}
@@ -541,7 +543,7 @@ func sharedWords(f *match.Facts, word string) []string {
 	var words []string
 	switch word {
 	case "call":
-		input, err := sortedJSON(t.Input)
+		input, err := rawjson.Sorted(t.Input)
 		if err != nil {
 			input = string(t.Input)
 		}

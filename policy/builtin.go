@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -80,7 +81,7 @@ func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 func (p *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
 	spec.Phase = grapnel.PhaseObserve
 	if h.Builtin.Name == summaryBuiltin {
-		spec.Timeout = firstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
+		spec.Timeout = policyfile.FirstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
 		return summaryOf(h, spec, newCommand)
 	}
 	write, err := p.linesOf(h.Builtin, spec.Source)
@@ -217,7 +218,7 @@ func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, er
 	if name == "" {
 		return nil, nil
 	}
-	data, err := readFile(name, builtin.MaxFile)
+	data, err := readfile.Regular(name, builtin.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -6,153 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
-	"github.com/grapnel-dev/grapnel/internal/shell"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// A Format is a kind of file that `load:` knows.
-type Format struct {
-	Name  string
-	Agent string // the agent that runs these files by itself; empty = none does
-
-	// Where the files are that an entry without `file:` finds, see [Request].
-	User, Project, Managed []string
-}
-
-// ForeignFormats lists what `load:` knows.
-func ForeignFormats() []Format {
-	var all []Format
-	for _, f := range formats() {
-		all = append(all, Format{Name: f.name, Agent: f.agent, User: f.user, Project: f.project, Managed: f.managed})
-	}
-	return all
-}
-
-func formatOf(name string) *format {
-	for _, f := range formats() {
-		if f.name == name {
-			return f
-		}
-	}
-	return nil
-}
-
-// row is the preset of the system, or one that says nothing.
-func (f *format) row() grapnel.Preset {
-	names := []string{f.preset, f.name}
-	if d, ok := dialect.Find(f.name); ok {
-		names = append(names, d.Aliases...)
-	}
-	for _, name := range names {
-		if preset, ok := grapnel.FindPreset(name); ok {
-			return preset
-		}
-	}
-	return grapnel.Preset{}
-}
-
-// read parses files, leaves out our own entries, and sees to the names: where the
-// system lets a hook replace another of its name it does, elsewhere the second is
-// called name #2. Names are unique in a source.
-func (f *format) read(files []foreignFile) foreign {
-	all := f.parse(files)
-	names := f.row().Names
-	type name struct {
-		file int
-		name string
-	}
-	at, taken := map[name]int{}, map[name]int{}
-	var hooks []foreignHook
-	for _, h := range all.hooks {
-		if h.Run != nil && ownCommand(h.Run) {
-			continue
-		}
-		h.Name = cmp.Or(h.Name, h.at, f.name)
-		key := name{h.file, h.Name}
-		taken[key]++
-		first, replaces := at[key]
-		switch n := taken[key]; {
-		case replaces && names == grapnel.NamesReplace:
-			hooks[first] = h
-			continue
-		case n > 1:
-			h.Name = fmt.Sprintf("%s #%d", h.Name, n)
-		}
-		if h.off { // it was counted: how hooks are called depends on their own file only
-			continue
-		}
-		at[key] = len(hooks)
-		hooks = append(hooks, h)
-	}
-	all.hooks = hooks
-	return all
-}
-
-// ownCommand reports whether a command is what "grapnel install" writes: as a hook of ours it
-// would answer each event twice, and start itself.
-func ownCommand(c *policyfile.Command) bool {
-	line := commandLine(c)
-	plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "").Replace(line)
-	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // to parse each line of each file takes longer than all else
-		return false
-	}
-	script := shell.Parse(line)
-	n := len(script.Commands)
-	if n == 0 {
-		return false
-	}
-	last := script.Commands[n-1]
-	switch {
-	case n != 1+len(last.Via): // there is more in the line than what runs it
-		return false
-	case last.Name == "grapnel":
-		return len(last.Args) > 0 && last.Args[0].Text == "hook"
-	case runtime.GOOS == "windows" && strings.HasSuffix(last.Name, "grapnel-hook"): // behind a drive and backslashes
-		return true
-	default:
-		return last.Name == "grapnel-hook"
-	}
-}
-
-// commandLine is the command as a shell would be given it.
-func commandLine(c *policyfile.Command) string {
-	if c.Args == nil {
-		return c.Line
-	}
-	var words []string
-	for _, arg := range c.Args {
-		words = append(words, shellQuote(arg))
-	}
-	return strings.Join(words, " ")
-}
 
 // buildForeign makes the Specs of what the files of an entry hold. dir is that of the
 // policy file; trust is nil where none is needed. What cannot be made is left out. In
 // rows, one for each file, it counts.
-func (req Request) buildForeign(f *format, policy *policyfile.Policy, trust *Trust, dir string, files []foreignFile, hooks []foreignHook) (specs []grapnel.Spec, rows []Loaded) {
+func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) {
 	rows = make([]Loaded, len(files))
-	preset := f.row()
+	preset := f.PresetRow()
 	byKey := map[string][]*foreignMatcher{}
 	for i := range hooks {
-		h, file, row := &hooks[i], &files[hooks[i].file], &rows[hooks[i].file]
-		if h.off {
+		h, file, row := &hooks[i], &files[hooks[i].FileIndex], &rows[hooks[i].FileIndex]
+		if h.Off {
 			continue
 		}
-		spec, err := req.foreignSpec(policy, trust, dir, h, file.source)
+		spec, err := req.foreignSpec(policy, trust, dir, h, file.Source)
 		if err != nil {
-			row.Errors = append(row.Errors, &policyfile.Error{File: file.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
+			row.Errors = append(row.Errors, &policyfile.Error{File: file.Path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
 			continue
 		}
 		if spec.Hook == nil {
@@ -162,32 +46,32 @@ func (req Request) buildForeign(f *format, policy *policyfile.Policy, trust *Tru
 			spec.OnError = grapnel.OnErrorClosed
 		}
 		spec = preset.Defaults(spec)
-		if h.hook != nil {
+		if h.Handler != nil {
 			spec.Timeout = time.Duration(h.Timeout) // a rule is never late: a goroutine for each would cost more than they do
 		}
 		if h.Run != nil && spec.Timeout == 0 {
 			spec.Timeout = DefaultTimeout
 		}
 		m := &foreignMatcher{on: spec.On}
-		if file.own {
-			m.runs, m.where = f.agent, file.where
+		if file.Own {
+			m.runs, m.where = f.Agent, file.WorkDir
 		}
-		for _, matcher := range []grapnel.Matcher{spec.Match, h.match} {
+		for _, matcher := range []grapnel.Matcher{spec.Match, h.Matcher} {
 			if matcher != nil {
 				m.all = append(m.all, matcher)
 			}
 		}
-		if preset.Once == grapnel.OnceFirst && h.key != "" {
-			m.before = byKey[h.key]
-			byKey[h.key] = append(byKey[h.key], m)
+		if preset.Once == grapnel.OnceFirst && h.Key != "" {
+			m.before = byKey[h.Key]
+			byKey[h.Key] = append(byKey[h.Key], m)
 		}
 		if m.runs != "" || m.all != nil || m.before != nil {
 			spec.Match = m
 		}
-		spec.Key, spec.Sequential = h.key, h.sequential
+		spec.Key, spec.Sequential = h.Key, h.Sequential
 		specs = append(specs, spec)
 		switch {
-		case h.webhook != nil:
+		case h.Webhook != nil:
 			row.Webhooks++
 		case h.Run != nil:
 			row.Commands++
@@ -200,7 +84,7 @@ func (req Request) buildForeign(f *format, policy *policyfile.Policy, trust *Tru
 }
 
 // foreignSpec makes one hook. It has no Hook where nobody makes hooks of its kind.
-func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *foreignHook, source grapnel.Source) (spec grapnel.Spec, err error) {
+func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *hookfiles.Hook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
 		if !kind.Known() && !kind.Native() {
 			return spec, fmt.Errorf("there is no event %q", kind)
@@ -213,20 +97,20 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		switch {
 		case h.Run != nil && it&mayRun == 0:
 			return spec, errors.New(notGranted(startPrograms))
-		case h.webhook != nil && it&mayHTTP == 0:
+		case h.Webhook != nil && it&mayHTTP == 0:
 			return spec, errors.New(notGranted(reachServers))
 		}
 		defer func() { spec.MayAllow = it&mayAllow != 0 && !req.noAllow }()
 	}
 	switch {
-	case h.hook != nil:
+	case h.Handler != nil:
 		spec, err = hookSpec(&h.Hook, source, req.facts)
-		spec.Hook, spec.Phase = h.hook, h.phase
-	case h.webhook != nil:
+		spec.Hook, spec.Phase = h.Handler, h.Phase
+	case h.Webhook != nil:
 		if spec, err = hookSpec(&h.Hook, source, req.facts); err != nil || req.Webhook == nil {
 			return spec, err
 		}
-		w := *h.webhook
+		w := *h.Webhook
 		w.Name = cmp.Or(w.Name, source.Name+"::"+h.Name)
 		spec.Phase = grapnel.PhaseObserve
 		spec.Hook, err = req.Webhook(w)
@@ -303,10 +187,10 @@ func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 
 // An entry is one of `load:` with what it finds.
 type entry struct {
-	format *format
+	format *hookfiles.Format
 	files  []*candidate
-	foreign
-	in []foreignFile // what was parsed: foreignHook.file counts them
+	hookfiles.Found
+	in []hookfiles.File // what was parsed: foreignHook.file counts them
 }
 
 // settle parses the files until none of them is broken: in the place of one that is,
@@ -316,26 +200,26 @@ func (e *entry) settle(last func(*candidate) []byte) {
 		var from []*candidate
 		e.in = nil
 		for _, c := range e.files {
-			if c.source.Digest != "" {
-				from, e.in = append(from, c), append(e.in, c.foreignFile)
+			if c.Source.Digest != "" {
+				from, e.in = append(from, c), append(e.in, c.File)
 			}
 		}
-		if e.foreign = (foreign{}); e.in == nil {
+		if e.Found = (hookfiles.Found{}); e.in == nil {
 			return
 		}
-		if e.foreign = e.format.read(e.in); len(e.broken) == 0 {
+		if e.Found = e.format.Read(e.in); len(e.Broken) == 0 {
 			return
 		}
-		for _, err := range e.broken {
-			c := from[max(0, slices.IndexFunc(from, func(c *candidate) bool { return c.path == err.File }))]
+		for _, err := range e.Broken {
+			c := from[max(0, slices.IndexFunc(from, func(c *candidate) bool { return c.Path == err.File }))]
 			old := last(c)
 			if c.err == nil {
 				c.state, c.err = Broken, err
 			}
-			if c.source.Digest == "" || old != nil && digestOf(old) == c.source.Digest {
+			if c.Source.Digest == "" || old != nil && digest.Of(old) == c.Source.Digest {
 				old = nil // it is broken itself
 			}
-			if c.source.Digest = ""; old != nil {
+			if c.Source.Digest = ""; old != nil {
 				c.last(old)
 			}
 		}
@@ -347,7 +231,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
-		e := &entry{format: formatOf(l.Format.Text)}
+		e := &entry{format: hookfiles.Find(l.Format.Text)}
 		last := func(*candidate) []byte { return nil }
 		snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
 		switch {
@@ -358,7 +242,7 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 			e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
 		default:
 			kept = snaps.entry(file.Path, l)
-			last = func(c *candidate) []byte { return snaps.foreign(c.source.Name, kept.digest(c.path)).Data }
+			last = func(c *candidate) []byte { return snaps.foreign(c.Source.Name, kept.digest(c.Path)).Data }
 			e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
 		}
 		e.settle(last)
@@ -369,29 +253,29 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		// and which programs are pinned for them, was decided beside it.
 		for _, c := range e.files {
 			if req.seen[c.called()] {
-				req.seen[c.source.Name] = true
+				req.seen[c.Source.Name] = true
 			}
 		}
-		for j := range e.hooks {
-			e.hooks[j].off = req.seen[e.in[e.hooks[j].file].source.Name]
+		for j := range e.Hooks {
+			e.Hooks[j].Off = req.seen[e.in[e.Hooks[j].FileIndex].Source.Name]
 		}
-		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.source.Name] })
+		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.Source.Name] })
 		for _, c := range e.files {
-			req.seen[c.source.Name], req.seen[c.called()] = true, true
+			req.seen[c.Source.Name], req.seen[c.called()] = true, true
 		}
-		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.hooks)
+		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 		specs = append(specs, more...)
 		for _, c := range e.files {
 			row := Loaded{}
-			if j := slices.IndexFunc(e.in, func(f foreignFile) bool { return f.path == c.path }); j >= 0 {
+			if j := slices.IndexFunc(e.in, func(f hookfiles.File) bool { return f.Path == c.Path }); j >= 0 {
 				row = counted[j]
 			}
 			e.row(&row, c, file)
 			if row.Notice != "" {
-				specs = append(specs, row.notice(c.source))
+				specs = append(specs, row.notice(c.Source))
 			}
-			if c.source.Digest == "" && c.state != Untrusted {
-				specs = append(specs, brokenSpec(c.source, c.err))
+			if c.Source.Digest == "" && c.state != Untrusted {
+				specs = append(specs, brokenSpec(c.Source, c.err))
 			}
 			rows = append(rows, row)
 		}
@@ -401,16 +285,16 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 
 // withLast adds the files that were there before and are gone, and gives those that
 // cannot be read what they held last.
-func (req Request) withLast(file File, f *format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
+func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
 	for _, k := range kept.Files {
-		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.path == k.Path }) {
+		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.Path == k.Path }) {
 			c := req.candidate(f, file, k.Path, k.Name)
 			c.state, c.err = Gone, &policyfile.Error{File: k.Path, Msg: goneNow}
 			found = append(found, c)
 		}
 	}
 	for _, c := range found {
-		if c.source.Digest != "" {
+		if c.Source.Digest != "" {
 			continue
 		}
 		if old := last(c); old != nil {
@@ -418,23 +302,23 @@ func (req Request) withLast(file File, f *format, found []*candidate, kept *kept
 		}
 		if c.state == Absent { // somebody named it
 			c.state = Broken
-			if c.source.Digest != "" {
+			if c.Source.Digest != "" {
 				c.state = Gone
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(c *candidate) bool { return c.state == Gone && c.source.Digest == "" })
+	return slices.DeleteFunc(found, func(c *candidate) bool { return c.state == Gone && c.Source.Digest == "" })
 }
 
 // row says what became of a file. What counts in it is counted already.
 func (e *entry) row(row *Loaded, c *candidate, file File) {
-	row.File, row.Scope, row.Format, row.State, row.Digest = c.path, file.Scope.String(), e.format.name, c.state, c.source.Digest
-	if c.own && c.where == "" {
-		row.RunBy = e.format.agent
+	row.File, row.Scope, row.Format, row.State, row.Digest = c.Path, file.Scope.String(), e.format.Name, c.state, c.Source.Digest
+	if c.Own && c.WorkDir == "" {
+		row.RunBy = e.format.Agent
 	}
-	if c.source.Digest != "" {
-		row.Errors = append(ofFile(e.errors, c.path), row.Errors...)
-		row.Notes = ofFile(e.notes, c.path)
+	if c.Source.Digest != "" {
+		row.Errors = append(ofFile(e.Errors, c.Path), row.Errors...)
+		row.Notes = ofFile(e.Notes, c.Path)
 		row.Skipped = len(row.Errors)
 	}
 	var told []string
@@ -443,18 +327,18 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 	}
 	switch trusts := fmt.Sprintf("Look at it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
-		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.path, file.Path, trusts)
-	case c.source.Digest == "":
+		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.Path, file.Path, trusts)
+	case c.Source.Digest == "":
 		tell("%v; until it is mended tools are blocked. Run \"grapnel check\".", c.err)
 	case file.Trust && c.err != nil:
-		tell("%s %s; what was trusted stays in force. %s, or let go of it with \"grapnel untrust %s\".", c.path, c.err.Msg, trusts, file.Path)
+		tell("%s %s; what was trusted stays in force. %s, or let go of it with \"grapnel untrust %s\".", c.Path, c.err.Msg, trusts, file.Path)
 	case c.state == Gone:
-		tell("%s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", c.path, c.path)
+		tell("%s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", c.Path, c.Path)
 	case c.state == Broken:
 		tell("%v; its last valid content stays in force. Run \"grapnel check\".", c.err)
 	}
 	if row.Skipped > 0 {
-		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.path, row.Errors[0])
+		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
 	}
 	if c.err != nil && c.state != Untrusted {
 		row.Errors = append([]*policyfile.Error{c.err}, row.Errors...)
@@ -471,7 +355,7 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 		if pin.Entry != i {
 			continue
 		}
-		c := req.candidate(formatOf(l.Format.Text), file, pin.Path, pin.Name)
+		c := req.candidate(hookfiles.Find(l.Format.Text), file, pin.Path, pin.Name)
 		c.state = Trusted
 		data, err := req.Trusts.Content(pin.SHA256)
 		if err != nil {
@@ -480,22 +364,22 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 			continue
 		}
 		c.content(data)
-		j := slices.IndexFunc(now, func(n *candidate) bool { return n.path == pin.Path })
+		j := slices.IndexFunc(now, func(n *candidate) bool { return n.Path == pin.Path })
 		switch {
 		case j < 0 || now[j].state == Absent:
 			c.state, c.err = Gone, &policyfile.Error{File: pin.Path, Msg: goneNow}
 		case now[j].err != nil:
 			c.state, c.err = Changed, now[j].err
-		case now[j].source.Digest != pin.SHA256:
+		case now[j].Source.Digest != pin.SHA256:
 			c.state, c.err = Changed, &policyfile.Error{File: pin.Path, Msg: "was changed"}
 		default:
-			c.own, c.where = now[j].own, now[j].where
+			c.Own, c.WorkDir = now[j].Own, now[j].WorkDir
 		}
 		all = append(all, c)
 	}
 	for _, n := range now {
-		if n.state != Absent && !slices.ContainsFunc(all, func(c *candidate) bool { return c.path == n.path }) {
-			n.state, n.data, n.source.Digest = Untrusted, nil, ""
+		if n.state != Absent && !slices.ContainsFunc(all, func(c *candidate) bool { return c.Path == n.Path }) {
+			n.state, n.Data, n.Source.Digest = Untrusted, nil, ""
 			all = append(all, n)
 		}
 	}
@@ -509,7 +393,7 @@ func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	req.facts = &match.FactCache{Clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
 	switch {
-	case !slices.Contains(formatNames, name):
+	case !slices.Contains(hookfiles.Names, name):
 		return req.loadPolicySource(source)
 	case linked == nil:
 		return nil, notLinked(source.File, policyfile.Word{})
@@ -518,7 +402,7 @@ func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 }
 
 func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
-	f := formatOf(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
+	f := hookfiles.Find(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
 	file, policy, c := File{Path: source.File, Scope: source.Scope}, &policyfile.Policy{}, (*candidate)(nil)
 	trust, pin := req.Trusts.naming(source)
 	switch {
@@ -541,7 +425,7 @@ func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, err
 	}
 	e := &entry{format: f, files: []*candidate{c}}
 	e.settle(func(*candidate) []byte { return nil })
-	specs, _ := req.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.hooks)
+	specs, _ := req.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 	return specs, nil
 }
 
@@ -598,7 +482,7 @@ func (k *keptEntry) digest(path string) string {
 const keptPrefix = "load-"
 
 func (s snapshots) entryFile(k *keptEntry) string {
-	return filepath.Join(s.dir, keptPrefix+digestOf([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
+	return filepath.Join(s.dir, keptPrefix+digest.Of([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
 }
 
 // entry returns what an entry found last.
@@ -615,7 +499,7 @@ func (s snapshots) entry(policy string, l *policyfile.LoadFrom) keptEntry {
 }
 
 func readEntry(name string) (k keptEntry, err error) {
-	data, err := readFile(name, yaml.MaxSize)
+	data, err := readfile.Regular(name, yaml.MaxSize)
 	if err == nil {
 		err = json.Unmarshal(data, &k)
 	}
@@ -626,12 +510,12 @@ func readEntry(name string) (k keptEntry, err error) {
 func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 	var now []keptFile
 	for _, c := range e.files {
-		if c.source.Digest == "" {
+		if c.Source.Digest == "" {
 			continue
 		}
-		now = append(now, keptFile{c.path, c.name, c.source.Digest})
-		if s.dir != "" && k.digest(c.path) != c.source.Digest &&
-			!s.keepAs(s.foreignDigest(c.source.Name, c.source.Digest), snapshot{File: c.source.Name, Foreign: &foreignSnapshot{k.Policy, c.name, c.data}}) {
+		now = append(now, keptFile{c.Path, c.Name, c.Source.Digest})
+		if s.dir != "" && k.digest(c.Path) != c.Source.Digest &&
+			!s.keepAs(s.foreignDigest(c.Source.Name, c.Source.Digest), snapshot{File: c.Source.Name, Foreign: &foreignSnapshot{k.Policy, c.Name, c.Data}}) {
 			return
 		}
 	}
@@ -647,17 +531,17 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 
 // foreignDigest is what the snapshot of a foreign file is called by: its name counts
 // too.
-func (s snapshots) foreignDigest(source, digest string) string {
-	return digestOf([]byte(source + "\n" + digest))
+func (s snapshots) foreignDigest(source, sum string) string {
+	return digest.Of([]byte(source + "\n" + sum))
 }
 
 // foreign returns a content of a foreign source, or nothing.
-func (s snapshots) foreign(source, digest string) foreignSnapshot {
-	if s.dir == "" || digest == "" {
+func (s snapshots) foreign(source, sum string) foreignSnapshot {
+	if s.dir == "" || sum == "" {
 		return foreignSnapshot{}
 	}
-	snap := s.readSnapshot(s.foreignDigest(source, digest))
-	if snap == nil || snap.Foreign == nil || digestOf(snap.Foreign.Data) != digest {
+	snap := s.readSnapshot(s.foreignDigest(source, sum))
+	if snap == nil || snap.Foreign == nil || digest.Of(snap.Foreign.Data) != sum {
 		return foreignSnapshot{}
 	}
 	return *snap.Foreign
@@ -719,8 +603,8 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 // format reads the name of one.
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
-	if w.Text != "" && !slices.Contains(formatNames, w.Text) {
-		p.fail(n, cmp.Or(nearest.Hint(w.Text, formatNames), "there are "+strings.Join(formatNames, ", ")), "unknown format %q", w.Text)
+	if w.Text != "" && !slices.Contains(hookfiles.Names, w.Text) {
+		p.fail(n, cmp.Or(nearest.Hint(w.Text, hookfiles.Names), "there are "+strings.Join(hookfiles.Names, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

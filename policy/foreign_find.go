@@ -14,8 +14,11 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -29,7 +32,7 @@ const (
 
 // A candidate is a file that an entry names or finds.
 type candidate struct {
-	foreignFile
+	hookfiles.File
 	real  string // where it is with links followed; empty = it was not looked for
 	state State
 	err   *policyfile.Error // why its content now does not count
@@ -39,16 +42,16 @@ type candidate struct {
 // find lists the files of an entry, each once, in the order in which the system reads
 // them. One that cannot be read has an err and no data.
 func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
-	f := formatOf(l.Format.Text)
+	f := hookfiles.Find(l.Format.Text)
 	dir := filepath.Dir(file.Path)
-	own := f.places(file.Scope, req.home(), dir)
+	own := placesOf(f, file.Scope, req.home(), dir)
 	places := own
 	if l.File != "" {
 		name, at := l.File, dir
 		if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
 			name, at = "."+rest, req.home()
 		}
-		place := f.named(name, at)
+		place := namedPlace(f, name, at)
 		if ofProject(file.Scope) && place.dir != dir && !below(dir, place.dir) {
 			return []*candidate{req.broken(f, file, filepath.Join(place.dir, place.patterns[0]), outside)}
 		}
@@ -59,22 +62,22 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
 		for _, pattern := range place.patterns {
 			names, err := glob(place.dir, pattern)
 			if whole := filepath.Join(place.dir, filepath.FromSlash(pattern)); err != nil && !has(all, whole) {
-				all = append(all, req.broken(f, file, whole, reason(err)))
+				all = append(all, req.broken(f, file, whole, readfile.Reason(err)))
 			}
 			for _, name := range names {
 				c := req.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
 				if c.read(); c.state == Absent && !place.must {
 					continue
 				}
-				c.real = match.RealPath(c.path)
-				if slices.ContainsFunc(all, func(o *candidate) bool { return o.path == c.path || o.real == c.real && o.err == nil }) {
+				c.real = match.RealPath(c.Path)
+				if slices.ContainsFunc(all, func(o *candidate) bool { return o.Path == c.Path || o.real == c.real && o.err == nil }) {
 					continue
 				}
 				if i := slices.IndexFunc(own, func(p foreignPlace) bool { return p.has(c) }); i >= 0 {
-					c.own, c.where = true, own[i].where
+					c.Own, c.WorkDir = true, own[i].where
 				}
 				if ofProject(file.Scope) && c.err == nil && !below(match.RealPath(dir), c.real) {
-					c = req.broken(f, file, c.path, outside)
+					c = req.broken(f, file, c.Path, outside)
 				}
 				all = append(all, c)
 			}
@@ -84,43 +87,43 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
 }
 
 func has(all []*candidate, path string) bool {
-	return slices.ContainsFunc(all, func(c *candidate) bool { return c.path == path })
+	return slices.ContainsFunc(all, func(c *candidate) bool { return c.Path == path })
 }
 
-func (req Request) candidate(f *format, file File, path, name string) *candidate {
-	source := grapnel.Source{Name: f.name + ":" + path, Scope: file.Scope, File: path}
-	return &candidate{foreignFile: foreignFile{path: path, name: name, source: source}, state: Valid, root: file.Root}
+func (req Request) candidate(f *hookfiles.Format, file File, path, name string) *candidate {
+	source := grapnel.Source{Name: f.Name + ":" + path, Scope: file.Scope, File: path}
+	return &candidate{File: hookfiles.File{Path: path, Name: name, Source: source}, state: Valid, root: file.Root}
 }
 
 // broken is a candidate that counts as one that cannot be read.
-func (req Request) broken(f *format, file File, path, msg string) *candidate {
+func (req Request) broken(f *hookfiles.Format, file File, path, msg string) *candidate {
 	c := req.candidate(f, file, path, filepath.Base(path))
 	c.state, c.err = Broken, &policyfile.Error{File: path, Msg: msg}
 	return c
 }
 
 func (c *candidate) read() {
-	if strings.ContainsFunc(c.path, unicode.IsControl) { // it would tell people something else, in messages and in what a digest is made of
-		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: "has a control character in its name"}
+	if strings.ContainsFunc(c.Path, unicode.IsControl) { // it would tell people something else, in messages and in what a digest is made of
+		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "has a control character in its name"}
 		return
 	}
 	check := func(fs.FileInfo) error { return nil }
 	if c.root {
 		check = owner.Root
 	}
-	data, err := readChecked(c.path, maxForeignSize+1, check)
+	data, err := readfile.Checked(c.Path, maxForeignSize+1, check)
 	if err == nil && c.root {
-		err = owner.Path(c.path)
+		err = owner.Path(c.Path)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isThere(c.path):
-		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: "is a link to a file that does not exist"}
+	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(c.Path):
+		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "is a link to a file that does not exist"}
 	case errors.Is(err, fs.ErrNotExist):
-		c.state, c.err = Absent, &policyfile.Error{File: c.path, Msg: "there is no such file"}
+		c.state, c.err = Absent, &policyfile.Error{File: c.Path, Msg: "there is no such file"}
 	case err != nil:
-		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: reason(err)}
+		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: readfile.Reason(err)}
 	case len(data) > maxForeignSize:
-		c.state, c.err = Broken, &policyfile.Error{File: c.path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
+		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: fmt.Sprintf("is larger than %d MiB", maxForeignSize>>20)}
 	default:
 		c.content(data)
 	}
@@ -130,20 +133,20 @@ func (c *candidate) read() {
 // keeps its own: a link in its place must not make it another's.
 func (c *candidate) called() string {
 	if c.real == "" || c.err != nil {
-		return c.source.Name
+		return c.Source.Name
 	}
-	return strings.TrimSuffix(c.source.Name, c.path) + c.real
+	return strings.TrimSuffix(c.Source.Name, c.Path) + c.real
 }
 
 // content is what counts of the file.
 func (c *candidate) content(data []byte) {
-	c.data, c.source.Digest = data, digestOf(data)
+	c.Data, c.Source.Digest = data, digest.Of(data)
 }
 
 // last is content that the file had. Its system does not run that by itself.
 func (c *candidate) last(data []byte) {
 	c.content(data)
-	c.own = false
+	c.Own = false
 }
 
 // A foreignPlace is a directory and what is looked for in it.
@@ -156,7 +159,7 @@ type foreignPlace struct {
 
 // has reports whether a file is one of the place, by whatever name.
 func (p foreignPlace) has(c *candidate) bool {
-	rel, err := filepath.Rel(p.dir, c.path)
+	rel, err := filepath.Rel(p.dir, c.Path)
 	real, realErr := filepath.Rel(match.RealPath(p.dir), c.real)
 	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
 		return err == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel)) ||
@@ -165,36 +168,36 @@ func (p foreignPlace) has(c *candidate) bool {
 	})
 }
 
-// places are where a system keeps the files of a scope.
-func (f *format) places(scope grapnel.Scope, home, dir string) []foreignPlace {
+// placesOf are where a system keeps the files of a scope.
+func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []foreignPlace {
 	switch scope {
 	case grapnel.ScopeManaged:
 		var places []foreignPlace
-		for _, pattern := range f.managed {
+		for _, pattern := range f.Managed {
 			base, rest := doublestar.SplitPattern(pattern)
 			places = append(places, foreignPlace{dir: filepath.FromSlash(base), patterns: []string{rest}})
 		}
 		return places
 	case grapnel.ScopeUser:
-		return []foreignPlace{{dir: home, patterns: f.user}, {dir: dir, where: match.RealPath(dir), patterns: slices.Concat(f.user, f.project)}} // each file counts once
+		return []foreignPlace{{dir: home, patterns: f.User}, {dir: dir, where: match.RealPath(dir), patterns: slices.Concat(f.User, f.Project)}} // each file counts once
 	default:
-		return []foreignPlace{{dir: dir, patterns: f.project}}
+		return []foreignPlace{{dir: dir, patterns: f.Project}}
 	}
 }
 
-// named is where the files are that an entry names. A directory is looked at as a
+// namedPlace is where the files are that an entry names. A directory is looked at as a
 // project is.
-func (f *format) named(name, from string) foreignPlace {
+func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 	if isPattern(name) {
 		base, rest := doublestar.SplitPattern(name)
 		return foreignPlace{dir: absolute(filepath.FromSlash(base), from), patterns: []string{rest}}
 	}
 	name = absolute(filepath.FromSlash(name), from)
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		if f.project == nil {
-			return foreignPlace{dir: name, patterns: f.user}
+		if f.Project == nil {
+			return foreignPlace{dir: name, patterns: f.User}
 		}
-		return foreignPlace{dir: name, patterns: f.project}
+		return foreignPlace{dir: name, patterns: f.Project}
 	}
 	return foreignPlace{dir: filepath.Dir(name), patterns: []string{filepath.Base(name)}, must: true}
 }

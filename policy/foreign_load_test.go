@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -49,7 +52,7 @@ func (b *loadBench) request(files ...File) Request {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
 			})
 		},
-		Webhook: func(Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },
+		Webhook: func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },
 	}
 }
 
@@ -76,14 +79,14 @@ func (b *loadBench) row(set Set, name string) Loaded {
 func shell1(agent, command string) *grapnel.Event {
 	return &grapnel.Event{
 		Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: agent}, Session: grapnel.Session{CWD: "/"},
-		Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{command}, Input: []byte(`{"command":` + string(appendQuoted(nil, command)) + `}`)},
+		Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{command}, Input: []byte(`{"command":` + string(rawjson.AppendQuoted(nil, command)) + `}`)},
 	}
 }
 
 func claude(commands ...string) string {
 	var hooks []string
 	for _, c := range commands {
-		hooks = append(hooks, `{"type": "command", "command": `+string(appendQuoted(nil, c))+`}`)
+		hooks = append(hooks, `{"type": "command", "command": `+string(rawjson.AppendQuoted(nil, c))+`}`)
 	}
 	return `{"hooks": {"PreToolUse": [{"hooks": [` + strings.Join(hooks, ", ") + `]}]}}`
 }
@@ -323,7 +326,7 @@ func TestLoadSource(t *testing.T) {
 	if out, _ := specs[0].Hook.Handle(context.Background(), shell1("x", "ls")); !strings.Contains(out.Reason, "x then") || specs[0].Source != then {
 		t.Errorf("%+v of %+v, want that of then", out, specs[0].Source)
 	}
-	then.Digest = digestOf([]byte("never"))
+	then.Digest = digest.Of([]byte("never"))
 	if specs, err := LoadSource(req, then); err == nil {
 		t.Errorf("a content that never was: %v", specs)
 	}

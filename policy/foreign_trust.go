@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -23,8 +25,8 @@ type ForeignFile struct {
 // ForeignHook is one hook of it.
 type ForeignHook struct {
 	policyfile.Hook
-	Webhook *Webhook // nil = it is none
-	Rule    bool     // it is a rule that only its system has
+	Webhook *hookfiles.Webhook // nil = it is none
+	Rule    bool               // it is a rule that only its system has
 }
 
 // loads pins the files that `load:` finds, and the project files that their command
@@ -34,18 +36,18 @@ func (x *Examined) loads() []*policyfile.Error {
 	seen := map[string]bool{}
 	for i := range x.Policy.Load {
 		l := &x.Policy.Load[i]
-		e := &entry{format: formatOf(l.Format.Text)}
+		e := &entry{format: hookfiles.Find(l.Format.Text)}
 		for _, c := range (Request{}).find(file, l) {
 			if c.err != nil {
 				return []*policyfile.Error{c.err}
 			}
-			if seen[c.source.Name] {
+			if seen[c.Source.Name] {
 				continue
 			}
-			seen[c.source.Name] = true
+			seen[c.Source.Name] = true
 			e.files = append(e.files, c)
-			x.contents[c.source.Digest] = c.data
-			x.Loads = append(x.Loads, PinnedLoad{Entry: i, Format: e.format.name, Path: c.path, Name: c.name, SHA256: c.source.Digest})
+			x.contents[c.Source.Digest] = c.Data
+			x.Loads = append(x.Loads, PinnedLoad{Entry: i, Format: e.format.Name, Path: c.Path, Name: c.Name, SHA256: c.Source.Digest})
 		}
 		var broken []*policyfile.Error
 		e.settle(func(*candidate) []byte { return nil })
@@ -59,21 +61,21 @@ func (x *Examined) loads() []*policyfile.Error {
 		}
 		for j := range e.in {
 			in := &e.in[j]
-			f := ForeignFile{Format: e.format.name, Path: in.path}
-			for k := range e.hooks {
-				h := &e.hooks[k]
-				if h.file != j {
+			f := ForeignFile{Format: e.format.Name, Path: in.Path}
+			for k := range e.Hooks {
+				h := &e.Hooks[k]
+				if h.FileIndex != j {
 					continue
 				}
-				f.Hooks = append(f.Hooks, ForeignHook{h.Hook, h.webhook, h.hook != nil})
+				f.Hooks = append(f.Hooks, ForeignHook{h.Hook, h.Webhook, h.Handler != nil})
 				if h.Program() == nil {
 					continue
 				}
-				if err := x.pin(in.source.Name+"::"+h.Name, h.Program()); err != nil {
-					return []*policyfile.Error{{File: in.path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
+				if err := x.pin(in.Source.Name+"::"+h.Name, h.Program()); err != nil {
+					return []*policyfile.Error{{File: in.Path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}}
 				}
 			}
-			f.Errors, f.Notes = ofFile(e.errors, in.path), ofFile(e.notes, in.path)
+			f.Errors, f.Notes = ofFile(e.Errors, in.Path), ofFile(e.Notes, in.Path)
 			x.Foreign = append(x.Foreign, f)
 		}
 	}
@@ -94,7 +96,7 @@ func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
 		var t Trust
-		data, err := readFile(name, yaml.MaxSize)
+		data, err := readfile.Regular(name, yaml.MaxSize)
 		if err != nil || json.Unmarshal(data, &t) != nil || s.name(t.File) != name {
 			continue // whose it is, nobody knows
 		}

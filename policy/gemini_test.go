@@ -13,7 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -39,7 +39,7 @@ func loaded(s grapnel.Spec) string {
 
 func TestLoadGemini(t *testing.T) {
 	t.Parallel()
-	settings := policy.GeminiHooks{
+	settings := hookfiles.GeminiHooks{
 		Source: grapnel.Source{Name: "settings.json", File: "/home/dev/.gemini/settings.json"},
 		Hooks: json.RawMessage(`{
 			"enabled": true,
@@ -69,14 +69,14 @@ func TestLoadGemini(t *testing.T) {
 			"BeforeAll": []
 		}`),
 	}
-	extension := policy.GeminiHooks{
+	extension := hookfiles.GeminiHooks{
 		Source:    grapnel.Source{Name: "guard", Scope: grapnel.ScopePlugin, File: "guard/hooks/hooks.json"},
 		Hooks:     json.RawMessage(`{"BeforeTool": [{"hooks": [{"type": "command", "command": "check.sh", "name": "check"}]}]}`),
 		Extension: true,
 	}
 	var made commands
-	req := policy.GeminiRequest{Files: []policy.GeminiHooks{settings, extension}, Disabled: []string{"off", "bare-off.sh", "check.sh of nobody"}, Command: made.hook}
-	specs, warnings := policy.LoadGemini(req)
+	req := hookfiles.GeminiRequest{Files: []hookfiles.GeminiHooks{settings, extension}, Disabled: []string{"off", "bare-off.sh", "check.sh of nobody"}, Command: made.hook}
+	specs, warnings := hookfiles.LoadGemini(req)
 
 	var got []string
 	for _, s := range specs {
@@ -131,15 +131,15 @@ func TestLoadGemini(t *testing.T) {
 	}
 
 	req.Untrusted = true
-	if specs, warnings = policy.LoadGemini(req); len(specs) != 1 || specs[0].Source.Name != "guard" || warnings != nil {
+	if specs, warnings = hookfiles.LoadGemini(req); len(specs) != 1 || specs[0].Source.Name != "guard" || warnings != nil {
 		t.Errorf("in a folder that is not trusted: %d hooks, warnings %v; want that of the extension alone", len(specs), warnings)
 	}
 	req.Command = nil
-	if specs, _ = policy.LoadGemini(req); specs != nil {
+	if specs, _ = hookfiles.LoadGemini(req); specs != nil {
 		t.Errorf("without programs there are %d hooks", len(specs))
 	}
-	req = policy.GeminiRequest{Files: []policy.GeminiHooks{{Hooks: json.RawMessage(`[]`)}, {}}, Command: made.hook}
-	if _, warnings = policy.LoadGemini(req); len(warnings) != 1 {
+	req = hookfiles.GeminiRequest{Files: []hookfiles.GeminiHooks{{Hooks: json.RawMessage(`[]`)}, {}}, Command: made.hook}
+	if _, warnings = hookfiles.LoadGemini(req); len(warnings) != 1 {
 		t.Errorf("a list in place of events: %v", warnings)
 	}
 }
@@ -151,7 +151,7 @@ func geminiEngine(t *testing.T, native, matcher string, onError grapnel.OnError,
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs, _ := policy.LoadGemini(policy.GeminiRequest{Files: []policy.GeminiHooks{{Hooks: definition}}, Command: noCommand})
+	specs, _ := hookfiles.LoadGemini(hookfiles.GeminiRequest{Files: []hookfiles.GeminiHooks{{Hooks: definition}}, Command: noCommand})
 	preset, _ := grapnel.FindPreset("gemini")
 	for i := range specs {
 		specs[i].OnError = onError

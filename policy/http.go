@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -86,11 +87,11 @@ func resolveReference(h *policyfile.HTTP, ref string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(h.Dir, name)
 	}
-	data, err := readFile(name, maxSecret+1)
+	data, err := readfile.Regular(name, maxSecret+1)
 	value := strings.TrimSpace(string(data))
 	switch {
 	case err != nil:
-		return "", errors.New(reason(err))
+		return "", errors.New(readfile.Reason(err))
 	case len(data) > maxSecret:
 		return "", fmt.Errorf("it has more than %d bytes", maxSecret)
 	case value == "":
@@ -163,9 +164,9 @@ func (p *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook,
 
 // buildHTTP makes the hook of a `http:` or a `notify:`.
 func (p *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
-	spec.Timeout = firstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(MaxHTTPTimeout)), policyfile.Duration(DefaultTimeout))
+	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(MaxHTTPTimeout)), policyfile.Duration(DefaultTimeout))
 	if spec.OnError == grapnel.OnErrorDefault {
-		spec.OnError = onError(p.Defaults.OnError)
+		spec.OnError = policyfile.ParseOnError(p.Defaults.OnError)
 	}
 	if spec.OnError == grapnel.OnErrorDefault && p.Strict {
 		spec.OnError = grapnel.OnErrorClosed

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -30,13 +32,13 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	s := snapshots{dir: snapshotDir}
 	lasts, _ := filepath.Glob(filepath.Join(snapshotDir, lastPrefix+"*"))
 	for _, last := range lasts {
-		data, err := readFile(last, 64<<10)
+		data, err := readfile.Regular(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
-		if err != nil || !isDigest(sum) {
+		if err != nil || !digest.Valid(sum) {
 			found = append(found, Corruption{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
 			continue
 		}
-		if content, err := readFile(path, yaml.MaxSize+1); err == nil && digestOf(content) == sum {
+		if content, err := readfile.Regular(path, yaml.MaxSize+1); err == nil && digest.Of(content) == sum {
 			found = append(found, s.damaged(path, sum, content)...)
 		}
 	}
@@ -46,14 +48,14 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	}
 	for _, name := range kept {
 		var t Trust
-		data, err := readFile(name, yaml.MaxSize)
+		data, err := readfile.Regular(name, yaml.MaxSize)
 		if err == nil {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && trusts.name(t.File) != name {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
-		if err == nil && !isDigest(t.SHA256) {
+		if err == nil && !digest.Valid(t.SHA256) {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {
@@ -74,7 +76,7 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 // damaged says how a snapshot is not what its content makes.
 func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	name := s.file(sum)
-	data, err := readFile(name, 64*yaml.MaxSize)
+	data, err := readfile.Regular(name, 64*yaml.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it will be made anew
 	}

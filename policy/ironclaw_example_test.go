@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 func ExampleLoadIronClaw() {
-	set := policy.LoadIronClaw(policy.IronClawRequest{Files: []policy.IronClawFile{{
+	set := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{{
 		Source: "workspace:hooks/hooks.json",
 		Path:   "hooks/hooks.json",
 		Data: []byte(`{"rules": [

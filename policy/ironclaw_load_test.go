@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -28,16 +29,16 @@ const workspace = "workspace:hooks/hooks.json"
 // errAddress is what the maker of webhooks says of an address that is not https.
 var errAddress = errors.New("the address is not https")
 
-func webhookMaker(w policy.Webhook) (grapnel.Hook, error) {
+func webhookMaker(w hookfiles.Webhook) (grapnel.Hook, error) {
 	if !strings.HasPrefix(w.URL, "https://") {
 		return nil, errAddress
 	}
 	return grapnel.Watch(func(context.Context, *grapnel.Event) {}), nil
 }
 
-func loadIronClaw(source, bundle string) policy.IronClawSet {
-	return policy.LoadIronClaw(policy.IronClawRequest{
-		Files: []policy.IronClawFile{{Source: source, Path: "file.json", Data: []byte(bundle)}}, Webhook: webhookMaker,
+func loadIronClaw(source, bundle string) hookfiles.IronClawSet {
+	return hookfiles.LoadIronClaw(hookfiles.IronClawRequest{
+		Files: []hookfiles.IronClawFile{{Source: source, Path: "file.json", Data: []byte(bundle)}}, Webhook: webhookMaker,
 	})
 }
 
@@ -76,11 +77,11 @@ func TestIronClawBundle(t *testing.T) {
 		return `{"outbound_webhooks": [{"name": "w", "points": ["beforeInbound"], "url": "https://example.com/"` + more + `}]}`
 	}
 	const (
-		format  = policy.IronClawInvalidFormat
-		points  = policy.IronClawMissingPoints
-		regex   = policy.IronClawInvalidRegex
-		timeout = policy.IronClawInvalidTimeout
-		flight  = policy.IronClawInvalidMaxInFlight
+		format  = hookfiles.IronClawInvalidFormat
+		points  = hookfiles.IronClawMissingPoints
+		regex   = hookfiles.IronClawInvalidRegex
+		timeout = hookfiles.IronClawInvalidTimeout
+		flight  = hookfiles.IronClawInvalidMaxInFlight
 		address = "" // errAddress
 	)
 	one := []string{"r"}
@@ -268,13 +269,13 @@ func TestIronClawSpecs(t *testing.T) {
 	if diff := cmp.Diff(want, set.Specs); diff != "" {
 		t.Errorf("Specs (-want +got):\n%s", diff)
 	}
-	var got policy.Webhook
-	policy.LoadIronClaw(policy.IronClawRequest{
-		Files: []policy.IronClawFile{{Source: "plugin.tool:x", Data: []byte(`{"hooks": {"outbound_webhooks": [
+	var got hookfiles.Webhook
+	hookfiles.LoadIronClaw(hookfiles.IronClawRequest{
+		Files: []hookfiles.IronClawFile{{Source: "plugin.tool:x", Data: []byte(`{"hooks": {"outbound_webhooks": [
 			{"name": "told", "points": ["onSessionEnd"], "url": "https://example.com/", "headers": {"X-A": "b"}}]}}`)}},
-		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { got = w; return nil, nil },
+		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { got = w; return nil, nil },
 	})
-	wantWebhook := policy.Webhook{
+	wantWebhook := hookfiles.Webhook{
 		Name: "plugin.tool:x::told", URL: "https://example.com/", Headers: map[string]string{"X-A": "b"},
 		Timeout: policyfile.Duration(2 * time.Second), MaxInFlight: 32, Body: "ironclaw",
 	}
@@ -286,19 +287,19 @@ func TestIronClawSpecs(t *testing.T) {
 // All that an installation has: IC-33, IC-34, IC-36, IC-37, IC-38, IC-40, IC-41, IC-44.
 func TestLoadIronClaw(t *testing.T) {
 	t.Parallel()
-	file := func(source, path, data string) policy.IronClawFile {
-		return policy.IronClawFile{Source: source, Path: path, Data: []byte(data)}
+	file := func(source, path, data string) hookfiles.IronClawFile {
+		return hookfiles.IronClawFile{Source: source, Path: path, Data: []byte(data)}
 	}
 	const (
 		same  = `[{"name": "same", "points": ["beforeInbound"], "append": "!"}]`
 		told  = `{"hooks": {"rules": ` + same + `, "outbound_webhooks": [{"name": "told", "points": ["beforeInbound"], "url": "https://example.com/"}]}}`
 		hooks = `{"hooks": ` + same + `}`
 	)
-	req := policy.IronClawRequest{
+	req := hookfiles.IronClawRequest{
 		Audit:   func([]byte) error { return nil },
 		Active:  func(source string) bool { return source != "plugin.tool:off" },
 		Webhook: webhookMaker,
-		Files: []policy.IronClawFile{
+		Files: []hookfiles.IronClawFile{
 			file("workspace:hooks/z.hook.json", "", same),
 			file("workspace:hooks/hooks.json", "", told),
 			file("plugin.tool:git", "/tools/git.json", hooks),
@@ -311,8 +312,8 @@ func TestLoadIronClaw(t *testing.T) {
 		},
 	}
 	for range 2 { // the order of the files means nothing
-		set := policy.LoadIronClaw(req)
-		if want := (policy.IronClawSummary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 2, Errors: 3}); set.Summary != want || set.Summary.Total() != 7 {
+		set := hookfiles.LoadIronClaw(req)
+		if want := (hookfiles.IronClawSummary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 2, Errors: 3}); set.Summary != want || set.Summary.Total() != 7 {
 			t.Errorf("Summary = %+v, %d in all, want %+v, 7 in all\n%v", set.Summary, set.Summary.Total(), want, set.Errors)
 		}
 		want := []string{
@@ -325,8 +326,8 @@ func TestLoadIronClaw(t *testing.T) {
 		}
 		slices.Reverse(req.Files)
 	}
-	none := policy.LoadIronClaw(policy.IronClawRequest{Files: []policy.IronClawFile{file(workspace, "", told)}})
-	if want := (policy.IronClawSummary{WorkspaceHooks: 1}); none.Summary != want || len(none.Specs) != 1 {
+	none := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{file(workspace, "", told)}})
+	if want := (hookfiles.IronClawSummary{WorkspaceHooks: 1}); none.Summary != want || len(none.Specs) != 1 {
 		t.Errorf("without a maker of webhooks: %+v, %d hooks", none.Summary, len(none.Specs))
 	}
 }

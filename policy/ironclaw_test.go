@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 func ironClawHook(t testing.TB, rule string) grapnel.Hook {
 	t.Helper()
-	var r policy.IronClawRule
+	var r hookfiles.IronClawRule
 	if err := json.Unmarshal([]byte(rule), &r); err != nil {
 		t.Fatalf("%s: %v", rule, err)
 	}
@@ -132,9 +132,9 @@ func TestIronClawBadPatterns(t *testing.T) {
 		"[a-z&&[^b]]": "&&", "[a-z--b]": "--", "[a~~b]": "~~", "[[a-z]&&b]": "[", "[^]&&a]": "&&", "x[[:alpha:]--a]": "--", `[\]&&]`: "&&",
 		`\b{start}x`: `\b{`, `a\B{end-half}`: `\B{`, `\<x`: `\<`, `x\>`: `\>`, "a{,3}": "{,", "(?!a)": "look-around", "(?<=a)b": "look-around",
 	} {
-		for _, rule := range []policy.IronClawRule{
+		for _, rule := range []hookfiles.IronClawRule{
 			{WhenRegex: pattern},
-			{Replacements: []policy.IronClawReplacement{{Pattern: "ok"}, {Pattern: pattern}}},
+			{Replacements: []hookfiles.IronClawReplacement{{Pattern: "ok"}, {Pattern: pattern}}},
 		} {
 			if hook, err := rule.Hook(); err == nil || hook != nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Hook of %q: %v, %v, want an error with %q", pattern, hook, err, want)
@@ -142,7 +142,7 @@ func TestIronClawBadPatterns(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{`\[&&]`, "[&]&[&]", "[[:alpha:]_-]", "[]a]", "[^]a]", "[a-]", `[\[]`, "a&&b", "a--b", "[", "", `\\b{`, `\{,`, `\\<`, "<a>", "[{,]", "a{2,}"} {
-		_, err := policy.IronClawRule{WhenRegex: pattern}.Hook()
+		_, err := hookfiles.IronClawRule{WhenRegex: pattern}.Hook()
 		if (err != nil) != (pattern == "[") {
 			t.Errorf("Hook of %q: %v", pattern, err)
 		}
@@ -180,7 +180,7 @@ func FuzzIronClawRule(f *testing.F) {
 	f.Add(`{"b":[1.50,"<é\u2028>"],"a":null}`, "a", "$0$1${b}$$", false)
 	f.Add(`plain text`, `(\w)|x*`, "[$1", true)
 	f.Fuzz(func(t *testing.T, input, pattern, replacement string, prompt bool) {
-		rule := policy.IronClawRule{Replacements: []policy.IronClawReplacement{{Pattern: pattern, Replacement: replacement}}}
+		rule := hookfiles.IronClawRule{Replacements: []hookfiles.IronClawReplacement{{Pattern: pattern, Replacement: replacement}}}
 		hook, err := rule.Hook()
 		if err != nil || len(input) > 1000 || len(pattern)+len(replacement) > 100 {
 			return
@@ -201,7 +201,7 @@ func FuzzIronClawRule(f *testing.F) {
 				t.Errorf("%q -> %q on %q sets %s to %s", pattern, replacement, input, field, value)
 			}
 		}
-		same, err := policy.IronClawRule{}.Hook()
+		same, err := hookfiles.IronClawRule{}.Hook()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -265,7 +266,7 @@ func callOf(ev *grapnel.Event) call {
 }
 
 func shortDigest(parts ...string) string {
-	return digestOf([]byte(strings.Join(parts, "\x00")))[:16]
+	return digest.Of([]byte(strings.Join(parts, "\x00")))[:16]
 }
 
 // A usage is what was let through within a time, oldest first. It is all that is kept

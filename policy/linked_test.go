@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 func init() { LinkForeign(toml.Parse) }
@@ -13,10 +14,10 @@ func init() { LinkForeign(toml.Parse) }
 func TestFormatNames(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, f := range formats() {
-		names = append(names, f.name)
+	for _, f := range hookfiles.All() {
+		names = append(names, f.Name)
 	}
-	if !slices.Equal(names, formatNames) {
-		t.Errorf("formatNames are %v, and the formats %v", formatNames, names)
+	if !slices.Equal(names, hookfiles.Names) {
+		t.Errorf("formatNames are %v, and the formats %v", hookfiles.Names, names)
 	}
 }

@@ -1,21 +1,20 @@
 package policy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -48,8 +47,8 @@ type Request struct {
 
 	// Of `load:`. The files of a user are below Home and beside the policy file, those
 	// of a project beside it.
-	Home    string                              // empty = the home directory of the user database
-	Webhook func(Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
+	Home    string                                        // empty = the home directory of the user database
+	Webhook func(hookfiles.Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
 	ruling  *ruling          // of root and the user over the others; nil = they say nothing
 	facts   *match.FactCache // of all that is loaded: a shell line is read once, however many packs look at it
@@ -126,7 +125,7 @@ func Load(req Request) Set {
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
 	req.ruling = &ruling{}
-	if !isThere(string(req.Trusts)) {
+	if !readfile.Exists(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
 	}
 	req.seen, req.beyond = map[string]bool{}, &set.Beyond
@@ -136,7 +135,7 @@ func Load(req Request) Set {
 	foreign := map[string]bool{} // sources that other systems' files are
 	for _, file := range strongestFirst(req.Files) {
 		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
-			if isThere(file.Path) {
+			if readfile.Exists(file.Path) {
 				ignored = append(ignored, file.Path)
 				set.Files = append(set.Files, Loaded{File: file.Path, Scope: file.Scope.String(), State: Ignored})
 			}
@@ -175,7 +174,7 @@ func Load(req Request) Set {
 				file.Must = false
 			}
 			req.noAllow = file.NoAllow
-			specs, rows := req.foreign(file, got.policy, got.trust)
+			specs, rows := req.loadsOf(file, got.policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
 			}
@@ -286,19 +285,19 @@ func (req Request) read(file File, snaps snapshots) (*policyfile.Policy, string,
 		err = owner.Path(file.Path)
 	}
 	if err == nil && data == nil {
-		data, err = readChecked(file.Path, yaml.MaxSize+1, check)
+		data, err = readfile.Checked(file.Path, yaml.MaxSize+1, check)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isThere(file.Path):
+	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(file.Path):
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
 	case errors.Is(err, fs.ErrNotExist) && !file.Must && kept.last(file.Path) == "":
 		return nil, "", nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: noSuchFile}}
 	case err != nil:
-		return nil, "", []*policyfile.Error{{File: file.Path, Msg: reason(err)}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: readfile.Reason(err)}}
 	}
-	digest := digestOf(data)
+	digest := digest.Of(data)
 	known := kept.last(file.Path) == digest
 	if known {
 		if policy := kept.read(digest); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
@@ -358,59 +357,11 @@ func (req Request) build(file File, policy *policyfile.Policy, digest string) ([
 
 // Read reads and parses one policy file, and keeps nothing.
 func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
-	data, err := readFile(file, yaml.MaxSize+1)
+	data, err := readfile.Regular(file, yaml.MaxSize+1)
 	if err != nil {
-		return nil, []*policyfile.Error{{File: file, Msg: reason(err)}}
+		return nil, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
 	}
 	return Parse(file, data)
-}
-
-var errNotRegular = errors.New("is not a regular file")
-
-// readFile reads the first bytes of a regular file. Of anything else it does not
-// wait for an end that may never come: of a pipe not even for somebody to open the
-// other side.
-func readFile(name string, limit int64) ([]byte, error) {
-	return readChecked(name, limit, func(fs.FileInfo) error { return nil })
-}
-
-// readChecked is readFile of a file that check agrees with, once it is open.
-func readChecked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := check(info); err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	// In one read, and one that finds the end.
-	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
-	_, err = data.ReadFrom(io.LimitReader(f, limit))
-	return data.Bytes(), err
-}
-
-// isThere reports whether there is anything by this name, if only a link to nothing.
-func isThere(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
-}
-
-func reason(err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return "no such file"
-	}
-	if at, ok := errors.AsType[*fs.PathError](err); ok {
-		return "cannot be read: " + at.Err.Error()
-	}
-	return err.Error()
 }
 
 // notice tells the person, at session start and with each prompt, that a file is not

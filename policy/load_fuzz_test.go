@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 // FuzzTrustRecord: whatever becomes of what says that a file is trusted, the gate that
@@ -56,8 +56,8 @@ func FuzzLoadGemini(f *testing.F) {
 		f.Fatal("there is no preset for Gemini CLI")
 	}
 	f.Fuzz(func(t *testing.T, hooks []byte, disabled string, untrusted bool) {
-		specs, warnings := policy.LoadGemini(policy.GeminiRequest{
-			Files: []policy.GeminiHooks{
+		specs, warnings := hookfiles.LoadGemini(hookfiles.GeminiRequest{
+			Files: []hookfiles.GeminiHooks{
 				{Source: grapnel.Source{Name: "settings"}, Hooks: hooks},
 				{Source: grapnel.Source{Name: "extension", Scope: grapnel.ScopePlugin}, Hooks: hooks, Extension: true},
 			},

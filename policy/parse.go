@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -365,9 +366,9 @@ func Kinds(name string) []grapnel.Kind {
 			return []grapnel.Kind{row.Kind}
 		}
 	}
-	for _, ev := range openclawEvents {
-		if ev.name == strings.ReplaceAll(name, "-", "_") {
-			return ev.on
+	for _, ev := range hookfiles.OpenClawEvents {
+		if ev.Name == strings.ReplaceAll(name, "-", "_") {
+			return ev.Kinds
 		}
 	}
 	return nil
@@ -386,8 +387,8 @@ func eventNames() []string {
 	for _, row := range dialect.IronClawEvents() {
 		names = append(names, row.Native)
 	}
-	for _, ev := range openclawEvents {
-		names = append(names, ev.name)
+	for _, ev := range hookfiles.OpenClawEvents {
+		names = append(names, ev.Name)
 	}
 	return names
 }

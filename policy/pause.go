@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // MaxPause is how long a Pause may last.
@@ -35,7 +36,7 @@ func NewPause(now time.Time, length time.Duration) (Pause, error) {
 // read is none. One that does not hold, any more or yet, is removed, so that a clock
 // which jumps cannot bring it back.
 func ReadPause(name string, now time.Time) (Pause, bool) {
-	data, err := readFile(name, 1<<10)
+	data, err := readfile.Regular(name, 1<<10)
 	if err != nil {
 		return Pause{}, false
 	}

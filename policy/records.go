@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -99,7 +100,7 @@ func (k *Keeping) edit(raw []byte, event bool) ([]byte, error) {
 		if now == text {
 			return raw, true, nil
 		}
-		return appendQuoted(nil, now), true, nil
+		return rawjson.AppendQuoted(nil, now), true, nil
 	}, func(path []string) (written, known string, err error) {
 		known = path[len(path)-1]
 		if event && freeForm(path) {

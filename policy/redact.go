@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -333,7 +334,7 @@ func (s *scrubber) remember(raw json.RawMessage) {
 			return
 		}
 		s.values = append(s.values, text)
-		if quoted := string(appendQuoted(nil, text)); len(quoted) > len(text)+2 {
+		if quoted := string(rawjson.AppendQuoted(nil, text)); len(quoted) > len(text)+2 {
 			s.values = append(s.values, quoted[1:len(quoted)-1])
 		}
 	}
@@ -351,7 +352,7 @@ func (s *scrubber) remember(raw json.RawMessage) {
 
 // whole redacts a place.
 func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
-	now := json.RawMessage(appendQuoted(nil, Redacted))
+	now := json.RawMessage(rawjson.AppendQuoted(nil, Redacted))
 	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: now})
 	return now
 }
@@ -369,7 +370,7 @@ func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.Raw
 	if parts == nil {
 		return raw, false, nil
 	}
-	value := json.RawMessage(appendQuoted(nil, now))
+	value := json.RawMessage(rawjson.AppendQuoted(nil, now))
 	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: value, parts: parts})
 	return value, true, nil
 }
@@ -558,7 +559,7 @@ func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawM
 			for i, part := range sp.parts {
 				text += part + between[i+1]
 			}
-			return appendQuoted(nil, text), true, nil
+			return rawjson.AppendQuoted(nil, text), true, nil
 		}
 		err = fmt.Errorf("%s", "/"+strings.Join(path, "/"))
 		return sp.was, true, nil

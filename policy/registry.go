@@ -10,8 +10,10 @@ import (
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -111,7 +113,7 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
 	pack := RegistryPack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
 	data, err := fs.ReadFile(dir, file)
 	if err != nil {
-		return pack, []*policyfile.Error{{File: file, Msg: reason(err)}}
+		return pack, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
 	}
 	p, errs := Parse(file, data)
 	if len(errs) > 0 {
@@ -123,7 +125,7 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
 	if len(p.Hooks) > shell.MaxLists {
 		return pack, []*policyfile.Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack has %d hooks at most", shell.MaxLists), Hint: "write two packs"}}
 	}
-	pack.Version, pack.Digest = p.Pack.Version, digestOf(data)
+	pack.Version, pack.Digest = p.Pack.Version, digest.Of(data)
 	var commands [][]*shell.Pattern
 	for i := range p.Hooks {
 		h, patterns, err := toRegistryHook(&p.Hooks[i])

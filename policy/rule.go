@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -106,12 +106,12 @@ func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *match.F
 		cmd := *h.Program()
 		cmd.Dir, cmd.Scope = dir, source.Scope
 		spec.Hook = newCommand(cmd)
-		spec.Timeout = firstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(DefaultTimeout))
+		spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(DefaultTimeout))
 		if spec.OnError == grapnel.OnErrorDefault && cmd.Context {
 			spec.OnError = grapnel.OnErrorOpen // as above
 		}
 		if spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = onError(p.Defaults.OnError)
+			spec.OnError = policyfile.ParseOnError(p.Defaults.OnError)
 		}
 		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
 			spec.OnError = grapnel.OnErrorClosed
@@ -141,7 +141,7 @@ func reasonOf(h *policyfile.Hook) string {
 // hookSpec is what a hook says of when it runs.
 func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
-		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: onError(h.OnError),
+		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: policyfile.ParseOnError(h.OnError),
 	}
 	if h.Mode == "observe" {
 		spec.Mode = grapnel.Observe
@@ -161,28 +161,6 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 		}
 	}
 	return spec, nil
-}
-
-func onError(word string) grapnel.OnError {
-	switch word {
-	case "open":
-		return grapnel.OnErrorOpen
-	case "closed":
-		return grapnel.OnErrorClosed
-	case "ask":
-		return grapnel.OnErrorAsk
-	default:
-		return grapnel.OnErrorDefault
-	}
-}
-
-func firstDuration(ds ...policyfile.Duration) time.Duration {
-	for _, d := range ds {
-		if d > 0 {
-			return time.Duration(d)
-		}
-	}
-	return 0
 }
 
 // decide is `block:`, `ask:` and `allow:`.
@@ -219,7 +197,7 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}
-		data, err := readFile(name, maxContext+1)
+		data, err := readfile.Regular(name, maxContext+1)
 		if err != nil {
 			return grapnel.Outcome{}, fmt.Errorf("context: %s: %w", name, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 //go:embed policy.schema.json
@@ -53,10 +54,10 @@ func WithNames(schema string) string {
 			add("agentEvent", name)
 		}
 	}
-	for _, ev := range openclawEvents {
-		add("agentEvent", strings.ReplaceAll(ev.name, "_", "-")) // see Kinds
+	for _, ev := range hookfiles.OpenClawEvents {
+		add("agentEvent", strings.ReplaceAll(ev.Name, "_", "-")) // see Kinds
 	}
-	for _, f := range ForeignFormats() {
+	for _, f := range hookfiles.All() {
 		add("format", f.Name)
 	}
 	filled := schema

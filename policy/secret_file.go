@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -35,7 +38,7 @@ func ruleReader(root bool) reader {
 		if root {
 			check = owner.Root
 		}
-		data, err := readChecked(path, maxRuleFile+1, check)
+		data, err := readfile.Checked(path, maxRuleFile+1, check)
 		if err == nil && len(data) > maxRuleFile {
 			err = fmt.Errorf("is larger than %d MiB", maxRuleFile>>20)
 		}
@@ -55,7 +58,7 @@ func freshRules(s *policyfile.Secrets, policy string, read reader) bool {
 		return false
 	}
 	for i, file := range s.Files {
-		if data, err := read(rulePath(policy, file.Text)); err != nil || digestOf(data) != s.Sums[i] {
+		if data, err := read(rulePath(policy, file.Text)); err != nil || digest.Of(data) != s.Sums[i] {
 			return false
 		}
 	}
@@ -81,11 +84,11 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 			errs = append(errs, &policyfile.Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("the rules for secrets in %s: %s", path, unreadable(err))})
 			continue
 		}
-		s.Sums = append(s.Sums, digestOf(data))
+		s.Sums = append(s.Sums, digest.Of(data))
 		r := ruleFile{path: path, into: s}
-		root, wrong := readTOML(data)
+		root, wrong := hookfiles.ReadTOML(data)
 		if wrong != nil {
-			errs = append(errs, wrongIn(path, wrong))
+			errs = append(errs, hookfiles.ErrorIn(path, wrong))
 			continue
 		}
 		r.file(root)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -70,7 +72,7 @@ func readSnapshotText(text string) *snapshot {
 }
 
 func (s snapshots) lastFile(path string) string {
-	return filepath.Join(s.dir, lastPrefix+digestOf([]byte(path))[:16])
+	return filepath.Join(s.dir, lastPrefix+digest.Of([]byte(path))[:16])
 }
 
 func (s snapshots) file(digest string) string { return filepath.Join(s.dir, digest+snapshotEnd) }
@@ -80,9 +82,9 @@ func (s snapshots) last(path string) string {
 	if s.dir == "" {
 		return ""
 	}
-	data, err := readFile(s.lastFile(path), 64<<10)
+	data, err := readfile.Regular(s.lastFile(path), 64<<10)
 	last, _, _ := strings.Cut(string(data), "\n")
-	if err != nil || !isDigest(last) {
+	if err != nil || !digest.Valid(last) {
 		return ""
 	}
 	return last
@@ -100,7 +102,7 @@ func (s snapshots) readSnapshot(digest string) *snapshot {
 	if s.dir == "" {
 		return nil
 	}
-	data, err := readFile(s.file(digest), 64*yaml.MaxSize)
+	data, err := readfile.Regular(s.file(digest), 64*yaml.MaxSize)
 	if err != nil {
 		return nil
 	}
@@ -147,7 +149,7 @@ func (s snapshots) prune() {
 		file := filepath.Join(s.dir, name)
 		switch {
 		case strings.HasPrefix(name, lastPrefix):
-			sum, _ := readFile(file, digestLen)
+			sum, _ := readfile.Regular(file, digest.Len)
 			last[string(sum)] = true
 		case strings.HasPrefix(name, keptPrefix):
 			k, _ := readEntry(file)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // A pinned file is read before its program starts, and the program opens it by its name:
@@ -23,11 +26,11 @@ func (p Pin) look() (fs.FileInfo, error) {
 		return nil, nil
 	}
 	var seen fs.FileInfo
-	data, err := readChecked(p.Path, maxPinned+1, func(info fs.FileInfo) error { seen = info; return nil })
+	data, err := readfile.Checked(p.Path, maxPinned+1, func(info fs.FileInfo) error { seen = info; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("%s was trusted, and now it %s", p.Path, unreadable(err))
 	}
-	if digestOf(data) != p.SHA256 {
+	if digest.Of(data) != p.SHA256 {
 		return nil, fmt.Errorf("%s is not what was trusted", p.Path)
 	}
 	return seen, nil

@@ -15,9 +15,12 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -73,7 +76,7 @@ func (t *Trust) Digest() string {
 	for _, pin := range t.Pins {
 		line(pin.SHA256, "", pin.Path)
 	}
-	return "sha256:" + digestOf([]byte(b.String()))
+	return "sha256:" + digest.Of([]byte(b.String()))
 }
 
 // Changed says what is not as it was trusted: the pinned files, not the policy.
@@ -96,7 +99,7 @@ func unreadable(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return goneNow
 	}
-	return reason(err)
+	return readfile.Reason(err)
 }
 
 const goneNow = "is gone"
@@ -119,8 +122,10 @@ const maxPins = 256
 // name, as they are now. The errors are about the policy; whoever gets any trusts
 // nothing.
 func Examine(file, root string, packs Registry) (*Examined, []*policyfile.Error) {
-	fail := func(err error) []*policyfile.Error { return []*policyfile.Error{{File: file, Msg: reason(err)}} }
-	data, err := readFile(file, yaml.MaxSize+1)
+	fail := func(err error) []*policyfile.Error {
+		return []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
+	}
+	data, err := readfile.Regular(file, yaml.MaxSize+1)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -137,7 +142,7 @@ func Examine(file, root string, packs Registry) (*Examined, []*policyfile.Error)
 	if err := checkHTTP(policy, file, grapnel.ScopeProject); err != nil {
 		return nil, []*policyfile.Error{err}
 	}
-	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digestOf(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
+	x := &Examined{Trust: Trust{File: file, Root: root, SHA256: digest.Of(data), Pins: []Pin{}}, Policy: policy, contents: map[string][]byte{}}
 	x.contents[x.SHA256] = data
 	for i := range policy.Hooks {
 		h := &policy.Hooks[i]
@@ -222,14 +227,14 @@ func (x *Examined) pinFile(hook, name, path string) error {
 		return nil
 	case err != nil: // not there, or no name that any file could have
 	default:
-		data, err := readFile(path, maxPinned+1)
+		data, err := readfile.Regular(path, maxPinned+1)
 		if err == nil && len(data) > maxPinned {
 			err = fmt.Errorf("is larger than %d MiB", maxPinned>>20)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %s: keep it outside of the project, or do not name it", path, reason(err))
+			return fmt.Errorf("%s %s: keep it outside of the project, or do not name it", path, readfile.Reason(err))
 		}
-		pin.SHA256 = digestOf(data)
+		pin.SHA256 = digest.Of(data)
 		x.contents[pin.SHA256] = data
 	}
 	if len(x.Pins) == maxPins {
@@ -294,7 +299,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 // withRoot is the command line with the variables replaced by which the hooks of its
 // system name the files of a project.
 func withRoot(c *policyfile.Command, root string) string {
-	line := commandLine(c)
+	line := hookfiles.CommandLine(c)
 	if strings.ContainsAny(root, "\\'\"`$ \t\n*?[]{}()<>|&;~#!") {
 		return line // what it names is only known when it runs
 	}
@@ -337,11 +342,11 @@ func below(dir, path string) bool {
 type Trusts string
 
 func (s Trusts) name(file string) string {
-	return filepath.Join(string(s), digestOf([]byte(file))[:32]+".json")
+	return filepath.Join(string(s), digest.Of([]byte(file))[:32]+".json")
 }
 
 // Has reports whether anything was trusted of a policy file, without reading it.
-func (s Trusts) Has(file string) bool { return s != "" && isThere(s.name(file)) }
+func (s Trusts) Has(file string) bool { return s != "" && readfile.Exists(s.name(file)) }
 
 // Of returns what was trusted of a policy file, or nil. An error means that
 // something was, and what is not known any more.
@@ -349,8 +354,8 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if s == "" {
 		return nil, nil
 	}
-	data, err := readFile(s.name(file), yaml.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && !isThere(s.name(file)) {
+	data, err := readfile.Regular(s.name(file), yaml.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !readfile.Exists(s.name(file)) {
 		return nil, nil // the latter where no state can be read at all, which every event says
 	}
 	var t Trust
@@ -360,7 +365,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	if err == nil && t.File != file {
 		err = fmt.Errorf("it is about %q", t.File)
 	}
-	if err == nil && !isDigest(t.SHA256) {
+	if err == nil && !digest.Valid(t.SHA256) {
 		err = fmt.Errorf("%q is no digest", t.SHA256) // and may be a path
 	}
 	if err != nil {
@@ -375,14 +380,14 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
 		var t Trust
-		data, err := readFile(name, yaml.MaxSize)
+		data, err := readfile.Regular(name, yaml.MaxSize)
 		if err == nil {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && s.name(t.File) != name {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
-		if err == nil && !isDigest(t.SHA256) {
+		if err == nil && !digest.Valid(t.SHA256) {
 			err = fmt.Errorf("%q is no digest", t.SHA256)
 		}
 		if err != nil {
@@ -439,13 +444,13 @@ func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
 }
 
 // Content returns a trusted content by its digest.
-func (s Trusts) Content(digest string) ([]byte, error) {
-	data, err := readFile(filepath.Join(string(s), digest), maxPinned)
-	if err == nil && digestOf(data) != digest {
+func (s Trusts) Content(sum string) ([]byte, error) {
+	data, err := readfile.Regular(filepath.Join(string(s), sum), maxPinned)
+	if err == nil && digest.Of(data) != sum {
 		err = errors.New("it is damaged")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the trusted content %s is lost: %w", digest, err)
+		return nil, fmt.Errorf("the trusted content %s is lost: %w", sum, err)
 	}
 	return data, nil
 }
@@ -459,7 +464,7 @@ func (s Trusts) sweep() {
 	keep := map[string]bool{}
 	files, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range files {
-		data, err := readFile(name, yaml.MaxSize)
+		data, err := readfile.Regular(name, yaml.MaxSize)
 		var t Trust
 		if err != nil || json.Unmarshal(data, &t) != nil {
 			return
@@ -490,7 +495,7 @@ func (req Request) loadTrusted(file File) inForce {
 		trust = req.vouched(trust)
 	}
 	if trust == nil && err == nil {
-		if loaded.State = Untrusted; !isThere(file.Path) || req.loadsElsewhere(file.Path) {
+		if loaded.State = Untrusted; !readfile.Exists(file.Path) || req.loadsElsewhere(file.Path) {
 			loaded.State = Absent
 			return inForce{loaded: loaded}
 		}
@@ -531,13 +536,13 @@ func (req Request) loadTrusted(file File) inForce {
 
 // differs says how the policy file is not what was trusted, or nothing.
 func (t *Trust) differs() string {
-	data, err := readFile(t.File, yaml.MaxSize+1)
+	data, err := readfile.Regular(t.File, yaml.MaxSize+1)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && isThere(t.File):
+	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(t.File):
 		return "is a link to a file that does not exist"
 	case err != nil:
 		return unreadable(err)
-	case digestOf(data) != t.SHA256:
+	case digest.Of(data) != t.SHA256:
 		return "was changed"
 	}
 	return ""

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A visitor is shown the values of a JSON text, from the outside in, with the way to each,
@@ -179,7 +181,7 @@ func (w *walker) name(raw []byte, path []string) ([]byte, error) {
 	name, _ := asText(raw)
 	path[last] = name
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		raw = appendQuoted(nil, name)
+		raw = rawjson.AppendQuoted(nil, name)
 	}
 	if w.rename == nil {
 		return raw, nil
@@ -192,5 +194,5 @@ func (w *walker) name(raw []byte, path []string) ([]byte, error) {
 	if written == name {
 		return raw, nil
 	}
-	return appendQuoted(nil, written), nil
+	return rawjson.AppendQuoted(nil, written), nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -25,7 +25,7 @@ func newDeliver(c *console) *cobra.Command {
 			var both struct {
 				HTTP *policyfile.HTTP `json:"http"`
 				hookcmd.Question
-				Webhook policy.Webhook `json:"webhook"`
+				Webhook hookfiles.Webhook `json:"webhook"`
 			}
 			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read what to deliver: %w", err)

@@ -12,13 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newImport(c *console) *cobra.Command {
 	var to string
 	var formats []string
-	for _, f := range policy.ForeignFormats() {
+	for _, f := range hookfiles.All() {
 		formats = append(formats, f.Name)
 	}
 	cmd := &cobra.Command{
@@ -36,7 +37,7 @@ func newImport(c *console) *cobra.Command {
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			im, err := policy.Import(args[0], args[1:])
+			im, err := hookfiles.Import(args[0], args[1:], policy.Parse)
 			if err != nil {
 				var at *policyfile.Error
 				if errors.As(err, &at) && at.File == args[0] {

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -23,7 +24,7 @@ func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbo
 		return nil, nil, err
 	}
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
-	opts.Webhook = func(w policy.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
+	opts.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
 	opts.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		h, err := policy.ResolveHTTP(&h)
 		if err != nil {

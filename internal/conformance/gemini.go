@@ -12,7 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -451,7 +451,7 @@ func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
 	if d.Matcher != nil {
 		definition["matcher"] = d.Matcher
 	}
-	planned, _, warnings, err := geminiPlanned(c, d.Subject, policy.GeminiRequest{}, []any{definition})
+	planned, _, warnings, err := geminiPlanned(c, d.Subject, hookfiles.GeminiRequest{}, []any{definition})
 	if err != nil {
 		return nil, err
 	}
@@ -480,7 +480,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 	if !d.Config.Active {
 		d.Config.Extensions = nil
 	}
-	req := policy.GeminiRequest{Disabled: d.Config.Disabled, Untrusted: !d.Config.Trusted}
+	req := hookfiles.GeminiRequest{Disabled: d.Config.Disabled, Untrusted: !d.Config.Trusted}
 	planned, specs, _, err := geminiPlanned(c, d.Subject, req, d.Config.Settings, d.Config.Extensions...)
 	if err != nil {
 		return nil, err
@@ -500,20 +500,20 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 
 // geminiPlanned plans the event of a case, by the settings for it and those of
 // extensions.
-func geminiPlanned(c *Case, subject *string, req policy.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
+func geminiPlanned(c *Case, subject *string, req hookfiles.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
 	e, err := geminiEventOf(c)
 	if err != nil {
 		return grapnel.Plan{}, nil, nil, err
 	}
 	for i, definitions := range append([]any{settings}, extensions...) {
-		file := policy.GeminiHooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
+		file := hookfiles.GeminiHooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
 		if definitions != nil {
 			file.Hooks = encode(map[string]any{e.native: definitions})
 		}
 		req.Files = append(req.Files, file)
 	}
 	req.Command = func(cmd policyfile.Command) grapnel.Hook { return geminiCommand(cmd) }
-	specs, warnings := policy.LoadGemini(req)
+	specs, warnings := hookfiles.LoadGemini(req)
 	preset, _ := grapnel.FindPreset(gemini.name)
 	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -104,8 +104,8 @@ func TestGeminiSettingsRun(t *testing.T) {
 		]},
 		{"matcher": "^read", "hooks": [{"type": "command", "command": "exit 2"}]}
 	]}`)
-	specs, warnings := policy.LoadGemini(policy.GeminiRequest{
-		Files: []policy.GeminiHooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
+	specs, warnings := hookfiles.LoadGemini(hookfiles.GeminiRequest{
+		Files: []hookfiles.GeminiHooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
 		Command: func(c policyfile.Command) grapnel.Hook {
 			d, _ := dialect.Find(c.Speaks)
 			return &process.Command{Name: c.Name, Args: c.Args, Env: c.Vars, Dialect: d, Vars: d.HookEnv, Executor: process.System}

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -62,7 +62,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	}
 	if def.Matcher != nil {
 		var err error
-		if s.Match, err = policy.MiniclawGlob(def.Matcher.Glob); err != nil { // nobody else has globs
+		if s.Match, err = hookfiles.MiniclawGlob(def.Matcher.Glob); err != nil { // nobody else has globs
 			return fail(fmt.Errorf("%w: %w", errMatcher, err))
 		}
 	}
@@ -113,7 +113,7 @@ func (w *watched) make(s *grapnel.Spec) error {
 		w.inner = func(*call) grapnel.Hook { return hook }
 		return err
 	case "rule":
-		var rule policy.IronClawRule
+		var rule hookfiles.IronClawRule
 		if err := w.decode(&rule); err != nil {
 			return err
 		}

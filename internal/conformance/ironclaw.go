@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 // ironclaw runs its hooks in its own process, and has no command hooks.
@@ -29,7 +29,7 @@ func ironClawFileFilter(_ context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	return c.compare(view{"is_hook_file": policy.IronClawHookFile(d.Path)}), nil
+	return c.compare(view{"is_hook_file": hookfiles.IronClawHookFile(d.Path)}), nil
 }
 
 // ironClawBundle loads one bundle.
@@ -41,7 +41,7 @@ func ironClawBundle(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	v, err := ironClawView(ctx, &policy.IronClawRequest{Files: []policy.IronClawFile{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
+	v, err := ironClawView(ctx, &hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	req := policy.IronClawRequest{
+	req := hookfiles.IronClawRequest{
 		Audit:  func([]byte) error { return nil },
 		Active: func(source string) bool { return !slices.Contains(d.Given.Inactive, source) },
 	}
@@ -71,14 +71,14 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	var workspace map[string]json.RawMessage
 	switch err := errorOf(d.Given.Workspace); {
 	case err != nil: // no file of it can be read
-		req.Files = append(req.Files, policy.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
+		req.Files = append(req.Files, hookfiles.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
 	case len(d.Given.Workspace) > 0:
 		if err := strict(d.Given.Workspace, &workspace); err != nil {
 			return nil, err
 		}
 	}
 	for path, raw := range workspace {
-		if policy.IronClawHookFile(path) {
+		if hookfiles.IronClawHookFile(path) {
 			req.Files = append(req.Files, fileOf("workspace:"+path, raw))
 		}
 	}
@@ -94,8 +94,8 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 }
 
 // fileOf is a file with this content: a text as it stands, anything else as JSON.
-func fileOf(source string, raw json.RawMessage) policy.IronClawFile {
-	f := policy.IronClawFile{Source: source, Data: raw, Err: errorOf(raw)}
+func fileOf(source string, raw json.RawMessage) hookfiles.IronClawFile {
+	f := hookfiles.IronClawFile{Source: source, Data: raw, Err: errorOf(raw)}
 	var text *string // null is no text
 	if json.Unmarshal(raw, &text) == nil && text != nil {
 		f.Data = []byte(*text)
@@ -104,10 +104,10 @@ func fileOf(source string, raw json.RawMessage) policy.IronClawFile {
 }
 
 // ironClawView is what comes of loading, beside the hooks of the application.
-func ironClawView(ctx context.Context, req *policy.IronClawRequest, application []grapnel.Spec) (v view, err error) {
+func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, application []grapnel.Spec) (v view, err error) {
 	client := outbound.NewClient(nil)
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
-	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
+	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) {
 		hook, err := client.Webhook(outbound.Config{
 			Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
 		})
@@ -116,7 +116,7 @@ func ironClawView(ctx context.Context, req *policy.IronClawRequest, application 
 		}
 		return hook, nil
 	}
-	set := policy.LoadIronClaw(*req)
+	set := hookfiles.LoadIronClaw(*req)
 	preset, _ := grapnel.FindPreset(ironclaw.name)
 	engine, err := grapnel.New(slices.Concat(application, set.Specs), &grapnel.Options{Preset: preset})
 	if err != nil {
@@ -139,7 +139,7 @@ func ironClawView(ctx context.Context, req *policy.IronClawRequest, application 
 }
 
 // ironClawErrorKind is IronClaw's word for what is wrong. It has fewer than we have.
-func ironClawErrorKind(err *policy.IronClawError) string {
+func ironClawErrorKind(err *hookfiles.IronClawError) string {
 	fault, ok := errors.AsType[*outbound.Error](err)
 	if !ok {
 		return err.Kind

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 var _ grapnel.StopCounter = (*Spool)(nil)
@@ -90,7 +91,7 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 }
 
 func (s *Spool) countFile(key string) string {
-	return filepath.Join(s.dir, countsDir, digestOf([]byte(key))[:32])
+	return filepath.Join(s.dir, countsDir, digest.Of([]byte(key))[:32])
 }
 
 // writeCount replaces the file of a key as a whole, so that a process which is

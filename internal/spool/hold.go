@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // What is held is kept in a fixed number of files: what has nothing to do with each other
@@ -38,7 +40,7 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	}
 	var f *os.File
 	if err == nil {
-		f, err = waitLock(filepath.Join(dir, digestOf([]byte(key))[:2]), exclusive, wait)
+		f, err = waitLock(filepath.Join(dir, digest.Of([]byte(key))[:2]), exclusive, wait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot hold what others may be judging: %w", err)

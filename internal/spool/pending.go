@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -128,7 +129,7 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 		said = ev.Verdict.Decision
 	}
 	parts := []string{ev.ID, ev.Session.ID, said.String(), h.Source.Name, h.Source.File, h.Name}
-	return digestOf([]byte(strings.Join(parts, "\x00")))[:28]
+	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
 // waitLock tries to get a lock until the time is over. Nobody holds one for long

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // append writes one line to the current file of Records.
@@ -183,7 +185,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	if err := ready(s.path(sideDir)); err != nil {
 		return "", err
 	}
-	sum := digestOf(content)
+	sum := digest.Of(content)
 	name := sideFile(s.dir, sum)
 	now := time.Now()
 	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
@@ -209,14 +211,14 @@ func sideFile(dir, sum string) string { return filepath.Join(dir, sideDir, sum+"
 
 // readAside reads a side file into v, if it is what its name says.
 func readAside(dir, sum string, v any) error {
-	if !isDigest(sum) {
+	if !digest.Valid(sum) {
 		return fmt.Errorf("%q is no digest", sum)
 	}
 	content, err := os.ReadFile(sideFile(dir, sum))
 	if err != nil {
 		return err
 	}
-	if digestOf(content) != sum {
+	if digest.Of(content) != sum {
 		return fmt.Errorf("side file %s: the content is not what the name says", sum)
 	}
 	return json.Unmarshal(content, v)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // Torn is the kind of an Entry that stands for a line which could not be read. Its Error
@@ -120,7 +121,7 @@ func (f *LogFile) Key(final bool) (string, error) {
 			end = len(head)
 		}
 		if end > 0 {
-			f.key = digestOf(head[:end])
+			f.key = digest.Of(head[:end])
 		}
 		if end > 0 || whole || size == maxPiece {
 			return f.key, nil
@@ -284,7 +285,7 @@ func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	}
 	shown := cutText(string(bytes.ToValidUTF8(line.Text, []byte("\uFFFD"))), maxShown, 0)
 	return Entry{Record: grapnel.Record{
-		ID:   "torn-" + digestOf(fmt.Appendf(nil, "%s %d", f.key, line.Begin))[:28],
+		ID:   "torn-" + digest.Of(fmt.Appendf(nil, "%s %d", f.key, line.Begin))[:28],
 		Time: last, Agent: "grapnel", Event: Torn, Hooks: []grapnel.HookRun{},
 		Error: fmt.Sprintf("%s, byte %d: %v: %s", f.Name(), line.Begin, line.Torn, shown),
 	}}

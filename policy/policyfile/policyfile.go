@@ -440,3 +440,27 @@ func (l *Limit) String() string {
 
 // ProjectRoot is what a sandbox reads that does not say.
 const ProjectRoot = "{root}"
+
+// ParseOnError reads `on_error:`. Another word is the default.
+func ParseOnError(word string) grapnel.OnError {
+	switch word {
+	case "open":
+		return grapnel.OnErrorOpen
+	case "closed":
+		return grapnel.OnErrorClosed
+	case "ask":
+		return grapnel.OnErrorAsk
+	default:
+		return grapnel.OnErrorDefault
+	}
+}
+
+// FirstDuration returns the first duration that is longer than nothing, or 0.
+func FirstDuration(ds ...Duration) time.Duration {
+	for _, d := range ds {
+		if d > 0 {
+			return time.Duration(d)
+		}
+	}
+	return 0
+}

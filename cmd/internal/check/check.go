@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -224,7 +225,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 func LookRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
 	networks := sync.OnceValue(place.Networks)
-	req.Webhook = func(w policy.Webhook) (grapnel.Hook, error) {
+	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) {
 		return remote.NewWebhook(w, networks())
 	}
 	opened := sync.OnceValue(place.Opened)

@@ -3,8 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +26,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -376,7 +375,7 @@ func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name 
 		}
 		data, err := readFile(file, maxScript)
 		if err == nil {
-			this.script[len(this.hooks)] = digest(data)
+			this.script[len(this.hooks)] = digest.Of(data)
 		}
 		if h.Ours {
 			h.Event = "" // whose it is, the record knows
@@ -617,17 +616,12 @@ func readFile(name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
 func digestOf(file string) (string, error) {
 	data, err := readFile(file, maxScript)
 	if err != nil {
 		return "", err
 	}
-	return digest(data), nil
+	return digest.Of(data), nil
 }
 
 // mostFiles bounds the search for the youngest file.

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -48,7 +49,7 @@ func (t *trial) options() *local.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
 	return &local.Options{
 		Command: t.command, HTTP: t.server,
-		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
+		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
 		Counter: t.counter, Background: t,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},

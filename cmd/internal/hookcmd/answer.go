@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -313,7 +314,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	opts := &local.Options{
 		Place: &place, Files: place.Files(inv.policies, dirs),
 		Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
-		Webhook: func(w policy.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			f.programs = true
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil

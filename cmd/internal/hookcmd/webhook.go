@@ -11,19 +11,19 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 // A Delivery is one event for one webhook: what "grapnel deliver" reads.
 type Delivery struct {
-	Webhook  policy.Webhook `json:"webhook"`
-	Networks []string       `json:"networks,omitempty"` // that were opened; see [Place.Networks]
-	Event    *grapnel.Event `json:"event"`
+	Webhook  hookfiles.Webhook `json:"webhook"`
+	Networks []string          `json:"networks,omitempty"` // that were opened; see [Place.Networks]
+	Event    *grapnel.Event    `json:"event"`
 }
 
 // webhookHook tells a webhook of events. grapnel-hook cannot do that itself: what
 // connects to a server would make every start of it slower.
-func webhookHook(place local.Place, w policy.Webhook) grapnel.Hook {
+func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -38,7 +38,7 @@ func webhookHook(place local.Place, w policy.Webhook) grapnel.Hook {
 const sendTime = 40 * time.Second
 
 // send lets the program grapnel that lies beside this one deliver an event.
-func send(ctx context.Context, place local.Place, self string, w policy.Webhook, ev *grapnel.Event) error {
+func send(ctx context.Context, place local.Place, self string, w hookfiles.Webhook, ev *grapnel.Event) error {
 	program, err := beside(self)
 	if err != nil {
 		return err

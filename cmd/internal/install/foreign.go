@@ -2,8 +2,6 @@ package install
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +13,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
 // A Found is one hook in an agent's configuration, whosever it is.
@@ -35,8 +34,7 @@ type Found struct {
 
 // Digest is the fingerprint of the entry: SHA-256, in hex.
 func (f *Found) Digest() string {
-	sum := sha256.Sum256(append([]byte(f.Event+"\x00"+f.Matcher+"\x00"+f.Command+"\x00"), f.Entry...))
-	return hex.EncodeToString(sum[:])
+	return digest.Of(append([]byte(f.Event+"\x00"+f.Matcher+"\x00"+f.Command+"\x00"), f.Entry...))
 }
 
 // A Layer is one file that an agent takes hooks or switches from.

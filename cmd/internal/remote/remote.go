@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -143,7 +144,7 @@ func Unresolved(file string, h *policyfile.Hook) string {
 }
 
 // NewWebhook makes what a policy says into a hook, if its address may be reached.
-func NewWebhook(w policy.Webhook, networks []string) (*outbound.Webhook, error) {
+func NewWebhook(w hookfiles.Webhook, networks []string) (*outbound.Webhook, error) {
 	client, err := newClient(networks, 0)
 	if err != nil {
 		return nil, err

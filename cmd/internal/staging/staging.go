@@ -23,6 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -211,8 +212,8 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			}
 			return stage.Told(h.Name), nil
 		},
-		Webhook:   func(policy.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },  // an observer, and none is run
-		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // likewise
+		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
+		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // likewise
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install/shim"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 // A generated part of a page stands between two lines, so that the words around it
@@ -114,7 +114,7 @@ func when(holds bool, word string) string {
 
 func formatTable() string {
 	var rows [][]string
-	for _, f := range policy.ForeignFormats() {
+	for _, f := range hookfiles.All() {
 		row := []string{code(f.Name), "nobody", "", "", ""}
 		if f.Agent != "" {
 			row[1] = code(f.Agent)

@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"slices"
@@ -120,7 +120,7 @@ func LoadIronClaw(req IronClawRequest) IronClawSet {
 		set.Summary.BundledHooks = len(set.Specs)
 	}
 	for i := range r.hooks {
-		set.Specs = append(set.Specs, preset.Defaults(r.hooks[i].spec(&files[r.hooks[i].file])))
+		set.Specs = append(set.Specs, preset.Defaults(r.hooks[i].spec(&files[r.hooks[i].FileIndex])))
 	}
 	return set
 }

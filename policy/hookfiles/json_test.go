@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"encoding/json"

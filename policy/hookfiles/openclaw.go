@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"fmt"
@@ -27,46 +27,46 @@ import (
 // process, hold state there from event to event and call functions of its context:
 // started for one event each they would not be the same hooks, so that they are named
 // and left out.
-var openclawFormat = &format{
-	name:    "openclaw",
-	user:    []string{".openclaw/openclaw.json", ".openclaw/hooks.json"},
-	project: []string{".openclaw/hooks.json", "openclaw-hooks.json"},
-	managed: []string{"/etc/openclaw/hooks.json"},
-	parse:   parseOpenClaw,
+var openclawFormat = &Format{
+	Name:    "openclaw",
+	User:    []string{".openclaw/openclaw.json", ".openclaw/hooks.json"},
+	Project: []string{".openclaw/hooks.json", "openclaw-hooks.json"},
+	Managed: []string{"/etc/openclaw/hooks.json"},
+	Parse:   parseOpenClaw,
 }
 
 // An openclawEvent is one of OpenClaw's hooks.
 type openclawEvent struct {
-	name    string // with underscores
-	on      []grapnel.Kind
+	Name    string // with underscores
+	Kinds   []grapnel.Kind
 	answers bool // what its handlers say counts; those of others are not waited for
 	closed  bool // a handler that fails blocks
 }
 
-// openclawEvents are those that other agents have too.
-var openclawEvents = []openclawEvent{
-	{name: "gateway_start", on: []grapnel.Kind{grapnel.GatewayStart}},
-	{name: "gateway_stop", on: []grapnel.Kind{grapnel.GatewayStop}},
-	{name: "session_start", on: []grapnel.Kind{grapnel.SessionStart}},
-	{name: "session_end", on: []grapnel.Kind{grapnel.SessionEnd}},
-	{name: "before_agent_start", on: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
-	{name: "before_prompt_build", on: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
-	{name: "before_agent_run", on: []grapnel.Kind{grapnel.PromptBefore}, answers: true, closed: true},
-	{name: "before_agent_finalize", on: []grapnel.Kind{grapnel.AgentAfter}, answers: true},
-	{name: "agent_end", on: []grapnel.Kind{grapnel.AgentAfter}},
-	{name: "llm_input", on: []grapnel.Kind{grapnel.ModelBefore}},
-	{name: "llm_output", on: []grapnel.Kind{grapnel.ModelAfter}},
-	{name: "before_tool_call", on: []grapnel.Kind{grapnel.ToolBefore}, answers: true, closed: true},
-	{name: "after_tool_call", on: []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
-	{name: "tool_result_persist", on: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
-	{name: "before_message_write", on: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
-	{name: "message_received", on: []grapnel.Kind{grapnel.MessageReceived}},
-	{name: "message_sending", on: []grapnel.Kind{grapnel.MessageBefore}, answers: true},
-	{name: "message_sent", on: []grapnel.Kind{grapnel.MessageSent}},
-	{name: "before_compaction", on: []grapnel.Kind{grapnel.CompactBefore}},
-	{name: "after_compaction", on: []grapnel.Kind{grapnel.CompactAfter}},
-	{name: "subagent_spawned", on: []grapnel.Kind{grapnel.SubagentStart}},
-	{name: "subagent_ended", on: []grapnel.Kind{grapnel.SubagentAfter}},
+// OpenClawEvents are those that other agents have too.
+var OpenClawEvents = []openclawEvent{
+	{Name: "gateway_start", Kinds: []grapnel.Kind{grapnel.GatewayStart}},
+	{Name: "gateway_stop", Kinds: []grapnel.Kind{grapnel.GatewayStop}},
+	{Name: "session_start", Kinds: []grapnel.Kind{grapnel.SessionStart}},
+	{Name: "session_end", Kinds: []grapnel.Kind{grapnel.SessionEnd}},
+	{Name: "before_agent_start", Kinds: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
+	{Name: "before_prompt_build", Kinds: []grapnel.Kind{grapnel.AgentBefore}, answers: true},
+	{Name: "before_agent_run", Kinds: []grapnel.Kind{grapnel.PromptBefore}, answers: true, closed: true},
+	{Name: "before_agent_finalize", Kinds: []grapnel.Kind{grapnel.AgentAfter}, answers: true},
+	{Name: "agent_end", Kinds: []grapnel.Kind{grapnel.AgentAfter}},
+	{Name: "llm_input", Kinds: []grapnel.Kind{grapnel.ModelBefore}},
+	{Name: "llm_output", Kinds: []grapnel.Kind{grapnel.ModelAfter}},
+	{Name: "before_tool_call", Kinds: []grapnel.Kind{grapnel.ToolBefore}, answers: true, closed: true},
+	{Name: "after_tool_call", Kinds: []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
+	{Name: "tool_result_persist", Kinds: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
+	{Name: "before_message_write", Kinds: []grapnel.Kind{grapnel.TranscriptBefore}, answers: true},
+	{Name: "message_received", Kinds: []grapnel.Kind{grapnel.MessageReceived}},
+	{Name: "message_sending", Kinds: []grapnel.Kind{grapnel.MessageBefore}, answers: true},
+	{Name: "message_sent", Kinds: []grapnel.Kind{grapnel.MessageSent}},
+	{Name: "before_compaction", Kinds: []grapnel.Kind{grapnel.CompactBefore}},
+	{Name: "after_compaction", Kinds: []grapnel.Kind{grapnel.CompactAfter}},
+	{Name: "subagent_spawned", Kinds: []grapnel.Kind{grapnel.SubagentStart}},
+	{Name: "subagent_ended", Kinds: []grapnel.Kind{grapnel.SubagentAfter}},
 }
 
 // openclawOnly are those that no other agent has.
@@ -87,10 +87,10 @@ var openclawSettings = []string{
 // openclawWay is the way out for what only OpenClaw can load.
 const openclawWay = `leave it to OpenClaw, or let a program do it: "command": "node hook.mjs", which reads the event from standard input`
 
-func parseOpenClaw(files []foreignFile) foreign {
+func parseOpenClaw(files []File) Found {
 	r := &openclawReader{newForeignReader(files)}
 	for i := range files {
-		root := r.open(i, fromJSON5(files[i].data), tree.Object, tree.List)
+		root := r.open(i, fromJSON5(files[i].Data), tree.Object, tree.List)
 		switch hooks := root.Get("hooks"); {
 		case root == nil:
 		case root.Is(tree.List):
@@ -101,11 +101,11 @@ func parseOpenClaw(files []foreignFile) foreign {
 			r.events("hooks", hooks)
 		case hooks != nil:
 			r.fail(hooks, "hooks", "", "is %s, neither an object of events nor a list", hooks.Kind)
-		case path.Base(filepath.ToSlash(files[i].path)) != "openclaw.json":
+		case path.Base(filepath.ToSlash(files[i].Path)) != "openclaw.json":
 			r.events("", root)
 		}
 	}
-	return r.foreign
+	return r.Found
 }
 
 type openclawReader struct{ *foreignReader }
@@ -153,11 +153,11 @@ func (r *openclawReader) internal(at string, n *tree.Node) {
 func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	var known []string
 	plain := strings.ReplaceAll(name, "-", "_")
-	for i := range openclawEvents {
-		if openclawEvents[i].name == plain {
-			return &openclawEvents[i]
+	for i := range OpenClawEvents {
+		if OpenClawEvents[i].Name == plain {
+			return &OpenClawEvents[i]
 		}
-		known = append(known, openclawEvents[i].name)
+		known = append(known, OpenClawEvents[i].Name)
 	}
 	if slices.Contains(openclawOnly, plain) {
 		r.fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
@@ -185,11 +185,11 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	if n.Is(tree.Text) {
 		handler = n
 	}
-	h := foreignHook{
+	h := Hook{
 		Hook: policyfile.Hook{
-			On: slices.Clone(ev.on), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers},
+			On: slices.Clone(ev.Kinds), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers},
 		},
-		at: at, sequential: ev.answers,
+		At: at, Sequential: ev.answers,
 	}
 	if ev.closed {
 		h.OnError = "closed"
@@ -219,7 +219,7 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		return
 	}
 	if h.Match = found; found != nil {
-		h.lost = append(h.lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.Get("matcher").Raw))
+		h.Lost = append(h.Lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
 	if t := n.Get("timeoutMs"); t != nil {
 		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
@@ -259,7 +259,7 @@ func (r *openclawReader) program(handler string) (program, hint, problem string)
 	case slices.Contains([]string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"}, strings.ToLower(path.Ext(name))):
 		return "", openclawWay, "is a module that only OpenClaw can load"
 	}
-	return filepath.Join(filepath.Dir(r.files[r.file].path), local), "", ""
+	return filepath.Join(filepath.Dir(r.files[r.file].Path), local), "", ""
 }
 
 // priority turns OpenClaw's, of which the higher comes first and 0 is usual, into ours.
@@ -303,7 +303,7 @@ func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *p
 	switch {
 	case list == nil:
 		return nil, true
-	case !strings.HasSuffix(ev.name, "_tool_call"):
+	case !strings.HasSuffix(ev.Name, "_tool_call"):
 		r.note(list, at+".matcher", "", "goes with calls of tools only, and does not count")
 		return nil, true
 	case len(list.Items) == 0:

@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"cmp"
@@ -41,9 +41,9 @@ type GeminiRequest struct {
 // preset "gemini": a Timeout or OnError that the configuration does not give is left
 // to its Defaults, and the Key is what the agent tells equal hooks by.
 func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
-	files := make([]foreignFile, len(req.Files))
+	files := make([]File, len(req.Files))
 	for i, f := range req.Files {
-		files[i] = foreignFile{path: f.Source.File, source: f.Source}
+		files[i] = File{Path: f.Source.File, Source: f.Source}
 	}
 	r := newGeminiReader(files, req.Disabled)
 	for i, f := range req.Files {
@@ -58,16 +58,16 @@ func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 		}
 		r.events(hooks)
 	}
-	found := r.foreign
+	found := r.Found
 	var specs []grapnel.Spec
 	taken := map[string]int{}
-	for i := range found.hooks {
-		h := &found.hooks[i]
+	for i := range found.Hooks {
+		h := &found.Hooks[i]
 		if req.Command == nil {
 			break
 		}
 		spec := grapnel.Spec{
-			Name: h.Name, Source: files[h.file].source, On: h.On, Match: h.match, Sequential: h.sequential, Key: h.key,
+			Name: h.Name, Source: files[h.FileIndex].Source, On: h.On, Match: h.Matcher, Sequential: h.Sequential, Key: h.Key,
 			Timeout: time.Duration(h.Timeout),
 		}
 		name := spec.FullName()
@@ -78,7 +78,7 @@ func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 		spec.Hook = req.Command(*h.Run)
 		specs = append(specs, spec)
 	}
-	warnings := slices.Concat(found.errors, found.notes)
+	warnings := slices.Concat(found.Errors, found.Notes)
 	for _, w := range warnings {
 		w.Line, w.Col = 0, 0 // of a piece of the file
 	}
@@ -93,7 +93,7 @@ type geminiReader struct {
 	extension string // directory of the extension whose file is read; empty = settings
 }
 
-func newGeminiReader(files []foreignFile, disabled []string) *geminiReader {
+func newGeminiReader(files []File, disabled []string) *geminiReader {
 	return &geminiReader{foreignReader: newForeignReader(files), disabled: disabled}
 }
 
@@ -171,9 +171,9 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	if slices.Contains(r.disabled, called) {
 		return
 	}
-	h := foreignHook{
+	h := Hook{
 		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
-		at:   at, match: &match, sequential: sequential, key: key, lost: match.lost(),
+		At:   at, Matcher: &match, Sequential: sequential, Key: key, Lost: match.lost(),
 	}
 	if row.Failed != "" {
 		h.On = append(h.On, row.Failed)

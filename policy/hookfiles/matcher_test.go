@@ -1,6 +1,7 @@
-package policy
+package hookfiles
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,9 +26,11 @@ func eventOf(t *testing.T, agent, payload string) *grapnel.Event {
 }
 
 // listens reports whether the one hook of a file does, as the seam asks it.
-func listens(t *testing.T, h *foreignHook, ev *grapnel.Event) (bool, error) {
+func listens(t *testing.T, h *Hook, ev *grapnel.Event) (bool, error) {
 	t.Helper()
-	spec := grapnel.Spec{Name: "x", On: h.On, Match: h.match, Hook: decide{Decision: grapnel.Block}}
+	spec := grapnel.Spec{Name: "x", On: h.On, Match: h.Matcher, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Outcome{Decision: grapnel.Block}, nil
+	})}
 	if h.Match != nil {
 		m, err := (&match.FactCache{}).Matcher(h.Match, nil, "", match.Reading{})
 		if err != nil {
@@ -35,9 +38,9 @@ func listens(t *testing.T, h *foreignHook, ev *grapnel.Event) (bool, error) {
 		}
 		if ok, err := m.Match(ev, nil); err != nil || !ok {
 			// What a policy says instead never says less.
-			if h.match != nil && h.Match.Path == nil {
-				if ok, _ := h.match.Match(ev, nil); ok {
-					t.Errorf("%v listens, and %v would not", h.match, h.Match.Tool)
+			if h.Matcher != nil && h.Match.Path == nil {
+				if ok, _ := h.Matcher.Match(ev, nil); ok {
+					t.Errorf("%v listens, and %v would not", h.Matcher, h.Match.Tool)
 				}
 			}
 			return false, err
@@ -116,11 +119,11 @@ func TestClaudeMatcher(t *testing.T) {
 		t.Run(tt.event+tt.matcher+tt.agent, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{%q:[{"matcher":%s,"hooks":[{"type":"command","command":"x"}]}]}}`, tt.event, tt.matcher)
-			found := parseClaude([]foreignFile{{path: "/h/.claude/settings.json", data: []byte(file)}})
-			if len(found.hooks) != 1 || len(found.errors)+len(found.broken) > 0 {
-				t.Fatalf("%s: %s", file, foreignText(found))
+			found := parseClaude([]File{{Path: "/h/.claude/settings.json", Data: []byte(file)}})
+			if len(found.Hooks) != 1 || len(found.Errors)+len(found.Broken) > 0 {
+				t.Fatalf("%s: %s", file, Text(found))
 			}
-			got, err := listens(t, &found.hooks[0], eventOf(t, tt.agent, tt.payload))
+			got, err := listens(t, &found.Hooks[0], eventOf(t, tt.agent, tt.payload))
 			if err != nil || got != tt.want {
 				t.Errorf("matcher %s at %s: %s listens %v, %v; want %v", tt.matcher, tt.event, tt.payload, got, err, tt.want)
 			}
@@ -132,8 +135,8 @@ func TestClaudeMatcher(t *testing.T) {
 // them from running.
 func TestClaudeMatcherBeyondRE2(t *testing.T) {
 	t.Parallel()
-	found := parseClaude([]foreignFile{{path: "/s.json", data: []byte(`{"hooks":{"PreToolUse":[{"matcher":"(?!B)","hooks":[{"type":"command","command":"x"}]}]}}`)}})
-	_, err := listens(t, &found.hooks[0], eventOf(t, "gemini-cli", `"hook_event_name":"BeforeTool","tool_name":"glob","tool_input":{}`))
+	found := parseClaude([]File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[{"matcher":"(?!B)","hooks":[{"type":"command","command":"x"}]}]}}`)}})
+	_, err := listens(t, &found.Hooks[0], eventOf(t, "gemini-cli", `"hook_event_name":"BeforeTool","tool_name":"glob","tool_input":{}`))
 	if err == nil || !strings.Contains(err.Error(), "look-ahead") {
 		t.Errorf("error %v, want one about the look-ahead", err)
 	}
@@ -183,17 +186,17 @@ func TestClaudeIf(t *testing.T) {
 		t.Run(tt.rule+" "+tt.input, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":%q}]}]}}`, tt.rule)
-			found := parseClaude([]foreignFile{{path: "/s.json", data: []byte(file)}})
+			found := parseClaude([]File{{Path: "/s.json", Data: []byte(file)}})
 			if tt.rule == "bash(ls)" { // a rule of a tool that nobody knows, about something
-				if len(found.hooks) != 0 || len(found.errors) != 1 {
-					t.Errorf("%s", foreignText(found))
+				if len(found.Hooks) != 0 || len(found.Errors) != 1 {
+					t.Errorf("%s", Text(found))
 				}
 				return
 			}
-			if len(found.hooks) != 1 {
-				t.Fatalf("%s", foreignText(found))
+			if len(found.Hooks) != 1 {
+				t.Fatalf("%s", Text(found))
 			}
-			got, err := listens(t, &found.hooks[0], eventOf(t, "claude-code", fmt.Sprintf(`"hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s`, tt.tool, tt.input)))
+			got, err := listens(t, &found.Hooks[0], eventOf(t, "claude-code", fmt.Sprintf(`"hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s`, tt.tool, tt.input)))
 			if err != nil || got != tt.want {
 				t.Errorf("if %q for %s %s: listens %v, %v; want %v", tt.rule, tt.tool, tt.input, got, err, tt.want)
 			}
@@ -204,7 +207,7 @@ func TestClaudeIf(t *testing.T) {
 // Of equal handlers the later takes the place of the earlier where both would run.
 func TestClaudeOnce(t *testing.T) {
 	t.Parallel()
-	found := parseClaude([]foreignFile{{path: "/s.json", data: []byte(`{"hooks":{"PreToolUse":[
+	found := parseClaude([]File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[
 		{"matcher":"*","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"Bash|Write","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"Write","hooks":[{"type":"command","command":"x"}]},
@@ -212,8 +215,8 @@ func TestClaudeOnce(t *testing.T) {
 	]}}`)}})
 	for tool, want := range map[string]string{"Read": "0 3", "Bash": "1 3", "Write": "2 3"} {
 		var got []string
-		for i := range found.hooks {
-			ok, err := listens(t, &found.hooks[i], eventOf(t, "claude-code", fmt.Sprintf(`"hook_event_name":"PreToolUse","tool_name":%q,"tool_input":{}`, tool)))
+		for i := range found.Hooks {
+			ok, err := listens(t, &found.Hooks[i], eventOf(t, "claude-code", fmt.Sprintf(`"hook_event_name":"PreToolUse","tool_name":%q,"tool_input":{}`, tool)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,12 +258,12 @@ func TestMiniclawPattern(t *testing.T) {
 		t.Run(tt.pattern, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"pre_tool":[{"command":"x","tool_pattern":%q}]}}`, tt.pattern)
-			found := parseMiniclaw([]foreignFile{{path: "/s.json", data: []byte(file)}})
-			if len(found.hooks) != 1 {
-				t.Fatalf("%s", foreignText(found))
+			found := parseMiniclaw([]File{{Path: "/s.json", Data: []byte(file)}})
+			if len(found.Hooks) != 1 {
+				t.Fatalf("%s", Text(found))
 			}
 			payload := fmt.Sprintf(`"hook_event_name":"PreToolUse","tool_name":%q,"tool_input":{}`, tt.tool)
-			if got, err := listens(t, &found.hooks[0], eventOf(t, "claude-code", payload)); err != nil || got != tt.want {
+			if got, err := listens(t, &found.Hooks[0], eventOf(t, "claude-code", payload)); err != nil || got != tt.want {
 				t.Errorf("%q and %s: listens %v, %v; want %v", tt.pattern, tt.tool, got, err, tt.want)
 			}
 		})
@@ -286,9 +289,9 @@ func TestMiniclawPatternThatIsNone(t *testing.T) {
 // A matcher of OpenClaw names its own tools; other agents have their like.
 func TestOpenClawMatcher(t *testing.T) {
 	t.Parallel()
-	found := parseOpenClaw([]foreignFile{{path: "/h.json", data: []byte(`{"before_tool_call":[{"command":"x","matcher":["Exec","memory__add"]}]}`)}})
-	if len(found.hooks) != 1 {
-		t.Fatalf("%s", foreignText(found))
+	found := parseOpenClaw([]File{{Path: "/h.json", Data: []byte(`{"before_tool_call":[{"command":"x","matcher":["Exec","memory__add"]}]}`)}})
+	if len(found.Hooks) != 1 {
+		t.Fatalf("%s", Text(found))
 	}
 	for payload, want := range map[string]bool{
 		`"tool_name":"Bash","tool_input":{"command":"ls"}`:             true,
@@ -298,7 +301,7 @@ func TestOpenClawMatcher(t *testing.T) {
 		`"tool_name":"exec","tool_input":{"command":"ls"}`:             true,
 		`"tool_name":"WebFetch","tool_input":{"url":"https://a.test"}`: false,
 	} {
-		if got, err := listens(t, &found.hooks[0], eventOf(t, "claude-code", `"hook_event_name":"PreToolUse",`+payload)); err != nil || got != want {
+		if got, err := listens(t, &found.Hooks[0], eventOf(t, "claude-code", `"hook_event_name":"PreToolUse",`+payload)); err != nil || got != want {
 			t.Errorf("%s: listens %v, %v; want %v", payload, got, err, want)
 		}
 	}
@@ -356,10 +359,10 @@ func TestNearestNeverLess(t *testing.T) {
 			"miniclaw":    `{"hooks":{"pre_tool":[{"tool_pattern":%q,"command":"x"}]}}`,
 		}
 		for format, text := range files {
-			found := formatNamed(t, format).parse([]foreignFile{{path: "/s.json", data: fmt.Appendf(nil, text, pattern)}})
-			for i := range found.hooks {
-				h := &found.hooks[i]
-				if h.Match == nil || h.match == nil {
+			found := Find(format).Parse([]File{{Path: "/s.json", Data: fmt.Appendf(nil, text, pattern)}})
+			for i := range found.Hooks {
+				h := &found.Hooks[i]
+				if h.Match == nil || h.Matcher == nil {
 					continue
 				}
 				narrow++
@@ -369,7 +372,7 @@ func TestNearestNeverLess(t *testing.T) {
 				}
 				for _, ev := range events {
 					said, _ := m.Match(ev, nil)
-					if ok, err := h.match.Match(ev, nil); ok && err == nil && !said {
+					if ok, err := h.Matcher.Match(ev, nil); ok && err == nil && !said {
 						t.Errorf("%s %q listens to %s of %s, and %v would not", format, pattern, ev.Tool.CanonicalName(), ev.Agent.Name, h.Match.Tool)
 					}
 				}

@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -25,45 +26,48 @@ type Imported struct {
 	Lost   []*policyfile.Error // what it does not say, and where that stood
 }
 
+// parseFunc is policy.Parse, which checks what was written.
+type parseFunc func(file string, data []byte) (*policyfile.Policy, []*policyfile.Error)
+
 // Import reads files of a format and writes their hooks as a policy. Hooks that a
 // policy can say only in part are written with a comment; those that would guard less
 // or run more than before are left out and stay with `load:`. An error means that
 // there is nothing to read.
-func Import(name string, paths []string) (*Imported, error) {
-	f := formatOf(name)
+func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
+	f := Find(name)
 	if f == nil {
-		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(nearest.Hint(name, formatNames), "there are "+strings.Join(formatNames, ", "))}
+		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(nearest.Hint(name, Names), "there are "+strings.Join(Names, ", "))}
 	}
-	var files []foreignFile
+	var files []File
 	for _, path := range paths {
 		abs, err := filepath.Abs(path)
 		if err != nil {
 			return nil, err
 		}
-		data, err := readFile(abs, maxImported+1)
+		data, err := readfile.Regular(abs, maxImported+1)
 		if err != nil {
-			return nil, &policyfile.Error{File: path, Msg: reason(err)}
+			return nil, &policyfile.Error{File: path, Msg: readfile.Reason(err)}
 		}
 		if len(data) > maxImported {
 			return nil, &policyfile.Error{File: path, Msg: fmt.Sprintf("is larger than %d MiB", maxImported>>20)}
 		}
-		files = append(files, foreignFile{
-			path: path, name: filepath.ToSlash(filepath.Base(path)), data: data,
-			source: grapnel.Source{Name: name + ":" + path, Scope: grapnel.ScopeUser, File: path},
+		files = append(files, File{
+			Path: path, Name: filepath.ToSlash(filepath.Base(path)), Data: data,
+			Source: grapnel.Source{Name: name + ":" + path, Scope: grapnel.ScopeUser, File: path},
 		})
 	}
-	return f.parse(files).asPolicy(files), nil
+	return f.Parse(files).AsPolicy(files, parse), nil
 }
 
-// asPolicy writes what was found in files as a policy.
-func (found foreign) asPolicy(files []foreignFile) *Imported {
-	im := importer{names: map[string]bool{}}
-	im.lost = append(im.lost, found.broken...)
-	im.lost = append(im.lost, found.errors...)
-	im.lost = append(im.lost, found.notes...)
-	for k := range found.hooks {
-		if !found.hooks[k].off {
-			im.hook(&found.hooks[k], files)
+// AsPolicy writes what was found in files as a policy.
+func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
+	im := importer{names: map[string]bool{}, parse: parse}
+	im.lost = append(im.lost, found.Broken...)
+	im.lost = append(im.lost, found.Errors...)
+	im.lost = append(im.lost, found.Notes...)
+	for k := range found.Hooks {
+		if !found.Hooks[k].Off {
+			im.hook(&found.Hooks[k], files)
 		}
 	}
 	text := "version: 1\n"
@@ -81,27 +85,28 @@ type importer struct {
 	hooks int
 	lost  []*policyfile.Error
 	names map[string]bool
+	parse parseFunc
 }
 
 // hook writes one hook, or several where a rule does several things.
-func (im *importer) hook(h *foreignHook, files []foreignFile) {
-	at := files[h.file].path
+func (im *importer) hook(h *Hook, files []File) {
+	at := files[h.FileIndex].Path
 	lose := func(format string, args ...any) {
-		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.at) + fmt.Sprintf(format, args...)})
+		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
 	}
 	switch {
-	case h.webhook != nil:
-		lose("%q posts to %s: a policy has no words for that, keep it with `load:`", h.Name, h.webhook.URL)
+	case h.Webhook != nil:
+		lose("%q posts to %s: a policy has no words for that, keep it with `load:`", h.Name, h.Webhook.URL)
 		return
-	case h.match != nil && h.Match == nil && h.rule == nil:
-		lose("%q is left out, since a policy cannot say when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.lost, "; "), "its matcher"))
+	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
+		lose("%q is left out, since a policy cannot say when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Lost, "; "), "its matcher"))
 		return
 	}
-	lost := slices.Clone(h.lost)
+	lost := slices.Clone(h.Lost)
 	var parts []policyfile.Hook
-	if h.rule != nil {
+	if h.Rule != nil {
 		var more []string
-		parts, more = h.rule.asPolicy(h.Hook)
+		parts, more = h.Rule.asPolicy(h.Hook)
 		lost = append(lost, more...)
 	} else {
 		part := h.Hook
@@ -130,7 +135,7 @@ func (im *importer) hook(h *foreignHook, files []foreignFile) {
 	for i, part := range parts {
 		part.Name = im.unique(part.Name)
 		item := hookItem(&part)
-		if _, errs := Parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
+		if _, errs := im.parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
 			lose("%q is left out, since a policy cannot say it (%s): keep it with `load:`", h.Name, errs[0].Msg)
 			continue
 		}

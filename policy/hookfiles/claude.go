@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"cmp"
@@ -33,17 +33,17 @@ import (
 //
 // Lists add up over all files. What is wrong costs the entry, not the file: Claude
 // Code drops a whole file for one bad timeout, and the guards in it with it.
-var claudeFormat = &format{
-	name:    "claude-code",
-	agent:   "claude-code",
-	user:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, claudeCache + "*/*/*/hooks/hooks.json"},
-	project: []string{".claude/settings.json", ".claude/settings.local.json"},
-	managed: []string{
+var claudeFormat = &Format{
+	Name:    "claude-code",
+	Agent:   "claude-code",
+	User:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, claudeCache + "*/*/*/hooks/hooks.json"},
+	Project: []string{".claude/settings.json", ".claude/settings.local.json"},
+	Managed: []string{
 		"/etc/claude-code/managed-settings.json", "/etc/claude-code/managed-settings.d/*.json",
 		"/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
 	},
 	preset: "claude",
-	parse:  parseClaude,
+	Parse:  parseClaude,
 }
 
 // claudeInstalled is the file in which Claude Code keeps which plugins are installed.
@@ -64,16 +64,16 @@ type claudeHandle struct {
 	matcher *claudeMatcher
 }
 
-func parseClaude(files []foreignFile) foreign {
+func parseClaude(files []File) Found {
 	r := &claudeReader{foreignReader: newForeignReader(files), handles: map[string][]*claudeHandle{}}
 	roots := make([]*tree.Node, len(files))
 	for i := range files {
-		roots[i] = r.open(i, files[i].data, tree.Object)
+		roots[i] = r.open(i, files[i].Data, tree.Object)
 	}
 	active := claudePlugins(files, roots)
 	var off *tree.Node
 	for i := range files {
-		if v := roots[i].Get("disableAllHooks"); v != nil && files[i].source.Scope != grapnel.ScopeManaged {
+		if v := roots[i].Get("disableAllHooks"); v != nil && files[i].Source.Scope != grapnel.ScopeManaged {
 			if off = nil; v.IsTrue() { // the later file wins
 				off, r.file = v, i
 			}
@@ -81,17 +81,17 @@ func parseClaude(files []foreignFile) foreign {
 	}
 	if off != nil {
 		r.note(off, "disableAllHooks", "", "is true: no hook of these files runs")
-		return r.foreign
+		return r.Found
 	}
 	for i := range files {
 		r.file, r.plugin = i, ""
-		if dir, base := path.Split(filepath.ToSlash(files[i].path)); base == "hooks.json" {
+		if dir, base := path.Split(filepath.ToSlash(files[i].Path)); base == "hooks.json" {
 			r.plugin = filepath.FromSlash(path.Dir(path.Clean(dir)))
-			if active != nil && !active[r.plugin] && !active[path.Dir(path.Dir(files[i].name))] {
+			if active != nil && !active[r.plugin] && !active[path.Dir(path.Dir(files[i].Name))] {
 				continue
 			}
 		}
-		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
+		if path.Base(filepath.ToSlash(files[i].Path)) != claudeInstalled {
 			if env := roots[i].Get("env"); env != nil && roots[i].Get("hooks") != nil {
 				r.note(env, "env", "set them in the command, if its hooks need them", "holds variables of Claude Code, and its hooks see none of them elsewhere")
 			}
@@ -99,15 +99,15 @@ func parseClaude(files []foreignFile) foreign {
 		}
 	}
 	r.once()
-	return r.foreign
+	return r.Found
 }
 
 // claudePlugins returns the directories of the plugins that are installed for the user
 // and switched on; nil when no file tells, because somebody named a plugin's file.
-func claudePlugins(files []foreignFile, roots []*tree.Node) map[string]bool {
+func claudePlugins(files []File, roots []*tree.Node) map[string]bool {
 	var active map[string]bool
 	for i := range files {
-		if path.Base(filepath.ToSlash(files[i].path)) != claudeInstalled {
+		if path.Base(filepath.ToSlash(files[i].Path)) != claudeInstalled {
 			continue
 		}
 		active = map[string]bool{}
@@ -266,12 +266,12 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	if rule := m.rule; rule != nil {
 		key += "\x00if " + rule.source
 	}
-	h := foreignHook{
+	h := Hook{
 		Hook: policyfile.Hook{
 			Name: calledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
 			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
 		},
-		at: at, match: &m, key: row.Native + " " + key, lost: m.lost(),
+		At: at, Matcher: &m, Key: row.Native + " " + key, Lost: m.lost(),
 	}
 	switch fails := n.Get("onFailure"); {
 	case fails == nil:
@@ -284,7 +284,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	if rewake := n.Get("asyncRewake"); rewake.IsTrue() {
 		cmd.Async = true
 		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background, and cannot call the agent back")
-		h.lost = append(h.lost, "asyncRewake: what it says in the background is told to nobody")
+		h.Lost = append(h.Lost, "asyncRewake: what it says in the background is told to nobody")
 	}
 	if cmd.Async && h.OnError == "closed" {
 		h.OnError = "" // nobody waits for it
@@ -293,7 +293,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		cmd.Scope = grapnel.ScopePlugin
 	}
 	if r.add(n, h) {
-		r.handles[h.key] = append(r.handles[h.key], &claudeHandle{len(r.hooks) - 1, &m})
+		r.handles[h.Key] = append(r.handles[h.Key], &claudeHandle{len(r.Hooks) - 1, &m})
 	}
 }
 
@@ -423,26 +423,26 @@ func (r *claudeReader) once() {
 	var drop []int
 	for _, same := range r.handles {
 		for i, earlier := range same {
-			h := &r.hooks[earlier.index]
+			h := &r.Hooks[earlier.index]
 			for _, later := range same[i+1:] {
 				if earlier.matcher.source == later.matcher.source {
-					if r.hooks[later.index].file == h.file {
+					if r.Hooks[later.index].FileIndex == h.FileIndex {
 						drop = append(drop, earlier.index)
 					}
-					h.off = true
+					h.Off = true
 					continue
 				}
 				earlier.matcher.later = append(earlier.matcher.later, later.matcher)
 			}
 		}
 	}
-	kept := r.hooks[:0]
-	for i := range r.hooks {
+	kept := r.Hooks[:0]
+	for i := range r.Hooks {
 		if !slices.Contains(drop, i) {
-			kept = append(kept, r.hooks[i])
+			kept = append(kept, r.Hooks[i])
 		}
 	}
-	r.hooks = kept
+	r.Hooks = kept
 }
 
 // claudeMatcher compares as Claude Code does, with what it would compare with at the

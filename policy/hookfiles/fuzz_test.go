@@ -1,6 +1,7 @@
-package policy
+package hookfiles_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 // fuzzForeign: whatever stands in a file, each of its hooks is one that an engine
@@ -35,55 +38,55 @@ func fuzzForeign(f *testing.F, format string, paths ...string) {
 		}
 	}
 	f.Add([]byte(strings.Repeat("[", 1000)), []byte(`{"hooks":`+strings.Repeat(`{"a":`, 300)))
-	parse := formatNamed(f, format).parse
+	parse := hookfiles.Find(format).Parse
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: dialect.GeminiCLI().Name}, Tool: &grapnel.Tool{Name: "x", Class: grapnel.ClassOther}}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		var files []foreignFile
+		var files []hookfiles.File
 		for i, path := range paths {
 			file := foreignFileOf(path, one)
 			if i%2 == 1 {
-				file.data = two
+				file.Data = two
 			}
 			files = append(files, file)
 		}
 		found := parse(files)
-		im := found.asPolicy(files)
-		if _, errs := Parse("imported", im.Policy); len(errs) > 0 {
+		im := found.AsPolicy(files, policy.Parse)
+		if _, errs := policy.Parse("imported", im.Policy); len(errs) > 0 {
 			t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)
 		}
-		if len(found.hooks) > maxForeignHooks {
-			t.Errorf("%d hooks", len(found.hooks))
+		if len(found.Hooks) > hookfiles.MaxForeignHooks {
+			t.Errorf("%d hooks", len(found.Hooks))
 		}
-		for i := range found.hooks {
-			h := &found.hooks[i]
-			spec := grapnel.Spec{Name: h.Name, Source: files[h.file].source, On: h.On, Match: h.match, Priority: h.Priority, Hook: decide{}}
+		for i := range found.Hooks {
+			h := &found.Hooks[i]
+			spec := grapnel.Spec{Name: h.Name, Source: files[h.FileIndex].Source, On: h.On, Match: h.Matcher, Priority: h.Priority, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })}
 			if _, err := grapnel.New([]grapnel.Spec{spec}, nil); err != nil {
-				t.Errorf("%s: %v", h.at, err)
+				t.Errorf("%s: %v", h.At, err)
 			}
-			if h.match != nil {
-				_, _ = h.match.Match(ev, nil)
+			if h.Matcher != nil {
+				_, _ = h.Matcher.Match(ev, nil)
 			}
 			if _, err := (&match.FactCache{}).Matcher(h.Match, nil, "", match.Reading{}); err != nil {
-				t.Errorf("%s: %v", h.at, err)
+				t.Errorf("%s: %v", h.At, err)
 			}
 			if h.Match != nil && slices.Contains(h.Match.Tool, "") {
-				t.Errorf("%s: a match of nothing", h.at)
+				t.Errorf("%s: a match of nothing", h.At)
 			}
-			if h.off {
+			if h.Off {
 				continue
 			}
 			runs := h.Run != nil && (strings.TrimSpace(h.Run.Line) != "" || len(h.Run.Args) > 0)
-			if len(h.On) == 0 || h.at == "" || h.Line < 1 || h.Timeout < 0 || !runs && h.rule == nil && h.webhook == nil {
-				t.Errorf("hook %+v of %q, %+v", h.Hook, h.at, h.Run)
+			if len(h.On) == 0 || h.At == "" || h.Line < 1 || h.Timeout < 0 || !runs && h.Rule == nil && h.Webhook == nil {
+				t.Errorf("hook %+v of %q, %+v", h.Hook, h.At, h.Run)
 			}
 		}
-		for _, err := range slices.Concat(found.broken, found.errors, found.notes) {
+		for _, err := range slices.Concat(found.Broken, found.Errors, found.Notes) {
 			if err.File == "" || err.Msg == "" || err.Line < 0 {
 				t.Errorf("it says %+v", err)
 			}
 		}
-		if len(found.broken) > len(files) {
-			t.Errorf("of %d files %d are broken", len(files), len(found.broken))
+		if len(found.Broken) > len(files) {
+			t.Errorf("of %d files %d are broken", len(files), len(found.Broken))
 		}
 	})
 }

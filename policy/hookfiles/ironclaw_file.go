@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"bytes"
@@ -15,8 +15,10 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -32,36 +34,36 @@ const (
 // ironClawFormat loads IronClaw's bundles. No dialect is IronClaw's, so its own events
 // do not meet them a second time. Whether an extension is active nobody knows here:
 // each counts as if it were.
-var ironClawFormat = &format{
-	name: "ironclaw",
+var ironClawFormat = &Format{
+	Name: "ironclaw",
 	// Bundles are in what installed extensions say of themselves, in the workspace, and
 	// in what extensions that are being built say.
-	user: []string{
+	User: []string{
 		".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
 		"tools/*.capabilities.json", "channels/*.capabilities.json",
 		"hooks/hooks.json", "hooks/**/*.hook.json",
 	},
-	project: []string{
+	Project: []string{
 		".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
 		"tools/*.capabilities.json", "channels/*.capabilities.json",
 		"hooks/hooks.json", "hooks/**/*.hook.json",
 		"tools/*/capabilities.json", "channels/*/capabilities.json", "tools-src/*/*.capabilities.json",
 	},
-	parse: func(files []foreignFile) foreign {
+	Parse: func(files []File) Found {
 		bundles := make([]IronClawFile, len(files))
 		for i := range files {
-			bundles[i] = IronClawFile{Source: ironClawSource(&files[i]), Path: files[i].path, Data: files[i].data}
+			bundles[i] = IronClawFile{Source: ironClawSource(&files[i]), Path: files[i].Path, Data: files[i].Data}
 		}
 		r := readIronClaw(bundles, nil)
-		f := foreign{notes: r.notes}
+		f := Found{Notes: r.notes}
 		for _, h := range r.hooks {
-			f.hooks = append(f.hooks, h.foreignHook)
+			f.Hooks = append(f.Hooks, h.Hook)
 		}
 		for _, err := range r.errors {
 			if err.Hook == "" {
-				f.broken = append(f.broken, err.At)
+				f.Broken = append(f.Broken, err.At)
 			} else {
-				f.errors = append(f.errors, err.At)
+				f.Errors = append(f.Errors, err.At)
 			}
 		}
 		return f
@@ -71,16 +73,16 @@ var ironClawFormat = &format{
 const workspacePrefix = "workspace:"
 
 // ironClawSource is what IronClaw would call the source of a file.
-func ironClawSource(f *foreignFile) string {
-	dir, base := path.Split(f.name)
+func ironClawSource(f *File) string {
+	dir, base := path.Split(f.Name)
 	name, isExtension := strings.CutSuffix(base, ".capabilities.json")
 	if base == "capabilities.json" {
-		name, isExtension = filepath.Base(filepath.Dir(f.path)), true
+		name, isExtension = filepath.Base(filepath.Dir(f.Path)), true
 	}
 	dirs := strings.Split(dir, "/")
 	switch {
 	case !isExtension:
-		return workspacePrefix + f.name
+		return workspacePrefix + f.Name
 	case slices.Contains(dirs, "channels"):
 		return "plugin.channel:" + name
 	case slices.Contains(dirs, "tools-src"):
@@ -92,7 +94,7 @@ func ironClawSource(f *foreignFile) string {
 
 // ironClawHook is a hook of a bundle.
 type ironClawHook struct {
-	foreignHook
+	Hook
 	source string
 	sender grapnel.Hook // of a webhook, where somebody makes it
 }
@@ -102,11 +104,11 @@ func (h *ironClawHook) fullName() string { return h.source + "::" + h.Name }
 // spec is the hook as IronClaw would register it.
 func (h *ironClawHook) spec(file *IronClawFile) grapnel.Spec {
 	s := grapnel.Spec{
-		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digestOf(file.Data)}, Line: h.Line, On: h.On,
-		Priority: h.Priority, Timeout: time.Duration(h.Timeout), OnError: onError(h.OnError),
-		Hook: h.hook, Phase: h.phase, Sequential: h.sequential,
+		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digest.Of(file.Data)}, Line: h.Line, On: h.On,
+		Priority: h.Priority, Timeout: time.Duration(h.Timeout), OnError: policyfile.ParseOnError(h.OnError),
+		Hook: h.Handler, Phase: h.Phase, Sequential: h.Sequential,
 	}
-	if h.webhook != nil {
+	if h.Webhook != nil {
 		s.Hook = h.sender
 	}
 	return s
@@ -177,9 +179,9 @@ type ironClawEntry struct {
 
 // register keeps a hook, in the place of one with its name.
 func (r *ironClawReader) register(e *ironClawEntry) {
-	if e.webhook != nil && r.webhook != nil {
+	if e.Webhook != nil && r.webhook != nil {
 		var err error
-		if e.sender, err = r.webhook(*e.webhook); err != nil { // before what else is wrong with it
+		if e.sender, err = r.webhook(*e.Webhook); err != nil { // before what else is wrong with it
 			e.err = &IronClawError{At: r.errorAt(e.node, "", "hook %q: %v", e.Name, err), Err: err}
 		}
 	}
@@ -189,7 +191,7 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 		return
 	}
 	switch {
-	case e.webhook == nil:
+	case e.Webhook == nil:
 		r.rules[e.source]++
 	case e.sender == nil && r.webhook != nil:
 		return // nobody makes webhooks here
@@ -212,7 +214,7 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 // bundle reads the entries of the file, the rules first.
 func (r *ironClawReader) bundle() []ironClawEntry {
 	if r.at.Err != nil {
-		r.wrong = &policyfile.Error{File: r.at.Path, Msg: reason(r.at.Err)}
+		r.wrong = &policyfile.Error{File: r.at.Path, Msg: readfile.Reason(r.at.Err)}
 		return nil
 	}
 	root, wrong := tree.ParseJSON(r.at.Data)
@@ -223,7 +225,7 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 		wrong = &tree.Error{Msg: "is empty"}
 	}
 	if wrong != nil {
-		r.wrong = wrongIn(r.at.Path, wrong)
+		r.wrong = ErrorIn(r.at.Path, wrong)
 		return nil
 	}
 	n, at := root, ""
@@ -259,7 +261,7 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 // entry reads what rules and webhooks have in common.
 func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironClawEntry {
 	e := ironClawEntry{node: n, ironClawHook: ironClawHook{source: r.at.Source}}
-	e.file, e.at = r.file, at
+	e.FileIndex, e.At = r.file, at
 	if !r.object(n, at, append(fields, "name", "points", "priority", "timeout_ms")...) {
 		return e
 	}
@@ -309,7 +311,7 @@ func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint,
 func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
-	if said := r.number(n, e.at+".timeout_ms", 64); said != nil {
+	if said := r.number(n, e.At+".timeout_ms", 64); said != nil {
 		if ms = *said; ms < 1 || ms > ironClawMaxTimeout {
 			e.fail(r, IronClawInvalidTimeout, n, "", "hook %q: timeout_ms is %d, and must be from 1 to %d", e.Name, ms, ironClawMaxTimeout)
 			ms = otherwise
@@ -358,11 +360,11 @@ func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 		r.note(n, "add reject_reason, replacements, prepend or append", "hook %q does nothing", e.Name)
 	}
 	if slices.ContainsFunc(rule.patterns(), asciiOnly) {
-		e.lost = append(e.lost, `its \b, \d, \s and \w know ASCII only, and know all of Unicode in IronClaw`)
+		e.Lost = append(e.Lost, `its \b, \d, \s and \w know ASCII only, and know all of Unicode in IronClaw`)
 	}
 	// A rule can judge and rewrite, and those of a bundle rewrite for each other: so it
 	// is a step with its own priority, and one after the other.
-	e.hook, e.rule, e.phase, e.sequential = hook, &rule, grapnel.PhaseStep, true
+	e.Handler, e.Rule, e.Phase, e.Sequential = hook, &rule, grapnel.PhaseStep, true
 	return e
 }
 
@@ -399,7 +401,7 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 		e.Priority = &priority
 	}
 	if asked {
-		e.webhook = w
+		e.Webhook = w
 	}
 	return e
 }

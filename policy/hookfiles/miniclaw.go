@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"cmp"
@@ -30,22 +30,22 @@ import (
 // A file that has hooks takes the place of what the files before it say. Hooks
 // run one after the other, and the first that ends with another exit code than 0
 // blocks.
-var miniclawFormat = &format{
-	name:    "miniclaw",
-	user:    []string{".config/mini-claw/config.toml", ".config/mini-claw/settings.json"},
-	project: []string{".mini-claw/config.toml", ".mini-claw/settings.json"},
-	managed: []string{"/etc/mini-claw/config.toml", "/etc/mini-claw/settings.json"},
-	parse:   parseMiniclaw,
+var miniclawFormat = &Format{
+	Name:    "miniclaw",
+	User:    []string{".config/mini-claw/config.toml", ".config/mini-claw/settings.json"},
+	Project: []string{".mini-claw/config.toml", ".mini-claw/settings.json"},
+	Managed: []string{"/etc/mini-claw/config.toml", "/etc/mini-claw/settings.json"},
+	Parse:   parseMiniclaw,
 }
 
-func parseMiniclaw(files []foreignFile) foreign {
+func parseMiniclaw(files []File) Found {
 	r := &miniclawReader{newForeignReader(files)}
 	for i := range files {
 		read := tree.ParseJSON
-		if path.Ext(filepath.ToSlash(files[i].path)) == ".toml" {
-			read = readTOML
+		if path.Ext(filepath.ToSlash(files[i].Path)) == ".toml" {
+			read = ReadTOML
 		}
-		root := r.openWith(i, files[i].data, read, tree.Object)
+		root := r.openWith(i, files[i].Data, read, tree.Object)
 		hooks := root.Get("hooks")
 		if hooks == nil {
 			continue
@@ -54,13 +54,13 @@ func parseMiniclaw(files []foreignFile) foreign {
 			r.fail(hooks, "hooks", "", "is %s, not a section", hooks.Kind)
 			continue
 		}
-		if len(r.hooks) > 0 && holdsItems(hooks) {
-			r.note(hooks, "hooks", "", "takes the place of what %s says", files[r.hooks[0].file].path)
-			r.hooks, r.full = nil, false
+		if len(r.Hooks) > 0 && holdsItems(hooks) {
+			r.note(hooks, "hooks", "", "takes the place of what %s says", files[r.Hooks[0].FileIndex].Path)
+			r.Hooks, r.full = nil, false
 		}
 		r.section(hooks)
 	}
-	return r.foreign
+	return r.Found
 }
 
 // holdsItems reports whether any member of an object is a list that is not empty.
@@ -120,22 +120,22 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 		r.fail(pattern, at+".tool_pattern", "leave it out to mean all tools", "%v", err)
 		return
 	}
-	h := foreignHook{
+	h := Hook{
 		Hook: policyfile.Hook{
 			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: policyfile.Duration(miniclawTimeout),
 			Run: &policyfile.Command{Line: line.Text, Speaks: miniclaw().Name},
 		},
-		at: at, sequential: true,
+		At: at, Sequential: true,
 	}
 	if m != nil {
-		h.match = m
+		h.Matcher = m
 		if hint := m.dead(); hint != "" {
 			r.note(pattern, at+".tool_pattern", hint, "%q matches no tool that mini-claw is known to have", m.source)
 		}
 		if h.Match = m.nearest(); h.Match == nil {
-			h.lost = []string{fmt.Sprintf("tool_pattern %q", m.source)}
+			h.Lost = []string{fmt.Sprintf("tool_pattern %q", m.source)}
 		} else if len(h.Match.Tool) > 1 {
-			h.lost = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
+			h.Lost = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
 		}
 	}
 	if timeout != nil {

@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"bytes"
@@ -163,13 +163,13 @@ func json5Text(data []byte, from int) (text []byte, end int) {
 
 // A foreignReader collects what the files of one entry hold.
 type foreignReader struct {
-	foreign
-	files []foreignFile
+	Found
+	files []File
 	file  int  // index of the one that is read
 	full  bool // there are more hooks than are kept
 }
 
-func newForeignReader(files []foreignFile) *foreignReader { return &foreignReader{files: files} }
+func newForeignReader(files []File) *foreignReader { return &foreignReader{files: files} }
 
 // open reads a file, and notes it as broken when it holds no value of the kinds. It
 // returns nil then.
@@ -185,14 +185,14 @@ func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.No
 		err = &tree.Error{Line: root.Line, Col: root.Col, Msg: fmt.Sprintf("holds %s, not %s", root.Kind, kinds[0])}
 	}
 	if err != nil {
-		r.broken = append(r.broken, wrongIn(r.files[i].path, err))
+		r.Broken = append(r.Broken, ErrorIn(r.files[i].Path, err))
 		return nil
 	}
 	return root
 }
 
 func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...any) *policyfile.Error {
-	err := &policyfile.Error{File: r.files[r.file].path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
+	err := &policyfile.Error{File: r.files[r.file].Path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
 	if n != nil {
 		err.Line, err.Col = n.Line, n.Col
 	}
@@ -201,12 +201,12 @@ func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...a
 
 // fail notes an entry that is left out.
 func (r *foreignReader) fail(n *tree.Node, at, hint, format string, args ...any) {
-	r.errors = append(r.errors, r.problem(n, at, hint, format, args...))
+	r.Errors = append(r.Errors, r.problem(n, at, hint, format, args...))
 }
 
 // note notes something of an entry that does not count.
 func (r *foreignReader) note(n *tree.Node, at, hint, format string, args ...any) {
-	r.notes = append(r.notes, r.problem(n, at, hint, format, args...))
+	r.Notes = append(r.Notes, r.problem(n, at, hint, format, args...))
 }
 
 // maxForeignTimeout: a longer one is a slip.
@@ -260,21 +260,21 @@ func searchGlobs(expression string) (globs []string, ok bool) {
 	return globs, true
 }
 
-// maxForeignHooks bounds the hooks of one entry: what is planned at each event, and
+// MaxForeignHooks bounds the hooks of one entry: what is planned at each event, and
 // compared with each other when they are read.
-const maxForeignHooks = 1000
+const MaxForeignHooks = 1000
 
 // add keeps a hook, and reports whether it did.
-func (r *foreignReader) add(n *tree.Node, h foreignHook) bool {
-	if len(r.hooks) == maxForeignHooks {
+func (r *foreignReader) add(n *tree.Node, h Hook) bool {
+	if len(r.Hooks) == MaxForeignHooks {
 		if !r.full {
-			r.fail(n, h.at, "", "is one of more than %d hooks: it and those behind it are left out", maxForeignHooks)
+			r.fail(n, h.At, "", "is one of more than %d hooks: it and those behind it are left out", MaxForeignHooks)
 		}
 		r.full = true
 		return false
 	}
-	h.file, h.Line = r.file, n.Line
-	r.hooks = append(r.hooks, h)
+	h.FileIndex, h.Line = r.file, n.Line
+	r.Hooks = append(r.Hooks, h)
 	return true
 }
 

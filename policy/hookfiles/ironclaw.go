@@ -1,13 +1,10 @@
-package policy
+package hookfiles
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -17,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // An IronClawRule is a rule of IronClaw's hook bundles, as its JSON says it. What a
@@ -114,7 +112,7 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	case isJSON:
 		out.Set = map[grapnel.Field]json.RawMessage{field: value}
 	default:
-		out.Set = map[grapnel.Field]json.RawMessage{field: appendQuoted(nil, now)}
+		out.Set = map[grapnel.Field]json.RawMessage{field: rawjson.AppendQuoted(nil, now)}
 	}
 	return out, nil
 }
@@ -164,73 +162,11 @@ func (s *sortedText) of(raw []byte) (string, error) {
 	if last := s.last.Load(); last != nil && last.raw == string(raw) {
 		return last.text, nil
 	}
-	text, err := sortedJSON(raw)
+	text, err := rawjson.Sorted(raw)
 	if err == nil {
 		s.last.Store(&struct{ raw, text string }{string(raw), text})
 	}
 	return text, err
-}
-
-// sortedJSON writes JSON without white space, the keys of each object in the order of
-// their bytes, numbers as they are spelt, and only what must be escaped escaped.
-func sortedJSON(raw []byte) (string, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var value any
-	err := dec.Decode(&value)
-	if err == nil {
-		if _, err = dec.Token(); err == io.EOF {
-			return string(appendSorted(nil, value)), nil
-		}
-	}
-	return "", fmt.Errorf("the input is not JSON: %w", err)
-}
-
-// appendSorted recurses as deep as the decoder has, which is bounded.
-func appendSorted(b []byte, value any) []byte {
-	switch v := value.(type) {
-	case map[string]any:
-		b = append(b, '{')
-		for i, key := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendSorted(append(appendQuoted(b, key), ':'), v[key])
-		}
-		return append(b, '}')
-	case []any:
-		b = append(b, '[')
-		for i, item := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendSorted(b, item)
-		}
-		return append(b, ']')
-	case string:
-		return appendQuoted(b, v)
-	default: // a number, true, false, null
-		word, _ := json.Marshal(v)
-		return append(b, word...)
-	}
-}
-
-// appendQuoted writes a JSON string. encoding/json would escape the line separators
-// U+2028 and U+2029 too, and a rule would not find them.
-func appendQuoted(b []byte, s string) []byte {
-	const special = "\b\f\n\r\t\"\\"
-	b = append(b, '"')
-	for _, r := range s {
-		switch i := strings.IndexRune(special, r); {
-		case i >= 0:
-			b = append(b, '\\', `bfnrt"\`[i])
-		case r < ' ':
-			b = fmt.Appendf(b, `\u%04x`, r)
-		default:
-			b = append(b, string(r)...)
-		}
-	}
-	return append(b, '"')
 }
 
 // rustRegexp checks a pattern that was written for Rust. What has another meaning in

@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"testing"
@@ -29,17 +29,17 @@ func TestIronClawSources(t *testing.T) {
 		"tools/capabilities.txt": "",
 	} {
 		found := false
-		for _, pattern := range ironClawFormat.project {
+		for _, pattern := range ironClawFormat.Project {
 			found = found || doublestar.MatchUnvalidated(pattern, path)
 		}
 		if found != (want != "") {
 			t.Errorf("%s is found: %v", path, found)
 		}
-		if got := ironClawSource(&foreignFile{name: path, path: "/p/" + path}); found && got != want {
+		if got := ironClawSource(&File{Name: path, Path: "/p/" + path}); found && got != want {
 			t.Errorf("the source of %s is %q, want %q", path, got, want)
 		}
 	}
-	if got := ironClawSource(&foreignFile{name: "capabilities.json", path: "/p/tools/git/capabilities.json"}); got != "plugin.tool:git" {
+	if got := ironClawSource(&File{Name: "capabilities.json", Path: "/p/tools/git/capabilities.json"}); got != "plugin.tool:git" {
 		t.Errorf("the source of a file that is named is %q", got)
 	}
 }
@@ -49,12 +49,12 @@ func TestIronClawSources(t *testing.T) {
 func TestIronClawSameFileTwice(t *testing.T) {
 	t.Parallel()
 	const bundle = `[{"name": "guard", "points": ["beforeInbound"], "reject_reason": "no"}]`
-	var files []foreignFile
+	var files []File
 	for _, dir := range []string{"/home/dev/", "/home/dev/.config/grapnel/"} {
-		files = append(files, foreignFile{name: "hooks/hooks.json", path: dir + "hooks/hooks.json", data: []byte(bundle)})
+		files = append(files, File{Name: "hooks/hooks.json", Path: dir + "hooks/hooks.json", Data: []byte(bundle)})
 	}
-	f := ironClawFormat.parse(append(files, files[0])) // that one is found twice
-	if len(f.hooks) != 2 || f.hooks[0].file == f.hooks[1].file || len(f.notes)+len(f.errors)+len(f.broken) > 0 {
-		t.Errorf("%s", foreignText(f))
+	f := ironClawFormat.Parse(append(files, files[0])) // that one is found twice
+	if len(f.Hooks) != 2 || f.Hooks[0].FileIndex == f.Hooks[1].FileIndex || len(f.Notes)+len(f.Errors)+len(f.Broken) > 0 {
+		t.Errorf("%s", Text(f))
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package digest
 
 import (
 	"strings"
@@ -9,14 +9,14 @@ import (
 func TestDigestOf(t *testing.T) {
 	t.Parallel()
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1
-	if got := digestOf([]byte("abc")); got != want {
+	if got := Of([]byte("abc")); got != want {
 		t.Errorf("digestOf(abc) = %s, want %s", got, want)
 	}
 }
 
 func TestIsDigest(t *testing.T) {
 	t.Parallel()
-	good := digestOf(nil)
+	good := Of(nil)
 	for s, want := range map[string]bool{
 		good:                           true,
 		"":                             false,
@@ -26,7 +26,7 @@ func TestIsDigest(t *testing.T) {
 		"../" + good[3:]:               false,
 		strings.Repeat("g", len(good)): false,
 	} {
-		if got := isDigest(s); got != want {
+		if got := Valid(s); got != want {
 			t.Errorf("isDigest(%q) = %v, want %v", s, got, want)
 		}
 	}

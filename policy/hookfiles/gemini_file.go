@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"path"
@@ -17,32 +17,32 @@ import (
 //
 // Whether Gemini CLI trusts the folder is not asked: whoever loads these files has
 // said so, and what comes with a project is pinned like any policy.
-var geminiFormat = &format{
-	name:    "gemini-cli",
-	agent:   "gemini-cli",
-	user:    []string{".gemini/settings.json", ".gemini/extensions/" + geminiEnablement, ".gemini/extensions/*/hooks/hooks.json"},
-	project: []string{".gemini/settings.json"},
-	managed: []string{
+var geminiFormat = &Format{
+	Name:    "gemini-cli",
+	Agent:   "gemini-cli",
+	User:    []string{".gemini/settings.json", ".gemini/extensions/" + geminiEnablement, ".gemini/extensions/*/hooks/hooks.json"},
+	Project: []string{".gemini/settings.json"},
+	Managed: []string{
 		"/etc/gemini-cli/system-defaults.json", "/etc/gemini-cli/settings.json",
 		"/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json",
 	},
 	preset: "gemini",
-	parse:  parseGemini,
+	Parse:  parseGemini,
 }
 
 // geminiEnablement is the file in which Gemini CLI keeps which extensions are switched
 // off, and where.
 const geminiEnablement = "extension-enablement.json"
 
-func parseGemini(files []foreignFile) foreign {
+func parseGemini(files []File) Found {
 	r := newGeminiReader(files, nil)
 	r.short = true
 	roots := make([]*tree.Node, len(files))
 	enablement := -1
 	var off *tree.Node
 	for i := range files {
-		roots[i] = r.open(i, withoutComments(files[i].data), tree.Object)
-		if path.Base(filepath.ToSlash(files[i].path)) == geminiEnablement {
+		roots[i] = r.open(i, withoutComments(files[i].Data), tree.Object)
+		if path.Base(filepath.ToSlash(files[i].Path)) == geminiEnablement {
 			enablement = i
 		}
 		config := roots[i].Get("hooksConfig")
@@ -60,11 +60,11 @@ func parseGemini(files []foreignFile) foreign {
 	if off != nil {
 		r.file = slices.IndexFunc(roots, func(root *tree.Node) bool { return root.Get("hooksConfig").Get("enabled") == off })
 		r.note(off, "hooksConfig.enabled", "", "is false: no hook of these files runs")
-		return r.foreign
+		return r.Found
 	}
 	for i, root := range roots {
 		r.file, r.extension = i, ""
-		if slashed := filepath.ToSlash(files[i].path); path.Base(slashed) == "hooks.json" {
+		if slashed := filepath.ToSlash(files[i].Path); path.Base(slashed) == "hooks.json" {
 			r.extension = filepath.FromSlash(path.Dir(path.Dir(slashed)))
 		}
 		hooks := root.Get("hooks")
@@ -76,15 +76,15 @@ func parseGemini(files []foreignFile) foreign {
 			r.events(hooks)
 		}
 	}
-	out := r.foreign
-	for i := range out.hooks {
-		out.hooks[i].off = out.hooks[i].Run.Args == nil // an error says why
+	out := r.Found
+	for i := range out.Hooks {
+		out.Hooks[i].Off = out.Hooks[i].Run.Args == nil // an error says why
 	}
 	preset, _ := grapnel.FindPreset("gemini")
-	for i := range out.hooks {
-		h := &out.hooks[i]
-		h.Timeout = policyfile.Duration(firstDuration(h.Timeout, policyfile.Duration(preset.Timeout)))
-		if slashed := filepath.ToSlash(files[h.file].path); path.Base(slashed) == "hooks.json" {
+	for i := range out.Hooks {
+		h := &out.Hooks[i]
+		h.Timeout = policyfile.Duration(policyfile.FirstDuration(h.Timeout, policyfile.Duration(preset.Timeout)))
+		if slashed := filepath.ToSlash(files[h.FileIndex].Path); path.Base(slashed) == "hooks.json" {
 			h.Run.Scope = grapnel.ScopePlugin
 		}
 	}

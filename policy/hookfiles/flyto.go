@@ -1,4 +1,4 @@
-package policy
+package hookfiles
 
 import (
 	"fmt"
@@ -23,18 +23,18 @@ import (
 //	{"hooks": [{"type": "stop", "command": "./done.sh"}]}
 //
 // There is no matcher: a hook runs at every event of its type, one after the other.
-var flytoFormat = &format{
-	name:    "flyto",
-	user:    []string{".flyto/hooks.json", "flyto-hooks.json"},
-	project: []string{".flyto/hooks.json", "flyto-hooks.json"},
-	managed: []string{"/etc/flyto/hooks.json"},
-	parse:   parseFlyto,
+var flytoFormat = &Format{
+	Name:    "flyto",
+	User:    []string{".flyto/hooks.json", "flyto-hooks.json"},
+	Project: []string{".flyto/hooks.json", "flyto-hooks.json"},
+	Managed: []string{"/etc/flyto/hooks.json"},
+	Parse:   parseFlyto,
 }
 
-func parseFlyto(files []foreignFile) foreign {
+func parseFlyto(files []File) Found {
 	r := &flytoReader{newForeignReader(files)}
 	for i := range files {
-		root := r.open(i, files[i].data, tree.Object, tree.List)
+		root := r.open(i, files[i].Data, tree.Object, tree.List)
 		switch hooks := root.Get("hooks"); {
 		case root == nil:
 		case root.Is(tree.List):
@@ -47,7 +47,7 @@ func parseFlyto(files []foreignFile) foreign {
 			r.types("", root)
 		}
 	}
-	return r.foreign
+	return r.Found
 }
 
 type flytoReader struct{ *foreignReader }
@@ -127,16 +127,16 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		r.fail(n, at, "", "has no command")
 		return
 	}
-	h := foreignHook{
+	h := Hook{
 		Hook: policyfile.Hook{
 			Name: calledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: policyfile.Duration(flytoTimeout),
 			Run: &policyfile.Command{Line: line.Text, Speaks: flyto().Name},
 		},
-		at: at, sequential: true,
+		At: at, Sequential: true,
 	}
 	if url.Is(tree.Text) && url.Text != "" {
 		r.note(url, at+".webhook_url", "", "nothing is sent there, as Flyto itself never did")
-		h.lost = append(h.lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", match.Shorten(url.Text)))
+		h.Lost = append(h.Lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", match.Shorten(url.Text)))
 	}
 	if t := n.Get("timeout"); t != nil {
 		seconds, ok := t.Number()
@@ -153,10 +153,10 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	if dir := n.Get("plugin_dir"); dir.Is(tree.Text) && dir.Text != "" {
 		root := filepath.FromSlash(dir.Text)
 		if !filepath.IsAbs(root) {
-			root = filepath.Join(filepath.Dir(r.files[r.file].path), root)
+			root = filepath.Join(filepath.Dir(r.files[r.file].Path), root)
 		}
 		h.Run.Scope, h.Run.Vars = grapnel.ScopePlugin, []string{"FLYTO_PLUGIN_ROOT=" + root}
-		h.lost = append(h.lost, "the bounds of a plugin's environment")
+		h.Lost = append(h.Lost, "the bounds of a plugin's environment")
 	}
 	r.add(n, h)
 }
