@@ -23,6 +23,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
@@ -201,7 +202,7 @@ func (p Place) load(o *Options) policy.Set {
 	loose := req.loosely()
 	set := policy.Load(req.Request)
 	set.Specs = append(set.Specs, loose()...)
-	if pause, ok := policy.ReadPause(p.Pause(), time.Now()); ok && !o.Unpaused {
+	if pause, ok := pause.Read(p.Pause(), time.Now()); ok && !o.Unpaused {
 		set.Specs = pause.Apply(set.Specs)
 	}
 	return set

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
@@ -55,6 +56,6 @@ func (r *request) loosely() func() []grapnel.Spec {
 		if why == nil {
 			return nil
 		}
-		return []grapnel.Spec{policy.Notice(fmt.Sprintf("grapnel: hooks run that %v:%s. Their policy says `required: false`.", why, names))}
+		return []grapnel.Spec{notice.New(fmt.Sprintf("grapnel: hooks run that %v:%s. Their policy says `required: false`.", why, names))}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -139,7 +140,7 @@ func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
 		onError = grapnel.OnErrorClosed
 	}
 	return grapnel.Spec{
-		Name: s.Name, Source: ownSource(s.Source), Line: s.Line, On: f.kinds(), Match: m, Hook: m,
+		Name: s.Name, Source: notice.OwnSource(s.Source), Line: s.Line, On: f.kinds(), Match: m, Hook: m,
 		Phase: grapnel.PhaseObserve, OnError: onError, Mode: s.Mode,
 	}
 }

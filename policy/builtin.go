@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -108,7 +109,7 @@ type lineWriter struct{ grapnel.Hook }
 // WritesLine reports whether all that an observing hook does is to write a line to a
 // file, so that it takes less time than to put it off.
 func WritesLine(h grapnel.Hook) bool {
-	if r, is := h.(*redacted); is {
+	if r, is := h.(*redact.Hook); is {
 		h = r.Hook
 	}
 	_, ok := h.(lineWriter)

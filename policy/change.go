@@ -17,8 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// views are the fields that stand somewhere in tool.input.
-var views = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
 
 // allFields lists what hooks can change, over all events.
 func allFields() []grapnel.Field {
@@ -30,7 +28,7 @@ func allFields() []grapnel.Field {
 			}
 		}
 	}
-	return append(fields, views...)
+	return append(fields, policyfile.InputFields...)
 }
 
 // changes are the fields that a hook names to change them.
@@ -112,7 +110,7 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 	for _, field := range fields {
 		switch {
 		case !mayChange(c, field):
-		case slices.Contains(views, field):
+		case slices.Contains(policyfile.InputFields, field):
 			next, err := mapView(now, field, change)
 			if err != nil {
 				return grapnel.Outcome{}, fmt.Errorf("%s in %s: %w", what, field, err)

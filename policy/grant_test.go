@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -201,7 +202,7 @@ func TestUseOnlyManaged(t *testing.T) {
 			t.Errorf("%s is %s", file.File, file.State)
 		}
 	}
-	specs := policy.Pause{}.Apply(slices.Clone(set.Specs))
+	specs := pause.Pause{}.Apply(slices.Clone(set.Specs))
 	paused, err := grapnel.New(specs, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -32,14 +33,14 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 	for name, tt := range map[string]struct{ input, says string }{
 		"many secrets": {many.String(), "there are 40000 secrets to look for"}, "deep": {deep, ""},
 	} {
-		r := newRedactor([]*policyfile.Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
+		r := redact.New([]*policyfile.Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(tt.input)}, Native: json.RawMessage(`{"tool_input":` + tt.input + `}`)}
 		var err error
 		bytes := allocated(func() {
 			var shown *grapnel.Event
-			if shown, err = r.event(ev); err == nil {
+			if shown, err = r.Event(ev); err == nil {
 				out := grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: shown.Tool.Input}}
-				_ = r.restore(context.Background(), ev, shown, &out)
+				_ = r.Restore(context.Background(), ev, shown, &out)
 			}
 		})
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
@@ -49,8 +50,8 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 			t.Errorf("%s: %d bytes need %d bytes of memory, want at most %d", name, len(tt.input), bytes, most)
 		}
 	}
-	k := &Keeping{}
-	k.add(&policyfile.Records{Replace: []policyfile.Replacement{{Pattern: "bob", With: "pop"}}}, grapnel.ScopeUser)
+	k := &redact.Keeping{}
+	k.Add(&policyfile.Records{Replace: []policyfile.Replacement{{Pattern: "bob", With: "pop"}}}, grapnel.ScopeUser)
 	var err error
 	bytes := allocated(func() { _, err = k.Edit()([]byte(`{"tool":{"input":`+deep+`}}`), true) })
 	if most := 20 * uint64(len(deep)); bytes > most || err != nil {

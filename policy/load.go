@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -110,8 +111,8 @@ type Set struct {
 	// trusted: files of other systems, rules for secrets, and scripts that are pinned.
 	Unsteady bool
 
-	OnlyManaged string  // what the person is told where a managed policy lets no other count; empty = none does
-	Records     Keeping // what is kept of firings
+	OnlyManaged string         // what the person is told where a managed policy lets no other count; empty = none does
+	Records     redact.Keeping // what is kept of firings
 
 	// Hide masks in a text what rules for secrets of the files' own find; nil = they have none.
 	Hide func(text string) string
@@ -131,7 +132,7 @@ func Load(req Request) Set {
 	req.seen, req.beyond = map[string]bool{}, &set.Beyond
 	set.Specs = req.always()
 	var ignored []string
-	var redact []*policyfile.Redact
+	var redacts []*policyfile.Redact
 	foreign := map[string]bool{} // sources that other systems' files are
 	for _, file := range strongestFirst(req.Files) {
 		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
@@ -155,7 +156,7 @@ func Load(req Request) Set {
 		}
 		if got.policy == nil {
 			if loaded.State == Broken && !file.Trust {
-				set.Records.unknown = true
+				set.Records.Unknown = true
 			}
 			continue
 		}
@@ -163,9 +164,9 @@ func Load(req Request) Set {
 		if p := got.policy; len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
 			set.Unsteady = true
 		}
-		set.Records.add(got.policy.Records, file.Scope)
+		set.Records.Add(got.policy.Records, file.Scope)
 		if got.policy.Redact != nil {
-			redact = append(redact, got.policy.Redact)
+			redacts = append(redacts, got.policy.Redact)
 		}
 		set.hide(got.policy.Secrets)
 		set.Networks = append(set.Networks, networks(got.policy)...)
@@ -187,11 +188,11 @@ func Load(req Request) Set {
 			set.OnlyManaged += ", so nothing of " + strings.Join(ignored, ", ") + " is in force"
 		}
 		set.OnlyManaged = policyfile.OneLine(set.OnlyManaged + ".")
-		spec := noticeSpec(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
+		spec := notice.For(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
 		spec.On = []grapnel.Kind{grapnel.SessionStart}
 		set.Specs = append(set.Specs, spec)
 	}
-	newRedactor(redact).guard(set.Specs, func(s *grapnel.Spec) bool { return lowTrust(s) || foreign[s.Source.Name] })
+	redact.New(redacts).Guard(set.Specs, func(s *grapnel.Spec) bool { return seesRedacted(s) || foreign[s.Source.Name] })
 	set.Specs = together(set.Specs, req.Counter)
 	return set
 }
@@ -367,63 +368,18 @@ func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
 // notice tells the person, at session start and with each prompt, that a file is not
 // what it should be.
 func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
-	spec := noticeSpec(source, l.Notice)
+	spec := notice.For(source, l.Notice)
 	if l.State == Untrusted || l.State == Trusted {
 		spec.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
 	}
 	return spec
 }
 
-// Notice is a hook that tells the person something at session start and with each prompt.
-func Notice(text string) grapnel.Spec {
-	return noticeSpec(grapnel.Source{Name: "grapnel", File: "grapnel"}, policyfile.OneLine(text))
-}
-
-func noticeSpec(source grapnel.Source, text string) grapnel.Spec {
-	return grapnel.Spec{
-		Name: noticeName, Source: ownSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
-		Phase: grapnel.PhaseRule, Hook: decide{Message: text}, OnError: grapnel.OnErrorOpen,
-	}
-}
-
 // brokenSpec guards in place of a policy that cannot be read.
 func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
-	spec := lockSpec(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
+	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
-}
-
-// lockedKinds are the events at which nothing may happen unguarded. Prompts and
-// stops are not among them: the person must be able to mend what is wrong.
-var lockedKinds = []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore}
-
-// Locks reports whether the hooks of [Locked] block an event.
-func Locks(kind grapnel.Kind) bool { return slices.Contains(lockedKinds, kind) }
-
-// lockSpec blocks what a guard would have seen.
-func lockSpec(source grapnel.Source, text string) grapnel.Spec {
-	return grapnel.Spec{
-		Name: "locked", Source: ownSource(source),
-		On:    lockedKinds,
-		Phase: grapnel.PhaseRule, Hook: decide{Decision: grapnel.Block, Reason: text},
-	}
-}
-
-// Locked returns the hooks that stand in where Grapnel cannot do its work: its
-// policy cannot be found, or a strict one cannot be kept to.
-func Locked(why string) []grapnel.Spec {
-	source := grapnel.Source{Name: ownFile, File: ownFile}
-	return []grapnel.Spec{lockSpec(source, "Grapnel cannot do its work, so no tool may run: "+why), noticeSpec(source, "grapnel: "+why)}
-}
-
-const (
-	noticeName = "policy-notice"
-	ownPrefix  = "grapnel:"
-)
-
-// ownSource is the source of hooks that Grapnel itself puts in a file's place.
-func ownSource(source grapnel.Source) grapnel.Source {
-	return grapnel.Source{Name: ownPrefix + source.Name, Scope: source.Scope, File: source.File}
 }
 
 // sourceOf is the source of a policy file.

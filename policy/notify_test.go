@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -72,7 +73,7 @@ hooks:
 			t.Errorf("%s (-want +got)\n%s", from, diff)
 		}
 		for _, s := range set.Specs {
-			if s.Source.File == file && !policy.Own(&s) && s.Line > 0 && s.Phase != grapnel.PhaseObserve {
+			if s.Source.File == file && !notice.Own(&s) && s.Line > 0 && s.Phase != grapnel.PhaseObserve {
 				t.Errorf("%s: %s runs in the phase %v", from, s.Name, s.Phase)
 			}
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // keeping is what policies of these scopes, strongest first, want kept.
-func keeping(t *testing.T, said ...string) *Keeping {
+func keeping(t *testing.T, said ...string) *redact.Keeping {
 	t.Helper()
-	k := &Keeping{}
+	k := &redact.Keeping{}
 	for _, text := range said {
 		word, records, _ := strings.Cut(text, " ")
 		scope := grapnel.ScopeManaged
@@ -32,7 +33,7 @@ func keeping(t *testing.T, said ...string) *Keeping {
 		if err := json.Unmarshal(data, &again); err != nil {
 			t.Fatal(err)
 		}
-		k.add(again.Records, scope)
+		k.Add(again.Records, scope)
 	}
 	return k
 }
@@ -63,7 +64,7 @@ func TestRecordsScopes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", said, got, want)
 		}
 	}
-	if got := (&Keeping{keep: "full", unknown: true}).Mode(); got != "metadata" {
+	if got := (&redact.Keeping{Keep: "full", Unknown: true}).Mode(); got != "metadata" {
 		t.Errorf("of a policy that cannot be read: %s, want metadata", got)
 	}
 	if k := keeping(t, "user full"); k.Edit() != nil {

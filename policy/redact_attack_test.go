@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -19,9 +20,9 @@ func TestRedactTakenOut(t *testing.T) {
 		"as a text":    `{"tool_input":"{\"api_key\":\"hunter22x\"}","tool_name":"x"}`,
 	} {
 		for _, input := range []string{`{"b":1}`, `{"api_key":"other"}`} {
-			r := newRedactor([]*policyfile.Redact{{Fields: []string{"/api_key"}}})
+			r := redact.New([]*policyfile.Redact{{Fields: []string{"/api_key"}}})
 			ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(input)}, Native: json.RawMessage(native), Prompt: &grapnel.Prompt{Text: "it is hunter22x"}}
-			shown, err := r.event(ev)
+			shown, err := r.Event(ev)
 			if err != nil || strings.Contains(string(encode(shown)), "hunter22x") {
 				t.Errorf("%s, %s: %v, shown is %s", name, input, err, encode(shown))
 			}
@@ -32,7 +33,7 @@ func TestRedactTakenOut(t *testing.T) {
 // TestRedactNames: a secret in the name of a member, or as a number, is one.
 func TestRedactNames(t *testing.T) {
 	t.Parallel()
-	r := newRedactor([]*policyfile.Redact{{Fields: []string{"/api_key", "/pin"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}"}}}})
+	r := redact.New([]*policyfile.Redact{{Fields: []string{"/api_key", "/pin"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}"}}}})
 	for name, ev := range map[string]*grapnel.Event{
 		"a pattern in a name of the input":  {Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"env":{"sk-abcdefgh":1}}`)}},
 		"a pattern in a name of the output": {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Output: json.RawMessage(`{"sk-abcdefgh":{"sk-abcdefgh":1}}`)}},
@@ -41,7 +42,7 @@ func TestRedactNames(t *testing.T) {
 		"a value as a number":               {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"pin":12345678}`), Output: json.RawMessage(`{"pin":12345678}`)}},
 		"a text as a number":                {Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"pin":"12345678"}`), Output: json.RawMessage(`[12345678]`)}},
 	} {
-		shown, err := r.event(ev)
+		shown, err := r.Event(ev)
 		if text := ""; err == nil {
 			text = string(encode(shown))
 			if strings.Contains(text, "sk-abcdefgh") || strings.Contains(text, "12345678") {
@@ -85,8 +86,8 @@ func TestRedactNamesRestored(t *testing.T) {
 // too, and in none that make a Record.
 func TestRecordsNames(t *testing.T) {
 	t.Parallel()
-	k := &Keeping{}
-	k.add(&policyfile.Records{Replace: []policyfile.Replacement{{Pattern: "customer-\\d+|tool|input", With: "***"}}}, grapnel.ScopeUser)
+	k := &redact.Keeping{}
+	k.Add(&policyfile.Records{Replace: []policyfile.Replacement{{Pattern: "customer-\\d+|tool|input", With: "***"}}}, grapnel.ScopeUser)
 	got, err := k.Edit()([]byte(`{"kind":"tool.after","tool":{"name":"x","input":{"of customer-4711":{"customer-4712":[1]}},"output":{"customer-4713":1}}}`), true)
 	const want = `{"kind":"tool.after","tool":{"name":"x","input":{"of ***":{"***":[1]}},"output":{"***":1}}}`
 	if err != nil || string(got) != want {

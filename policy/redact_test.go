@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -117,8 +118,8 @@ func TestRedactEverywhere(t *testing.T) {
 		Verdict: &grapnel.Verdict{Reasons: []grapnel.Reason{{Text: secret}}, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"key":"a third"}`)}},
 		Budget:  3,
 	}
-	r := newRedactor([]*policyfile.Redact{{Fields: []string{"/key"}}})
-	shown, err := r.event(ev)
+	r := redact.New([]*policyfile.Redact{{Fields: []string{"/key"}}})
+	shown, err := r.Event(ev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestRedactEverywhere(t *testing.T) {
 	if shown.Budget != 3 || shown.Verdict == nil || shown.Tool.Content != "it is [REDACTED]" {
 		t.Errorf("lost is too much: %s", text)
 	}
-	if same, err := r.event(&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}}); err != nil || same.Prompt.Text != "hello" {
+	if same, err := r.Event(&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}}); err != nil || same.Prompt.Text != "hello" {
 		t.Errorf("an event without secrets: %v, %v", same, err)
 	}
 
@@ -148,7 +149,7 @@ func TestRedactEverywhere(t *testing.T) {
 func TestRedactDeep(t *testing.T) {
 	t.Parallel()
 	engine, shown, rec := redacting(t, "{fields: [/key]}", func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-	deep := strings.Repeat(`{"a":`, 2*redactDeep) + `"x"` + strings.Repeat("}", 2*redactDeep)
+	deep := strings.Repeat(`{"a":`, 2*redact.MaxDepth) + `"x"` + strings.Repeat("}", 2*redact.MaxDepth)
 	engine.Fire(context.Background(), limitCall("s", "Bash", `{"key":"hunter22","b":`+deep+`}`, "1"))
 	if len(*shown) > 0 || !strings.Contains(rec.Hooks[0].Error, "nested deeper than 128") {
 		t.Errorf("it was shown %d events, recorded is %+v", len(*shown), rec.Hooks)
@@ -158,12 +159,12 @@ func TestRedactDeep(t *testing.T) {
 // TestRedactTrust: whose hooks see what.
 func TestRedactTrust(t *testing.T) {
 	t.Parallel()
-	r := newRedactor([]*policyfile.Redact{{Fields: []string{"/key"}}})
+	r := redact.New([]*policyfile.Redact{{Fields: []string{"/key"}}})
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		for phase := grapnel.PhaseStep; phase <= grapnel.PhaseObserve; phase++ {
 			specs := []grapnel.Spec{{Name: "x", Phase: phase, Source: grapnel.Source{Scope: scope}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}}
-			r.guard(specs, lowTrust)
-			_, got := specs[0].Hook.(*redacted)
+			r.Guard(specs, seesRedacted)
+			_, got := specs[0].Hook.(*redact.Hook)
 			want := (scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin) && phase != grapnel.PhaseRule
 			if got != want {
 				t.Errorf("%v hook of the phase %v: redacted is %v, want %v", scope, phase, got, want)

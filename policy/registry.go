@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
@@ -260,7 +261,7 @@ func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	}
 	// No system starts a shell with such a line. The guards that somebody asked for say
 	// that they cannot read it; without any nobody is locked out.
-	if s.source.File == ownFile && f.ShellBytes() > match.MaxShellBytes {
+	if s.source.File == notice.OwnFile && f.ShellBytes() > match.MaxShellBytes {
 		return false, nil
 	}
 	if s.Needs.Secret && s.secrets == nil && len(ev.Calls) == 0 && !f.NearSecret() {

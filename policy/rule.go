@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -33,7 +34,7 @@ func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfi
 	}
 	specs, err := (&builder{Policy: p}).build(source, &match.FactCache{}, newCommand)
 	if p.Redact != nil {
-		newRedactor([]*policyfile.Redact{p.Redact}).guard(specs, lowTrust)
+		redact.New([]*policyfile.Redact{p.Redact}).Guard(specs, seesRedacted)
 	}
 	return together(specs, nil), err
 }
@@ -241,4 +242,11 @@ func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) 
 		return grapnel.Outcome{}, nil
 	}
 	return grapnel.Outcome{Context: []string{capContext(text, "its output")}}, nil
+}
+
+// seesRedacted reports whether a hook comes with the work an agent is given, and so does
+// not see what `redact:` names.
+func seesRedacted(s *grapnel.Spec) bool {
+	_, marks := s.Hook.(*marker)
+	return !marks && (s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -104,18 +105,12 @@ func (req Request) always() []grapnel.Spec {
 	for _, name := range req.Always {
 		own.Use = append(own.Use, policyfile.Use{Pack: policyfile.Word{Text: name}})
 	}
-	specs, err := req.buildPacks(File{Path: ownFile, Scope: grapnel.ScopeManaged}, own)
+	specs, err := req.buildPacks(File{Path: notice.OwnFile, Scope: grapnel.ScopeManaged}, own)
 	if err != nil {
-		return Locked(err.Error())
+		return notice.Locked(err.Error())
 	}
 	return specs
 }
-
-// Own reports whether a hook is one of those that no file names, see [Request].Always.
-func Own(s *grapnel.Spec) bool { return s.Source.File == ownFile }
-
-// ownFile stands for Grapnel itself where others have a policy file.
-const ownFile = "grapnel"
 
 // buildPacks makes the Specs of the packs of a file: a source each, with the scope
 // of the file. A person finds them in the line that names the pack.
@@ -134,7 +129,7 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.S
 	specs = make([]grapnel.Spec, 0, size)
 	hooks := make([]packHook, size)
 	for i, pack := range packs {
-		if file.Path != ownFile && slices.Contains(req.Always, pack.Name) {
+		if file.Path != notice.OwnFile && slices.Contains(req.Always, pack.Name) {
 			continue // its hooks are in force, whatever the file says of them
 		}
 		use := &policy.Use[i]

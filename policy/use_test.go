@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -294,7 +295,7 @@ func TestAlways(t *testing.T) {
 			req.Files = []policy.File{{Path: file, Scope: grapnel.ScopeUser}}
 		}
 		set := policy.Load(req)
-		e, err := grapnel.New(policy.Pause{}.Apply(set.Specs), nil)
+		e, err := grapnel.New(pause.Pause{}.Apply(set.Specs), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

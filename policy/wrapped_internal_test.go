@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -25,9 +26,9 @@ func TestWrappersKeepFacts(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("it cannot work")
 	specs := []grapnel.Spec{{Name: "h", Hook: &pinned{Hook: factual{wrong}}}}
-	newRedactor([]*policyfile.Redact{{Fields: []string{"/token"}}}).guard(specs, func(*grapnel.Spec) bool { return true })
+	redact.New([]*policyfile.Redact{{Fields: []string{"/token"}}}).Guard(specs, func(*grapnel.Spec) bool { return true })
 	hook := specs[0].Hook
-	if _, ok := hook.(*redacted); !ok {
+	if _, ok := hook.(*redact.Hook); !ok {
 		t.Fatalf("the hook is a %T, want it redacted", hook)
 	}
 	if c, ok := grapnel.HookAs[grapnel.Checker](hook); !ok || !errors.Is(c.Check(), wrong) {

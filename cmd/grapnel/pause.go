@@ -12,9 +12,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // pauseEvents begins the kinds under which pauses stand in the log. No hook hears of
@@ -44,7 +44,7 @@ func newPause(c *console) *cobra.Command {
 			if err != nil {
 				return cli.Usage(cli.WithHint(fmt.Errorf("%q is no duration", args[0]), "write a number with a unit: 30s, 10m, 1h"))
 			}
-			pause, err := policy.NewPause(time.Now(), length)
+			pause, err := pause.New(time.Now(), length)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -59,7 +59,7 @@ func newPause(c *console) *cobra.Command {
 }
 
 // pause is recorded before it begins: without a Record there is no pause.
-func (c *console) pause(ctx context.Context, place local.Place, pause policy.Pause) error {
+func (c *console) pause(ctx context.Context, place local.Place, pause pause.Pause) error {
 	if err := recordPause(ctx, place, "Pause", pause.String()); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *console) pause(ctx context.Context, place local.Place, pause policy.Pau
 // unpause is recorded after it has ended the pause: that must not fail for want of a
 // Record.
 func (c *console) unpause(ctx context.Context, place local.Place) error {
-	_, paused := policy.ReadPause(place.Pause(), time.Now())
+	_, paused := pause.Read(place.Pause(), time.Now())
 	err := os.Remove(place.Pause())
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -464,3 +464,6 @@ func FirstDuration(ds ...Duration) time.Duration {
 	}
 	return 0
 }
+
+// InputFields are the fields that stand somewhere in tool.input.
+var InputFields = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}

@@ -29,9 +29,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -48,7 +48,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pause, ok := policy.ReadPause(req.Place.Pause(), req.Now); ok {
+	if pause, ok := pause.Read(req.Place.Pause(), req.Now); ok {
 		f.paused = pause.Until
 	}
 	for _, dir := range []string{req.Place.Installs(), filepath.Join(req.Place.Managed, "installs")} {

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -54,7 +55,7 @@ func judgePolicy(f *facts) []Finding {
 	var found []Finding
 	for _, p := range f.policies {
 		switch {
-		case p.State == policy.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !policy.Own(&s) }):
+		case p.State == policy.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }):
 			found = append(found, Finding{
 				ID: "policy.absent", Level: Warn, Subject: p.File, What: "there is no policy " + p.File, Why: "so nothing but Grapnel itself is guarded", Hint: "grapnel init",
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -201,7 +202,7 @@ func (x *Explanation) notices(place local.Place, set *policy.Set) {
 			x.Notices = append(x.Notices, fmt.Sprintf("grapnel: %s runs the hooks of %s by itself, so none of them listens here", file.RunBy, file.File))
 		}
 	}
-	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		x.Notices = append(x.Notices, pause.Notice())
 	}
 }

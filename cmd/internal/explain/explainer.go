@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -371,7 +372,7 @@ func (t *explainer) others(all bool) {
 			Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line, Because: x.mask(whyNot(&s, ev, &why)), Why: why.Checks,
 		}
 		o.rank, o.Near = nearness(&s, &why)
-		if policy.Own(&s) && !all && o.rank > 0 {
+		if notice.Own(&s) && !all && o.rank > 0 {
 			continue // nobody wrote it
 		}
 		list = append(list, o)

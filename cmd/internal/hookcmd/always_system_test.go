@@ -15,8 +15,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // swapped returns a payload with every text in it changed, also in texts that hold JSON.
@@ -84,7 +84,7 @@ var states = map[string]func(t *testing.T, place local.Place){
 	},
 	"a pause": func(t *testing.T, place local.Place) {
 		t.Helper()
-		pause, err := policy.NewPause(time.Now(), time.Hour)
+		pause, err := pause.New(time.Now(), time.Hour)
 		if err == nil {
 			err = pause.Write(place.Pause())
 		}

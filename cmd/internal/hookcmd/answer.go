@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -329,7 +330,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
 				return errHandedOver
 			}
-			set.Specs = policy.Locked(beyond.Error()) // and not what may have run there already
+			set.Specs = notice.Locked(beyond.Error()) // and not what may have run there already
 		}
 		if rootless != nil {
 			set.Specs = append(set.Specs, rootNotice(rootless))
@@ -364,7 +365,7 @@ func warn(reply *dialect.Reply, err error) {
 // lastResort answers when nothing can be judged: as if a guard that fails closed
 // had failed.
 func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
-	engine, newErr := grapnel.New(policy.Locked(err.Error()), nil)
+	engine, newErr := grapnel.New(notice.Locked(err.Error()), nil)
 	if newErr != nil {
 		return dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", errors.Join(err, newErr)), Exit: exitFailure}
 	}

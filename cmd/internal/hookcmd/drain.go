@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -32,7 +33,7 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 			}
 		}
 		// What is written down is what the hook may see: it is found anew later, by itself.
-		shown, err := policy.Shown(hooks[i].Hook, ev)
+		shown, err := redact.Shown(hooks[i].Hook, ev)
 		switch {
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", hooks[i].FullName(), err))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -52,7 +53,7 @@ type firing struct {
 
 // rootNotice tells the user at session start and with each prompt that the root of the
 // session could not be stored.
-func rootNotice(why error) grapnel.Spec { return policy.Notice("grapnel: " + why.Error()) }
+func rootNotice(why error) grapnel.Spec { return notice.New("grapnel: " + why.Error()) }
 
 func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	if f.rootless != nil {
@@ -113,7 +114,7 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 		err = fmt.Errorf("no Record was kept: %w", err)
 		// A strict policy lets nothing through unrecorded. What was decided stays: a
 		// block must not be exchanged for something weaker.
-		if f.set.Strict && f.record.Decision < grapnel.Block && (policy.Locks(f.record.Event) || len(reply.Stdout) == 0) {
+		if f.set.Strict && f.record.Decision < grapnel.Block && (notice.Locks(f.record.Event) || len(reply.Stdout) == 0) {
 			return reply, false, err
 		}
 		warn(&reply, err)

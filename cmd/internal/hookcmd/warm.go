@@ -18,6 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/pause"
+	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -265,7 +267,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	}
 	e.set, e.engine = engine.Set, engine.Engine
 	keepRecords(sp, &e.set)
-	_, paused := policy.ReadPause(place.Pause(), e.loaded)
+	_, paused := pause.Read(place.Pause(), e.loaded)
 	e.steady = !e.set.Unsteady && !paused
 	return e, nil
 }
@@ -417,7 +419,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			local = append(local, *h)
 			continue
 		}
-		shown, err := policy.Shown(h.Hook, ev)
+		shown, err := redact.Shown(h.Hook, ev)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", h.FullName(), err))
 			continue

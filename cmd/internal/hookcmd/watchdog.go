@@ -12,9 +12,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 )
 
 const (
@@ -222,7 +222,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 
 // locked is lastResort, with a Record.
 func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.Place, record *grapnel.Record) dialect.Reply {
-	specs := policy.Locked(w.why.Error())
+	specs := notice.Locked(w.why.Error())
 	if input.Err != nil && place.State != "" && !place.HasPolicy(w.inv.policies) {
 		specs = nil // an event that cannot be read locks nobody out who has no policy
 	}

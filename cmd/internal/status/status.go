@@ -20,6 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -61,7 +63,7 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 		return nil, err
 	}
 	s.policies(place, dir)
-	if pause, ok := policy.ReadPause(place.Pause(), time.Now()); ok {
+	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
 		s.warn("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause)
 	}
@@ -127,7 +129,7 @@ func (s *Report) policies(place local.Place, dir string) {
 func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 	if file.State == policy.Absent {
 		unguarded := ", so nothing but Grapnel itself is guarded"
-		if slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !policy.Own(&s) }) {
+		if slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }) {
 			unguarded = ""
 		}
 		s.warn("there is no policy %s%s: grapnel init writes one", file.File, unguarded)

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 )
 
 // hangs is a hook that writes its process id and does not end, with signals or without.
@@ -127,7 +127,7 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 			ended(t, pid)
 
 			why := "it was told to end (" + signal.String() + ") before it had judged this event"
-			engine, err := grapnel.New(policy.Locked(why), nil)
+			engine, err := grapnel.New(notice.Locked(why), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package policy_test
+package pause_test
 
 import (
 	"errors"
@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/pause"
 )
 
 func TestPauseLength(t *testing.T) {
@@ -20,9 +21,9 @@ func TestPauseLength(t *testing.T) {
 	for length, ok := range map[time.Duration]bool{
 		-time.Hour: false, 0: false, time.Millisecond: false, time.Second: true, 24 * time.Hour: true, 24*time.Hour + 1: false,
 	} {
-		pause, err := policy.NewPause(now, length)
-		if (err == nil) != ok || ok && pause.Until.After(now.Add(length)) {
-			t.Errorf("NewPause(%v) = %v, %v", length, pause, err)
+		p, err := pause.New(now, length)
+		if (err == nil) != ok || ok && p.Until.After(now.Add(length)) {
+			t.Errorf("New(%v) = %v, %v", length, p, err)
 		}
 	}
 }
@@ -46,18 +47,18 @@ func TestPauseAndTheClock(t *testing.T) {
 		{-25 * time.Hour, false},
 	} {
 		name := filepath.Join(t.TempDir(), "state", "pause.json")
-		pause, err := policy.NewPause(now, 10*time.Minute)
+		p, err := pause.New(now, 10*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := pause.Write(name); err != nil {
+		if err := p.Write(name); err != nil {
 			t.Fatal(err)
 		}
-		got, ok := policy.ReadPause(name, now.Add(tt.at))
-		if ok != tt.want || ok && !got.Until.Equal(pause.Until) {
-			t.Errorf("after %v ReadPause = %v, %v, want %v", tt.at, got, ok, tt.want)
+		got, ok := pause.Read(name, now.Add(tt.at))
+		if ok != tt.want || ok && !got.Until.Equal(p.Until) {
+			t.Errorf("after %v Read = %v, %v, want %v", tt.at, got, ok, tt.want)
 		}
-		if _, ok := policy.ReadPause(name, now.Add(time.Minute)); ok != tt.want {
+		if _, ok := pause.Read(name, now.Add(time.Minute)); ok != tt.want {
 			t.Errorf("once read after %v it holds a minute after it was written: %v, want %v", tt.at, ok, tt.want)
 		}
 	}
@@ -67,19 +68,19 @@ func TestPauseFile(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	name := filepath.Join(t.TempDir(), "pause.json")
-	if _, ok := policy.ReadPause(name, now); ok {
+	if _, ok := pause.Read(name, now); ok {
 		t.Error("a file that is not there is a pause")
 	}
 	for _, length := range []time.Duration{time.Hour, time.Minute} { // the second replaces the first
-		pause, err := policy.NewPause(now, length)
+		p, err := pause.New(now, length)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := pause.Write(name); err != nil {
+		if err := p.Write(name); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := policy.ReadPause(name, now); !ok || got != pause {
-			t.Errorf("ReadPause = %v, %v, want %v", got, ok, pause)
+		if got, ok := pause.Read(name, now); !ok || got != p {
+			t.Errorf("Read = %v, %v, want %v", got, ok, p)
 		}
 	}
 	info, err := os.Stat(name)
@@ -97,7 +98,7 @@ func TestPauseFile(t *testing.T) {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := policy.ReadPause(name, now); ok {
+		if got, ok := pause.Read(name, now); ok {
 			t.Errorf("ReadPause of %q = %v", content, got)
 		}
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +108,7 @@ func TestPauseFile(t *testing.T) {
 	if err := os.Mkdir(name, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := policy.ReadPause(name, now); ok {
+	if got, ok := pause.Read(name, now); ok {
 		t.Errorf("ReadPause of a directory = %v", got)
 	}
 }
@@ -116,7 +117,7 @@ func TestPauseFile(t *testing.T) {
 // itself tells the person.
 func TestPauseApply(t *testing.T) {
 	t.Parallel()
-	pause, err := policy.NewPause(time.Now(), time.Minute)
+	p, err := pause.New(time.Now(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +129,10 @@ func TestPauseApply(t *testing.T) {
 		specs = append(specs, spec(scope.String(), scope))
 	}
 	specs = append(specs, spec("policy-notice", grapnel.ScopeUser)) // of that name, but not Grapnel's
-	specs = append(specs, policy.Locked("a test")...)
+	specs = append(specs, notice.Locked("a test")...)
 	enforced := []string{"managed::managed", "grapnel:grapnel::policy-notice", "grapnel:pause::policy-notice"}
 	var got []string
-	for _, s := range pause.Apply(specs) {
+	for _, s := range p.Apply(specs) {
 		if s.Mode == grapnel.Enforce {
 			got = append(got, s.FullName())
 		}
@@ -151,8 +152,8 @@ func FuzzPause(f *testing.F) {
 			t.Fatal(err)
 		}
 		now := time.Unix(unix, 0)
-		pause, ok := policy.ReadPause(name, now)
-		if ok && (now.Before(pause.Since) || !now.Before(pause.Until) || pause.Until.After(now.Add(policy.MaxPause))) {
+		p, ok := pause.Read(name, now)
+		if ok && (now.Before(p.Since) || !now.Before(p.Until) || p.Until.After(now.Add(pause.Max))) {
 			t.Errorf("%s holds at %v", data, now)
 		}
 		if _, err := os.Lstat(name); ok != (err == nil) {

@@ -1,4 +1,6 @@
-package policy
+// Package redact hides what `redact:` names from hooks that are trusted less, and takes out of
+// Records what `records:` names.
+package redact
 
 import (
 	"bytes"
@@ -13,7 +15,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -24,8 +25,8 @@ const Redacted = "[REDACTED]"
 // else too: what is shorter stands in many texts that have nothing to do with it.
 const leastSecret = 6
 
-// redactDeep is how deep values may lie in each other. What is deeper cannot be redacted.
-const redactDeep = 128
+// MaxDepth is how deep values may lie in each other. What is deeper cannot be redacted.
+const MaxDepth = 128
 
 // A redactor is what all policies in force want redacted.
 type redactor struct {
@@ -33,12 +34,12 @@ type redactor struct {
 	patterns []*prefilter.Regexp
 }
 
-// newRedactor is nil where there is nothing to redact.
-func newRedactor(all []*policyfile.Redact) *redactor {
+// New is nil where there is nothing to redact.
+func New(all []*policyfile.Redact) *redactor {
 	r := &redactor{}
 	for _, one := range all {
 		for _, pointer := range one.Fields {
-			r.places = append(r.places, pointerPath(pointer))
+			r.places = append(r.places, PointerPath(pointer))
 		}
 		for _, p := range one.Patterns {
 			r.patterns = append(r.patterns, prefilter.NewRegexp(p.Pattern, p.Literal))
@@ -50,8 +51,8 @@ func newRedactor(all []*policyfile.Redact) *redactor {
 	return r
 }
 
-// pointerPath splits a JSON pointer. Names are compared without case, as decoders do.
-func pointerPath(pointer string) []string {
+// PointerPath splits a JSON pointer. Names are compared without case, as decoders do.
+func PointerPath(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
 	for i := range path {
 		path[i] = foldName(strings.NewReplacer("~1", "/", "~0", "~").Replace(path[i]))
@@ -70,41 +71,31 @@ func foldName(name string) string {
 	}, name)
 }
 
-// guard keeps what is redacted from hooks. Rules are not among them: they run in Grapnel,
+// Guard keeps what is redacted from hooks. Rules are not among them: they run in Grapnel,
 // and change nothing.
-func (r *redactor) guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
+func (r *redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
 	if r == nil {
 		return
 	}
 	for i := range specs {
 		s := &specs[i]
-		if s.Phase == grapnel.PhaseRule || s.Hook == nil || isMarker(s.Hook) || !low(s) {
+		if s.Phase == grapnel.PhaseRule || s.Hook == nil || !low(s) {
 			continue
 		}
-		s.Hook = &redacted{Hook: s.Hook, redactor: r}
+		s.Hook = &Hook{Hook: s.Hook, redactor: r}
 	}
 }
 
-func isMarker(h grapnel.Hook) bool {
-	_, is := h.(*marker)
-	return is
-}
-
-// lowTrust reports whether a hook comes with the work an agent is given.
-func lowTrust(s *grapnel.Spec) bool {
-	return s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin
-}
-
-// redacted is a hook that is trusted less.
-type redacted struct {
+// Hook is a hook that is trusted less.
+type Hook struct {
 	grapnel.Hook
 	*redactor
 }
 
 // Handle shows the hook a redacted event, and puts the originals back into what it makes
 // of it. An event that cannot be redacted is not shown.
-func (h *redacted) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-	shown, err := h.event(ev)
+func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	shown, err := h.Event(ev)
 	if err != nil {
 		return grapnel.Outcome{}, err
 	}
@@ -112,24 +103,24 @@ func (h *redacted) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outco
 	if shown == ev {
 		return out, err
 	}
-	wrong := h.restore(ctx, ev, shown, &out)
+	wrong := h.Restore(ctx, ev, shown, &out)
 	return out, errors.Join(err, wrong)
 }
 
 // Unwrap returns the hook that is trusted less.
-func (h *redacted) Unwrap() grapnel.Hook { return h.Hook }
+func (h *Hook) Unwrap() grapnel.Hook { return h.Hook }
 
 // Shown returns the event as a hook may see it: ev itself where nothing is kept from the
 // hook. Who writes an event down, to give it to the hook later, writes down this one.
 func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
-	if r, ok := h.(*redacted); ok {
-		return r.event(ev)
+	if r, ok := h.(*Hook); ok {
+		return r.Event(ev)
 	}
 	return ev, nil
 }
 
-// event is the event without secrets, or ev itself where there are none.
-func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
+// Event is the event without secrets, or ev itself where there are none.
+func (r *redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("not shown to it, since it cannot be redacted: %w", err)
@@ -140,7 +131,7 @@ func (r *redactor) event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	if s.holds {
 		whole.Native = nil // where a short secret stands in there, nobody knows
 	}
-	data := encode(&whole)
+	data, _ := rawjson.Marshal(&whole)
 	if data == nil {
 		return nil, errors.New("the event is not valid JSON")
 	}
@@ -193,8 +184,8 @@ func fitsPath(pattern, path []string) bool {
 	return slices.EqualFunc(pattern, path, func(p, name string) bool { return p == "*" || foldName(p) == foldName(name) })
 }
 
-// meets reports whether two patterns of paths have a path in common.
-func meets(a, b []string) bool {
+// Meets reports whether two patterns of paths have a path in common.
+func Meets(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(x, y string) bool { return x == "*" || y == "*" || foldName(x) == foldName(y) })
 }
 
@@ -423,9 +414,9 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 	return b.String(), parts
 }
 
-// restore puts the originals back into what a hook makes of a redacted event. A change of
+// Restore puts the originals back into what a hook makes of a redacted event. A change of
 // what was redacted is dropped, and the error.
-func (r *redactor) restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
+func (r *redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
 	var touched []grapnel.Field
 	for field := range out.Set {
 		touched = append(touched, storedIn(field))
@@ -476,7 +467,7 @@ func (r *redactor) restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 
 // storedIn is the field that a change is kept in.
 func storedIn(f grapnel.Field) grapnel.Field {
-	if slices.Contains(views, f) {
+	if slices.Contains(policyfile.InputFields, f) {
 		return grapnel.FieldInput
 	}
 	return f
@@ -592,37 +583,4 @@ func pathKey(path []string) string {
 		folded[i] = foldName(path[i])
 	}
 	return strings.Join(folded, "\x00")
-}
-
-// redact reads a `redact:`.
-func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
-	r := &policyfile.Redact{}
-	p.mapping(n, "redact", []key{
-		{"fields", func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) }},
-		{"patterns", func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) }},
-	})
-	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
-		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")
-	}
-	return r
-}
-
-// pointer refuses what is no place in an input.
-func (p *fileParser) pointer(n *yaml.Node) {
-	if !strings.HasPrefix(n.Text, "/") || len(n.Text) < 2 || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(n.Text), "~") {
-		p.fail(n, "write it as /name/inner, with * for any member", "%q is no JSON pointer to a place", n.Text)
-	}
-}
-
-// secretPatterns reads patterns of what has to go.
-func (p *fileParser) secretPatterns(n *yaml.Node) []policyfile.Replacement {
-	var out []policyfile.Replacement
-	p.each(n, func(n *yaml.Node) {
-		re := p.regexp(n, n.Text)
-		if re != nil && re.MatchString("") {
-			p.fail(n, "", "pattern %q matches the empty text", n.Text)
-		}
-		out = append(out, policyfile.Replacement{Pattern: n.Text, Literal: prefilter.RequiredLiteral(n.Text)})
-	})
-	return out
 }

@@ -1,21 +1,18 @@
-package policy
+package redact
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// keepWords are what can be kept of an event, the most first.
-var keepWords = [...]string{"full", "masked", "metadata"}
+// KeepWords are what can be kept of an event, the most first.
+var KeepWords = [...]string{"full", "masked", "metadata"}
 
 // Keeping is what all policies in force want kept. The zero Keeping is masked events.
 //
@@ -23,9 +20,9 @@ var keepWords = [...]string{"full", "masked", "metadata"}
 // command line can only want less, and nothing where a managed one decides. What is to be
 // dropped and replaced adds up: no policy brings back what another one takes out.
 type Keeping struct {
-	keep    string
+	Keep    string
 	managed bool
-	unknown bool // a policy cannot be read, and what it says of Records is not known
+	Unknown bool // a policy cannot be read, and what it says of Records is not known
 	drop    [][]string
 	replace []*keptReplace
 }
@@ -35,16 +32,16 @@ type keptReplace struct {
 	with string
 }
 
-func (k *Keeping) add(r *policyfile.Records, scope grapnel.Scope) {
+func (k *Keeping) Add(r *policyfile.Records, scope grapnel.Scope) {
 	if r == nil {
 		return
 	}
 	switch {
 	case r.Keep == "" || k.managed && scope != grapnel.ScopeManaged:
-	case k.keep == "" && scope <= grapnel.ScopeUser:
-		k.keep, k.managed = r.Keep, scope == grapnel.ScopeManaged
+	case k.Keep == "" && scope <= grapnel.ScopeUser:
+		k.Keep, k.managed = r.Keep, scope == grapnel.ScopeManaged
 	default:
-		k.keep = lessOf(k.Mode(), r.Keep)
+		k.Keep = lessOf(k.Mode(), r.Keep)
 	}
 	for _, what := range r.Drop {
 		k.drop = append(k.drop, dropPaths(what)...)
@@ -55,7 +52,7 @@ func (k *Keeping) add(r *policyfile.Records, scope grapnel.Scope) {
 }
 
 func lessOf(a, b string) string {
-	if slices.Index(keepWords[:], a) > slices.Index(keepWords[:], b) {
+	if slices.Index(KeepWords[:], a) > slices.Index(KeepWords[:], b) {
 		return a
 	}
 	return b
@@ -64,12 +61,12 @@ func lessOf(a, b string) string {
 // Mode is how much is kept of an event: full, masked or metadata.
 func (k *Keeping) Mode() string {
 	switch {
-	case k.unknown:
+	case k.Unknown:
 		return "metadata"
-	case k.keep == "":
+	case k.Keep == "":
 		return "masked"
 	}
-	return k.keep
+	return k.Keep
 }
 
 // Edit returns what changes a Record, or the event of one, before it is kept: JSON that it
@@ -119,9 +116,9 @@ func (k *Keeping) replaced(text string) string {
 	return text
 }
 
-// neededOf are the members without which a line is no Record, with those of the event
+// Needed are the members without which a line is no Record, with those of the event
 // behind "input". The text of a pattern in them would be that of a decision.
-var neededOf = [...]string{
+var Needed = [...]string{
 	"", "id", "time", "agent", "session", "event", "tool", "decision", "would", "changed", "ms", "late", "hooks", "hooks/*", "hooks/*/name", "hooks/*/source",
 	"hooks/*/line", "hooks/*/decision", "hooks/*/cause", "hooks/*/changed", "hooks/*/changed/*", "changed/*", "input", "input/kind", "input/agent", "input/agent/name",
 	"input/time", "input/facts", "input/contract", "input/can",
@@ -129,7 +126,7 @@ var neededOf = [...]string{
 
 // needed reports whether a member is not to be dropped or replaced.
 func needed(path []string) bool {
-	return slices.ContainsFunc(neededOf[:], func(n string) bool {
+	return slices.ContainsFunc(Needed[:], func(n string) bool {
 		if n == "" {
 			return len(path) == 0
 		}
@@ -137,10 +134,10 @@ func needed(path []string) bool {
 	})
 }
 
-// droppable lists the fields of events that can be dropped, and where they are in a Record.
+// Droppable lists the fields of events that can be dropped, and where they are in a Record.
 // What is read from a call's input goes with it.
-var droppable = [...]struct {
-	field grapnel.Field
+var Droppable = [...]struct {
+	Field grapnel.Field
 	at    string
 }{
 	{grapnel.FieldPrompt, "prompt/text"},
@@ -159,11 +156,11 @@ var droppable = [...]struct {
 // dropPaths are the places in a Record that a word of `drop` means.
 func dropPaths(word string) (paths [][]string) {
 	if strings.HasPrefix(word, "/") {
-		path := pointerPath(word)
+		path := PointerPath(word)
 		paths = append(paths, path)
 		for _, input := range []string{"input/tool/input", "input/calls/*/input"} {
 			of := strings.Split(input, "/")
-			if len(path) >= len(of) && meets(of, path[:len(of)]) {
+			if len(path) >= len(of) && Meets(of, path[:len(of)]) {
 				// What is read from the input may have been read from there.
 				for _, also := range []string{"commands", "paths", "urls", "content"} {
 					paths = append(paths, append(slices.Clone(path[:len(of)-1]), foldName(also)))
@@ -172,52 +169,12 @@ func dropPaths(word string) (paths [][]string) {
 		}
 		return paths
 	}
-	for _, d := range droppable {
-		if string(d.field) == word {
+	for _, d := range Droppable {
+		if string(d.Field) == word {
 			for at := range strings.FieldsSeq(d.at) {
 				paths = append(paths, strings.Split("input/"+at, "/"))
 			}
 		}
 	}
 	return paths
-}
-
-// records reads a `records:`.
-func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
-	r := &policyfile.Records{}
-	if n.Kind != yaml.Map {
-		r.Keep = p.oneOf(n, keepWords[:]...)
-		return r
-	}
-	p.mapping(n, "records", []key{
-		{"keep", func(n *yaml.Node) { r.Keep = p.oneOf(n, keepWords[:]...) }},
-		{"drop", func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) }},
-		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
-	})
-	if len(n.Pairs) == 0 {
-		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records says nothing")
-	}
-	return r
-}
-
-// dropped refuses what no Record has, and what makes one.
-func (p *fileParser) dropped(n *yaml.Node) {
-	var fields []string
-	for _, d := range droppable {
-		fields = append(fields, string(d.field))
-	}
-	if !strings.HasPrefix(n.Text, "/") {
-		if !slices.Contains(fields, n.Text) {
-			hint := nearest.Hint(n.Text, fields)
-			if hint == "" {
-				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
-			}
-			p.fail(n, hint, "%q is no field that Records have", n.Text)
-		}
-		return
-	}
-	p.pointer(n)
-	if path := pointerPath(n.Text); slices.ContainsFunc(neededOf[1:], func(need string) bool { return need != "input" && meets(path, strings.Split(need, "/")) }) {
-		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record is none without %s", n.Text)
-	}
 }

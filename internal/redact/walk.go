@@ -1,4 +1,4 @@
-package policy
+package redact
 
 import (
 	"bytes"
@@ -113,8 +113,8 @@ func (w *walker) space(i int) int {
 
 // value copies the value between two indices, and reports whether it is left.
 func (w *walker) value(i, end int, path []string) (kept bool, err error) {
-	if len(path) > redactDeep {
-		return false, fmt.Errorf("it is nested deeper than %d", redactDeep)
+	if len(path) > MaxDepth {
+		return false, fmt.Errorf("it is nested deeper than %d", MaxDepth)
 	}
 	raw := w.raw[i:end]
 	now, done, err := w.visit(path, raw)

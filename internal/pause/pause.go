@@ -1,20 +1,21 @@
-package policy
+// Package pause lets hooks only observe for a while.
+package pause
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
-// MaxPause is how long a Pause may last.
-const MaxPause = 24 * time.Hour
+// Max is how long a Pause may last.
+const Max = 24 * time.Hour
 
 // A Pause is a time in which hooks observe: Records say what they would have decided,
 // and nothing comes of it. Managed hooks decide all the same. It is kept in a file.
@@ -23,19 +24,19 @@ type Pause struct {
 	Until time.Time `json:"until"`
 }
 
-// NewPause begins a Pause.
-func NewPause(now time.Time, length time.Duration) (Pause, error) {
-	if length < time.Second || length > MaxPause {
-		return Pause{}, fmt.Errorf("a pause lasts between one second and %v, not %v", MaxPause, length)
+// New begins a Pause.
+func New(now time.Time, length time.Duration) (Pause, error) {
+	if length < time.Second || length > Max {
+		return Pause{}, fmt.Errorf("a pause lasts between one second and %v, not %v", Max, length)
 	}
 	now = now.UTC().Truncate(time.Second) // without what only this process knows of its clock
 	return Pause{Since: now, Until: now.Add(length)}, nil
 }
 
-// ReadPause reads the Pause that holds now. A file that is absent, broken or cannot be
+// Read reads the Pause that holds now. A file that is absent, broken or cannot be
 // read is none. One that does not hold, any more or yet, is removed, so that a clock
 // which jumps cannot bring it back.
-func ReadPause(name string, now time.Time) (Pause, bool) {
+func Read(name string, now time.Time) (Pause, bool) {
 	data, err := readfile.Regular(name, 1<<10)
 	if err != nil {
 		return Pause{}, false
@@ -50,7 +51,7 @@ func ReadPause(name string, now time.Time) (Pause, bool) {
 // pauseAt reads a Pause that holds at a time.
 func pauseAt(data []byte, now time.Time) (Pause, bool) {
 	var p Pause
-	if json.Unmarshal(data, &p) != nil || now.Before(p.Since) || !now.Before(p.Until) || p.Until.Sub(p.Since) > MaxPause {
+	if json.Unmarshal(data, &p) != nil || now.Before(p.Since) || !now.Before(p.Until) || p.Until.Sub(p.Since) > Max {
 		return Pause{}, false
 	}
 	return p, true
@@ -83,14 +84,9 @@ func (p Pause) Notice() string {
 // person, stay as they are.
 func (p Pause) Apply(specs []grapnel.Spec) []grapnel.Spec {
 	for i := range specs {
-		if s := &specs[i]; s.Source.Scope != grapnel.ScopeManaged && !isNotice(s) {
+		if s := &specs[i]; s.Source.Scope != grapnel.ScopeManaged && !notice.Is(s) {
 			s.Mode = grapnel.Observe
 		}
 	}
-	return append(specs, noticeSpec(grapnel.Source{Name: "pause", File: "pause"}, p.Notice()))
-}
-
-// isNotice reports whether a hook is one of [noticeSpec].
-func isNotice(s *grapnel.Spec) bool {
-	return s.Name == noticeName && strings.HasPrefix(s.Source.Name, ownPrefix)
+	return append(specs, notice.For(grapnel.Source{Name: "pause", File: "pause"}, p.Notice()))
 }

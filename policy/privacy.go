@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// records reads a `records:`.
+func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
+	r := &policyfile.Records{}
+	if n.Kind != yaml.Map {
+		r.Keep = p.oneOf(n, redact.KeepWords[:]...)
+		return r
+	}
+	p.mapping(n, "records", []key{
+		{"keep", func(n *yaml.Node) { r.Keep = p.oneOf(n, redact.KeepWords[:]...) }},
+		{"drop", func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) }},
+		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
+	})
+	if len(n.Pairs) == 0 {
+		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records says nothing")
+	}
+	return r
+}
+
+// dropped refuses what no Record has, and what makes one.
+func (p *fileParser) dropped(n *yaml.Node) {
+	var fields []string
+	for _, d := range redact.Droppable {
+		fields = append(fields, string(d.Field))
+	}
+	if !strings.HasPrefix(n.Text, "/") {
+		if !slices.Contains(fields, n.Text) {
+			hint := nearest.Hint(n.Text, fields)
+			if hint == "" {
+				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
+			}
+			p.fail(n, hint, "%q is no field that Records have", n.Text)
+		}
+		return
+	}
+	p.pointer(n)
+	if path := redact.PointerPath(n.Text); slices.ContainsFunc(redact.Needed[1:], func(need string) bool { return need != "input" && redact.Meets(path, strings.Split(need, "/")) }) {
+		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record is none without %s", n.Text)
+	}
+}
+
+// redact reads a `redact:`.
+func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
+	r := &policyfile.Redact{}
+	p.mapping(n, "redact", []key{
+		{"fields", func(n *yaml.Node) { r.Fields = p.each(n, p.pointer) }},
+		{"patterns", func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) }},
+	})
+	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
+		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")
+	}
+	return r
+}
+
+// pointer refuses what is no place in an input.
+func (p *fileParser) pointer(n *yaml.Node) {
+	if !strings.HasPrefix(n.Text, "/") || len(n.Text) < 2 || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(n.Text), "~") {
+		p.fail(n, "write it as /name/inner, with * for any member", "%q is no JSON pointer to a place", n.Text)
+	}
+}
+
+// secretPatterns reads patterns of what has to go.
+func (p *fileParser) secretPatterns(n *yaml.Node) []policyfile.Replacement {
+	var out []policyfile.Replacement
+	p.each(n, func(n *yaml.Node) {
+		re := p.regexp(n, n.Text)
+		if re != nil && re.MatchString("") {
+			p.fail(n, "", "pattern %q matches the empty text", n.Text)
+		}
+		out = append(out, policyfile.Replacement{Pattern: n.Text, Literal: prefilter.RequiredLiteral(n.Text)})
+	})
+	return out
+}
