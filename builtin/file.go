@@ -88,3 +88,16 @@ func openAppend(root *os.Root, file string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// lineWriter is an observing hook that writes a line and does nothing else.
+type lineWriter struct{ grapnel.Hook }
+
+// LineWriter marks an observing hook that writes a line to a file and does nothing else.
+func LineWriter(h grapnel.Hook) grapnel.Hook { return lineWriter{h} }
+
+// WritesLine reports whether a hook is a [LineWriter]. To run it takes less time than to
+// put it off.
+func WritesLine(h grapnel.Hook) bool {
+	_, ok := grapnel.HookAs[lineWriter](h)
+	return ok
+}

@@ -16,7 +16,7 @@ func (c *Client) PolicyWebhook(w hookfiles.Webhook) (*Webhook, error) {
 }
 
 // PolicyHook makes the hook of an `http:` in a policy, whose secrets were resolved; see
-// [policy.ResolveHTTP]. It fails if the guard of the client forbids the address.
+// [policyfile.HTTP.Resolve]. It fails if the guard of the client forbids the address.
 func (c *Client) PolicyHook(h policyfile.HTTP) (*Hook, error) {
 	return c.Hook(HookConfig{
 		Name: h.Name, URL: h.URL, Secrets: h.Secrets, Headers: h.Headers, Timeout: time.Duration(h.Timeout), Body: h.Body,

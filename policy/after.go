@@ -26,7 +26,6 @@ var sameWords = [...]string{"call", "tool", "path", "command"}
 // Bounds of an `after:`, and of what is kept for one hook and session.
 const (
 	maxSteps  = 8
-	maxTimes  = 50
 	maxMarks  = 128
 	maxShared = 16 // of one event
 )
@@ -349,7 +348,7 @@ func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
 func stops(ev *grapnel.Event) bool {
 	c := ev.Contract
 	if c == nil {
-		c = contractOf(ev.Kind)
+		c = policyfile.ContractOf(ev.Kind)
 	}
 	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
 }
@@ -718,8 +717,8 @@ func (p *fileParser) after(n *yaml.Node) policyfile.After {
 			}
 		}},
 		{"times", func(n *yaml.Node) {
-			if a.Times = *p.integer(n); a.Times < 1 || a.Times > maxTimes {
-				p.fail(n, "", "times is between 1 and %d", maxTimes)
+			if a.Times = *p.integer(n); a.Times < 1 || a.Times > policyfile.MaxTimes {
+				p.fail(n, "", "times is between 1 and %d", policyfile.MaxTimes)
 			}
 		}},
 		{"same", func(n *yaml.Node) { a.Same = p.oneOf(n, sameWords[:]...) }},

@@ -16,21 +16,15 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
-	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-const (
-	auditBuiltin   = "audit"
-	loggingBuiltin = "logging"
-	summaryBuiltin = "session-summary"
-)
-
 // defaultFile is where the lines of a hook go that names no file.
 func defaultFile(builtin string) string {
-	if builtin == auditBuiltin {
+	if builtin == policyfile.BuiltinAudit {
 		return "audit.jsonl"
 	}
 	return "logging.log"
@@ -41,7 +35,9 @@ func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
 	b := &policyfile.Builtin{}
 	var run *policyfile.Command
 	var env []string
-	name := func(n *yaml.Node) { b.Name = p.oneOf(n, auditBuiltin, loggingBuiltin, summaryBuiltin) }
+	name := func(n *yaml.Node) {
+		b.Name = p.oneOf(n, policyfile.BuiltinAudit, policyfile.BuiltinLogging, policyfile.BuiltinSummary)
+	}
 	if n.Kind == yaml.Map {
 		p.mapping(n, "builtin", []key{
 			{"name", name},
@@ -56,7 +52,7 @@ func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
 	} else {
 		name(n)
 	}
-	switch summary := b.Name == summaryBuiltin; {
+	switch summary := b.Name == policyfile.BuiltinSummary; {
 	case summary && b.File != "":
 		p.fail(n, "name a directory: `into`", "a session summary has no `file`")
 	case summary && run == nil:
@@ -72,7 +68,7 @@ func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
 
 // defaultEvents says when a built-in hook runs that does not say it itself; nil = always.
 func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
-	if b.Name == summaryBuiltin {
+	if b.Name == policyfile.BuiltinSummary {
 		return []grapnel.Kind{grapnel.SessionEnd}
 	}
 	return nil
@@ -81,7 +77,7 @@ func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 // buildBuiltin makes the hook behind a `builtin:`. All of them observe.
 func (p *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
 	spec.Phase = grapnel.PhaseObserve
-	if h.Builtin.Name == summaryBuiltin {
+	if h.Builtin.Name == policyfile.BuiltinSummary {
 		spec.Timeout = policyfile.FirstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
 		return summaryOf(h, spec, newCommand)
 	}
@@ -90,30 +86,17 @@ func (p *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec, newComman
 		return err
 	}
 	switch h.Builtin.Name {
-	case auditBuiltin:
-		spec.Hook = lineWriter{builtin.Audit(spec.FullName(), write).Hook}
-	case loggingBuiltin:
-		spec.Hook = lineWriter{grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+	case policyfile.BuiltinAudit:
+		spec.Hook = builtin.LineWriter(builtin.Audit(spec.FullName(), write).Hook)
+	case policyfile.BuiltinLogging:
+		spec.Hook = builtin.LineWriter(grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			log := builtin.Logging{Write: func(tag string) error { return write(logLine(ev, tag)) }}
 			return log.Handle(ctx, ev)
-		})}
+		}))
 	default:
 		return fmt.Errorf("there is no builtin %q", h.Builtin.Name)
 	}
 	return nil
-}
-
-// lineWriter is an observing hook that writes a line and does nothing else.
-type lineWriter struct{ grapnel.Hook }
-
-// WritesLine reports whether all that an observing hook does is to write a line to a
-// file, so that it takes less time than to put it off.
-func WritesLine(h grapnel.Hook) bool {
-	if r, is := h.(*redact.Hook); is {
-		h = r.Hook
-	}
-	_, ok := h.(lineWriter)
-	return ok
 }
 
 // logLine puts a time before a tag. The name of a tool makes no line of its own.
@@ -164,7 +147,7 @@ func (p *builder) linesOf(b *policyfile.Builtin, source grapnel.Source) (func([]
 func named(name string, source grapnel.Source) (dir, below string, err error) {
 	base := filepath.Dir(source.File)
 	if !ofProject(source.Scope) {
-		return absolute(name, base), "", nil
+		return home.Absolute(name, base), "", nil
 	}
 	if !filepath.IsLocal(name) {
 		return "", "", fmt.Errorf("%s is not below the directory of the policy, and what comes with a project writes nowhere else", name)

@@ -17,7 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-
 // allFields lists what hooks can change, over all events.
 func allFields() []grapnel.Field {
 	var fields []grapnel.Field
@@ -31,38 +30,18 @@ func allFields() []grapnel.Field {
 	return append(fields, policyfile.InputFields...)
 }
 
-// changes are the fields that a hook names to change them.
-func changes(h *policyfile.Hook) []grapnel.Field {
-	fields := slices.Clone(h.Fields)
-	for field := range h.Set {
-		fields = append(fields, field)
-	}
-	for _, place := range h.Places {
-		fields = append(fields, place.Field)
-	}
-	slices.Sort(fields)
-	return slices.Compact(fields)
-}
-
 // whereInstead says which events permit a change of fields.
 func whereInstead(fields []grapnel.Field) string {
 	var kinds []string
 	for _, c := range grapnel.Contracts() {
-		if slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(&c, f) }) {
+		if slices.ContainsFunc(fields, func(f grapnel.Field) bool { return policyfile.MayChange(&c, f) }) {
 			kinds = append(kinds, string(c.Kind))
 		}
 	}
 	if kinds == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
-}
-
-// mayChange reports whether a policy may change a field. The result of a call that does
-// not run is not among them: what a file would say in the tool's place is what block is
-// for, and a rule on tool.before and tool.after is about the output that is there.
-func mayChange(c *grapnel.Contract, f grapnel.Field) bool {
-	return c.Permits(f) && (c.Kind != grapnel.ToolBefore || f != grapnel.FieldOutput)
+	return fmt.Sprintf("%s can be changed on %s", policyfile.JoinFields(fields), strings.Join(kinds, ", "))
 }
 
 // permitsOf is the Contract of an event, as far as it is about changes.
@@ -70,7 +49,7 @@ func permitsOf(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Contract != nil {
 		return ev.Contract
 	}
-	return contractOf(ev.Kind)
+	return policyfile.ContractOf(ev.Kind)
 }
 
 // replace is `replace:`: patterns over the decoded texts of an event's fields.
@@ -109,7 +88,7 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 	now := ev // with what was changed in its input
 	for _, field := range fields {
 		switch {
-		case !mayChange(c, field):
+		case !policyfile.MayChange(c, field):
 		case slices.Contains(policyfile.InputFields, field):
 			next, err := mapView(now, field, change)
 			if err != nil {
@@ -263,7 +242,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	out := grapnel.Outcome{Message: s.message}
 	c := permitsOf(ev)
 	for field, value := range s.values {
-		if old, has := ev.Get(field); !mayChange(c, field) || has && slices.Equal(old, value) {
+		if old, has := ev.Get(field); !policyfile.MayChange(c, field) || has && slices.Equal(old, value) {
 			continue
 		}
 		if out.Set == nil {
@@ -273,7 +252,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	}
 	for i := range s.places {
 		place := &s.places[i]
-		if !mayChange(c, place.Field) {
+		if !policyfile.MayChange(c, place.Field) {
 			continue
 		}
 		if old, has := ev.Get(place.Field); has {
@@ -373,7 +352,7 @@ func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 		if !ok {
 			field = p.field(pair.Key)
 		}
-		if err := setsAlready(h, field, path); err != nil {
+		if err := policyfile.SetsAlready(h, field, path); err != nil {
 			p.fail(pair.Key, "write both into one", "%v", err)
 			continue
 		}
@@ -404,22 +383,6 @@ func placeOf(text string) (field grapnel.Field, path []string, ok bool) {
 		}
 	}
 	return "", nil, false
-}
-
-// setsAlready reports that one place lies inside of another.
-func setsAlready(h *policyfile.Hook, field grapnel.Field, path []string) error {
-	within := func(inner, outer []string) bool {
-		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)
-	}
-	if _, whole := h.Set[field]; whole && path != nil {
-		return fmt.Errorf("%s is set as a whole already", field)
-	}
-	for i := range h.Places {
-		if other := &h.Places[i]; other.Field == field && (within(path, other.Path) || within(other.Path, path)) {
-			return fmt.Errorf("%s is set already", other)
-		}
-	}
-	return nil
 }
 
 func (p *fileParser) field(n *yaml.Node) grapnel.Field {

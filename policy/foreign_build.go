@@ -50,7 +50,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 			spec.Timeout = time.Duration(h.Timeout) // a rule is never late: a goroutine for each would cost more than they do
 		}
 		if h.Run != nil && spec.Timeout == 0 {
-			spec.Timeout = DefaultTimeout
+			spec.Timeout = policyfile.DefaultTimeout
 		}
 		m := &foreignMatcher{on: spec.On}
 		if file.Own {

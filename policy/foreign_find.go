@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
@@ -190,9 +191,9 @@ func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []fore
 func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 	if isPattern(name) {
 		base, rest := doublestar.SplitPattern(name)
-		return foreignPlace{dir: absolute(filepath.FromSlash(base), from), patterns: []string{rest}}
+		return foreignPlace{dir: home.Absolute(filepath.FromSlash(base), from), patterns: []string{rest}}
 	}
-	name = absolute(filepath.FromSlash(name), from)
+	name = home.Absolute(filepath.FromSlash(name), from)
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		if f.Project == nil {
 			return foreignPlace{dir: name, patterns: f.User}
@@ -216,7 +217,7 @@ func (req Request) home() string {
 	if req.Home != "" {
 		return req.Home
 	}
-	return match.HomeDir()
+	return home.Known()
 }
 
 // glob lists the files below dir that fit a pattern, in the order of their names. A

@@ -1,120 +1,21 @@
 package policy
 
 import (
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 const (
-	// MaxHTTPTimeout is the longest timeout of a `http:`.
-	MaxHTTPTimeout = 30 * time.Second
-
 	maxInFlight = 100
 	maxCooldown = time.Hour
 	maxFailures = 1000
 	maxSecrets  = 8
-	maxSecret   = 8 << 10 // bytes of what env:NAME and file:PATH stand for
-)
-
-// ResolveHTTP returns it with what env:NAME and file:PATH stand for in the place of those
-// words. The variables are those of this process. An error names the word, and never what
-// it stands for.
-func ResolveHTTP(h *policyfile.HTTP) (policyfile.HTTP, error) {
-	out := *h
-	out.Secrets, out.Headers = nil, nil
-	for _, ref := range h.Secrets {
-		secret, err := resolveReference(h, ref)
-		if err == nil {
-			err = checkKey(secret)
-		}
-		if err != nil {
-			return policyfile.HTTP{}, fmt.Errorf("secret%s: %w", wordFor(ref), err)
-		}
-		out.Secrets = append(out.Secrets, secret)
-	}
-	for name, ref := range h.Headers {
-		value, err := resolveReference(h, ref)
-		if err != nil {
-			return policyfile.HTTP{}, fmt.Errorf("header %s%s: %w", name, wordFor(ref), err)
-		}
-		if out.Headers == nil {
-			out.Headers = make(map[string]string, len(h.Headers))
-		}
-		out.Headers[name] = value
-	}
-	return out, nil
-}
-
-// wordFor is a word that stands for something else, behind what it is for.
-func wordFor(ref string) string {
-	if !isReference(ref) {
-		return ""
-	}
-	return " " + ref
-}
-
-func isReference(text string) bool {
-	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
-}
-
-func resolveReference(h *policyfile.HTTP, ref string) (string, error) {
-	if name, ok := strings.CutPrefix(ref, "env:"); ok {
-		value := os.Getenv(name)
-		switch {
-		case value == "":
-			return "", errors.New("the variable is not set, or empty (the agent starts grapnel-hook, and what it does not know of is not there: use file:PATH)")
-		case len(value) > maxSecret:
-			return "", fmt.Errorf("it has more than %d bytes", maxSecret)
-		}
-		return value, nil
-	}
-	name, ok := strings.CutPrefix(ref, "file:")
-	if !ok {
-		return ref, nil
-	}
-	name = match.ExpandHome(name)
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(h.Dir, name)
-	}
-	data, err := readfile.Regular(name, maxSecret+1)
-	value := strings.TrimSpace(string(data))
-	switch {
-	case err != nil:
-		return "", errors.New(readfile.Reason(err))
-	case len(data) > maxSecret:
-		return "", fmt.Errorf("it has more than %d bytes", maxSecret)
-	case value == "":
-		return "", errors.New("the file is empty")
-	}
-	return value, nil
-}
-
-// checkKey says what is wrong with the key of a signature, and not what it is.
-func checkKey(key string) error {
-	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(key, keyPrefix), privatePrefix))
-	if err != nil {
-		return errors.New("it is no key: want whsec_ and base64 behind it")
-	}
-	if len(data) == 0 {
-		return errors.New("the key is empty")
-	}
-	return nil
-}
-
-const (
-	keyPrefix     = "whsec_"
-	privatePrefix = "whsk_" // a key of Ed25519, which does not stand in a policy itself
 )
 
 // forbiddenIn says why a server may not stand in a file of this scope. What comes with
@@ -128,7 +29,7 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 		return "a project has no `secret`: write the hook into your own policy"
 	}
 	for name, value := range h.Headers {
-		if isReference(value) {
+		if policyfile.IsReference(value) {
 			return fmt.Sprintf("header %s: what a variable or a file holds is not a project's to send: write the hook into your own policy", name)
 		}
 	}
@@ -164,7 +65,7 @@ func (p *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook,
 
 // buildHTTP makes the hook of a `http:` or a `notify:`.
 func (p *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
-	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(MaxHTTPTimeout)), policyfile.Duration(DefaultTimeout))
+	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = policyfile.ParseOnError(p.Defaults.OnError)
 	}
@@ -250,8 +151,8 @@ func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 
 // inTime refuses a timeout that no server has.
 func (p *fileParser) inTime(n *yaml.Node, timeout policyfile.Duration) {
-	if time.Duration(timeout) > MaxHTTPTimeout {
-		p.fail(n, "", "a server has at most %v to answer", MaxHTTPTimeout)
+	if time.Duration(timeout) > policyfile.MaxHTTPTimeout {
+		p.fail(n, "", "a server has at most %v to answer", policyfile.MaxHTTPTimeout)
 	}
 }
 
@@ -284,12 +185,12 @@ func (p *fileParser) secrets(n *yaml.Node) []string {
 	for _, item := range itemsOf(n) {
 		switch {
 		case item.Kind == yaml.Null || item.Text == "": // said by texts
-		case isReference(item.Text):
+		case policyfile.IsReference(item.Text):
 			p.reference(item)
-		case !strings.HasPrefix(item.Text, keyPrefix):
+		case !strings.HasPrefix(item.Text, policyfile.KeyPrefix):
 			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is no secret") // and is not shown
 		default:
-			if err := checkKey(item.Text); err != nil {
+			if err := policyfile.CheckKey(item.Text); err != nil {
 				p.fail(item, "", "secret: %v", err)
 			}
 		}
@@ -319,7 +220,7 @@ func (p *fileParser) headers(n *yaml.Node) map[string]string {
 	headers := make(map[string]string, len(n.Pairs))
 	for _, pair := range n.Pairs {
 		name, value := pair.Key.Text, p.text(pair.Value)
-		if isReference(value) {
+		if policyfile.IsReference(value) {
 			p.reference(pair.Value)
 		} else if strings.EqualFold(name, "authorization") {
 			p.fail(pair.Value, "write env:NAME or file:PATH", "header %s: credentials do not stand in a policy", name)

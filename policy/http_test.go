@@ -166,7 +166,7 @@ func TestResolve(t *testing.T) {
 	const private = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A="
 	t.Setenv("HTTP_TEST_PRIVATE", private)
 	h := policyfile.HTTP{Dir: dir, Secrets: []string{"env:HTTP_TEST_PRIVATE", "env:HTTP_TEST_KEY", "file:key", "file:" + filepath.Join(dir, "key"), key}, Headers: map[string]string{"a": "b", "c": "env:HTTP_TEST_WRONG", "d": "file:wrong"}}
-	got, err := policy.ResolveHTTP(&h)
+	got, err := h.Resolve()
 	want := policyfile.HTTP{Dir: dir, Secrets: []string{private, key, key[6:], key[6:], key}, Headers: map[string]string{"a": "b", "c": "s3cret!", "d": "s3cret!"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || h.Headers["c"] != "env:HTTP_TEST_WRONG" {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
@@ -184,12 +184,12 @@ func TestResolve(t *testing.T) {
 		"whsec_":                "the key is empty",
 		"whsk_":                 "the key is empty",
 	} {
-		_, err := policy.ResolveHTTP((&policyfile.HTTP{Dir: dir, Secrets: []string{ref}}))
+		_, err := (&policyfile.HTTP{Dir: dir, Secrets: []string{ref}}).Resolve()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, want %q", ref, err, want)
 		}
 	}
-	if _, err := policy.ResolveHTTP((&policyfile.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}})); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
+	if _, err := (&policyfile.HTTP{Dir: dir, Headers: map[string]string{"x": "env:HTTP_TEST_NOT_SET"}}).Resolve(); err == nil || !strings.Contains(err.Error(), "header x env:HTTP_TEST_NOT_SET: the variable is not set") {
 		t.Error(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/mutate"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -69,7 +70,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range policy.Mutants(&p.Hooks[0]) {
+		for _, m := range mutate.All(&p.Hooks[0]) {
 			if m.Same == "" {
 				continue
 			}
@@ -257,7 +258,7 @@ func TestWhyPacks(t *testing.T) {
 		ev := sh(line)
 		agrees(t, set.Specs, ev)
 		for i := range set.Specs {
-			if policy.Why(&set.Specs[i], ev).Matched {
+			if policy.NewReasoner(&set.Specs[i]).Why(ev, nil).Matched {
 				matched++
 			}
 		}
@@ -358,7 +359,7 @@ func TestMutantsLaw(t *testing.T) {
 			return specs[i].Match.Match(ev, nil)
 		}
 		for i := range p.Hooks {
-			mutants := append(policy.Mutants(&p.Hooks[i]), policy.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
+			mutants := append(mutate.All(&p.Hooks[i]), mutate.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
 			for _, m := range mutants {
 				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel/internal/mutate"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -93,7 +94,7 @@ fields[1]: tool.output is not changed`},
 			p := parsed(t, "version: 1\nhooks:\n  - name: x\n    "+tt.hook+"\n")
 			before := fmt.Sprintf("%+v", p.Hooks[0])
 			got := ""
-			for _, m := range policy.Mutants(&p.Hooks[0]) {
+			for _, m := range mutate.All(&p.Hooks[0]) {
 				got += "\n"
 				if m.More {
 					got += "+ "

@@ -27,9 +27,6 @@ import (
 // people are told the truth instead of a nearest key.
 var later = []string{"wasm"}
 
-// DefaultTimeout bounds a program whose hook and file name no timeout.
-const DefaultTimeout = 10 * time.Second
-
 // Parse reads a policy file. It returns all that is wrong; the Policy counts only
 // when that is nothing.
 func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
@@ -339,8 +336,8 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 			continue
 		}
 		for _, kind := range kinds {
-			if why := forbidden(h, kind); why != "" {
-				p.fail(item, whereInstead(changes(h)), "hook %q: %s", h.Name, why)
+			if why := policyfile.Forbidden(h, kind); why != "" {
+				p.fail(item, whereInstead(policyfile.Changes(h)), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
@@ -348,8 +345,8 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 			}
 		}
 	}
-	for _, field := range changes(h) {
-		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
+	for _, field := range policyfile.Changes(h) {
+		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return policyfile.MayChange(policyfile.ContractOf(k), field) }) {
 			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
 		}
 	}
@@ -391,68 +388,6 @@ func eventNames() []string {
 		names = append(names, ev.Name)
 	}
 	return names
-}
-
-// forbidden says why a hook cannot do on an event what it wants to do.
-func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
-	c := contractOf(kind)
-	permits := func(fields ...grapnel.Field) bool {
-		return slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
-	}
-	switch {
-	case h.Builtin != nil && h.Builtin.Name == summaryBuiltin && kind != grapnel.SessionEnd:
-		return "a session is summarised on session.end"
-	case h.Decide == "block" && c.Blocks == grapnel.BlockNothing:
-		return fmt.Sprintf("%s cannot be blocked", kind)
-	case h.Decide == "ask" && c.Blocks != grapnel.BlockAction:
-		return fmt.Sprintf("nothing can be asked on %s: it has happened or cannot be stopped", kind)
-	case h.Decide == "allow" && !c.Permit:
-		return fmt.Sprintf("%s has no permission prompt that `allow` could skip", kind)
-	case h.Limit != nil && c.Blocks == grapnel.BlockStop:
-		return fmt.Sprintf("a limit would keep the agent from stopping on %s", kind)
-	case h.Limit != nil && c.Blocks == grapnel.BlockNothing:
-		return fmt.Sprintf("%s cannot be blocked", kind)
-	case h.Limit != nil && h.Limit.Then == "ask" && c.Blocks != grapnel.BlockAction:
-		return fmt.Sprintf("nothing can be asked on %s: it has happened", kind)
-	case h.Context != nil && !c.Context:
-		return fmt.Sprintf("no context can be added on %s", kind)
-	case (h.Replace != nil || h.Mask != nil) && len(c.Changes) == 0:
-		return fmt.Sprintf("nothing can be changed on %s", kind)
-	case len(changes(h)) > 0 && !permits(changes(h)...):
-		return fmt.Sprintf("%s permits no change of %s%s", kind, joinFields(changes(h)), permitted(c))
-	}
-	return ""
-}
-
-func contractOf(kind grapnel.Kind) *grapnel.Contract {
-	if c, ok := dialect.ContractOf(kind); ok {
-		return &c
-	}
-	return &grapnel.Contract{Kind: kind}
-}
-
-func permitted(c *grapnel.Contract) string {
-	var fields []grapnel.Field
-	for _, ch := range c.Changes {
-		if mayChange(c, ch.Field) {
-			fields = append(fields, ch.Field)
-		}
-	}
-	if len(fields) == 0 {
-		return ""
-	}
-	return ", only of " + joinFields(fields)
-}
-
-func joinFields(fields []grapnel.Field) string {
-	var b strings.Builder
-	for i, f := range fields {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(f))
-	}
-	return b.String()
 }
 
 func (p *fileParser) name(n *yaml.Node) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -107,7 +108,7 @@ func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *match.F
 		cmd := *h.Program()
 		cmd.Dir, cmd.Scope = dir, source.Scope
 		spec.Hook = newCommand(cmd)
-		spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(DefaultTimeout))
+		spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
 		if spec.OnError == grapnel.OnErrorDefault && cmd.Context {
 			spec.OnError = grapnel.OnErrorOpen // as above
 		}
@@ -194,7 +195,7 @@ func capContext(text, of string) string {
 func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	text := c.what.Text
 	if c.what.File != "" {
-		name := match.ExpandHome(c.what.File)
+		name := home.Expand(c.what.File)
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(c.dir, name)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
@@ -47,7 +48,7 @@ func ruleReader(root bool) reader {
 }
 
 // path is where a file of rules lies that a policy file names.
-func rulePath(policy, name string) string { return absolute(name, filepath.Dir(policy)) }
+func rulePath(policy, name string) string { return home.Absolute(name, filepath.Dir(policy)) }
 
 // freshRules reports whether the rules are those that their files hold now.
 func freshRules(s *policyfile.Secrets, policy string, read reader) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -182,14 +183,14 @@ func (x *Examined) pin(hook string, c *policyfile.Command) error {
 	bases := []string{filepath.Dir(x.File)}
 	for i := 0; i+1 < len(words); i++ {
 		if words[i].program && words[i].text == "cd" && !words[i+1].program {
-			bases = append(bases, absolute(words[i+1].text, bases[0]))
+			bases = append(bases, home.Absolute(words[i+1].text, bases[0]))
 			words = slices.Delete(words, i, i+2)
 		}
 	}
 	for _, word := range words {
 		for _, name := range word.names() {
 			for _, base := range bases {
-				path := absolute(name, base)
+				path := home.Absolute(name, base)
 				if !below(x.Root, path) || path == x.File {
 					continue
 				}
@@ -321,14 +322,6 @@ func rootVars(c *policyfile.Command, root string) (names []string) {
 		}
 	}
 	return names
-}
-
-func absolute(name, dir string) string {
-	name = match.ExpandHome(name)
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
-	}
-	return filepath.Clean(name)
 }
 
 // below reports whether a path lies in a directory, by its name.
@@ -654,7 +647,7 @@ func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outc
 	err = fmt.Errorf("%s: %w; the person has to look at it with \"grapnel trust %s\"", what, err, p.file)
 	c := ev.Contract
 	if c == nil {
-		c = contractOf(ev.Kind)
+		c = policyfile.ContractOf(ev.Kind)
 	}
 	var out grapnel.Outcome
 	if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {

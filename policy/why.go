@@ -24,13 +24,9 @@ type Reasoning struct {
 	Err error `json:"-"`
 }
 
-// Why says why a hook listens to an event, or why it does not, condition by condition.
-// Every one is looked at, also behind one that failed. Of Specs that this package has made it
-// knows the conditions, unless they come from a hook file of another system. What a Reasoning
-// quotes of the event is not masked.
-func Why(s *grapnel.Spec, ev *grapnel.Event) Reasoning { return NewReasoner(s).Why(ev, nil) }
-
-// A Reasoner is [Why] for many events.
+// A Reasoner says why a hook listens to an event, or why it does not, condition by condition.
+// It looks at every condition, also behind one that failed. It knows the conditions of Specs
+// that this package has made, unless they come from a hook file of another system.
 type Reasoner struct {
 	spec  *grapnel.Spec
 	known *match.Conditions // nil = they are not
@@ -75,8 +71,8 @@ func packHookOf(m grapnel.Matcher) (*packHook, bool) {
 	return nil, false
 }
 
-// Why is the function of this name, for the hook. v is nil but for an observing hook, which
-// listens to events that have their Verdict.
+// Why looks at one event. What it quotes of the event is not masked. v is nil but for an
+// observing hook, which listens to events that have their Verdict.
 func (r *Reasoner) Why(ev *grapnel.Event, v *grapnel.Verdict) Reasoning {
 	s := r.spec
 	why := Reasoning{Event: len(s.On) == 0 || slices.Contains(s.On, ev.Kind), Matched: true, Err: r.err}

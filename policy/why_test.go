@@ -26,7 +26,7 @@ func agrees(t checked, specs []grapnel.Spec, ev *grapnel.Event) {
 		if s.Match != nil {
 			want, err = s.Match.Match(ev, nil)
 		}
-		why := policy.Why(s, ev)
+		why := policy.NewReasoner(s).Why(ev, nil)
 		text, _ := json.Marshal(why)
 		if (err != nil) != (why.Err != nil) {
 			t.Errorf("%s: the error is %v, and that of Match is %v", text, why.Err, err)
@@ -208,7 +208,7 @@ hooks:
 	if err != nil {
 		t.Fatal(err)
 	}
-	why := policy.Why(&specs[0], sh("ls && git push origin x"))
+	why := policy.NewReasoner(&specs[0]).Why(sh("ls && git push origin x"), nil)
 	got := strings.Join(checkLines(why.Checks, ""), "\n")
 	want := `match.command ["rm" "git push"] ["ls" "git push origin x"] [1] true
 match.not [] [] [] true

@@ -6,7 +6,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -26,7 +25,7 @@ func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbo
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	opts.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
 	opts.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		h, err := policy.ResolveHTTP(&h)
+		h, err := h.Resolve()
 		if err != nil {
 			return nil, err
 		}

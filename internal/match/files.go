@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
@@ -95,7 +96,7 @@ const (
 
 // expand lists the files that a word with wildcards stands for now: cat .en* reads .env.
 func (f *Facts) expand(p namedPath) []namedPath {
-	name := ExpandHome(p.name)
+	name := home.Expand(p.name)
 	if !filepath.IsAbs(name) {
 		name = workDir(f.Event) + string(filepath.Separator) + name
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
@@ -64,7 +65,7 @@ func (f *Facts) nearPath(pattern string) bool {
 	if pattern != "~" && !strings.HasPrefix(pattern, "~/") && !filepath.IsAbs(pattern) {
 		return holdsPieces(all, foldPath(pattern))
 	}
-	base, rest := doublestar.SplitPattern(filepath.ToSlash(ExpandHome(pattern)))
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(home.Expand(pattern)))
 	switch {
 	case !strings.ContainsAny(rest, `*?[{`):
 		base += "/" + rest

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -57,7 +56,7 @@ func (p Path) Match(pattern string) bool {
 		pattern += "**"
 	}
 	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) {
-		pattern = ExpandHome(pattern)
+		pattern = home.Expand(pattern)
 		return slices.ContainsFunc(realPatterns(pattern), func(pattern string) bool { return matchGlob(pattern, p.Real) })
 	}
 	for strings.HasPrefix(pattern, "./") {
@@ -100,7 +99,7 @@ func ResolvePath(name string, ev *grapnel.Event, dir func(string) realDir) []str
 			}
 		}
 	}
-	name = ExpandHome(name)
+	name = home.Expand(name)
 	if !filepath.IsAbs(name) {
 		name = workDir(ev) + string(filepath.Separator) + name
 	}
@@ -220,20 +219,3 @@ func workDir(ev *grapnel.Event) string {
 	}
 	return ev.Session.CWD
 }
-
-func ExpandHome(name string) string {
-	if name == "~" || strings.HasPrefix(name, "~/") {
-		return filepath.Join(HomeDir(), name[1:])
-	}
-	return name
-}
-
-// HomeDir is the home directory of the user database. The environment is not
-// asked: an agent's project settings can set it.
-var HomeDir = sync.OnceValue(func() string {
-	dir, err := home.Dir()
-	if err != nil {
-		return string(filepath.Separator)
-	}
-	return dir
-})

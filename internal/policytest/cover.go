@@ -194,7 +194,7 @@ func (s *subject) points(i int) ([]point, error) {
 			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "fits", fmt.Sprintf(test, word))
 		}
 	}
-	why := policy.Why(&specs[0], &grapnel.Event{})
+	why := policy.NewReasoner(&specs[0]).Why(&grapnel.Event{}, nil)
 	for i := range why.Checks {
 		c := &why.Checks[i]
 		const not = ", with want: {not: {rule: %s}}"

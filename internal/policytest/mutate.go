@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/mutate"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -185,7 +186,7 @@ type mutant struct {
 func (p *mutating) changes() {
 	for i := range p.hooks {
 		h := &p.hooks[i]
-		for _, c := range policy.Mutants(h) {
+		for _, c := range mutate.All(h) {
 			mu := mutant{Mutant: Mutant{Hook: h.Name, At: c.At, What: c.What, More: c.More, Same: c.Same, Status: Survived}, hook: i, to: c.Hook}
 			if mu.Line, mu.Col = p.place(h.Name, c.At); c.Same != "" {
 				mu.Status = Same

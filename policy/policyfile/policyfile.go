@@ -467,3 +467,6 @@ func FirstDuration(ds ...Duration) time.Duration {
 
 // InputFields are the fields that stand somewhere in tool.input.
 var InputFields = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
+
+// MaxTimes is the largest `times:` of an `after:`.
+const MaxTimes = 50

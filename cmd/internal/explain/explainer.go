@@ -65,7 +65,7 @@ func (t *explainer) hooks() {
 			Reason: t.whyNotAsked(), matched: t.x.mask(p.Matched),
 		}
 		if s := t.spec(p.Hook, p.Source, p.Phase); s != nil {
-			h.Why = t.checks(policy.Why(s, t.x.sent))
+			h.Why = t.checks(policy.NewReasoner(s).Why(t.x.sent, nil))
 		}
 		t.x.Hooks = append(t.x.Hooks, h)
 	}
@@ -363,7 +363,7 @@ func (t *explainer) others(all bool) {
 		}) {
 			continue
 		}
-		why := policy.Why(&s, ev)
+		why := policy.NewReasoner(&s).Why(ev, nil)
 		if !why.Event && !all {
 			continue
 		}

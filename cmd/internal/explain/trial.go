@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
@@ -109,7 +109,7 @@ func (t *trial) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	t.later = *ev
 	for _, h := range hooks {
 		switch {
-		case policy.WritesLine(h.Hook): // which would be kept
+		case builtin.WritesLine(h.Hook): // which would be kept
 		case t.run && !slices.Contains(t.servers, h.Name):
 			t.late = append(t.late, h)
 		default:

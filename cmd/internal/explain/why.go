@@ -122,7 +122,7 @@ func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 		w.State, w.Text = t.acted(s, last)
 		return w
 	}
-	why := policy.Why(s, t.x.sent)
+	why := policy.NewReasoner(s).Why(t.x.sent, nil)
 	w.Checks = t.checks(why)
 	why.Checks = w.Checks
 	w.State = stateOther

@@ -184,7 +184,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 
 // question is what the program reads.
 func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) {
-	h, err := policy.ResolveHTTP(&a.http)
+	h, err := a.http.Resolve()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -27,7 +28,7 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	var waiting []grapnel.Spec
 	var failed error
 	for i := range hooks {
-		if policy.WritesLine(hooks[i].Hook) {
+		if builtin.WritesLine(hooks[i].Hook) {
 			if _, err := hooks[i].Hook.Handle(ctx, ev); err == nil {
 				continue
 			}
@@ -148,7 +149,7 @@ func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p sp
 	}
 	timeout := spec.Timeout
 	if timeout == 0 {
-		timeout = policy.DefaultTimeout
+		timeout = policyfile.DefaultTimeout
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
 	defer cancel()

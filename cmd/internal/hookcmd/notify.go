@@ -9,7 +9,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -62,7 +61,7 @@ func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error)
 	if told == nil {
 		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s tells no server", ref.Name, ref.Source)
 	}
-	h, err := policy.ResolveHTTP(told)
+	h, err := told.Resolve()
 	if err != nil {
 		return policyfile.HTTP{}, nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -137,7 +136,7 @@ func Unresolved(file string, h *policyfile.Hook) string {
 	if abs, err := filepath.Abs(file); err == nil {
 		asked.Dir = filepath.Dir(abs)
 	}
-	if _, err := policy.ResolveHTTP(&asked); err != nil {
+	if _, err := asked.Resolve(); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -1,4 +1,6 @@
-package policy
+// Package mutate changes one thing of a hook at a time. A test that no change breaks does not
+// test much.
+package mutate
 
 import (
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
 	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -17,7 +18,7 @@ import (
 type Mutant struct {
 	Hook *policyfile.Hook // as changed; nil = it is gone
 
-	// At is what was changed, in the words of a [Check], with a number for one of a list:
+	// At is what was changed, in the words of a [match.Check], with a number for one of a list:
 	// match.command[2], limit.count. on.tool.before is an event; empty = the hook.
 	At   string
 	What string // what was done to it: "the exception is dropped"
@@ -30,9 +31,9 @@ type Mutant struct {
 	Same string
 }
 
-// Mutants lists what can be changed of a hook: each word, key, event and number by itself.
+// All lists what can be changed of a hook: each word, key, event and number by itself.
 // What is not changed they share with the hook.
-func Mutants(h *policyfile.Hook) []Mutant {
+func All(h *policyfile.Hook) []Mutant {
 	m := &mutator{hook: h, all: []Mutant{{What: "the hook is taken away"}}}
 	if h.Decide == "block" {
 		m.asks("block", func(h *policyfile.Hook) { h.Decide = "ask" })
@@ -75,7 +76,7 @@ func (m *mutator) edit(at string, more bool, what string, change func(*policyfil
 func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
 	h := *m.hook
 	change(&h)
-	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return forbidden(&h, k) != "" }) {
+	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return policyfile.Forbidden(&h, k) != "" }) {
 		m.edit(at, false, "it asks instead of blocking", change)
 	}
 }
@@ -203,7 +204,7 @@ func (m *mutator) after() {
 		if len(steps) > 1 {
 			m.edit(at, true, "the step is dropped", func(h *policyfile.Hook) { h.After = dropped(steps, i) })
 		}
-		if s.Times < maxTimes {
+		if s.Times < policyfile.MaxTimes {
 			edit(".times", false, fmt.Sprintf("it has to happen %d times", max(1, s.Times)+1), func(a *policyfile.After) { a.Times = max(1, a.Times) + 1 })
 		}
 		if s.Within > 0 {
@@ -307,76 +308,4 @@ func (m *mutator) changes() {
 	for i, p := range h.Places {
 		m.edit("set."+string(p.Field), false, fmt.Sprintf("%s is not set", &p), func(h *policyfile.Hook) { h.Places = dropped(h.Places, i) })
 	}
-}
-
-// Swapped are Specs that are in force together, with other hooks in the place of some: with is
-// asked of each, and says whether it is one and what it is now; nil = it is gone. Only what is
-// about these is made anew: the others are those that were, also in what they remember, and
-// count where counter says. Neither list may be in use while the other is.
-func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
-	var all []grapnel.Spec
-	for _, s := range specs {
-		if _, kept := s.Hook.(*marker); kept {
-			continue // together makes them
-		}
-		if h, other := with(&s); other {
-			if h == nil {
-				continue
-			}
-			var err error
-			if s, err = remade(s, h); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, s)
-	}
-	return together(all, counter), nil
-}
-
-// remade is a Spec as another reading of its hook would have been made. A program stays
-// the one that it is.
-func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
-	cache := lateFacts(&s)
-	source := s.Source
-	var spec grapnel.Spec
-	var err error
-	switch {
-	case h.Builtin != nil, h.HTTP != nil, h.Program() != nil:
-		spec, err = hookSpec(h, source, cache)
-		spec.Phase, spec.Hook, spec.Timeout, spec.OnError = s.Phase, s.Hook, s.Timeout, s.OnError
-	default:
-		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(h, source, cache, nil)
-	}
-	if err != nil {
-		return s, err
-	}
-	spec.Line, spec.Mode, spec.MayAllow, spec.Sequential, spec.Key = s.Line, s.Mode, s.MayAllow, s.Sequential, s.Key
-	return spec, nil
-}
-
-// lateFacts is where what is made later than a hook finds what it has in common with the
-// others.
-func lateFacts(s *grapnel.Spec) *match.FactCache {
-	var facts *match.FactCache
-	var secrets *secret.Rules
-	if mask, ok := s.Hook.(*masking); ok {
-		secrets = mask.rules
-	}
-	if l, ok := s.Hook.(*limit); ok {
-		facts = l.facts
-	}
-	matcher := s.Match
-	if f, ok := matcher.(*past); ok {
-		matcher = f.Matcher
-	}
-	if m, ok := matcher.(*match.Matcher); ok {
-		facts = m.Facts
-		if rules, ok := m.Secrets(); ok {
-			secrets = rules
-		}
-	}
-	if packed, ok := packHookOf(s.Match); ok {
-		facts, secrets = packed.facts, packed.secrets
-	}
-	return match.LateFacts(facts, secrets)
 }

@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Swapped are Specs that are in force together, with other hooks in the place of some: with is
+// asked of each, and says whether it is one and what it is now; nil = it is gone. Only what is
+// about these is made anew: the others are those that were, also in what they remember, and
+// count where counter says. Neither list may be in use while the other is.
+func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
+	var all []grapnel.Spec
+	for _, s := range specs {
+		if _, kept := s.Hook.(*marker); kept {
+			continue // together makes them
+		}
+		if h, other := with(&s); other {
+			if h == nil {
+				continue
+			}
+			var err error
+			if s, err = remade(s, h); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, s)
+	}
+	return together(all, counter), nil
+}
+
+// remade is a Spec as another reading of its hook would have been made. A program stays
+// the one that it is.
+func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
+	cache := lateFacts(&s)
+	source := s.Source
+	var spec grapnel.Spec
+	var err error
+	switch {
+	case h.Builtin != nil, h.HTTP != nil, h.Program() != nil:
+		spec, err = hookSpec(h, source, cache)
+		spec.Phase, spec.Hook, spec.Timeout, spec.OnError = s.Phase, s.Hook, s.Timeout, s.OnError
+	default:
+		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(h, source, cache, nil)
+	}
+	if err != nil {
+		return s, err
+	}
+	spec.Line, spec.Mode, spec.MayAllow, spec.Sequential, spec.Key = s.Line, s.Mode, s.MayAllow, s.Sequential, s.Key
+	return spec, nil
+}
+
+// lateFacts is where what is made later than a hook finds what it has in common with the
+// others.
+func lateFacts(s *grapnel.Spec) *match.FactCache {
+	var facts *match.FactCache
+	var secrets *secret.Rules
+	if mask, ok := s.Hook.(*masking); ok {
+		secrets = mask.rules
+	}
+	if l, ok := s.Hook.(*limit); ok {
+		facts = l.facts
+	}
+	matcher := s.Match
+	if f, ok := matcher.(*past); ok {
+		matcher = f.Matcher
+	}
+	if m, ok := matcher.(*match.Matcher); ok {
+		facts = m.Facts
+		if rules, ok := m.Secrets(); ok {
+			secrets = rules
+		}
+	}
+	if packed, ok := packHookOf(s.Match); ok {
+		facts, secrets = packed.facts, packed.secrets
+	}
+	return match.LateFacts(facts, secrets)
+}
