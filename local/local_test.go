@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -75,7 +76,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"project/grapnel.yaml", "project/sub/grapnel.yaml"} {
-		x, errs := policy.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), policy.Registry{})
+		x, errs := policy.Examine(filepath.Join(dir, name), filepath.Join(dir, "project"), packindex.Registry{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

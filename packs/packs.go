@@ -14,7 +14,7 @@ package packs
 import (
 	"embed"
 
-	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 )
 
 // Files has NAME.yaml for each pack, as people read them. Their tests, NAME_test.yaml, are
@@ -26,7 +26,7 @@ func Files() embed.FS { return files }
 var files embed.FS
 
 // All returns the packs, in the order of the alphabet.
-func All() policy.Registry { return policy.NewRegistry(all) }
+func All() packindex.Registry { return packindex.New(all) }
 
 // Always returns the packs that are in force in grapnel and grapnel-hook without being
 // named, and that no file leaves out: they guard Grapnel and the hooks of agents themselves.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -188,7 +189,7 @@ func TestPromises(t *testing.T) {
 }
 
 // registry is the packs as their files say, whether or not the table follows.
-func registry(t *testing.T) policy.Registry {
+func registry(t *testing.T) packindex.Registry {
 	t.Helper()
 	packs, errs := policy.ReadRegistry(packs.Files())
 	if len(errs) > 0 {

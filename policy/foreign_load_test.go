@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -342,7 +343,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 	b := newLoadBench(t, "load: [ironclaw]\n")
 	text := rule("rm", "rm")
 	b.put("hooks/hooks.json", text)
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -373,7 +374,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 		if set := closed(fmt.Sprintf("byte %d", i)); b.row(set, "hooks/hooks.json").State != Changed {
 			t.Errorf("byte %d: %+v", i, set.Files)
 		}
-		if y, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{}); len(errs) == 0 && y.Digest() == x.Digest() {
+		if y, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{}); len(errs) == 0 && y.Digest() == x.Digest() {
 			t.Errorf("byte %d: the digest does not cover it", i)
 		}
 	}
@@ -395,7 +396,7 @@ func TestTrustedRoot(t *testing.T) {
 	b := newLoadBench(t, "load: [claude-code]\n")
 	b.put(".claude/settings.json", claude(`sh "$CLAUDE_PROJECT_DIR"/check.sh`))
 	b.put("check.sh", "")
-	x, errs := Examine(b.path("grapnel.yaml"), b.home, Registry{})
+	x, errs := Examine(b.path("grapnel.yaml"), b.home, packindex.Registry{})
 	if len(errs) > 0 || len(x.Pins) != 1 || x.Pins[0].Path != b.path("check.sh") {
 		t.Fatalf("%v, pins %+v", errs, x.Pins)
 	}

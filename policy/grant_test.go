@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -139,7 +140,7 @@ func TestOnlyPersonsSay(t *testing.T) {
 			continue
 		}
 		p := newProject(t, "version: 1\n"+key+"\n")
-		if _, errs := policy.Examine(p.file, p.dir, policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
+		if _, errs := policy.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "only the policy of a user") {
 			t.Errorf("%s can be trusted in a project: %v", key, errs)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -145,7 +146,7 @@ func TestHTTPOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{}); (len(errs) == 0) != (tt.want == "") {
+		if _, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{}); (len(errs) == 0) != (tt.want == "") {
 			t.Errorf("%s: it is examined with the errors %v", name, errs)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/internal/mutate"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -144,7 +145,7 @@ func TestTiersLaw(t *testing.T) {
 		if w.project.state1(untrusted).State != policy.Untrusted {
 			rt.Fatalf("%+v", untrusted.Files)
 		}
-		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), policy.Registry{})
+		x, errs := policy.Examine(theirs.Path, filepath.Dir(theirs.Path), packindex.Registry{})
 		if len(errs) > 0 {
 			rt.Fatal(errs)
 		}

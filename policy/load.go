@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -33,7 +34,7 @@ type File struct {
 // Request says what to load.
 type Request struct {
 	Files     []File
-	Packs     Registry                                    // that `use:` may name
+	Packs     packindex.Registry                          // that `use:` may name
 	Always    []string                                    // packs that are in force whatever the files say, with the word of the managed scope
 	Snapshots string                                      // where the last valid content of each file is kept; empty = nowhere
 	Trusts    Trusts                                      // what was trusted of files that want it; empty = nothing

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -161,7 +162,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		"shouted":  {"HTTP://127.0.0.1:8080/", "a project's hook tells over https only"},
 	} {
 		p := newProject(t, "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    notify: "+tt.notify+"\n")
-		if _, errs := policy.Examine(p.file, filepath.Dir(p.file), policy.Registry{}); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {
+		if _, errs := policy.Examine(p.file, filepath.Dir(p.file), packindex.Registry{}); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {
 			t.Errorf("%s: it is examined with the errors %v, want %q", name, errs, tt.want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
@@ -20,98 +20,28 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Registry holds the packs that `use:` may name. [ReadRegistry] makes one of files. A program
-// that starts for each event has it as data, so that a pack costs nothing until one of its
-// hooks may match. Its packs cannot be changed.
-type Registry struct{ packs []RegistryPack }
-
-// NewRegistry returns a Registry of packs that are data of a program. It does not copy them, so
-// the caller must keep them to itself and must not change them.
-func NewRegistry(packs []RegistryPack) Registry { return Registry{packs} }
-
-// RegistryPack is a pack of a Registry.
-type RegistryPack struct {
-	Name    string
-	Version int
-	Digest  string // SHA-256 of its file, in hex
-	Begins  string // what the commands begin with that the hooks are about, see [shell.Begins]
-	Hooks   []RegistryHook
-}
-
-// RegistryHook is a hook of a pack that is made when an event comes that it may listen to.
-type RegistryHook struct {
-	Name    string
-	On      []grapnel.Kind
-	Phase   grapnel.Phase
-	OnError grapnel.OnError
-	Mode    string           // as in [Hook]
-	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
-	Counts  *Counts          // it looks at more than one event; nil = it does not
-	Needs   match.Needs
-	Hook    string // what else there is of a [Hook]; see snapshotWriter
-}
-
-// Counts says of a hook which events it looks at beside the one that it judges.
-type Counts struct {
-	Marks []grapnel.Kind // of those that its `after:` is told of; nil = it has a limit, and is made at once
-}
-
-// Names lists the packs.
-func (s Registry) Names() []string {
-	var names []string
-	for i := range s.packs {
-		names = append(names, s.packs[i].Name)
-	}
-	return names
-}
-
-// Packs returns the packs. The result is the caller's.
-func (s Registry) Packs() []RegistryPack {
-	all := slices.Clone(s.packs)
-	for i := range all {
-		all[i].Hooks = slices.Clone(all[i].Hooks)
-		for j := range all[i].Hooks {
-			h := &all[i].Hooks[j]
-			h.On = slices.Clone(h.On)
-			if h.Counts != nil {
-				h.Counts = &Counts{Marks: slices.Clone(h.Counts.Marks)}
-			}
-		}
-	}
-	return all
-}
-
-func (s Registry) find(name string) *RegistryPack {
-	for i := range s.packs {
-		if s.packs[i].Name == name {
-			return &s.packs[i]
-		}
-	}
-	return nil
-}
-
 // ReadRegistry reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
 // and left out. The errors are all that is
 // wrong with them.
-func ReadRegistry(dir fs.FS) (Registry, []*policyfile.Error) {
+func ReadRegistry(dir fs.FS) (packindex.Registry, []*policyfile.Error) {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
-		return Registry{}, []*policyfile.Error{{File: "*.yaml", Msg: err.Error()}}
+		return packindex.Registry{}, []*policyfile.Error{{File: "*.yaml", Msg: err.Error()}}
 	}
-	var registry Registry
+	var all []packindex.Pack
 	var errs []*policyfile.Error
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.yaml") {
 			continue
 		}
 		pack, wrong := readPack(dir, file)
-		registry.packs, errs = append(registry.packs, pack), append(errs, wrong...)
+		all, errs = append(all, pack), append(errs, wrong...)
 	}
-	return registry, errs
+	return packindex.New(all), errs
 }
 
-func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
-	pack := RegistryPack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
+func readPack(dir fs.FS, file string) (packindex.Pack, []*policyfile.Error) {
+	pack := packindex.Pack{Name: strings.TrimSuffix(path.Base(file), ".yaml")}
 	data, err := fs.ReadFile(dir, file)
 	if err != nil {
 		return pack, []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
@@ -140,24 +70,24 @@ func readPack(dir fs.FS, file string) (RegistryPack, []*policyfile.Error) {
 }
 
 // toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
-func toRegistryHook(h *policyfile.Hook) (RegistryHook, []*shell.Pattern, error) {
+func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error) {
 	spec, err := (&builder{Policy: &policyfile.Policy{}}).spec(h, grapnel.Source{}, &match.FactCache{}, nil)
 	if err != nil {
-		return RegistryHook{Name: h.Name}, nil, err
+		return packindex.Hook{Name: h.Name}, nil, err
 	}
 	var commands []*shell.Pattern
-	s := RegistryHook{
+	s := packindex.Hook{
 		Name: h.Name, On: h.On, Phase: spec.Phase, OnError: spec.OnError, Mode: h.Mode,
 	}
 	if h.Limit != nil {
-		s.Counts = &Counts{}
+		s.Counts = &packindex.Counts{}
 	}
 	if d, ok := spec.Hook.(decide); ok {
 		s.Decide = d.Decision
 	}
 	m, _ := spec.Match.(*match.Matcher)
 	if f, ok := spec.Match.(*past); ok {
-		m, s.Counts = f.Matcher, &Counts{Marks: f.kinds()}
+		m, s.Counts = f.Matcher, &packindex.Counts{Marks: f.kinds()}
 	}
 	s.Needs, commands = match.NeedsOf(m)
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
@@ -177,8 +107,8 @@ func toRegistryHook(h *policyfile.Hook) (RegistryHook, []*shell.Pattern, error) 
 	return s, commands, nil
 }
 
-// hook returns the Hook that s was made of.
-func (s *RegistryHook) hook() (*policyfile.Hook, error) {
+// hookOf returns the Hook that s was made of.
+func hookOf(s *packindex.Hook) (*policyfile.Hook, error) {
 	h := policyfile.Hook{Name: s.Name, On: s.On, Mode: s.Mode}
 	if err := fields(s.Hook, func(f snapshotField) error { return readHookField(&h, f) }); err != nil {
 		return nil, err
@@ -201,8 +131,8 @@ func (s *RegistryHook) hook() (*policyfile.Hook, error) {
 // packHook is a RegistryHook in an engine. It makes its Matcher and Hook when an event comes
 // that may concern them.
 type packHook struct {
-	*RegistryHook
-	pack    *RegistryPack
+	*packindex.Hook
+	pack    *packindex.Pack
 	number  int // in the pack
 	source  *grapnel.Source
 	facts   *match.FactCache
@@ -243,7 +173,7 @@ func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *policyfile.Hook
-		if h, s.err = s.hook(); s.err == nil {
+		if h, s.err = hookOf(s.Hook); s.err == nil {
 			s.spec, s.err = (&builder{Policy: &policyfile.Policy{}}).spec(h, *s.source, match.LateFacts(s.facts, s.secrets), nil)
 		}
 		if f, ok := s.spec.Match.(*past); ok {

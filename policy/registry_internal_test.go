@@ -34,7 +34,7 @@ hooks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := entry.hook()
+		got, err := hookOf(&entry)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -362,7 +363,7 @@ func TestTrustedRules(t *testing.T) {
 	check(grapnel.None)
 
 	p.put("grapnel.yaml", "version: 1\nsecrets: {rules: ../rules.toml}\n")
-	if _, errs := policy.Examine(p.file, p.dir, policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
+	if _, errs := policy.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), "not in the project") {
 		t.Errorf("rules of elsewhere give %v", errs)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -122,7 +123,7 @@ const maxPins = 256
 // Examine reads a project's policy, and the files below root that its command lines
 // name, as they are now. The errors are about the policy; whoever gets any trusts
 // nothing.
-func Examine(file, root string, packs Registry) (*Examined, []*policyfile.Error) {
+func Examine(file, root string, packs packindex.Registry) (*Examined, []*policyfile.Error) {
 	fail := func(err error) []*policyfile.Error {
 		return []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
 	}

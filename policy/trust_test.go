@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -51,7 +52,7 @@ func (p *project) snapshots() string { return filepath.Join(p.state, "policy") }
 
 func (p *project) examine() *policy.Examined {
 	p.t.Helper()
-	x, errs := policy.Examine(p.file, p.dir, policy.Registry{})
+	x, errs := policy.Examine(p.file, p.dir, packindex.Registry{})
 	if len(errs) > 0 {
 		p.t.Fatalf("Examine: %v", errs)
 	}
@@ -483,11 +484,11 @@ func TestExamineRefuses(t *testing.T) {
 		if err := os.Truncate(filepath.Join(p.dir, "big"), 17<<20); err != nil {
 			t.Fatal(err)
 		}
-		if _, errs := policy.Examine(p.file, p.dir, policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
+		if _, errs := policy.Examine(p.file, p.dir, packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("%.60q: %v, want %q", text, errs, want)
 		}
 	}
-	if _, errs := policy.Examine(filepath.Join(t.TempDir(), "none"), "/", policy.Registry{}); len(errs) != 1 || errs[0].Msg != "no such file" {
+	if _, errs := policy.Examine(filepath.Join(t.TempDir(), "none"), "/", packindex.Registry{}); len(errs) != 1 || errs[0].Msg != "no such file" {
 		t.Errorf("%v", errs)
 	}
 }

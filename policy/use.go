@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -21,7 +22,7 @@ type Pack struct {
 }
 
 // PacksOf looks up what the `use:` of a policy file names. It returns all that is wrong.
-func PacksOf(p *policyfile.Policy, file string, registry Registry) (packs []Pack, errs []*policyfile.Error) {
+func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (packs []Pack, errs []*policyfile.Error) {
 	for i, found := range registryPacks(p, file, registry, &errs) {
 		if found == nil {
 			continue
@@ -32,7 +33,7 @@ func PacksOf(p *policyfile.Policy, file string, registry Registry) (packs []Pack
 			if leavesOut(&use, found.Hooks[j].Name) {
 				continue
 			}
-			h, err := found.Hooks[j].hook()
+			h, err := hookOf(&found.Hooks[j])
 			if err != nil {
 				errs = append(errs, &policyfile.Error{File: file, Line: use.Pack.Line, Col: use.Pack.Col, Msg: fmt.Sprintf("pack %q: hook %q: %v", found.Name, found.Hooks[j].Name, err)})
 				continue
@@ -50,14 +51,14 @@ func PacksOf(p *policyfile.Policy, file string, registry Registry) (packs []Pack
 
 // registryPacks lists the packs of the entries of `use:`, nil for one that there is not, and
 // adds what is wrong.
-func registryPacks(p *policyfile.Policy, file string, registry Registry, errs *[]*policyfile.Error) []*RegistryPack {
+func registryPacks(p *policyfile.Policy, file string, registry packindex.Registry, errs *[]*policyfile.Error) []*packindex.Pack {
 	fail := func(at policyfile.Word, hint, format string, args ...any) {
 		*errs = append(*errs, &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	var packs []*RegistryPack
+	var packs []*packindex.Pack
 	for i := range p.Use {
 		use := &p.Use[i]
-		pack := registry.find(use.Pack.Text)
+		pack := registry.Find(use.Pack.Text)
 		packs = append(packs, pack)
 		if pack == nil {
 			hint := nearest.Hint(use.Pack.Text, registry.Names())
@@ -139,7 +140,7 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.S
 				continue
 			}
 			hook := &hooks[len(specs)]
-			*hook = packHook{RegistryHook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
+			*hook = packHook{Hook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
 			spec, err := hook.toSpec(use)
 			if err != nil {
 				return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -23,7 +24,7 @@ hooks:
 `
 
 // shipped is what a program brings along.
-func shipped(packs ...string) policy.Registry {
+func shipped(packs ...string) packindex.Registry {
 	registry, errs := policy.ReadRegistry(files(packs...))
 	if len(errs) > 0 {
 		panic(errs[0])
@@ -41,7 +42,7 @@ func files(packs ...string) fstest.MapFS {
 }
 
 // using loads files, of the scopes user, project and so on, that use packs.
-func using(t *testing.T, packs policy.Registry, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
+func using(t *testing.T, packs packindex.Registry, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
 	t.Helper()
 	req := policy.Request{Packs: packs, Snapshots: snaps, Command: noCommand}
 	for i, file := range files {
@@ -154,7 +155,7 @@ func TestUseMistakes(t *testing.T) {
 		if got := strings.Join(said, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
-		if _, errs := policy.PacksOf(p, "p.yaml", policy.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
+		if _, errs := policy.PacksOf(p, "p.yaml", packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
 			t.Errorf("use: %s without any packs: %v, want an error", use, errs)
 		}
 		if _, err := policy.Build(p, source("p.yaml"), noCommand); err == nil {
@@ -249,7 +250,7 @@ hooks:
 	put(t, packed, "version: 1\nuse: [many]\n")
 	put(t, written, plain)
 	_, lazy := using(t, packs, "", packed)
-	_, eager := using(t, policy.Registry{}, "", written)
+	_, eager := using(t, packindex.Registry{}, "", written)
 	tool := func(class grapnel.Class, name, input string, facts ...grapnel.Fact) *grapnel.Event {
 		tool := &grapnel.Tool{Class: class, Name: name, Input: []byte(input), Facts: facts}
 		tool.Derive()

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -39,7 +40,7 @@ func newGated(t *testing.T, program string) *gated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, errs := policy.Examine(g.file, g.dir, policy.Registry{})
+	x, errs := policy.Examine(g.file, g.dir, packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -256,7 +257,7 @@ func TestFindPendingOfAProject(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
+		x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

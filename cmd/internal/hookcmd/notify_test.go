@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -229,7 +230,7 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 0 {
 		t.Fatal("a project that nobody trusts tells a server")
 	}
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
+	x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

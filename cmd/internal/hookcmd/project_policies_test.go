@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -145,7 +146,7 @@ func TestOtherProjectsAllowNothing(t *testing.T) {
 	file := filepath.Join(dir, "other", local.ProjectPolicy)
 	write(p.Policy, "version: 1\ngrants: [{source: '**', may: [allow]}]\n")
 	write(file, "version: 1\nhooks:\n  - {name: fine, on: tool.before, match: {command: [make]}, allow: fine}\n")
-	x, errs := policy.Examine(file, filepath.Dir(file), policy.Registry{})
+	x, errs := policy.Examine(file, filepath.Dir(file), packindex.Registry{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -231,7 +232,7 @@ func text(n *yaml.Node, key string) string {
 }
 
 // registry is the packs as their files say, whether or not the table follows.
-func registry(t *testing.T) policy.Registry {
+func registry(t *testing.T) packindex.Registry {
 	t.Helper()
 	packs, errs := policy.ReadRegistry(packs.Files())
 	if len(errs) > 0 {
