@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,9 @@ func writePolicy(t *testing.T, root, text string) {
 // runHook runs the real grapnel-hook, and says how it answered.
 func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, stderr string, exit int) {
 	t.Helper()
+	t.Cleanup(func() { // a drain that the hook started writes into the root
+		await.Until(t, "the drains of "+root+" end", func() bool { return !draining(root) })
+	})
 	cmd := exec.CommandContext(t.Context(), "grapnel-hook", agent, "--root", root)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "GORACE=atexit_sleep_ms=0"}, env...)
 	cmd.Stdin = strings.NewReader(event)
@@ -64,6 +68,15 @@ func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, st
 		t.Fatal(err)
 	}
 	return out.String(), errs.String(), exit
+}
+
+// draining reports whether a detached drain works in a root. Without /proc nobody can tell.
+func draining(root string) bool {
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(processes, func(name string) bool {
+		args, _ := os.ReadFile(name) // a process that has ended has none
+		return bytes.Contains(args, []byte("--drain\x00")) && bytes.Contains(args, []byte(root+"\x00"))
+	})
 }
 
 // lastError is that of the last Record's only hook.
