@@ -390,7 +390,7 @@ func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64
 
 // Mark keeps what happened, and forgets what is over. What was blocked did not happen;
 // whether a person said yes is not told, so that what was asked did.
-func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
+func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error { //nolint:gocognit // the steps of a sequence share the mark that is being made
 	f, err := k.of.made()
 	if err != nil {
 		return err

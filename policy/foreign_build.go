@@ -25,7 +25,7 @@ import (
 // buildForeign makes the Specs of what the files of an entry hold. dir is that of the
 // policy file; trust is nil where none is needed. What cannot be made is left out. In
 // rows, one for each file, it counts.
-func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) {
+func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook may be left out for several reasons, which share its row
 	rows = make([]Loaded, len(files))
 	preset := f.PresetRow()
 	byKey := map[string][]*foreignMatcher{}

@@ -42,7 +42,7 @@ type candidate struct {
 
 // find lists the files of an entry, each once, in the order in which the system reads
 // them. One that cannot be read has an err and no data.
-func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate {
+func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //nolint:gocognit // a place may be missing, unreadable or outside, and all add to one list
 	f := hookfiles.Find(l.Format.Text)
 	dir := filepath.Dir(file.Path)
 	own := placesOf(f, file.Scope, req.home(), dir)

@@ -31,7 +31,7 @@ type ForeignHook struct {
 
 // loads pins the files that `load:` finds, and the project files that their command
 // lines name.
-func (x *Examined) loads() []*policyfile.Error {
+func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error is about another part of one entry
 	file := File{Path: x.File, Scope: grapnel.ScopeProject}
 	seen := map[string]bool{}
 	for i := range x.Policy.Load {

@@ -123,7 +123,7 @@ type Set struct {
 // now broken or gone stays in force, and is said to at session start and at each
 // prompt. A broken file that never was valid blocks what a guard would have seen,
 // since nobody knows what it forbids; prompts and stops are never locked.
-func Load(req Request) Set {
+func Load(req Request) Set { //nolint:gocognit // the order of the steps is the order in which files count
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
 	req.ruling = &ruling{}

@@ -260,6 +260,25 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
 		p.fail(n, "", "hook %q: `fields` goes with `replace` or `mask`", h.Name)
 	}
+	p.programKeys(&h, n, async, speaks, env)
+	if on == nil && h.Builtin != nil {
+		h.On = defaultEvents(h.Builtin)
+		return h
+	}
+	if on == nil {
+		p.fail(n, "for example `on: tool.before`", "hook %q does not say `on` which event it runs", h.Name)
+		return h
+	}
+	p.events(&h, on)
+	if after != nil {
+		p.comparable(&h, after)
+	}
+	return h
+}
+
+// programKeys gives an action the keys `async`, `speaks` and `env`, which only programs and
+// servers have.
+func (p *fileParser) programKeys(h *policyfile.Hook, n, async *yaml.Node, speaks string, env []string) {
 	switch {
 	case h.Builtin != nil:
 		if h.Run != nil {
@@ -278,7 +297,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		h.HTTP.Name = h.Name
 		p.inTime(n.Get("timeout"), h.Timeout)
 		if h.HTTP.Notify {
-			p.notified(&h, n)
+			p.notified(h, n)
 			break
 		}
 		h.HTTP.Async = async != nil && p.boolean(async)
@@ -297,19 +316,6 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	case env != nil:
 		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
 	}
-	if on == nil && h.Builtin != nil {
-		h.On = defaultEvents(h.Builtin)
-		return h
-	}
-	if on == nil {
-		p.fail(n, "for example `on: tool.before`", "hook %q does not say `on` which event it runs", h.Name)
-		return h
-	}
-	p.events(&h, on)
-	if after != nil {
-		p.comparable(&h, after)
-	}
-	return h
 }
 
 // reason reads what is beside a decision.

@@ -53,6 +53,7 @@ type keyCondition struct {
 	each []*compiled // a match for each word, which asks whether it fits anything
 }
 
+// ConditionsOf makes the conditions of a Matcher so that each can be asked alone.
 func ConditionsOf(m *Matcher) *Conditions {
 	facts := m.Facts
 	if facts.first != nil {

@@ -34,8 +34,8 @@ type Facts struct {
 	lowering   sync.Mutex // of lowered, dirs and packs
 	lowered    []*prefilter.Text
 	keptJoined lazy[string]
-	dirs       []realDir // made real, see realDir
-	fewDirs    [6]realDir
+	dirs       []RealDirectory // made real, see RealDirectory
+	fewDirs    [6]RealDirectory
 	packs      []nearPack
 	keptURLs   lazy[[]string]
 	keptNear   lazy[bool]
@@ -79,6 +79,7 @@ func (f *Facts) concerns(rule int) bool {
 	return left == nil || left.has(rule)
 }
 
+// Scripts returns the parsed shell lines of the event.
 func (f *Facts) Scripts() []*shell.Script {
 	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event) })
 }
@@ -98,6 +99,7 @@ func (f *Facts) pathSize() (n, size int) {
 	return len(names), size
 }
 
+// Paths lists the paths that the event names, with symbolic links followed.
 func (f *Facts) Paths() []Path { return f.keptPaths.get(f.realPaths) }
 
 // input is a tool's input, decoded; output is as it came.
@@ -179,6 +181,7 @@ func (c *FactCache) Now() func() time.Time {
 	return time.Now
 }
 
+// Of returns the facts of an event, those of before if they are still kept.
 func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 	if c.first != nil {
 		return c.first.Of(ev)

@@ -95,7 +95,7 @@ const (
 )
 
 // expand lists the files that a word with wildcards stands for now: cat .en* reads .env.
-func (f *Facts) expand(p namedPath) []namedPath {
+func (f *Facts) expand(p namedPath) []namedPath { //nolint:gocognit // one walk through the pieces of a pattern, which share its bounds
 	name := home.Expand(p.name)
 	if !filepath.IsAbs(name) {
 		name = workDir(f.Event) + string(filepath.Separator) + name

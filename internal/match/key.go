@@ -26,6 +26,7 @@ type Key struct {
 // A form is how people write the words of a key. The parser checks them by it.
 type form int
 
+// The forms.
 const (
 	formText    form = iota // as it stands, or /RE2/
 	formGlob                // for names and addresses, or /RE2/
@@ -195,6 +196,7 @@ func (k *Key) holds(c *compiled, f *Facts) bool {
 	return c.whole(f)
 }
 
+// ToolWords lists what `tool:` compares with: the class and the canonical name.
 func ToolWords(f *Facts) []string {
 	if f.Event.Tool == nil {
 		return nil

@@ -544,6 +544,7 @@ func unescape(text string) string {
 	return unseen.Replace(b.String())
 }
 
+// AnyGlob reports whether one of the globs matches a word.
 func AnyGlob(globs []Glob, word string) bool {
 	for i := range globs {
 		if globs[i].match(word) {

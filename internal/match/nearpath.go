@@ -179,19 +179,19 @@ func endOfBraces(pattern string, open int) int {
 	return len(pattern)
 }
 
-// A realDir is an absolute path with symbolic links followed, as by RealPath.
-type realDir struct {
+// A RealDirectory is an absolute path with symbolic links followed, as by RealPath.
+type RealDirectory struct {
 	name, path string
 	absent     bool // nothing is there, or cannot be reached
 }
 
 // RealDir is RealPath of a clean path. What lies in the same directory, as the files that
 // guards know do, costs a system call each.
-func (f *Facts) RealDir(name string) realDir {
+func (f *Facts) RealDir(name string) RealDirectory {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
 	if len(f.dirs) > maxDirs {
-		return realDir{name: name, path: RealPath(name)}
+		return RealDirectory{name: name, path: RealPath(name)}
 	}
 	return f.realPart(name)
 }
@@ -199,13 +199,13 @@ func (f *Facts) RealDir(name string) realDir {
 // maxDirs is how many directories of an event are kept.
 const maxDirs = 256
 
-func (f *Facts) realPart(name string) realDir {
+func (f *Facts) realPart(name string) RealDirectory {
 	for i := range f.dirs {
 		if f.dirs[i].name == name {
 			return f.dirs[i]
 		}
 	}
-	d := realDir{name: name, path: name}
+	d := RealDirectory{name: name, path: name}
 	if parent := filepath.Dir(name); parent != name {
 		above := f.realPart(parent)
 		if d.absent = above.absent; above.path != parent {

@@ -25,6 +25,7 @@ type Needs struct {
 	Secret  bool   // what looks like a secret
 }
 
+// SplitLines splits a list of Needs.
 func SplitLines(text string) []string {
 	if text == "" {
 		return nil
@@ -66,6 +67,7 @@ func WithoutPrefilter(patterns []policyfile.Pattern) []policyfile.Pattern {
 	return patterns
 }
 
+// RestorePrefilter undoes WithoutPrefilter.
 func RestorePrefilter(patterns []policyfile.Pattern, all string) {
 	for i := range patterns {
 		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)

@@ -35,7 +35,7 @@ func (f *Facts) Failed() bool {
 var exitNames = [...]string{"exitcode", "exitstatus", "exit"}
 
 // exitCode looks for an exit code in a result: a member of an object, or a line of a text.
-func exitCode(raw json.RawMessage, depth int) (int, bool) {
+func exitCode(raw json.RawMessage, depth int) (int, bool) { //nolint:gocognit // one case for each way in which agents report an exit code
 	const deep = 4
 	if depth > deep || len(raw) == 0 {
 		return 0, false

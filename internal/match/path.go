@@ -90,7 +90,7 @@ const MaxPath = 32 << 10
 // ResolvePath lists the readings of a path. Where a dot-dot follows a symbolic link there
 // are two that are real: most agents clean the text first, the system follows the
 // link first.
-func ResolvePath(name string, ev *grapnel.Event, dir func(string) realDir) []string {
+func ResolvePath(name string, ev *grapnel.Event, dir func(string) RealDirectory) []string {
 	if scheme := len("file:"); len(name) > scheme && strings.EqualFold(name[:scheme], "file:") {
 		name = unescape(name[scheme:])
 		if rest, ok := strings.CutPrefix(name, "//"); ok { // and a host, which is this one

@@ -62,6 +62,7 @@ type Glob struct {
 	re     *prefilter.Regexp // in place of a glob
 }
 
+// NewGlobs compiles globs and /RE2/.
 func NewGlobs(sources []string) []Glob {
 	var out []Glob
 	for _, s := range sources {

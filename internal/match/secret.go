@@ -125,6 +125,7 @@ func (f *Facts) NearSecret() bool {
 	return f.keptNear.get(func() bool { return slices.ContainsFunc(f.allTexts(), secret.Near) })
 }
 
+// EventPaths lists the paths that an event names, as they are written there, cleaned.
 func EventPaths(ev *grapnel.Event) []string {
 	var paths []string
 	for _, p := range OrZero(ev.Tool).Paths {

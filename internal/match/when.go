@@ -73,6 +73,7 @@ const (
 // one as a whole, as in keys(tool), sees what is cheap to make of its members.
 var whenObjects = []string{"tool", "session", "verdict"}
 
+// OrZero returns p, or a zero value in place of nil.
 func OrZero[T any](p *T) *T {
 	if p == nil {
 		return new(T)

@@ -69,6 +69,7 @@ func (s Registry) Packs() []Pack {
 	return all
 }
 
+// Find returns the pack of a name, or nil.
 func (s Registry) Find(name string) *Pack {
 	for i := range s.packs {
 		if s.packs[i].Name == name {

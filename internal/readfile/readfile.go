@@ -48,6 +48,7 @@ func Exists(name string) bool {
 	return err == nil
 }
 
+// Reason is what a message says of an error of reading, without the name of the file.
 func Reason(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "no such file"

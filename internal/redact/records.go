@@ -32,6 +32,7 @@ type keptReplace struct {
 	with string
 }
 
+// Add takes in what one policy says of Records.
 func (k *Keeping) Add(r *policyfile.Records, scope grapnel.Scope) {
 	if r == nil {
 		return

@@ -28,15 +28,15 @@ const leastSecret = 6
 // MaxDepth is how deep values may lie in each other. What is deeper cannot be redacted.
 const MaxDepth = 128
 
-// A redactor is what all policies in force want redacted.
-type redactor struct {
+// A Redactor is what all policies in force want redacted.
+type Redactor struct {
 	places   [][]string
 	patterns []*prefilter.Regexp
 }
 
 // New is nil where there is nothing to redact.
-func New(all []*policyfile.Redact) *redactor {
-	r := &redactor{}
+func New(all []*policyfile.Redact) *Redactor {
+	r := &Redactor{}
 	for _, one := range all {
 		for _, pointer := range one.Fields {
 			r.places = append(r.places, PointerPath(pointer))
@@ -73,7 +73,7 @@ func foldName(name string) string {
 
 // Guard keeps what is redacted from hooks. Rules are not among them: they run in Grapnel,
 // and change nothing.
-func (r *redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
+func (r *Redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
 	if r == nil {
 		return
 	}
@@ -82,14 +82,14 @@ func (r *redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
 		if s.Phase == grapnel.PhaseRule || s.Hook == nil || !low(s) {
 			continue
 		}
-		s.Hook = &Hook{Hook: s.Hook, redactor: r}
+		s.Hook = &Hook{Hook: s.Hook, Redactor: r}
 	}
 }
 
 // Hook is a hook that is trusted less.
 type Hook struct {
 	grapnel.Hook
-	*redactor
+	*Redactor
 }
 
 // Handle shows the hook a redacted event, and puts the originals back into what it makes
@@ -120,7 +120,7 @@ func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
 }
 
 // Event is the event without secrets, or ev itself where there are none.
-func (r *redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
+func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("not shown to it, since it cannot be redacted: %w", err)
@@ -189,7 +189,7 @@ func Meets(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(x, y string) bool { return x == "*" || y == "*" || foldName(x) == foldName(y) })
 }
 
-func (r *redactor) place(path []string) bool {
+func (r *Redactor) place(path []string) bool {
 	return slices.ContainsFunc(r.places, func(p []string) bool { return fitsPath(p, path) })
 }
 
@@ -203,7 +203,7 @@ type spot struct {
 
 // A scrubber redacts one event.
 type scrubber struct {
-	*redactor
+	*Redactor
 	values []string // secrets by themselves
 	holds  bool     // the event has one of the places, or its payload does
 	spots  []spot
@@ -263,8 +263,8 @@ func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit vis
 }
 
 // scrubber looks for the secrets of an event's calls.
-func (r *redactor) scrubber(ev *grapnel.Event) *scrubber {
-	s := &scrubber{redactor: r}
+func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
+	s := &scrubber{Redactor: r}
 	calls := ev.Calls
 	if ev.Tool != nil {
 		calls = append(slices.Clone(calls), *ev.Tool)
@@ -416,7 +416,7 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 
 // Restore puts the originals back into what a hook makes of a redacted event. A change of
 // what was redacted is dropped, and the error.
-func (r *redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
+func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
 	var touched []grapnel.Field
 	for field := range out.Set {
 		touched = append(touched, storedIn(field))

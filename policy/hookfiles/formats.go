@@ -98,6 +98,7 @@ type Webhook struct {
 	Body        string              `json:"body,omitempty"` // whose words the body is in: ironclaw
 }
 
+// Find returns the format of a name, or nil.
 func Find(name string) *Format {
 	for _, f := range All() {
 		if f.Name == name {
@@ -196,6 +197,7 @@ func CommandLine(c *policyfile.Command) string {
 	return strings.Join(words, " ")
 }
 
+// What a program says that reads no hook files of other systems.
 const (
 	CannotRead = "this program cannot read files in the words of other systems"
 	LinkHint   = "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign"

@@ -89,7 +89,7 @@ type importer struct {
 }
 
 // hook writes one hook, or several where a rule does several things.
-func (im *importer) hook(h *Hook, files []File) {
+func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook may be left out for several reasons
 	at := files[h.FileIndex].Path
 	lose := func(format string, args ...any) {
 		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})

@@ -18,6 +18,7 @@ const MaxHTTPTimeout = 30 * time.Second
 // maxSecret bounds what env:NAME and file:PATH stand for, in bytes.
 const maxSecret = 8 << 10
 
+// How the keys of signatures begin.
 const (
 	KeyPrefix     = "whsec_"
 	privatePrefix = "whsk_" // a key of Ed25519, which does not stand in a policy itself
@@ -64,6 +65,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
+// IsReference reports whether a text is env:NAME or file:PATH.
 func IsReference(text string) bool {
 	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
 }

@@ -128,7 +128,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	served := make(chan error, 1)
 	shut := d.open(ctx)
 	defer shut()
-	go func() { served <- server.Serve(l) }() //nolint:contextcheck // an answer lasts as long as the connection of who asked
+	go func() { served <- server.Serve(l) }()
 	if err := d.note(); err != nil {
 		d.log.Warn("nobody can see that this daemon runs", "error", err)
 	}
