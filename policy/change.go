@@ -27,7 +27,7 @@ func allFields() []grapnel.Field {
 			}
 		}
 	}
-	return append(fields, policyfile.InputFields...)
+	return append(fields, policyfile.InputFields()...)
 }
 
 // whereInstead says which events permit a change of fields.
@@ -89,7 +89,7 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 	for _, field := range fields {
 		switch {
 		case !policyfile.MayChange(c, field):
-		case slices.Contains(policyfile.InputFields, field):
+		case slices.Contains(policyfile.InputFields(), field):
 			next, err := mapView(now, field, change)
 			if err != nil {
 				return grapnel.Outcome{}, fmt.Errorf("%s in %s: %w", what, field, err)

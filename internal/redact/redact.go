@@ -467,7 +467,7 @@ func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 
 // storedIn is the field that a change is kept in.
 func storedIn(f grapnel.Field) grapnel.Field {
-	if slices.Contains(policyfile.InputFields, f) {
+	if slices.Contains(policyfile.InputFields(), f) {
 		return grapnel.FieldInput
 	}
 	return f

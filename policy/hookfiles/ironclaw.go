@@ -21,7 +21,7 @@ import (
 // bundle says of when it runs (name, points, priority, failure_mode, timeout_ms) is a
 // Spec's business. [IronClawRule.Hook] gives what it does:
 //
-//	var rule policy.IronClawRule
+//	var rule hookfiles.IronClawRule
 //	err := json.Unmarshal(entry, &rule)
 //	hook, err := rule.Hook()
 //

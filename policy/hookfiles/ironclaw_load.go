@@ -91,7 +91,7 @@ func IronClawHookFile(path string) bool {
 // Defaults are filled in, and their sources are the files':
 //
 //	preset, _ := grapnel.FindPreset("ironclaw")
-//	set := policy.LoadIronClaw(policy.IronClawRequest{Files: files})
+//	set := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: files})
 //	engine, err := grapnel.New(set.Specs, &grapnel.Options{Preset: preset})
 //
 // An extension that is activated later is loaded the same way and goes to Engine.Add;

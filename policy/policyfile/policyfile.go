@@ -16,30 +16,31 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/secret"
 )
 
-// Policy is one file of hooks as plain data: what it says, with nothing compiled.
+// Policy is the content of one policy file.
 type Policy struct {
 	Version  int        `json:"version"`
 	Pack     *PackInfo  `json:"pack,omitempty"`   // the file is a pack
-	Use      []Use      `json:"use,omitempty"`    // packs, beside the hooks
-	Strict   bool       `json:"strict,omitempty"` // programs fail closed unless they say otherwise
+	Use      []Use      `json:"use,omitempty"`    // packs whose hooks count too
+	Strict   bool       `json:"strict,omitempty"` // programs without `on_error:` fail closed
 	Hooks    []Hook     `json:"hooks,omitempty"`
 	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
-	Records  *Records   `json:"records,omitempty"`  // what is kept of firings
-	Redact   *Redact    `json:"redact,omitempty"`   // what hooks that are trusted less do not see
-	Secrets  *Secrets   `json:"secrets,omitempty"`  // what counts as one
-	Networks []Word     `json:"networks,omitempty"` // addresses, as 10.0.0.0/8, that outbound requests may reach although they are forbidden
-	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only a user and root say that
-	Vouches  []Vouch    `json:"trust,omitempty"`    // policies of projects that need not be looked at; likewise
+	Records  *Records   `json:"records,omitempty"`  // which Records are kept, and of what
+	Redact   *Redact    `json:"redact,omitempty"`   // what hooks of projects and plugins do not see
+	Secrets  *Secrets   `json:"secrets,omitempty"`  // what counts as a secret
+	Networks []Word     `json:"networks,omitempty"` // such as 10.0.0.0/8: private networks that outbound requests may reach
+	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only in policies of users and managed ones
+	Vouches  []Vouch    `json:"trust,omitempty"`    // policies of projects that are trusted without a question; only as with Grants
 
-	OnlyManaged bool `json:"use_only_managed,omitempty"` // no policy but managed ones counts; only root says that
+	OnlyManaged bool `json:"use_only_managed,omitempty"` // only managed policies count; only in a managed policy
 
 	Defaults struct {
 		Timeout Duration `json:"timeout,omitempty"`
 		OnError string   `json:"on_error,omitempty"`
-	} `json:"defaults,omitzero"` // the sandbox is in each Command
+	} `json:"defaults,omitzero"` // each Command holds its sandbox itself
 }
 
-// Hook is one entry of a file. Exactly one of the actions is set.
+// Hook is one entry of `hooks:`. Exactly one action is set: Decide, Context, Replace, Mask,
+// Set or Places, Limit, Run, HTTP, or Builtin.
 type Hook struct {
 	Name     string         `json:"name,omitempty"`
 	Line     int            `json:"line,omitempty"`
@@ -47,30 +48,30 @@ type Hook struct {
 	Match    *Match         `json:"match,omitempty"`
 	Except   []Match        `json:"except,omitempty"`
 	When     string         `json:"when,omitempty"`
-	After    []After        `json:"after,omitempty"` // what has to have happened before, in this order
+	After    []After        `json:"after,omitempty"` // events that must have happened before, in this order
 	Mode     string         `json:"mode,omitempty"`  // enforce, observe
 	OnError  string         `json:"on_error,omitempty"`
 	Priority *int           `json:"priority,omitempty"`
 	Timeout  Duration       `json:"timeout,omitempty"`
 	Message  string         `json:"message,omitempty"`  // for the person, beside a decision
-	Incident string         `json:"incident,omitempty"` // what happened without it, or the family of such things; for people who read the file
+	Incident string         `json:"incident,omitempty"` // an incident that the hook prevents; for people who read the file
 
 	Decide  string                            `json:"decide,omitempty"` // block, ask, allow
 	Reason  string                            `json:"reason,omitempty"`
-	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; a part of the reason
+	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; added to the reason
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
-	Mask    []string                          `json:"mask,omitempty"`   // ids of the rules whose secrets are masked, globs
-	Fields  []grapnel.Field                   `json:"fields,omitempty"` // of replace and mask; empty = all text
-	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields
-	Places  []Place                           `json:"places,omitempty"` // of a set, inside of fields
+	Mask    []string                          `json:"mask,omitempty"`   // IDs of the rules whose secrets are masked, or globs
+	Fields  []grapnel.Field                   `json:"fields,omitempty"` // that `replace:` and `mask:` change; empty = all text
+	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields of `set:`
+	Places  []Place                           `json:"places,omitempty"` // places inside of fields of `set:`
 	Limit   *Limit                            `json:"limit,omitempty"`
-	Run     *Command                          `json:"run,omitempty"`  // a worker too
-	HTTP    *HTTP                             `json:"http,omitempty"` // a notify too
+	Run     *Command                          `json:"run,omitempty"`  // `run:` and `worker:`
+	HTTP    *HTTP                             `json:"http,omitempty"` // `http:` and `notify:`
 	Builtin *Builtin                          `json:"builtin,omitempty"`
 }
 
-// Program is what the hook starts, or nil.
+// Program returns the program that the hook starts, or nil.
 func (h *Hook) Program() *Command {
 	if h.Context != nil {
 		return h.Context.Run
@@ -78,15 +79,15 @@ func (h *Hook) Program() *Command {
 	return h.Run
 }
 
-// Context is text that is added to what the model sees: one of these.
+// Context is a `context:`, text that is added to what the model sees. One field is set.
 type Context struct {
 	Text string   `json:"text,omitempty"`
 	File string   `json:"file,omitempty"` // relative to the policy file
-	Run  *Command `json:"run,omitempty"`  // that writes it
+	Run  *Command `json:"run,omitempty"`  // the program that writes the text
 }
 
-// Place is a place inside of a field that is an object, and what is put there: an
-// object is laid over the one that is there, and null takes away what is.
+// Place is a place inside of a field that is an object, and its new value. An object is
+// merged into the old one; null removes the old value.
 type Place struct {
 	Field grapnel.Field   `json:"field"`
 	Path  []string        `json:"path"`
@@ -97,28 +98,28 @@ type Place struct {
 type Replacement struct {
 	Pattern string `json:"pattern"`           // RE2
 	With    string `json:"with"`              // $1 is the first group
-	Literal string `json:"literal,omitempty"` // occurs in every match; the pattern compiles only where it is found
+	Literal string `json:"literal,omitempty"` // a text in every match; the pattern compiles when an event has it
 }
 
-// Command is a program of a `run:` or a `worker:`. [Command.Dialect] is what it speaks.
+// Command is the program of a `run:` or a `worker:`. policy.DialectOf returns its dialect.
 type Command struct {
 	Name    string        `json:"name"` // of the hook
 	Line    string        `json:"line,omitempty"`
-	Args    []string      `json:"args,omitempty"`   // instead of Line: without a shell
-	Worker  bool          `json:"worker,omitempty"` // it can be kept running, and asked about one event after the other
-	Env     []string      `json:"env,omitempty"`    // variables let through although they look like secrets
+	Args    []string      `json:"args,omitempty"`   // in place of Line: runs without a shell
+	Worker  bool          `json:"worker,omitempty"` // it stays running and answers one event after the other
+	Env     []string      `json:"env,omitempty"`    // variables that the program gets although they look like secrets
 	Async   bool          `json:"async,omitempty"`
-	Speaks  string        `json:"speaks,omitempty"`  // whose hook it is: the dialect of its input and answer; empty = plain
-	Context bool          `json:"context,omitempty"` // it is that of a Context
-	Asked   bool          `json:"asked,omitempty"`   // it is that of a session summary
-	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what it is held to; nil = nothing
-	Vars    []string      `json:"-"`                 // further variables, NAME=value, of a hook that was loaded from an agent's configuration
+	Speaks  string        `json:"speaks,omitempty"`  // the dialect of its input and answer; empty = plain
+	Context bool          `json:"context,omitempty"` // it belongs to a Context
+	Asked   bool          `json:"asked,omitempty"`   // it belongs to a session summary
+	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what it may reach; nil = no limits
+	Vars    []string      `json:"-"`                 // more variables, NAME=value, of a hook that was loaded from an agent's configuration
 	Dir     string        `json:"-"`                 // of the policy file
 	Scope   grapnel.Scope `json:"-"`                 // of the policy file
 }
 
-// Match says for which events a hook is meant. A list means any of, several keys
-// mean all of; Not takes away.
+// Match says for which events a hook is meant. One word of each list must fit, and all keys
+// that are set. Not excludes events.
 type Match struct {
 	Tool     []string  `json:"tool,omitempty"`
 	Command  []string  `json:"command,omitempty"`
@@ -131,26 +132,26 @@ type Match struct {
 	Content  []Pattern `json:"content,omitempty"`
 	Prompt   []Pattern `json:"prompt,omitempty"`
 	Text     []Pattern `json:"text,omitempty"`
-	Secret   []string  `json:"secret,omitempty"` // ids of rules, globs
+	Secret   []string  `json:"secret,omitempty"` // IDs of rules, or globs
 	Agent    []string  `json:"agent,omitempty"`
 	MCP      []string  `json:"mcp,omitempty"`
 	Mode     []string  `json:"mode,omitempty"`
 	Subagent []string  `json:"subagent,omitempty"`
-	Failed   *bool     `json:"failed,omitempty"` // how a call ended
+	Failed   *bool     `json:"failed,omitempty"` // whether the call failed
 	Not      *Match    `json:"not,omitempty"`
 }
 
-// Pattern is a piece of text to look for: as it stands, or /RE2/.
+// Pattern is a text to look for, as it is or as /RE2/.
 type Pattern struct {
 	Text    string `json:"text"`
-	Literal string `json:"literal,omitempty"` // occurs in every match of a /RE2/; empty = unknown
-	Near    string `json:"near,omitempty"`    // instead: what tells it from afar, see nearTexts
+	Literal string `json:"literal,omitempty"` // a text in every match of the /RE2/; empty = unknown
+	Near    string `json:"near,omitempty"`    // in place of Literal: several such texts, see prefilter.RequiredTexts
 }
 
-// Duration is a time span that files write with a unit.
+// Duration is a time span, written with a unit.
 type Duration time.Duration
 
-// String is 1m30s, and 1m without what is nothing.
+// String returns 1m30s, and 1m in place of 1m0s.
 func (d Duration) String() string { return FormatDuration(time.Duration(d)) }
 
 // MarshalText writes 1m30s.
@@ -163,13 +164,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Error is one thing that is wrong in a policy file.
+// Error is one error in a policy file.
 type Error struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	Col  int    `json:"col,omitempty"`
 	Msg  string `json:"message"`
-	Hint string `json:"hint,omitempty"` // the way out, where it is known
+	Hint string `json:"hint,omitempty"` // what to do about it; may be empty
 }
 
 // Error returns FILE:LINE:COL: message (hint).
@@ -185,8 +186,8 @@ func (e *Error) Error() string {
 	return OneLine(text)
 }
 
-// OneLine is a message that quotes files and their names: who writes those says nothing
-// on a line of their own, and nothing to a terminal.
+// OneLine removes control characters from a message that quotes a file or its name, so that
+// whoever wrote them can neither add a line nor control a terminal.
 func OneLine(text string) string {
 	return strings.Map(printed, text)
 }
@@ -198,18 +199,18 @@ func printed(c rune) rune {
 	return c
 }
 
-// After is an `after:`: what has to have happened for a hook to count. Of several each
-// comes after the one before it.
+// After is one step of an `after:`: an event that must have happened for the hook to match.
+// The steps must have happened in their order.
 type After struct {
 	Happening
-	Within Duration   `json:"within,omitempty"` // how long ago at most; 0 = in the whole session
-	Times  int        `json:"times,omitempty"`  // how often at least; 0 = once
-	Same   string     `json:"same,omitempty"`   // of sameWords: what it has in common with what the hook judges; empty = nothing
-	Until  *Happening `json:"until,omitempty"`  // what makes it forgotten
-	By     []string   `json:"by,omitempty"`     // of limitBy: whose events belong together; empty = those of a session
+	Within Duration   `json:"within,omitempty"` // how long ago at most; 0 = at any time in the session
+	Times  int        `json:"times,omitempty"`  // at least so often; 0 = once
+	Same   string     `json:"same,omitempty"`   // what both events must share: call, tool, path, command; empty = nothing
+	Until  *Happening `json:"until,omitempty"`  // an event after which the step does not count any more
+	By     []string   `json:"by,omitempty"`     // whose events belong together, as in a Limit; empty = those of a session
 }
 
-// Happening says for which events something is meant, as a hook does.
+// Happening chooses events, with the same keys as a hook.
 type Happening struct {
 	Event  []grapnel.Kind `json:"event"`
 	Match  *Match         `json:"match,omitempty"`
@@ -217,56 +218,55 @@ type Happening struct {
 	When   string         `json:"when,omitempty"`
 }
 
-// Builtin is a hook that comes with Grapnel, of a `builtin:`. The program that a
-// session summary asks is the hook's Run.
+// Builtin is a `builtin:`, a hook that comes with Grapnel. The program that writes a session
+// summary is the Run of the hook.
 type Builtin struct {
 	Name string `json:"name"`           // audit, logging, session-summary
-	File string `json:"file,omitempty"` // of audit and logging: where the lines go; empty = in Request.State
+	File string `json:"file,omitempty"` // of audit and logging: the file for the lines; empty = in the state directory
 	Into string `json:"into,omitempty"` // of session-summary: the directory; empty = the session's root
 }
 
-// Grant is one entry of `grants:`, by which a person says what the policies of projects
-// and the hooks of plugins may do beside blocking, asking, changing, telling and
-// counting.
+// Grant is one entry of `grants:`. It lets policies of projects and hooks of plugins do more
+// than block, ask, change, add context and count.
 type Grant struct {
-	Source Word   `json:"source"` // a pattern of the file's real path, or of that of its directory
-	May    []Word `json:"may"`    // all that they may: allow, run, http
+	Source Word   `json:"source"` // a pattern for the real path of the file or of its directory
+	May    []Word `json:"may"`    // of allow, run, http
 }
 
-// Vouch is one entry of `trust:`. A project's policy with that digest is trusted without
-// anybody being asked, as in continuous integration.
+// Vouch is one entry of `trust:`. A policy of a project that has this digest is trusted
+// without a question, for example in continuous integration.
 type Vouch struct {
-	Source Word `json:"source"` // as of a Grant
+	Source Word `json:"source"` // as in a Grant
 	Digest Word `json:"digest"` // sha256:HEX, as "grapnel trust" shows it
 }
 
-// HTTP is a `http:`, an address that is asked about events and whose answer counts as that
-// of a program does; or a `notify:`, an address that is told of them until it has heard.
+// HTTP is an `http:`, a server that decides about events like a program does, or a `notify:`,
+// a server that gets events until it has confirmed them.
 type HTTP struct {
 	Name    string            `json:"name"`              // of the hook
-	URL     string            `json:"url"`               // https; http only for who may open networks
-	Secrets []string          `json:"secrets,omitempty"` // what requests are signed with: env:NAME, file:PATH, or the key; see HTTP.Resolve
-	Headers map[string]string `json:"headers,omitempty"` // env:NAME and file:PATH stand for what is there
-	Body    string            `json:"body,omitempty"`    // plain, summary, and of a `notify:` cloudevents; empty = plain
+	URL     string            `json:"url"`               // https; http only in policies that may open networks
+	Secrets []string          `json:"secrets,omitempty"` // keys that sign requests: env:NAME, file:PATH, or the key; see [HTTP.Resolve]
+	Headers map[string]string `json:"headers,omitempty"` // a value may be env:NAME or file:PATH
+	Body    string            `json:"body,omitempty"`    // plain, summary, or for a `notify:` cloudevents; empty = plain
 	Breaker Breaker           `json:"breaker,omitzero"`
-	Async   bool              `json:"async,omitempty"`   // nobody waits for the answer, nor does what it says; so it is with each `notify:`
-	Timeout Duration          `json:"timeout,omitempty"` // of one request; of a `http:` once a hook is made of it
+	Async   bool              `json:"async,omitempty"`   // the answer does not count; always so with `notify:`
+	Timeout Duration          `json:"timeout,omitempty"` // of one request
 	Notify  bool              `json:"notify,omitempty"`  // it is a `notify:`
-	Ordered bool              `json:"ordered,omitempty"` // it is told of the events of a session one after the other
-	Most    int               `json:"most,omitempty"`    // requests that may be under way; 0 = as many as who delivers thinks fit
+	Ordered bool              `json:"ordered,omitempty"` // the events of a session are sent one after the other
+	Most    int               `json:"most,omitempty"`    // requests at a time; 0 = the default of the delivery
 	Source  string            `json:"-"`                 // of the hook
 	Dir     string            `json:"-"`                 // of the policy file
 	Scope   grapnel.Scope     `json:"-"`                 // of the policy file
 }
 
-// Breaker says when a server that fails is not asked any more, and for how long. Zero
-// stands for the default.
+// Breaker is a circuit breaker: after so many failures a server gets no requests for a
+// while. Zero is the default.
 type Breaker struct {
 	Failures int      `json:"failures,omitempty"` // in a row
 	Cooldown Duration `json:"cooldown,omitempty"`
 }
 
-// FullName is the name of the hook with its source.
+// FullName returns the name of the hook with its source.
 func (h *HTTP) FullName() string {
 	if h.Source == "" {
 		return h.Name
@@ -274,7 +274,7 @@ func (h *HTTP) FullName() string {
 	return h.Source + "::" + h.Name
 }
 
-// Key is the key of a policy that it stands under.
+// Key returns its key in a policy: http or notify.
 func (h *HTTP) Key() string {
 	if h.Notify {
 		return "notify"
@@ -282,24 +282,24 @@ func (h *HTTP) Key() string {
 	return "http"
 }
 
-// Limits are those of its circuit.
+// Limits returns the limits for package circuit.
 func (b Breaker) Limits() circuit.Limits {
 	return circuit.Limits{Failures: b.Failures, Cooldown: time.Duration(b.Cooldown)}
 }
 
-// Limit is a `limit:`: how often something may happen within a time, or how much of
-// it there may be. Either Count or Sum and Max are set.
+// Limit is a `limit:`: how many events may match within a time, or how large a sum over them
+// may be. Either Count is set, or Sum and Max.
 type Limit struct {
 	Count  int      `json:"count,omitempty"`
 	Sum    string   `json:"sum,omitempty"` // a numeric expression over the event
 	Max    float64  `json:"max,omitempty"`
 	Per    Duration `json:"per"`
-	By     []string `json:"by,omitempty"`   // of limitBy; empty = all events together
+	By     []string `json:"by,omitempty"`   // what is counted apart: session, tool, agent, user; empty = all events together
 	Then   string   `json:"then,omitempty"` // block, ask; empty = block
 	Reason string   `json:"reason,omitempty"`
 }
 
-// FormatDuration writes 1m instead of 1m0s.
+// FormatDuration writes 1m in place of 1m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -310,7 +310,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// FormatNumber writes a sum without what only comes of adding: 0.1+0.2 is 0.3.
+// FormatNumber writes a sum without rounding errors: 0.1+0.2 is 0.3.
 func FormatNumber(f float64) string {
 	short, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 12, 64), 64)
 	return strconv.FormatFloat(short, 'f', -1, 64)
@@ -319,56 +319,55 @@ func FormatNumber(f float64) string {
 // LoadFrom is one entry of `load:`: hook files of another system.
 type LoadFrom struct {
 	Format Word   `json:"format"`
-	File   string `json:"file,omitempty"` // a file, a directory or a pattern, from the policy file; empty = where the system keeps its own
+	File   string `json:"file,omitempty"` // a file, a directory or a pattern, relative to the policy file; empty = where the system keeps its hooks
 }
 
-// PackInfo is the `pack:` of a file that others can use: a pack is a policy of
-// rules and nothing else, so that using one starts no program and reads no file.
+// PackInfo is the `pack:` of a file that other policies can use. A pack has rules and nothing
+// else, so using one starts no program and reads no file.
 type PackInfo struct {
-	Version int `json:"version"` // goes up whenever the pack's hooks change
+	Version int `json:"version"` // increases when the hooks of the pack change
 }
 
-// Use is one entry of `use:`. It is about the file that it stands in and changes
-// nothing for another file that uses the same pack.
+// Use is one entry of `use:`. It changes nothing for another file that uses the same pack.
 type Use struct {
 	Pack   Word   `json:"pack"`
 	Except []Word `json:"except,omitempty"` // hooks of the pack that are left out
-	Mode   string `json:"mode,omitempty"`   // enforce, observe: of all its hooks; empty = as each says
+	Mode   string `json:"mode,omitempty"`   // enforce or observe for all hooks of the pack; empty = as each hook says
 }
 
-// Word is a word of a file and where it stands.
+// Word is a word of a file and its position.
 type Word struct {
 	Text string `json:"text"`
 	Line int    `json:"line"`
 	Col  int    `json:"col"`
 }
 
-// Records is a `records:`: what is kept of each firing.
+// Records is a `records:`. It says which Records are kept, and what of them.
 type Records struct {
-	Keep    string        `json:"keep,omitempty"` // of keepWords; empty = what others say
-	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into the line of a Record
+	Keep    string        `json:"keep,omitempty"` // empty = as other policies say
+	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a Record
 	Replace []Replacement `json:"replace,omitempty"`
 }
 
-// Redact is a `redact:`: what hooks that are trusted less neither read nor replace.
+// Redact is a `redact:`. Hooks of projects and plugins can neither read nor replace it.
 type Redact struct {
-	Fields   []string      `json:"fields,omitempty"`   // places in tool.input: JSON pointers, in which * stands for any member or element
-	Patterns []Replacement `json:"patterns,omitempty"` // in any text; With is empty
+	Fields   []string      `json:"fields,omitempty"`   // JSON pointers into tool.input; * is any member or element
+	Patterns []Replacement `json:"patterns,omitempty"` // in all texts; With is empty
 }
 
-// Sandbox is `sandbox:`: what a program may reach beside what is installed on the system
-// and a temporary directory of its own. Paths are as a policy writes them: relative to
-// the policy file, or with {root} and {cwd} for where the event happens.
+// Sandbox is a `sandbox:`: what a program may reach, in addition to installed software and a
+// temporary directory of its own. Paths are relative to the policy file, or begin with {root}
+// or {cwd}: the project and the directory of the event.
 type Sandbox struct {
-	Off      bool     `json:"off,omitempty"` // `sandbox: false`, where the file has a default
+	Off      bool     `json:"off,omitempty"` // `sandbox: false`, if the file has a default
 	Read     []string `json:"read,omitempty"`
-	Write    []string `json:"write,omitempty"` // and read
-	Net      bool     `json:"net,omitempty"`   // anywhere
-	Ports    []uint16 `json:"ports,omitempty"` // of TCP
+	Write    []string `json:"write,omitempty"` // can be read too
+	Net      bool     `json:"net,omitempty"`   // any address
+	Ports    []uint16 `json:"ports,omitempty"` // TCP ports
 	Optional bool     `json:"optional,omitempty"`
 }
 
-// Describe says what a program is held to, for people.
+// Describe says in words what a program may reach.
 func (s *Sandbox) Describe() string {
 	if s == nil || s.Off {
 		return "no sandbox"
@@ -405,28 +404,28 @@ func (s *Sandbox) Describe() string {
 	return fmt.Sprintf("sandbox: reads %s, writes %s, %s%s", list(s.Read), list(s.Write), net, optional)
 }
 
-// Secrets is `secrets:`: what the hooks of a file take for a secret, those of the packs
-// that it uses included. It is about this file only: what a project calls harmless, the
-// policy of its user still finds.
+// Secrets is a `secrets:`: what the hooks of this file and of its packs take for a secret. It
+// changes nothing for other files: the policy of the user still finds what a project calls
+// harmless.
 type Secrets struct {
-	Files   []Word   `json:"files,omitempty"`   // of rules, relative to the policy file
-	Disable []string `json:"disable,omitempty"` // ids of rules, globs
-	Allow   []string `json:"allow,omitempty"`   // values that are no secrets: as they stand, or /RE2/
+	Files   []Word   `json:"files,omitempty"`   // with rules, relative to the policy file
+	Disable []string `json:"disable,omitempty"` // IDs of rules, or globs
+	Allow   []string `json:"allow,omitempty"`   // values that are no secrets: texts or /RE2/
 
-	// What the files say, once they are read.
+	// The content of the files, after they were read.
 	Sums  []string        `json:"sums,omitempty"` // SHA-256 of each
 	Rules []*secret.Rule  `json:"rules,omitempty"`
 	Lists []*secret.Allow `json:"lists,omitempty"`
-	Off   []string        `json:"off,omitempty"` // rules of Grapnel that the files switch off
-	Notes []*Error        `json:"-"`             // what of them does not count
+	Off   []string        `json:"off,omitempty"` // rules of Grapnel that the files disable
+	Notes []*Error        `json:"-"`             // what Grapnel ignores in the files
 }
 
-// String is how a policy writes the place.
+// String returns the place as a policy writes it.
 func (p *Place) String() string {
 	return string(p.Field) + "." + strings.Join(p.Path, ".")
 }
 
-// String says what is let through: 20 in 1m per session.
+// String returns the limit in words: 20 in 1m per session.
 func (l *Limit) String() string {
 	text := fmt.Sprintf("%d in %s", l.Count, l.Per)
 	if l.Sum != "" {
@@ -438,10 +437,10 @@ func (l *Limit) String() string {
 	return text
 }
 
-// ProjectRoot is what a sandbox reads that does not say.
+// ProjectRoot is the path that a sandbox may read by default.
 const ProjectRoot = "{root}"
 
-// ParseOnError reads `on_error:`. Another word is the default.
+// ParseOnError returns the value of an `on_error:`. An unknown word is the default.
 func ParseOnError(word string) grapnel.OnError {
 	switch word {
 	case "open":
@@ -455,7 +454,7 @@ func ParseOnError(word string) grapnel.OnError {
 	}
 }
 
-// FirstDuration returns the first duration that is longer than nothing, or 0.
+// FirstDuration returns the first duration above 0, or 0.
 func FirstDuration(ds ...Duration) time.Duration {
 	for _, d := range ds {
 		if d > 0 {
@@ -465,8 +464,10 @@ func FirstDuration(ds ...Duration) time.Duration {
 	return 0
 }
 
-// InputFields are the fields that stand somewhere in tool.input.
-var InputFields = []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
+// InputFields returns the fields whose values are somewhere in tool.input.
+func InputFields() []grapnel.Field {
+	return []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
+}
 
 // MaxTimes is the largest `times:` of an `after:`.
 const MaxTimes = 50
