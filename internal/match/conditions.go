@@ -182,10 +182,10 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 	for i := range mc.keys {
 		k := &mc.keys[i]
 		var got []string
-		if k.got != nil {
-			got = k.got(f)
-		} else {
+		if k.Form == FormSecret {
 			got = f.secrets(c.secret.rules)
+		} else {
+			got = k.values(f)
 		}
 		check := add(k.Name, k.want, got, k.holds(k.one, f))
 		for j, each := range k.each {

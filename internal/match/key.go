@@ -5,12 +5,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Key is a key of a match that has words, of which one has to fit. All that a
-// policy does with such a key is in its row of matchKeys; (*factCache).compile puts the
-// rows into an order that is quick to judge.
+// A Key is a key of a match that has words, of which one must fit. All that a policy does
+// with a key is in its row of [Keys]. Only keys that look at parts of a call, such as its
+// commands and paths, have code of their own in [FactCache.Matcher].
 type Key struct {
 	Name   string
 	Code   byte                                          // its name in snapshots, unique among these keys
@@ -18,7 +19,9 @@ type Key struct {
 	Words  func(*policyfile.Match) *[]string             // nil = it has texts
 	Texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = it has words
 	Form   form                                          // how its words are written
-	got    func(*Facts) []string                         // what an event has for it
+	word   func(*grapnel.Event) (word string, ok bool)   // the one word of an event; nil = an event has several, see got
+	got    func(*Facts) []string                         // what an event has for it; nil = its word
+	sure   func(*Facts) []string                         // of texts: in place of got if the match lets something through
 	fits   func(*compiled, *Facts) bool                  // nil = (*compiled).whole
 	covers func(wide, narrow string, as Reading) bool    // wide fits wherever narrow does; the two differ
 }
@@ -47,21 +50,27 @@ var Keys = []Key{
 	{
 		Name: "agent", Code: 'j', Words: func(m *policyfile.Match) *[]string { return &m.Agent },
 		Form: FormAgent,
-		got:  func(f *Facts) []string { return someOf(f.Event.Agent.Name) }, covers: coversNothing,
+		word: func(ev *grapnel.Event) (string, bool) { return ev.Agent.Name, true }, covers: coversNothing,
 	},
 	{
 		Name: "mcp", Code: 'k', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.MCP }, Form: formGlob,
-		got:    func(f *Facts) []string { return someOf(OrZero(OrZero(f.Event.Tool).MCP).Server) },
+		word: func(ev *grapnel.Event) (string, bool) {
+			mcp := OrZero(ev.Tool).MCP
+			return OrZero(mcp).Server, mcp != nil
+		},
 		covers: coversGlob,
 	},
 	{
 		Name: "mode", Code: 'l', Words: func(m *policyfile.Match) *[]string { return &m.Mode }, Form: formGlob,
-		got:    func(f *Facts) []string { return someOf(f.Event.Session.Mode) },
+		word:   func(ev *grapnel.Event) (string, bool) { return ev.Session.Mode, true },
 		covers: coversGlob,
 	},
 	{
 		Name: "subagent", Code: 'm', Words: func(m *policyfile.Match) *[]string { return &m.Subagent }, Form: formGlob,
-		got:    func(f *Facts) []string { return someOf(OrZero(f.Event.Session.Subagent).Type) },
+		word: func(ev *grapnel.Event) (string, bool) {
+			sub := ev.Session.Subagent
+			return OrZero(sub).Type, sub != nil
+		},
 		covers: coversGlob,
 	},
 	{
@@ -109,6 +118,7 @@ var Keys = []Key{
 	{
 		Name: "content", Code: 'C', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
 		got:    (*Facts).content,
+		sure:   (*Facts).toldContent, // what a shell line seems to write lets nothing through
 		covers: coversText,
 	},
 	{
@@ -204,11 +214,15 @@ func ToolWords(f *Facts) []string {
 	return []string{string(f.Event.Tool.Class), f.Event.Tool.CanonicalName()}
 }
 
-func someOf(word string) []string {
-	if word == "" {
-		return nil
+// values returns what an event has for the key.
+func (k *Key) values(f *Facts) []string {
+	if k.word == nil {
+		return k.got(f)
 	}
-	return []string{word}
+	if word, ok := k.word(f.Event); ok && word != "" {
+		return []string{word}
+	}
+	return nil
 }
 
 func (f *Facts) commandTexts() (texts []string) {

@@ -147,23 +147,18 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 			c.sorts++
 		}
 	}
-	c.word(agentNames(m.Agent), func(ev *grapnel.Event) (string, bool) { return ev.Agent.Name, true })
-	c.word(m.Mode, func(ev *grapnel.Event) (string, bool) { return ev.Session.Mode, true })
-	c.word(m.MCP, func(ev *grapnel.Event) (string, bool) {
-		mcp := OrZero(ev.Tool).MCP
-		return OrZero(mcp).Server, mcp != nil
-	})
-	c.word(m.Subagent, func(ev *grapnel.Event) (string, bool) {
-		sub := ev.Session.Subagent
-		return OrZero(sub).Type, sub != nil
-	})
-	if r.every() { // what a shell line seems to write lets nothing through
-		c.text(m.Content, (*Facts).toldContent)
-	} else {
-		c.text(m.Content, (*Facts).content)
+	for i := range Keys {
+		switch k := &Keys[i]; {
+		case k.Form == FormAgent:
+			c.word(agentNames(*k.Words(m)), k.word)
+		case k.word != nil:
+			c.word(*k.Words(m), k.word)
+		case k.Texts != nil && k.sure != nil && r.every():
+			c.text(*k.Texts(m), k.sure)
+		case k.Texts != nil:
+			c.text(*k.Texts(m), k.got)
+		}
 	}
-	c.text(m.Prompt, (*Facts).prompt)
-	c.text(m.Text, (*Facts).allTexts)
 	if len(m.Secret) > 0 {
 		c.secret = &secretTest{NewGlobs(m.Secret), cache.Secrets, r.every()}
 	}
