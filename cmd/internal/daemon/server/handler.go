@@ -190,9 +190,10 @@ func (o *Options) question(r *http.Request, data []byte) (q *client.Question, id
 	if isJSON(r) {
 		return o.message(r, data)
 	}
-	q = &client.Question{Version: r.Header.Get(client.HeaderVersion), Payload: data, Parent: r.Header.Get(client.HeaderParent)}
+	q = &client.Question{Payload: data, Parent: r.Header.Get(client.HeaderParent)}
 	for name, into := range map[string]*string{
-		client.HeaderAgent: &q.Agent, client.HeaderEvent: &q.Event, client.HeaderID: &q.ID, client.HeaderRoot: &q.Root, client.HeaderHome: &q.Home, client.HeaderFiring: &q.Firing,
+		client.HeaderVersion: &q.Version,
+		client.HeaderAgent:   &q.Agent, client.HeaderEvent: &q.Event, client.HeaderID: &q.ID, client.HeaderRoot: &q.Root, client.HeaderHome: &q.Home, client.HeaderFiring: &q.Firing,
 	} {
 		if *into, err = url.PathUnescape(r.Header.Get(name)); err != nil {
 			return nil, "", err

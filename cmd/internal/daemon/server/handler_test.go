@@ -15,14 +15,14 @@ import (
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	var firings []string
-	h := Handler(Options{Version: "1", Answer: func(_ context.Context, q *client.Question) (*client.Answer, error) {
+	h := Handler(Options{Version: "1 next", Answer: func(_ context.Context, q *client.Question) (*client.Answer, error) {
 		firings = append(firings, q.Firing)
 		return &client.Answer{}, nil
 	}})
 	for _, kind := range []string{"application/json", "application/octet-stream"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, client.Path, strings.NewReader(`{"type":"event","id":"7","event":{}}`))
 		r.Header.Set("Content-Type", kind)
-		r.Header.Set(client.HeaderVersion, "1/"+client.Version)
+		r.Header.Set(client.HeaderVersion, "1%20next%2F"+client.Version)
 		r.Header.Set(client.HeaderFiring, "f%20g")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
