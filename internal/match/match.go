@@ -77,13 +77,13 @@ type compiled struct {
 // compiled when a line comes near it: such a hook may have hundreds.
 type command struct {
 	source  string
-	program int // its index in the factCache, if it has one
+	program int // its index in the FactCache, if it has one
 
 	once    sync.Once
 	pattern *shell.Pattern
 }
 
-// Get panics over a pattern that was not checked before, which the engine takes for an
+// get panics over a pattern that was not checked before, which the engine takes for an
 // error of the hook.
 func (c *command) get() *shell.Pattern {
 	c.once.Do(func() {

@@ -30,7 +30,7 @@ func TestNearTexts(t *testing.T) {
 	} {
 		got := strings.NewReplacer(prefilter.NextWord, " ", prefilter.NextSet, " & ", prefilter.NextList, " | ").Replace(prefilter.RequiredTexts(pattern))
 		if got != want {
-			t.Errorf("nearTexts(%q) = %q, want %q", pattern, got, want)
+			t.Errorf("RequiredTexts(%q) = %q, want %q", pattern, got, want)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func TestLawUnknownCoversWhatItMayBe(t *testing.T) {
 func wrapped(t *rapid.T, line string) string {
 	double := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(line) + `"`
 	single := `'` + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(line) + `'`
-	q := quote
+	q := Quote
 	return rapid.SampledFrom([]func() string{
 		func() string { return "ssh -p 22 host " + q(line) },
 		func() string { return "docker exec -it web sh -c " + q(line) },

@@ -334,7 +334,7 @@ func (w *walker) split(name string, value Word, rest []Word, at place) {
 		line.WriteByte(text[i])
 	}
 	for _, a := range rest {
-		line.WriteString(" " + quote(a.code()))
+		line.WriteString(" " + Quote(a.code()))
 		literal = literal && a.Literal
 	}
 	w.nest(line.String(), !literal, name+" -S", at.behind(name+" -S"))

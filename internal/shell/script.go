@@ -115,7 +115,7 @@ func (c *Command) String() string {
 		}
 		text := visible(a.Text)
 		if text == "" || strings.ContainsAny(text, " '\"") {
-			text = quote(text)
+			text = Quote(text)
 		}
 		b.WriteByte(' ')
 		b.WriteString(text)

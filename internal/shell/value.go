@@ -401,7 +401,7 @@ func (w *walker) expandAlias(f *function, words []Word, at *place) {
 	var line strings.Builder
 	line.WriteString(f.alias)
 	for _, a := range words[1:] {
-		line.WriteString(" " + quote(a.code()))
+		line.WriteString(" " + Quote(a.code()))
 	}
 	w.nest(line.String(), false, "alias", at.behind("alias"))
 }
@@ -420,7 +420,8 @@ func (w *walker) expandFunction(f *function, words []Word) {
 	w.args, w.subst = before, subst
 }
 
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// Quote quotes a word so that a shell takes it as it is.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // expandParam returns the words of a parameter in the current reading.
 func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string, bool) {

@@ -192,7 +192,7 @@ func CommandLine(c *policyfile.Command) string {
 	}
 	var words []string
 	for _, arg := range c.Args {
-		words = append(words, shellQuote(arg))
+		words = append(words, shell.Quote(arg))
 	}
 	return strings.Join(words, " ")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -119,7 +120,7 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ma
 			}
 			for _, v := range slices.Backward(run.Vars) {
 				if name, value, _ := strings.Cut(v, "="); *line != "" {
-					*line = "export " + name + "=" + shellQuote(value) + "; " + *line
+					*line = "export " + name + "=" + shell.Quote(value) + "; " + *line
 				}
 			}
 			if *line == "" {
@@ -339,5 +340,3 @@ func flow(m *policyfile.Match) string {
 	}
 	return "{" + strings.Join(out, ", ") + "}"
 }
-
-func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
 // Codex is OpenAI's agent with a model that calls its tools one by one.
@@ -15,7 +16,7 @@ var Codex = codex("", "gpt-5.5", Tools{
 	Write: func(path, content string) model.Call {
 		return model.Call{Tool: "apply_patch", Raw: addFile(path, content)}
 	},
-	Read: func(path string) model.Call { return call("exec_command", "cmd", "cat "+quote(path)) },
+	Read: func(path string) model.Call { return call("exec_command", "cmd", "cat "+shell.Quote(path)) },
 	Edit: func(path, from, to string) model.Call {
 		return model.Call{Tool: "apply_patch", Raw: updateLine(path, from, to)}
 	},
@@ -27,7 +28,7 @@ var CodexCode = codex("code", "gpt-6-astra", Tools{
 	Shell: func(command string) model.Call { return script("exec_command", object{"cmd": command}) },
 	Write: func(path, content string) model.Call { return script("apply_patch", addFile(path, content)) },
 	Read: func(path string) model.Call {
-		return script("exec_command", object{"cmd": "cat " + quote(path)})
+		return script("exec_command", object{"cmd": "cat " + shell.Quote(path)})
 	},
 	Edit: func(path, from, to string) model.Call { return script("apply_patch", updateLine(path, from, to)) },
 })
@@ -118,6 +119,3 @@ func addFile(path, content string) string {
 func updateLine(path, from, to string) string {
 	return fmt.Sprintf("*** Begin Patch\n*** Update File: %s\n@@\n-%s\n+%s\n*** End Patch\n", path, from, to)
 }
-
-// quote makes one word of s for a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
