@@ -348,7 +348,7 @@ func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
 func stops(ev *grapnel.Event) bool {
 	c := ev.Contract
 	if c == nil {
-		c = policyfile.ContractOf(ev.Kind)
+		c = contractOf(ev.Kind)
 	}
 	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
 }

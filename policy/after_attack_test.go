@@ -72,7 +72,7 @@ func TestLimitOnceInARound(t *testing.T) {
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml"}, &match.FactCache{}, nil)
+	specs, err := (&builder{Policy: p, facts: &match.FactCache{}}).build(grapnel.Source{Name: "p.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestAfterWhatCame(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope}, &match.FactCache{}, nil)
+		specs, err := (&builder{Policy: p, facts: &match.FactCache{}}).build(grapnel.Source{Name: scope.String(), File: scope.String(), Scope: scope})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", hooks, errs)
 	}
-	specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"}, &match.FactCache{}, nil)
+	specs, err := (&builder{Policy: p, facts: &match.FactCache{}}).build(grapnel.Source{Name: "p.yaml", File: "p.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestAfterSourcesApart(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
-		specs, err := (&builder{Policy: p}).build(grapnel.Source{Name: file, File: file}, &match.FactCache{}, nil)
+		specs, err := (&builder{Policy: p, facts: &match.FactCache{}}).build(grapnel.Source{Name: file, File: file})
 		if err != nil {
 			t.Fatal(err)
 		}

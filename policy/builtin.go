@@ -31,7 +31,7 @@ func defaultFile(builtin string) string {
 }
 
 // builtin reads a `builtin:` into a hook.
-func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
+func (p *fileParser) builtin(h *policyfile.Hook, n *yaml.Node) {
 	b := &policyfile.Builtin{}
 	var run *policyfile.Command
 	var env []string
@@ -66,6 +66,16 @@ func (p *fileParser) builtin(n *yaml.Node, h *policyfile.Hook) {
 	}
 }
 
+// builtinOptions refuses them all.
+func (p *fileParser) builtinOptions(h *policyfile.Hook, o *options) {
+	if h.Run != nil {
+		h.Run.Name = h.Name
+	}
+	if o.async != nil || o.speaks != "" || o.env != nil {
+		p.fail(o.hook, "", "hook %q: `async`, `speaks` and `env` go with `run`, and not with a builtin", h.Name)
+	}
+}
+
 // defaultEvents says when a built-in hook runs that does not say it itself; nil = always.
 func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 	if b.Name == policyfile.BuiltinSummary {
@@ -75,13 +85,13 @@ func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 }
 
 // buildBuiltin makes the hook behind a `builtin:`. All of them observe.
-func (p *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
+func (b *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Phase = grapnel.PhaseObserve
 	if h.Builtin.Name == policyfile.BuiltinSummary {
 		spec.Timeout = policyfile.FirstDuration(h.Timeout, policyfile.Duration(builtin.SummaryTimeout))
-		return summaryOf(h, spec, newCommand)
+		return summaryOf(h, spec, b.newCommand)
 	}
-	write, err := p.linesOf(h.Builtin, spec.Source)
+	write, err := b.linesOf(h.Builtin, spec.Source)
 	if err != nil {
 		return err
 	}
@@ -115,12 +125,12 @@ func logLine(ev *grapnel.Event, tag string) []byte {
 }
 
 // linesOf is where the lines of an audit or a log go.
-func (p *builder) linesOf(b *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
-	dir, name := p.state, defaultFile(b.Name)
+func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
+	dir, name := b.state, defaultFile(hook.Name)
 	switch {
-	case b.File != "":
+	case hook.File != "":
 		var err error
-		if dir, name, err = named(b.File, source); err != nil {
+		if dir, name, err = named(hook.File, source); err != nil {
 			return nil, err
 		}
 		if name == "" {

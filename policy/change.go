@@ -34,14 +34,14 @@ func allFields() []grapnel.Field {
 func whereInstead(fields []grapnel.Field) string {
 	var kinds []string
 	for _, c := range grapnel.Contracts() {
-		if slices.ContainsFunc(fields, func(f grapnel.Field) bool { return policyfile.MayChange(&c, f) }) {
+		if slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(&c, f) }) {
 			kinds = append(kinds, string(c.Kind))
 		}
 	}
 	if kinds == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s can be changed on %s", policyfile.JoinFields(fields), strings.Join(kinds, ", "))
+	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
 }
 
 // permitsOf is the Contract of an event, as far as it is about changes.
@@ -49,7 +49,7 @@ func permitsOf(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Contract != nil {
 		return ev.Contract
 	}
-	return policyfile.ContractOf(ev.Kind)
+	return contractOf(ev.Kind)
 }
 
 // replace is `replace:`: patterns over the decoded texts of an event's fields.
@@ -88,7 +88,7 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 	now := ev // with what was changed in its input
 	for _, field := range fields {
 		switch {
-		case !policyfile.MayChange(c, field):
+		case !mayChange(c, field):
 		case slices.Contains(policyfile.InputFields(), field):
 			next, err := mapView(now, field, change)
 			if err != nil {
@@ -242,7 +242,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	out := grapnel.Outcome{Message: s.message}
 	c := permitsOf(ev)
 	for field, value := range s.values {
-		if old, has := ev.Get(field); !policyfile.MayChange(c, field) || has && slices.Equal(old, value) {
+		if old, has := ev.Get(field); !mayChange(c, field) || has && slices.Equal(old, value) {
 			continue
 		}
 		if out.Set == nil {
@@ -252,7 +252,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	}
 	for i := range s.places {
 		place := &s.places[i]
-		if !policyfile.MayChange(c, place.Field) {
+		if !mayChange(c, place.Field) {
 			continue
 		}
 		if old, has := ev.Get(place.Field); has {
@@ -352,7 +352,7 @@ func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 		if !ok {
 			field = p.field(pair.Key)
 		}
-		if err := policyfile.SetsAlready(h, field, path); err != nil {
+		if err := setsAlready(h, field, path); err != nil {
 			p.fail(pair.Key, "write both into one", "%v", err)
 			continue
 		}

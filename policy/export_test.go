@@ -16,3 +16,11 @@ func MatchKeys() []string {
 	}
 	return names
 }
+
+// ActionNames lists the keys of the actions.
+func ActionNames() (names []string) {
+	for _, a := range actions {
+		names = append(names, a.name)
+	}
+	return names
+}

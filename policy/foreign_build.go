@@ -123,15 +123,17 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		}
 		plain := h.Hook
 		plain.Run = &run
-		spec, err = (&builder{Policy: &policyfile.Policy{Strict: policy.Strict}}).spec(&plain, source, req.facts, func(c policyfile.Command) grapnel.Hook {
+		b := &builder{Policy: &policyfile.Policy{Strict: policy.Strict}, facts: req.facts}
+		b.newCommand = func(c policyfile.Command) grapnel.Hook {
 			if c.Dir = dir; !ofProject(c.Scope) {
 				c.Scope = max(c.Scope, run.Scope) // a plugin of the user's is not the user
 			}
 			return newCommand(c)
-		})
+		}
+		spec, err = b.spec(&plain, source)
 		spec.Timeout = time.Duration(h.Timeout)
 	default:
-		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(&h.Hook, source, req.facts, nil)
+		spec, err = buildRule(&h.Hook, source, req.facts)
 	}
 	return spec, err
 }

@@ -55,30 +55,25 @@ func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfi
 	return nil
 }
 
-// makes is what makes a hook of a server; nil = it is left out.
-func (p *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
+// makes returns the function that makes the hook of a server; nil = it is left out.
+func (b *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
 	if h.Notify {
-		return p.newNotify
+		return b.newNotify
 	}
-	return p.newHTTP
+	return b.newHTTP
 }
 
 // buildHTTP makes the hook of a `http:` or a `notify:`.
-func (p *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
-	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(p.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
-	if spec.OnError == grapnel.OnErrorDefault {
-		spec.OnError = policyfile.ParseOnError(p.Defaults.OnError)
-	}
-	if spec.OnError == grapnel.OnErrorDefault && p.Strict {
-		spec.OnError = grapnel.OnErrorClosed
-	}
+func (b *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
+	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(b.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
+	b.defaultOnError(spec)
 	if h.HTTP.Async {
 		spec.Phase = grapnel.PhaseObserve
 	}
 	asked := *h.HTTP
 	asked.Timeout, asked.Source, asked.Scope, asked.Dir = policyfile.Duration(spec.Timeout), spec.Source.Name, spec.Source.Scope, filepath.Dir(spec.Source.File)
 	var err error
-	if spec.Hook, err = p.makes(h.HTTP)(asked); err != nil {
+	if spec.Hook, err = b.makes(h.HTTP)(asked); err != nil {
 		return fmt.Errorf("%s: %w", h.HTTP.Key(), err)
 	}
 	return nil
@@ -127,15 +122,27 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 	return h
 }
 
-// notified says what makes no sense beside a `notify:`: nobody waits for it, and it has no
-// opinion.
-func (p *fileParser) notified(h *policyfile.Hook, n *yaml.Node) {
+// httpOptions reads the options of a `http:`.
+func (p *fileParser) httpOptions(h *policyfile.Hook, o *options) {
+	h.HTTP.Name = h.Name
+	h.HTTP.Async = o.async != nil && p.boolean(o.async)
+	p.inTime(o.hook.Get("timeout"), h.Timeout)
+	if o.speaks != "" || o.env != nil {
+		p.fail(o.hook, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
+	}
+}
+
+// notifyOptions refuses the keys that have no meaning beside a `notify:`: no hook waits for
+// it, and it has no opinion.
+func (p *fileParser) notifyOptions(h *policyfile.Hook, o *options) {
+	h.HTTP.Name = h.Name
+	p.inTime(o.hook.Get("timeout"), h.Timeout)
 	for _, key := range []string{"on_error", "message", "async", "speaks", "env"} {
-		if at := n.Get(key); at != nil {
+		if at := o.hook.Get(key); at != nil {
 			p.fail(at, "take it out", "hook %q: `%s` means nothing beside `notify`, which nobody waits for and which has no opinion", h.Name, key)
 		}
 	}
-	if at := n.Get("timeout"); at != nil && h.HTTP.Timeout > 0 {
+	if at := o.hook.Get("timeout"); at != nil && h.HTTP.Timeout > 0 {
 		p.fail(at, "take one of them out", "hook %q: it has two timeouts", h.Name)
 	}
 }

@@ -341,7 +341,7 @@ func (req Request) build(file File, policy *policyfile.Policy, digest string) ([
 	specs, err := req.buildPacks(file, policy)
 	if err == nil {
 		var own []grapnel.Spec
-		own, err = (&builder{policy, req.HTTP, req.Notify, req.State}).build(source, req.facts, req.Command)
+		own, err = (&builder{policy, req.facts, req.Command, req.HTTP, req.Notify, req.State}).build(source)
 		specs = append(specs, own...)
 		for i := range specs {
 			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0

@@ -196,32 +196,9 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	h := policyfile.Hook{Line: n.Line}
 	var on, after *yaml.Node
-	var async *yaml.Node
-	var speaks string
-	var env []string
-	decide := func(decision string) func(*yaml.Node) {
-		return func(n *yaml.Node) { h.Decide, h.Reason = decision, p.reason(n, decision) }
-	}
-	// A hook has one action.
-	actions := []key{
-		{"block", decide("block")},
-		{"ask", decide("ask")},
-		{"allow", decide("allow")},
-		{"limit", func(n *yaml.Node) { h.Limit = p.limit(n) }},
-		{"context", func(n *yaml.Node) { h.Context = p.context(n) }},
-		{"replace", func(n *yaml.Node) { h.Replace = p.replacements(n) }},
-		{"mask", func(n *yaml.Node) { h.Mask = p.secretIDs(n, "mask") }},
-		{"set", func(n *yaml.Node) { p.set(&h, n) }},
-		{"run", func(n *yaml.Node) { h.Run = p.command(n) }},
-		{"worker", func(n *yaml.Node) {
-			h.Run = p.command(n)
-			h.Run.Worker = true
-		}},
-		{"http", func(n *yaml.Node) { h.HTTP = p.http(n) }},
-		{"notify", func(n *yaml.Node) { h.HTTP = p.notify(n) }},
-		{"builtin", func(n *yaml.Node) { p.builtin(n, &h) }},
-	}
-	p.mapping(n, "a hook", actions, []key{
+	options := options{hook: n}
+	actionKeys := p.actionKeys(&h)
+	p.mapping(n, "a hook", actionKeys, []key{
 		{"name", func(n *yaml.Node) { h.Name = p.name(n) }},
 		{"on", func(n *yaml.Node) { on = n }},
 		{"match", func(n *yaml.Node) { h.Match = new(p.match(n)) }},
@@ -236,9 +213,9 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		{"advice", func(n *yaml.Node) { h.Advice = p.each(n, p.advice) }},
 		{"incident", func(n *yaml.Node) { h.Incident = p.text(n) }},
 		{"fields", func(n *yaml.Node) { h.Fields = p.fields(n) }},
-		{"async", func(n *yaml.Node) { async = n }},
-		{"speaks", func(n *yaml.Node) { speaks = p.speaks(n) }},
-		{"env", func(n *yaml.Node) { env = p.texts(n) }},
+		{"async", func(n *yaml.Node) { options.async = n }},
+		{"speaks", func(n *yaml.Node) { options.speaks = p.speaks(n) }},
+		{"env", func(n *yaml.Node) { options.env = p.texts(n) }},
 		{"sandbox", func(*yaml.Node) {}}, // sandboxed reads it, together with the file's default
 	})
 	if n.Kind != yaml.Map {
@@ -247,10 +224,10 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	if h.Name == "" && n.Get("name") == nil {
 		p.fail(n, "write `name: ...`", "the hook has no name")
 	}
-	switch does := keysIn(n, actions); len(does) {
+	switch does := keysIn(n, actionKeys); len(does) {
 	case 1:
 	case 0:
-		p.fail(n, "one of "+strings.Join(names(actions), ", "), "hook %q does nothing", h.Name)
+		p.fail(n, "one of "+strings.Join(names(actionKeys), ", "), "hook %q does nothing", h.Name)
 	default:
 		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(does, ", "))
 	}
@@ -260,7 +237,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
 		p.fail(n, "", "hook %q: `fields` goes with `replace` or `mask`", h.Name)
 	}
-	p.programKeys(&h, n, async, speaks, env)
+	p.options(&h, &options)
 	if on == nil && h.Builtin != nil {
 		h.On = defaultEvents(h.Builtin)
 		return h
@@ -276,57 +253,58 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	return h
 }
 
-// programKeys gives an action the keys `async`, `speaks` and `env`, which only programs and
-// servers have.
-func (p *fileParser) programKeys(h *policyfile.Hook, n, async *yaml.Node, speaks string, env []string) {
-	switch {
-	case h.Builtin != nil:
-		if h.Run != nil {
-			h.Run.Name = h.Name
-		}
-		if async != nil || speaks != "" || env != nil {
-			p.fail(n, "", "hook %q: `async`, `speaks` and `env` go with `run`, and not with a builtin", h.Name)
-		}
-	case h.Run != nil:
-		h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, env, speaks
-		h.Run.Async = async != nil && p.boolean(async)
-		if speaks != "" && h.Run.Worker {
-			p.fail(n, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
-		}
-	case h.HTTP != nil:
-		h.HTTP.Name = h.Name
-		p.inTime(n.Get("timeout"), h.Timeout)
-		if h.HTTP.Notify {
-			p.notified(h, n)
-			break
-		}
-		h.HTTP.Async = async != nil && p.boolean(async)
-		if speaks != "" || env != nil {
-			p.fail(n, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
-		}
-	case h.Program() != nil:
-		h.Context.Run.Name, h.Context.Run.Env, h.Context.Run.Context = h.Name, env, true
-		if async != nil || speaks != "" {
-			p.fail(n, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
-		}
-	case async != nil:
-		p.fail(async, "", "hook %q: `async` goes with `run` and `http`", h.Name)
-	case speaks != "":
-		p.fail(n, "", "hook %q: `speaks` goes with `run`", h.Name)
-	case env != nil:
-		p.fail(n, "", "hook %q: `env` goes with `run`", h.Name)
+// options are keys that only some actions have.
+type options struct {
+	hook   *yaml.Node // with all its keys
+	async  *yaml.Node // nil = it is not there, as with the others
+	speaks string
+	env    []string
+}
+
+// options gives the options to the action of the hook, or refuses them.
+func (p *fileParser) options(h *policyfile.Hook, o *options) {
+	switch a := actionOf(h); {
+	case a != nil && a.options != nil:
+		a.options(p, h, o)
+	case o.async != nil:
+		p.fail(o.async, "", "hook %q: `async` goes with `run` and `http`", h.Name)
+	case o.speaks != "":
+		p.fail(o.hook, "", "hook %q: `speaks` goes with `run`", h.Name)
+	case o.env != nil:
+		p.fail(o.hook, "", "hook %q: `env` goes with `run`", h.Name)
 	}
 }
 
-// reason reads what is beside a decision.
-func (p *fileParser) reason(n *yaml.Node, decision string) string {
+// programOptions reads the options of a `run:` or a `worker:`.
+func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
+	h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, o.env, o.speaks
+	h.Run.Async = o.async != nil && p.boolean(o.async)
+	if o.speaks != "" && h.Run.Worker {
+		p.fail(o.hook, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
+	}
+}
+
+// contextOptions reads the options of a `context:`, which has some only if it starts a program.
+func (p *fileParser) contextOptions(h *policyfile.Hook, o *options) {
+	switch run := h.Context.Run; {
+	case o.async != nil || o.speaks != "":
+		p.fail(o.hook, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
+	case run != nil:
+		run.Name, run.Env, run.Context = h.Name, o.env, true
+	case o.env != nil:
+		p.fail(o.hook, "", "hook %q: `env` goes with `run`", h.Name)
+	}
+}
+
+// decision reads a `block:`, `ask:` or `allow:`: the reason, or true.
+func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string) {
+	h.Decide = decision
 	switch {
 	case n.Kind == yaml.String:
-		return strings.TrimSpace(n.Text)
+		h.Reason = strings.TrimSpace(n.Text)
 	case n.Kind != yaml.Bool || n.Text != "true":
 		p.fail(n, "", "%s must be the reason, or true", decision)
 	}
-	return ""
 }
 
 // events reads `on:` and checks that the event permits what the hook does.
@@ -342,8 +320,8 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 			continue
 		}
 		for _, kind := range kinds {
-			if why := policyfile.Forbidden(h, kind); why != "" {
-				p.fail(item, whereInstead(policyfile.Changes(h)), "hook %q: %s", h.Name, why)
+			if why := forbidden(h, kind); why != "" {
+				p.fail(item, whereInstead(changes(h)), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
@@ -351,8 +329,8 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 			}
 		}
 	}
-	for _, field := range policyfile.Changes(h) {
-		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return policyfile.MayChange(policyfile.ContractOf(k), field) }) {
+	for _, field := range changes(h) {
+		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
 			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
 		}
 	}

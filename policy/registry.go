@@ -71,7 +71,7 @@ func readPack(dir fs.FS, file string) (packindex.Pack, []*policyfile.Error) {
 
 // toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
 func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error) {
-	spec, err := (&builder{Policy: &policyfile.Policy{}}).spec(h, grapnel.Source{}, &match.FactCache{}, nil)
+	spec, err := buildRule(h, grapnel.Source{}, &match.FactCache{})
 	if err != nil {
 		return packindex.Hook{Name: h.Name}, nil, err
 	}
@@ -174,7 +174,7 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 	s.once.Do(func() {
 		var h *policyfile.Hook
 		if h, s.err = hookOf(s.Hook); s.err == nil {
-			s.spec, s.err = (&builder{Policy: &policyfile.Policy{}}).spec(h, *s.source, match.LateFacts(s.facts, s.secrets), nil)
+			s.spec, s.err = buildRule(h, *s.source, match.LateFacts(s.facts, s.secrets))
 		}
 		if f, ok := s.spec.Match.(*past); ok {
 			f.counter = s.counter

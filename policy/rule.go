@@ -33,103 +33,11 @@ func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfi
 		at := s.Files[0]
 		return nil, &policyfile.Error{File: source.File, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("names the rules for secrets in %s, which ReadRules has to read first", at.Text)}
 	}
-	specs, err := (&builder{Policy: p}).build(source, &match.FactCache{}, newCommand)
+	specs, err := (&builder{Policy: p, facts: &match.FactCache{}, newCommand: newCommand}).build(source)
 	if p.Redact != nil {
 		redact.New([]*policyfile.Redact{p.Redact}).Guard(specs, seesRedacted)
 	}
 	return together(specs, nil), err
-}
-
-// A builder makes the Specs of one policy.
-type builder struct {
-	*policyfile.Policy
-	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil leaves these hooks out
-	state              string                                      // directory for the files of hooks that name none
-}
-
-func (p *builder) build(source grapnel.Source, cache *match.FactCache, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
-	if err := checkHTTP(p.Policy, source.File, source.Scope); err != nil {
-		return nil, err
-	}
-	var specs []grapnel.Spec
-	cache.Secrets = match.SecretRules(p.Secrets)
-	for i := range p.Hooks {
-		h := &p.Hooks[i]
-		if h.Program() != nil && newCommand == nil {
-			continue
-		}
-		if h.HTTP != nil && p.makes(h.HTTP) == nil {
-			continue
-		}
-		spec, err := p.spec(h, source, cache, newCommand)
-		if err != nil {
-			return nil, &policyfile.Error{File: source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}
-		}
-		specs = append(specs, spec)
-	}
-	return specs, nil
-}
-
-func (p *builder) spec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache, newCommand func(policyfile.Command) grapnel.Hook) (grapnel.Spec, error) {
-	spec, err := hookSpec(h, source, cache)
-	if err != nil {
-		return spec, err
-	}
-	dir := filepath.Dir(source.File)
-	switch {
-	case h.Decide != "":
-		d := decide{Reason: reasonOf(h), Message: h.Message}
-		if err := d.Decision.UnmarshalText([]byte(h.Decide)); err != nil {
-			return spec, err
-		}
-		spec.Phase, spec.Hook = grapnel.PhaseRule, d
-	case h.Limit != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRule, newLimit(h, source, cache)
-	case h.Context != nil && h.Context.Run == nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRule, &addContext{what: *h.Context, dir: dir, message: h.Message}
-		if spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = grapnel.OnErrorOpen // it informs and guards nothing
-		}
-	case h.Replace != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newReplace(h)
-	case h.Mask != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, &masking{match.NewGlobs(h.Mask), cache.Secrets, h.Fields, h.Message}
-	case h.Set != nil || h.Places != nil:
-		spec.Phase, spec.Hook = grapnel.PhaseRewrite, newSet(h)
-	case h.Builtin != nil:
-		if err := p.buildBuiltin(h, &spec, newCommand); err != nil {
-			return spec, err
-		}
-	case h.HTTP != nil:
-		if err := p.buildHTTP(h, &spec); err != nil {
-			return spec, err
-		}
-	case h.Program() != nil:
-		cmd := *h.Program()
-		cmd.Dir, cmd.Scope = dir, source.Scope
-		spec.Hook = newCommand(cmd)
-		spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
-		if spec.OnError == grapnel.OnErrorDefault && cmd.Context {
-			spec.OnError = grapnel.OnErrorOpen // as above
-		}
-		if spec.OnError == grapnel.OnErrorDefault {
-			spec.OnError = policyfile.ParseOnError(p.Defaults.OnError)
-		}
-		if spec.OnError == grapnel.OnErrorDefault && p.Strict {
-			spec.OnError = grapnel.OnErrorClosed
-		}
-		if spec.OnError == grapnel.OnErrorDefault {
-			if d, ok := dialect.Find(cmd.Speaks); ok {
-				spec.OnError = d.OnError
-			}
-		}
-		if cmd.Async {
-			spec.Phase = grapnel.PhaseObserve
-		}
-	default:
-		return spec, fmt.Errorf("it does nothing")
-	}
-	return spec, nil
 }
 
 // reasonOf is what a decision says to the model.

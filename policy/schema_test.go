@@ -125,7 +125,7 @@ func parserKeys(t *testing.T) map[string][]string {
 		trees = append(trees, tree)
 	}
 	named := namedTables(t, trees)
-	named["matchWords"] = policy.MatchKeys()
+	named["matchWords"], named["actionKeys"] = policy.MatchKeys(), policy.ActionNames()
 	keys := map[string][]string{}
 	for _, tree := range trees {
 		ast.Inspect(tree, func(n ast.Node) bool {

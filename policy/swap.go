@@ -43,7 +43,7 @@ func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 		spec, err = hookSpec(h, source, cache)
 		spec.Phase, spec.Hook, spec.Timeout, spec.OnError = s.Phase, s.Hook, s.Timeout, s.OnError
 	default:
-		spec, err = (&builder{Policy: &policyfile.Policy{}}).spec(h, source, cache, nil)
+		spec, err = buildRule(h, source, cache)
 	}
 	if err != nil {
 		return s, err

@@ -648,7 +648,7 @@ func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outc
 	err = fmt.Errorf("%s: %w; the person has to look at it with \"grapnel trust %s\"", what, err, p.file)
 	c := ev.Contract
 	if c == nil {
-		c = policyfile.ContractOf(ev.Kind)
+		c = contractOf(ev.Kind)
 	}
 	var out grapnel.Outcome
 	if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {

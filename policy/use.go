@@ -172,24 +172,15 @@ func (p *fileParser) plainPack(policy *yaml.Node) {
 }
 
 func (p *fileParser) plainPackHook(hook *yaml.Node) {
-	for _, key := range []string{"run", "worker"} {
-		if n := hook.Get(key); n != nil {
-			p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
+	for i := range actions {
+		a := &actions[i]
+		n := hook.Get(a.name)
+		if n == nil || a.notInPack == nil {
+			continue
 		}
-	}
-	if n := hook.Get("http"); n != nil {
-		p.fail(n, "write the hook into the file that uses the pack", "a pack asks no servers")
-	}
-	if n := hook.Get("notify"); n != nil {
-		p.fail(n, "write the hook into the file that uses the pack", "a pack tells no servers")
-	}
-	if n := hook.Get("builtin"); n != nil {
-		p.fail(n, "write the hook into the file that uses the pack", "a pack writes no files")
-	}
-	if n := hook.Get("context"); n != nil && n.Get("file") != nil {
-		p.fail(n, "write the text itself", "a pack has no files beside it")
-	} else if n != nil && n.Get("run") != nil {
-		p.fail(n, "write the hook into the file that uses the pack", "a pack runs no programs")
+		if problem, hint := a.notInPack(n); problem != "" {
+			p.fail(n, hint, "%s", problem)
+		}
 	}
 }
 

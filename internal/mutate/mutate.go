@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/expr"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -74,11 +75,15 @@ func (m *mutator) edit(at string, more bool, what string, change func(*policyfil
 
 // asks adds a hook that asks in the place of blocking, where there is somebody to ask.
 func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
-	h := *m.hook
-	change(&h)
-	if !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return policyfile.Forbidden(&h, k) != "" }) {
+	if !slices.ContainsFunc(m.hook.On, cannotAsk) {
 		m.edit(at, false, "it asks instead of blocking", change)
 	}
+}
+
+// cannotAsk reports whether an event has no action that could wait for an answer.
+func cannotAsk(kind grapnel.Kind) bool {
+	c, known := dialect.ContractOf(kind)
+	return !known || c.Blocks != grapnel.BlockAction
 }
 
 // match changes a match, which is read as its hook does. more tells whether a hook does more

@@ -218,6 +218,13 @@ type Happening struct {
 	When   string         `json:"when,omitempty"`
 }
 
+// The names of built-in hooks.
+const (
+	BuiltinAudit   = "audit"
+	BuiltinLogging = "logging"
+	BuiltinSummary = "session-summary"
+)
+
 // Builtin is a `builtin:`, a hook that comes with Grapnel. The program that writes a session
 // summary is the Run of the hook.
 type Builtin struct {

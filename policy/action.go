@@ -1,0 +1,330 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// An action is what a hook does with the events that it matches. A hook has exactly one.
+//
+// All that is particular to an action is in its row of [actions]: how it is parsed, which
+// events permit it, and how its hook is built. Beside the row, an action needs a field in
+// [policyfile.Hook], which the snapshot codec writes, and a line in the JSON schema.
+type action struct {
+	name string // its key in a policy file
+
+	// is reports whether a hook has this action.
+	is func(*policyfile.Hook) bool
+
+	// parse reads the value of the key into the hook.
+	parse func(*fileParser, *policyfile.Hook, *yaml.Node)
+
+	// options reads `async`, `speaks` and `env`; nil = the action has none of them.
+	options func(*fileParser, *policyfile.Hook, *options)
+
+	// forbidden says why an event does not permit the action; nil or "" = it does.
+	forbidden func(*policyfile.Hook, *grapnel.Contract) string
+
+	// notInPack says why a pack cannot have the action, and what to do; nil or "" = it can.
+	notInPack func(*yaml.Node) (problem, hint string)
+
+	// build adds the action to a Spec that already says when it runs.
+	build func(*builder, *policyfile.Hook, *grapnel.Spec) error
+}
+
+// actions lists all actions, in the order in which messages name them.
+var actions = []action{
+	{
+		name:  "block",
+		is:    func(h *policyfile.Hook) bool { return h.Decide == "block" },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "block") },
+		build: (*builder).buildDecision,
+		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(c.Blocks != grapnel.BlockNothing, "%s cannot be blocked", c.Kind)
+		},
+	},
+	{
+		name:  "ask",
+		is:    func(h *policyfile.Hook) bool { return h.Decide == "ask" },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "ask") },
+		build: (*builder).buildDecision,
+		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(c.Blocks == grapnel.BlockAction, "nothing can be asked on %s: it has happened or cannot be stopped", c.Kind)
+		},
+	},
+	{
+		name:  "allow",
+		is:    func(h *policyfile.Hook) bool { return h.Decide == "allow" },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "allow") },
+		build: (*builder).buildDecision,
+		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(c.Permit, "%s has no permission prompt that `allow` could skip", c.Kind)
+		},
+	},
+	{
+		name:  "limit",
+		is:    func(h *policyfile.Hook) bool { return h.Limit != nil },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Limit = p.limit(n) },
+		build: func(b *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRule, newLimit(h, s.Source, b.facts)
+			return nil
+		},
+		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
+			switch {
+			case c.Blocks == grapnel.BlockStop:
+				return fmt.Sprintf("a limit would keep the agent from stopping on %s", c.Kind)
+			case c.Blocks == grapnel.BlockNothing:
+				return fmt.Sprintf("%s cannot be blocked", c.Kind)
+			}
+			return unless(h.Limit.Then != "ask" || c.Blocks == grapnel.BlockAction, "nothing can be asked on %s: it has happened", c.Kind)
+		},
+	},
+	{
+		name:    "context",
+		is:      func(h *policyfile.Hook) bool { return h.Context != nil },
+		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Context = p.context(n) },
+		options: (*fileParser).contextOptions,
+		build:   (*builder).buildContext,
+		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(c.Context, "no context can be added on %s", c.Kind)
+		},
+		notInPack: func(n *yaml.Node) (problem, hint string) {
+			switch {
+			case n.Get("file") != nil:
+				return "a pack has no files beside it", "write the text itself"
+			case n.Get("run") != nil:
+				return noPrograms(n)
+			}
+			return "", ""
+		},
+	},
+	{
+		name:  "replace",
+		is:    func(h *policyfile.Hook) bool { return h.Replace != nil },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Replace = p.replacements(n) },
+		build: func(_ *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRewrite, newReplace(h)
+			return nil
+		},
+		forbidden: forbiddenText,
+	},
+	{
+		name:  "mask",
+		is:    func(h *policyfile.Hook) bool { return h.Mask != nil },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Mask = p.secretIDs(n, "mask") },
+		build: func(b *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRewrite, &masking{match.NewGlobs(h.Mask), b.facts.Secrets, h.Fields, h.Message}
+			return nil
+		},
+		forbidden: forbiddenText,
+	},
+	{
+		name:  "set",
+		is:    func(h *policyfile.Hook) bool { return h.Set != nil || h.Places != nil },
+		parse: (*fileParser).set,
+		build: func(_ *builder, h *policyfile.Hook, s *grapnel.Spec) error {
+			s.Phase, s.Hook = grapnel.PhaseRewrite, newSet(h)
+			return nil
+		},
+		forbidden: forbiddenFields,
+	},
+	{
+		name:      "run",
+		is:        func(h *policyfile.Hook) bool { return h.Run != nil && !h.Run.Worker && h.Builtin == nil },
+		parse:     func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.Run = p.command(n) },
+		options:   (*fileParser).programOptions,
+		build:     (*builder).buildProgram,
+		notInPack: noPrograms,
+	},
+	{
+		name: "worker",
+		is:   func(h *policyfile.Hook) bool { return h.Run != nil && h.Run.Worker },
+		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) {
+			h.Run = p.command(n)
+			h.Run.Worker = true
+		},
+		options:   (*fileParser).programOptions,
+		build:     (*builder).buildProgram,
+		notInPack: noPrograms,
+	},
+	{
+		name:    "http",
+		is:      func(h *policyfile.Hook) bool { return h.HTTP != nil && !h.HTTP.Notify },
+		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.HTTP = p.http(n) },
+		options: (*fileParser).httpOptions,
+		build:   (*builder).buildHTTP,
+		notInPack: func(*yaml.Node) (problem, hint string) {
+			return "a pack asks no servers", hintNotInPack
+		},
+	},
+	{
+		name:    "notify",
+		is:      func(h *policyfile.Hook) bool { return h.HTTP != nil && h.HTTP.Notify },
+		parse:   func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { h.HTTP = p.notify(n) },
+		options: (*fileParser).notifyOptions,
+		build:   (*builder).buildHTTP,
+		notInPack: func(*yaml.Node) (problem, hint string) {
+			return "a pack tells no servers", hintNotInPack
+		},
+	},
+	{
+		name:    "builtin",
+		is:      func(h *policyfile.Hook) bool { return h.Builtin != nil },
+		parse:   (*fileParser).builtin,
+		options: (*fileParser).builtinOptions,
+		build:   (*builder).buildBuiltin,
+		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(h.Builtin.Name != policyfile.BuiltinSummary || c.Kind == grapnel.SessionEnd, "a session is summarised on %s", grapnel.SessionEnd)
+		},
+		notInPack: func(*yaml.Node) (problem, hint string) {
+			return "a pack writes no files", hintNotInPack
+		},
+	},
+}
+
+const hintNotInPack = "write the hook into the file that uses the pack"
+
+func noPrograms(*yaml.Node) (problem, hint string) {
+	return "a pack runs no programs", hintNotInPack
+}
+
+// unless returns "" if ok, and otherwise a message.
+func unless(ok bool, format string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// actionOf returns the action of a hook, or nil if it has none.
+func actionOf(h *policyfile.Hook) *action {
+	for i := range actions {
+		if actions[i].is(h) {
+			return &actions[i]
+		}
+	}
+	return nil
+}
+
+// actionKeys lists the keys of all actions, to read into h.
+func (p *fileParser) actionKeys(h *policyfile.Hook) []key {
+	keys := make([]key, len(actions))
+	for i := range actions {
+		a := &actions[i]
+		keys[i] = key{a.name, func(n *yaml.Node) { a.parse(p, h, n) }}
+	}
+	return keys
+}
+
+// forbidden says why a hook cannot do on an event what it is for; "" = it can.
+func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
+	a := actionOf(h)
+	if a == nil || a.forbidden == nil {
+		return ""
+	}
+	return a.forbidden(h, contractOf(kind))
+}
+
+// A builder makes the Specs of one policy.
+type builder struct {
+	*policyfile.Policy
+	facts              *match.FactCache
+	newCommand         func(policyfile.Command) grapnel.Hook       // nil leaves programs out
+	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil leaves these hooks out
+	state              string                                      // directory for the files of hooks that name none
+}
+
+// buildRule makes the Spec of a hook that needs neither programs nor servers nor the
+// settings of its file.
+func buildRule(h *policyfile.Hook, source grapnel.Source, facts *match.FactCache) (grapnel.Spec, error) {
+	return (&builder{Policy: &policyfile.Policy{}, facts: facts}).spec(h, source)
+}
+
+func (b *builder) build(source grapnel.Source) ([]grapnel.Spec, error) {
+	if err := checkHTTP(b.Policy, source.File, source.Scope); err != nil {
+		return nil, err
+	}
+	var specs []grapnel.Spec
+	b.facts.Secrets = match.SecretRules(b.Secrets)
+	for i := range b.Hooks {
+		h := &b.Hooks[i]
+		if h.Program() != nil && b.newCommand == nil {
+			continue
+		}
+		if h.HTTP != nil && b.makes(h.HTTP) == nil {
+			continue
+		}
+		spec, err := b.spec(h, source)
+		if err != nil {
+			return nil, &policyfile.Error{File: source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: %v", h.Name, err)}
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+func (b *builder) spec(h *policyfile.Hook, source grapnel.Source) (grapnel.Spec, error) {
+	spec, err := hookSpec(h, source, b.facts)
+	if err != nil {
+		return spec, err
+	}
+	a := actionOf(h)
+	if a == nil {
+		return spec, fmt.Errorf("it does nothing")
+	}
+	return spec, a.build(b, h, &spec)
+}
+
+func (*builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
+	d := decide{Reason: reasonOf(h), Message: h.Message}
+	spec.Phase = grapnel.PhaseRule
+	err := d.Decision.UnmarshalText([]byte(h.Decide))
+	spec.Hook = d
+	return err
+}
+
+// buildContext makes the hook of a `context:`. It informs and guards nothing, so by default
+// an error of it changes nothing.
+func (b *builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
+	if spec.OnError == grapnel.OnErrorDefault {
+		spec.OnError = grapnel.OnErrorOpen
+	}
+	if h.Context.Run != nil {
+		return b.buildProgram(h, spec)
+	}
+	spec.Phase, spec.Hook = grapnel.PhaseRule, &addContext{what: *h.Context, dir: filepath.Dir(spec.Source.File), message: h.Message}
+	return nil
+}
+
+func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
+	cmd := *h.Program()
+	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
+	spec.Hook = b.newCommand(cmd)
+	spec.Timeout = policyfile.FirstDuration(h.Timeout, b.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
+	b.defaultOnError(spec)
+	if spec.OnError == grapnel.OnErrorDefault {
+		if d, ok := dialect.Find(cmd.Speaks); ok {
+			spec.OnError = d.OnError
+		}
+	}
+	if cmd.Async {
+		spec.Phase = grapnel.PhaseObserve
+	}
+	return nil
+}
+
+// defaultOnError fills in what the file says of errors, for a hook that does not say it.
+func (b *builder) defaultOnError(spec *grapnel.Spec) {
+	if spec.OnError == grapnel.OnErrorDefault {
+		spec.OnError = policyfile.ParseOnError(b.Defaults.OnError)
+	}
+	if spec.OnError == grapnel.OnErrorDefault && b.Strict {
+		spec.OnError = grapnel.OnErrorClosed
+	}
+}

@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Each row of the table is complete: its key is parsed into a hook that has this action and
+// no other, the snapshot codec keeps it, and a hook can be built of it.
+func TestEveryActionIsComplete(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"block": "no", "ask": "sure?", "allow": "true",
+		"limit": "{count: 3, per: 1m}", "context": "be careful",
+		"replace": "[{pattern: a, with: b}]", "mask": "true", "set": "{tool.command: ls}",
+		"run": "./check", "worker": "./check",
+		"http": "https://policy.example.com/", "notify": "https://hooks.example.com/",
+		"builtin": "{name: audit, file: audit.jsonl}",
+	}
+	made := grapnel.Func(nil)
+	for i := range actions {
+		a := &actions[i]
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			on := "tool.before"
+			if a.name == "context" {
+				on = "prompt.before"
+			}
+			p, errs := Parse("p.yaml", []byte("version: 1\nhooks:\n  - name: x\n    on: "+on+"\n    "+a.name+": "+values[a.name]+"\n"))
+			if len(errs) > 0 {
+				t.Fatal(errs[0])
+			}
+			w := &snapshotWriter{}
+			w.policy(p)
+			p, err := readPolicy(w.b.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &p.Hooks[0]
+			if found := slices.DeleteFunc(slices.Clone(actions), func(a action) bool { return !a.is(h) }); len(found) != 1 || actionOf(h) != a {
+				t.Errorf("%d actions are in the hook, want only %s", len(found), a.name)
+			}
+			server := func(policyfile.HTTP) (grapnel.Hook, error) { return made, nil }
+			b := &builder{Policy: p, facts: &match.FactCache{}, newHTTP: server, newNotify: server}
+			b.newCommand = func(policyfile.Command) grapnel.Hook { return made }
+			specs, err := b.build(grapnel.Source{Name: "p.yaml", File: t.TempDir() + "/p.yaml"})
+			if err != nil || len(specs) != 1 || specs[0].Hook == nil {
+				t.Errorf("build = %v, %v, want one hook", specs, err)
+			}
+		})
+	}
+}

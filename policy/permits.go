@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// forbiddenText says why an event has no text that a hook could change.
+func forbiddenText(h *policyfile.Hook, c *grapnel.Contract) string {
+	if len(c.Changes) == 0 {
+		return fmt.Sprintf("nothing can be changed on %s", c.Kind)
+	}
+	return forbiddenFields(h, c)
+}
+
+// forbiddenFields says why an event permits no change of any field that a hook names.
+func forbiddenFields(h *policyfile.Hook, c *grapnel.Contract) string {
+	fields := changes(h)
+	permitted := slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
+	return unless(len(fields) == 0 || permitted, "%s permits no change of %s%s", c.Kind, joinFields(fields), permittedFields(c))
+}
+
+// contractOf returns the contract of an event; that of an event that no table has permits nothing.
+func contractOf(kind grapnel.Kind) *grapnel.Contract {
+	if c, ok := dialect.ContractOf(kind); ok {
+		return &c
+	}
+	return &grapnel.Contract{Kind: kind}
+}
+
+// joinFields lists fields for a message.
+func joinFields(fields []grapnel.Field) string {
+	var b strings.Builder
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(f))
+	}
+	return b.String()
+}
+
+func permittedFields(c *grapnel.Contract) string {
+	var fields []grapnel.Field
+	for _, ch := range c.Changes {
+		if mayChange(c, ch.Field) {
+			fields = append(fields, ch.Field)
+		}
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return ", only of " + joinFields(fields)
+}
+
+// changes are the fields that a hook names to change them.
+func changes(h *policyfile.Hook) []grapnel.Field {
+	fields := slices.Clone(h.Fields)
+	for field := range h.Set {
+		fields = append(fields, field)
+	}
+	for _, place := range h.Places {
+		fields = append(fields, place.Field)
+	}
+	slices.Sort(fields)
+	return slices.Compact(fields)
+}
+
+// mayChange reports whether a policy may change a field. The result of a call that does
+// not run is not among them: what a file would say in the tool's place is what block is
+// for, and a rule on tool.before and tool.after is about the output that is there.
+func mayChange(c *grapnel.Contract, f grapnel.Field) bool {
+	return c.Permits(f) && (c.Kind != grapnel.ToolBefore || f != grapnel.FieldOutput)
+}
+
+// setsAlready reports that one place lies inside of another.
+func setsAlready(h *policyfile.Hook, field grapnel.Field, path []string) error {
+	within := func(inner, outer []string) bool {
+		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)
+	}
+	if _, whole := h.Set[field]; whole && path != nil {
+		return fmt.Errorf("%s is set as a whole already", field)
+	}
+	for i := range h.Places {
+		if other := &h.Places[i]; other.Field == field && (within(path, other.Path) || within(other.Path, path)) {
+			return fmt.Errorf("%s is set already", other)
+		}
+	}
+	return nil
+}
