@@ -56,6 +56,10 @@ type Options struct {
 	Stops      grapnel.StopCounter // see [grapnel.Options]
 	Counter    policy.Counter      // counts for limits; nil = in the state directory, shared with other agents
 
+	// Event, if it is not nil, is the only event that the engine will get. Hooks that it cannot
+	// match are not loaded, which saves their time.
+	Event *grapnel.Event
+
 	// Loaded may change the set before Open makes an engine of it. If it fails, Open fails.
 	Loaded func(*policy.Set) error
 
@@ -195,7 +199,7 @@ func (o *Options) fail() {
 func (p Place) load(o *Options) policy.Set {
 	req := request{p.Request(o.Files, o.Command)}
 	req.Counter, req.Webhook, req.HTTP, req.Notify = o.Counter, o.Webhook, o.HTTP, o.Notify
-	req.Now, req.Content = o.Now, o.Content
+	req.Now, req.Content, req.Event = o.Now, o.Content, o.Event
 	if o.Unread {
 		req.Always = nil
 	}

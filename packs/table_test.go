@@ -132,13 +132,13 @@ func literal(text string) string {
 	return b.String()
 }
 
-// split cuts a text behind each line break and each separator of words, and before each
-// separator of a snapshot.
+// split cuts a text behind each line break and each separator of words, and before what is no
+// text: the lengths in an encoded hook.
 func split(text string) []string {
 	var list []string
 	begin := 0
 	for i := 1; i < len(text); i++ {
-		if text[i-1] == '\n' || text[i-1] == '\x03' || text[i] == '\x1e' || text[i] == '\x1f' {
+		if text[i-1] == '\n' || text[i-1] == '\x03' || text[i] < ' ' && text[i] != '\n' && text[i-1] >= ' ' {
 			list = append(list, text[begin:i])
 			begin = i
 		}

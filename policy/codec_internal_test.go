@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -70,7 +72,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 		{File: "/a", Policy: &policyfile.Policy{Hooks: []policyfile.Hook{{HTTP: &policyfile.HTTP{URL: "u"}}, {HTTP: &policyfile.HTTP{URL: "u", Notify: true}}}}},
 		{File: "/a", Foreign: &foreignSnapshot{Policy: "/p", Name: "n", Data: []byte("\xff\x1e\x1f\x00\x1b")}},
 	} {
-		got := readSnapshotText(string(snap.encode()))
+		got, _ := readSnapshotText(string(snap.encode()), nil)
 		if got == nil {
 			t.Fatalf("%q is not read", snap.encode())
 		}
@@ -87,14 +89,16 @@ func FuzzSnapshot(f *testing.F) {
 	filled(reflect.ValueOf(&p).Elem(), &n, 0)
 	f.Add(string((&snapshot{File: "/a", Policy: &p}).encode()))
 	f.Add(string((&snapshot{File: "/a", Foreign: &foreignSnapshot{"/p", "n", []byte("x")}}).encode()))
-	f.Add(snapshotFormat + endField + endHook + "A" + endField + "AU!" + endField + endHook + "x!!:a" + endItem + "b" + endField)
 	f.Fuzz(func(t *testing.T, text string) {
-		snap := readSnapshotText(text)
+		for _, ev := range []*grapnel.Event{{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{"ls"}}}, {Kind: grapnel.PromptBefore}} {
+			_, _ = readSnapshotText(text, (&match.FactCache{}).Early(ev))
+		}
+		snap, _ := readSnapshotText(text, nil)
 		if snap == nil {
 			return
 		}
 		written := snap.encode()
-		again := readSnapshotText(string(written))
+		again, _ := readSnapshotText(string(written), nil)
 		if again == nil {
 			t.Fatalf("%q is not read", written)
 		}
@@ -102,4 +106,37 @@ func FuzzSnapshot(f *testing.F) {
 			t.Errorf("%q becomes %q", written, more)
 		}
 	})
+}
+
+// A hook with a field that this version does not know is refused, and so is one that is cut
+// off anywhere.
+func TestCodecRefusesOtherLayouts(t *testing.T) {
+	t.Parallel()
+	w := &codecWriter{}
+	w.hookValue(&policyfile.Hook{Name: "x", Match: &policyfile.Match{Command: []string{"rm"}}, Decide: "block"})
+	whole := string(w.b)
+	for n := range len(whole) {
+		r := codecReader{left: whole[:n]}
+		if r.hookValue(&policyfile.Hook{}); !r.bad {
+			t.Errorf("%d of %d bytes are read", n, len(whole))
+		}
+	}
+	r := codecReader{left: whole}
+	set := r.uint()
+	w = &codecWriter{}
+	w.uint(set | 1<<60)
+	r = codecReader{left: string(w.b) + r.left}
+	if r.hookValue(&policyfile.Hook{}); !r.bad {
+		t.Error("an unknown field is read")
+	}
+	nested := &policyfile.Match{}
+	for range maxCodecDepth + 1 {
+		nested = &policyfile.Match{Not: nested}
+	}
+	w = &codecWriter{}
+	w.matchValue(nested)
+	r = codecReader{left: string(w.b)}
+	if r.matchValue(&policyfile.Match{}); !r.bad {
+		t.Error("a match that is nested too deeply is read")
+	}
 }

@@ -542,7 +542,7 @@ func (s snapshots) foreign(source, sum string) foreignSnapshot {
 	if s.dir == "" || sum == "" {
 		return foreignSnapshot{}
 	}
-	snap := s.readSnapshot(s.foreignDigest(source, sum))
+	snap, _ := s.readSnapshot(s.foreignDigest(source, sum), nil)
 	if snap == nil || snap.Foreign == nil || digest.Of(snap.Foreign.Data) != sum {
 		return foreignSnapshot{}
 	}

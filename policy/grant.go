@@ -157,7 +157,7 @@ func (req Request) Vouches(file, digest string) bool {
 	req.ruling, req.facts, req.seen = &ruling{}, &match.FactCache{}, map[string]bool{}
 	for _, f := range strongestFirst(req.Files) {
 		if got := req.load(f); got.policy != nil {
-			req.ruling.hear(f, got.policy)
+			req.ruling.hear(f, got.policy.Policy)
 		}
 	}
 	return req.ruling.vouchesFor(file, digest)

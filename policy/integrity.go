@@ -13,7 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Corruption is a file of the state directory that was edited, or damaged by the disk.
@@ -84,9 +83,9 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	if len(errs) > 0 {
 		return nil // another version read it, and load says what is wrong
 	}
-	var kept *policyfile.Policy
+	var kept *loadedPolicy
 	if err == nil {
-		kept = s.read(sum)
+		kept = s.read(sum, nil)
 	}
 	hint := "rm " + name
 	switch {
@@ -94,7 +93,7 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 		return nil // of another version
 	case kept == nil:
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
-	case !bytes.Equal(encode(kept), encode(policy)):
+	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{File: path, Policy: kept.Policy}).encode(), checkChecksum(data)):
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s does not say what the file says", path), "the snapshot is what is in force: somebody edited it", hint}}
 	}
 	return nil

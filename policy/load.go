@@ -47,12 +47,17 @@ type Request struct {
 	Content   map[string][]byte                           // path -> content: load that, whatever the file says now, and keep no snapshot of it
 	Now       func() time.Time                            // the clock of limits and of `after:`; nil = that of the system
 
+	// Event, if it is not nil, is the only event that the Set is for: hooks that it cannot
+	// match are left out, which saves their time.
+	Event *grapnel.Event
+
 	// Of `load:`. The files of a user are below Home and beside the policy file, those
 	// of a project beside it.
 	Home    string                                        // empty = the home directory of the user database
 	Webhook func(hookfiles.Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
 
 	ruling  *ruling          // of root and the user over the others; nil = they say nothing
+	early   *match.Facts     // of Event; nil = the Set is for any event
 	facts   *match.FactCache // of all that is loaded: a shell line is read once, however many packs look at it
 	beyond  *bool            // set where another program has to load them
 	seen    map[string]bool  // foreign sources that are loaded: each counts once, for the strongest scope
@@ -123,9 +128,21 @@ type Set struct {
 // now broken or gone stays in force, and is said to at session start and at each
 // prompt. A broken file that never was valid blocks what a guard would have seen,
 // since nobody knows what it forbids; prompts and stops are never locked.
-func Load(req Request) Set { //nolint:gocognit // the order of the steps is the order in which files count
+func Load(req Request) Set {
+	set := req.loadAll()
+	if req.Event != nil && changesEvent(set.Specs, req.Event) {
+		req.Event = nil // hooks that were left out may match the event as it is after that
+		return req.loadAll()
+	}
+	return set
+}
+
+func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order in which files count
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
+	if req.Event != nil {
+		req.early = req.facts.Early(req.Event)
+	}
 	req.ruling = &ruling{}
 	if !readfile.Exists(string(req.Trusts)) {
 		req.Trusts = "" // nobody ever trusted anything
@@ -161,7 +178,7 @@ func Load(req Request) Set { //nolint:gocognit // the order of the steps is the 
 			}
 			continue
 		}
-		req.ruling.hear(file, got.policy)
+		req.ruling.hear(file, got.policy.Policy)
 		if p := got.policy; len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
 			set.Unsteady = true
 		}
@@ -170,13 +187,13 @@ func Load(req Request) Set { //nolint:gocognit // the order of the steps is the 
 			redacts = append(redacts, got.policy.Redact)
 		}
 		set.hide(got.policy.Secrets)
-		set.Networks = append(set.Networks, networks(got.policy)...)
+		set.Networks = append(set.Networks, networks(got.policy.Policy)...)
 		if len(got.policy.Load) > 0 && req.Frozen[file.Path] == "" {
 			if got.trust != nil {
 				file.Must = false
 			}
 			req.noAllow = file.NoAllow
-			specs, rows := req.loadsOf(file, got.policy, got.trust)
+			specs, rows := req.loadsOf(file, got.policy.Policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
 			}
@@ -219,8 +236,8 @@ const noSuchFile = "there is no such file"
 type inForce struct {
 	specs  []grapnel.Spec
 	loaded Loaded
-	policy *policyfile.Policy // nil = none is in force
-	trust  *Trust             // nil = it needs none
+	policy *loadedPolicy // nil = none is in force
+	trust  *Trust        // nil = it needs none
 }
 
 func (req Request) load(file File) inForce {
@@ -243,7 +260,7 @@ func (req Request) load(file File) inForce {
 	case errs == nil:
 		specs, err := req.build(file, policy, digest)
 		if err == nil {
-			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), policy.Strict
+			loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs)+policy.skipped, policy.Strict
 			return inForce{specs: specs, loaded: loaded, policy: policy}
 		}
 		errs = []*policyfile.Error{err}
@@ -253,9 +270,9 @@ func (req Request) load(file File) inForce {
 		loaded.State = Gone
 	}
 	if digest := snaps.last(file.Path); digest != "" && req.Frozen[file.Path] == "" {
-		if old := snaps.read(digest); old != nil {
+		if old := snaps.read(digest, req.early); old != nil {
 			if specs, err := req.build(file, old, digest); err == nil {
-				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs), old.Strict
+				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs)+old.skipped, old.Strict
 				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays in force. Run \"grapnel check\".", errs[0])
 				if loaded.State == Gone {
 					loaded.Notice = fmt.Sprintf("grapnel: %s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", file.Path, file.Path)
@@ -270,9 +287,9 @@ func (req Request) load(file File) inForce {
 
 // read returns the policy that a file holds, from the snapshot of its content where
 // there is one. All nil means that there is no such file.
-func (req Request) read(file File, snaps snapshots) (*policyfile.Policy, string, []*policyfile.Error) {
+func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*policyfile.Error) {
 	if digest := req.Frozen[file.Path]; digest != "" {
-		if policy := snaps.read(digest); policy != nil {
+		if policy := snaps.read(digest, req.early); policy != nil {
 			return policy, digest, nil
 		}
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
@@ -302,7 +319,7 @@ func (req Request) read(file File, snaps snapshots) (*policyfile.Policy, string,
 	digest := digest.Of(data)
 	known := kept.last(file.Path) == digest
 	if known {
-		if policy := kept.read(digest); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
+		if policy := kept.read(digest, req.early); policy != nil && freshRules(policy.Secrets, file.Path, ruleReader(file.Root)) {
 			return policy, digest, nil
 		}
 	}
@@ -317,11 +334,11 @@ func (req Request) read(file File, snaps snapshots) (*policyfile.Policy, string,
 		return nil, "", errs
 	}
 	snaps.write(file.Path, digest, policy)
-	return policy, digest, nil
+	return &loadedPolicy{Policy: policy}, digest, nil
 }
 
-func (req Request) build(file File, policy *policyfile.Policy, digest string) ([]grapnel.Spec, *policyfile.Error) {
-	if err := checkScope(policy, file.Path, file.Scope); err != nil {
+func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grapnel.Spec, *policyfile.Error) {
+	if err := checkScope(policy.Policy, file.Path, file.Scope); err != nil {
 		return nil, err
 	}
 	may := usually | mayAllow
@@ -338,10 +355,11 @@ func (req Request) build(file File, policy *policyfile.Policy, digest string) ([
 	}
 	source := sourceOf(file)
 	source.Digest = digest
-	specs, err := req.buildPacks(file, policy)
+	specs, skipped, err := req.buildPacks(file, policy.Policy)
+	policy.skipped += skipped
 	if err == nil {
 		var own []grapnel.Spec
-		own, err = (&builder{policy, req.facts, req.Command, req.HTTP, req.Notify, req.State}).build(source)
+		own, err = (&builder{policy.Policy, req.facts, req.Command, req.HTTP, req.Notify, req.State}).build(source)
 		specs = append(specs, own...)
 		for i := range specs {
 			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0

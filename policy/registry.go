@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -101,18 +102,20 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 		m.Text, m.Content, m.Prompt = match.WithoutPrefilter(m.Text), match.WithoutPrefilter(m.Content), match.WithoutPrefilter(m.Prompt)
 		kept.Match = &m
 	}
-	w := &snapshotWriter{}
-	w.hook(&kept)
-	s.Hook = w.b.String()
+	w := &codecWriter{}
+	w.hookValue(&kept)
+	s.Hook = string(w.b)
 	return s, commands, nil
 }
 
 // hookOf returns the Hook that s was made of.
 func hookOf(s *packindex.Hook) (*policyfile.Hook, error) {
-	h := policyfile.Hook{Name: s.Name, On: s.On, Mode: s.Mode}
-	if err := fields(s.Hook, func(f snapshotField) error { return readHookField(&h, f) }); err != nil {
-		return nil, err
+	h := policyfile.Hook{}
+	r := codecReader{left: s.Hook}
+	if r.hookValue(&h); r.bad {
+		return nil, fmt.Errorf("the hook %q of a pack is damaged", s.Name)
 	}
+	h.Name, h.On, h.Mode = s.Name, s.On, s.Mode
 	if h.Match == nil || s.Needs == (match.Needs{}) {
 		return &h, nil
 	}
@@ -183,18 +186,30 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 	return &s.spec, s.err
 }
 
-// Match makes the hook only if the event has what it needs.
-func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	f := s.facts.Of(ev)
+// concerns reports whether the hook may listen to an event, as it is now.
+func (s *packHook) concerns(f *match.Facts) bool {
+	if s.Counts != nil {
+		return true // it also looks at other events
+	}
+	return (len(s.On) == 0 || slices.Contains(s.On, f.Event.Kind)) && s.near(f)
+}
+
+// near reports whether the event has what the hook needs.
+func (s *packHook) near(f *match.Facts) bool {
 	if !s.Needs.Met(f, func() bool { return f.NearPrograms(s.pack.Begins, len(s.pack.Hooks))[s.number] }) {
-		return false, nil
+		return false
 	}
 	// No system starts a shell with such a line. The guards that somebody asked for say
 	// that they cannot read it; without any nobody is locked out.
 	if s.source.File == notice.OwnFile && f.ShellBytes() > match.MaxShellBytes {
-		return false, nil
+		return false
 	}
-	if s.Needs.Secret && s.secrets == nil && len(ev.Calls) == 0 && !f.NearSecret() {
+	return !s.Needs.Secret || s.secrets != nil || len(f.Event.Calls) > 0 || f.NearSecret()
+}
+
+// Match makes the hook only if the event has what it needs.
+func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if !s.near(s.facts.Of(ev)) {
 		return false, nil
 	}
 	spec, err := s.made()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -18,8 +19,9 @@ import (
 // content, named by its SHA-256, and one per policy file that names the last.
 type snapshots struct{ dir string }
 
-// snapshotFormat changes whenever the meaning of what is kept does.
-const snapshotFormat = "grapnel snapshot 5"
+// snapshotFormat changes when the meaning of what is kept does. The types have a version of
+// their own, codecLayout.
+const snapshotFormat = "grapnel snapshot 6 "
 
 // How the names of what is kept begin or end.
 const (
@@ -38,37 +40,39 @@ type snapshot struct {
 }
 
 func (snap *snapshot) encode() []byte {
-	w := &snapshotWriter{}
-	w.put(snapshotFormat, snap.File)
-	if f := snap.Foreign; f != nil {
-		w.put("foreign", f.Policy, f.Name, string(f.Data))
+	w := &compiledWriter{}
+	w.text(snapshotFormat + codecLayout)
+	w.text(snap.File)
+	f := snap.Foreign
+	w.bool(f != nil)
+	if f != nil {
+		w.text(f.Policy)
+		w.text(f.Name)
+		w.text(string(f.Data))
 	} else {
 		w.policy(snap.Policy)
 	}
-	return []byte(w.b.String())
+	return w.b
 }
 
-// readSnapshotText is the snapshot that was written, nil if this version did not.
-func readSnapshotText(text string) *snapshot {
-	head, rest, _ := strings.Cut(text, endField)
-	format, file, _ := strings.Cut(head, endItem)
-	if format != snapshotFormat {
-		return nil
+// readSnapshotText reads a snapshot; nil = this version did not write it. If there are facts of
+// an event, hooks that cannot concern it are left out and counted.
+func readSnapshotText(text string, facts *match.Facts) (snap *snapshot, skipped int) {
+	r := &codecReader{left: text}
+	if r.text() != snapshotFormat+codecLayout {
+		return nil, 0
 	}
-	snap := &snapshot{File: replaced(file, unescapes[:])}
-	var err error
-	if !strings.HasPrefix(rest, "foreign"+endItem) {
-		snap.Policy, err = readPolicy(rest)
+	snap = &snapshot{File: r.text()}
+	if r.bool() {
+		snap.Foreign = &foreignSnapshot{Policy: r.text(), Name: r.text(), Data: []byte(r.text())}
 	} else {
-		err = fields(rest, func(f snapshotField) error {
-			snap.Foreign = &foreignSnapshot{Policy: f.item(0), Name: f.item(1), Data: []byte(f.item(2))}
-			return nil
-		})
+		p := r.compiledPolicy(facts)
+		snap.Policy, skipped = p.Policy, p.skipped
 	}
-	if err != nil {
-		return nil
+	if r.bad || r.left != "" {
+		return nil, 0
 	}
-	return snap
+	return snap, skipped
 }
 
 func (s snapshots) lastFile(path string) string {
@@ -90,23 +94,25 @@ func (s snapshots) last(path string) string {
 	return last
 }
 
-func (s snapshots) read(digest string) *policyfile.Policy {
-	snap := s.readSnapshot(digest)
+// read returns the policy of a content, or nil if it is not kept. If there are facts of
+// an event, hooks that cannot concern it are left out.
+func (s snapshots) read(digest string, facts *match.Facts) *loadedPolicy {
+	snap, skipped := s.readSnapshot(digest, facts)
 	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
 		return nil // no file says that
 	}
-	return snap.Policy
+	return &loadedPolicy{snap.Policy, skipped}
 }
 
-func (s snapshots) readSnapshot(digest string) *snapshot {
+func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapshot, skipped int) {
 	if s.dir == "" {
-		return nil
+		return nil, 0
 	}
 	data, err := readfile.Regular(s.file(digest), 64*yaml.MaxSize)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
-	return readSnapshotText(string(checkChecksum(data)))
+	return readSnapshotText(string(checkChecksum(data)), facts)
 }
 
 // write keeps a content as the last valid one of a file. A state directory that

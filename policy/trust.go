@@ -496,7 +496,7 @@ func (req Request) loadTrusted(file File) inForce {
 		loaded.Notice = fmt.Sprintf("grapnel: nothing of %s is in force, since nobody has trusted it. Look at it with \"grapnel trust %s\".", file.Path, file.Path)
 		return inForce{loaded: loaded}
 	}
-	var policy *policyfile.Policy
+	var policy *loadedPolicy
 	var specs []grapnel.Spec
 	if err == nil {
 		policy, err = req.trustedPolicy(trust)
@@ -515,8 +515,8 @@ func (req Request) loadTrusted(file File) inForce {
 		loaded.Notice = fmt.Sprintf("grapnel: %v; until then tools are blocked.", wrong)
 		return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), wrong)}, loaded: loaded}
 	}
-	loaded.Digest, loaded.Hooks, loaded.strict = trust.SHA256, len(specs), policy.Strict
-	loaded.leftOut(policy, req.ruling.of(file.Path))
+	loaded.Digest, loaded.Hooks, loaded.strict = trust.SHA256, len(specs)+policy.skipped, policy.Strict
+	loaded.leftOut(policy.Policy, req.ruling.of(file.Path))
 	if why := trust.differs(); why != "" {
 		loaded.State = Changed
 		loaded.Errors = append([]*policyfile.Error{{File: file.Path, Msg: why}}, loaded.Errors...)
@@ -562,12 +562,12 @@ func (req Request) loadsElsewhere(path string) bool {
 
 // trustedPolicy is the policy that was trusted: from its snapshot, else from the
 // content itself, which is kept.
-func (req Request) trustedPolicy(trust *Trust) (*policyfile.Policy, error) {
+func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
 		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
 	}
 	snaps := snapshots{dir: req.Snapshots}
-	if policy := snaps.read(trust.SHA256); policy != nil && freshRules(policy.Secrets, trust.File, req.Trusts.rules(trust)) {
+	if policy := snaps.read(trust.SHA256, req.early); policy != nil && freshRules(policy.Secrets, trust.File, req.Trusts.rules(trust)) {
 		return policy, nil
 	}
 	data, err := req.Trusts.Content(trust.SHA256)
@@ -583,7 +583,7 @@ func (req Request) trustedPolicy(trust *Trust) (*policyfile.Policy, error) {
 	}
 	snaps.keep(trust.File, trust.SHA256, policy)
 	snaps.prune()
-	return policy, nil
+	return &loadedPolicy{Policy: policy}, nil
 }
 
 // command makes the hooks of programs that run only while the files they name are

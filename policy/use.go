@@ -106,7 +106,7 @@ func (req Request) always() []grapnel.Spec {
 	for _, name := range req.Always {
 		own.Use = append(own.Use, policyfile.Use{Pack: policyfile.Word{Text: name}})
 	}
-	specs, err := req.buildPacks(File{Path: notice.OwnFile, Scope: grapnel.ScopeManaged}, own)
+	specs, _, err := req.buildPacks(File{Path: notice.OwnFile, Scope: grapnel.ScopeManaged}, own)
 	if err != nil {
 		return notice.Locked(err.Error())
 	}
@@ -114,21 +114,15 @@ func (req Request) always() []grapnel.Spec {
 }
 
 // buildPacks makes the Specs of the packs of a file: a source each, with the scope
-// of the file. A person finds them in the line that names the pack.
-func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.Spec, error) {
+// of the file. A person finds them in the line that names the pack. Hooks that cannot concern
+// the event of the request are left out and counted.
+func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []grapnel.Spec, skipped int, err error) {
 	var errs []*policyfile.Error
-	var specs []grapnel.Spec
 	req.facts.Secrets = match.SecretRules(policy.Secrets)
 	packs := registryPacks(policy, file.Path, req.Packs, &errs)
 	if len(errs) > 0 {
-		return nil, errs[0]
+		return nil, 0, errs[0]
 	}
-	size := 0
-	for _, pack := range packs {
-		size += len(pack.Hooks)
-	}
-	specs = make([]grapnel.Spec, 0, size)
-	hooks := make([]packHook, size)
 	for i, pack := range packs {
 		if file.Path != notice.OwnFile && slices.Contains(req.Always, pack.Name) {
 			continue // its hooks are in force, whatever the file says of them
@@ -139,16 +133,19 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) ([]grapnel.S
 			if leavesOut(use, pack.Hooks[j].Name) {
 				continue
 			}
-			hook := &hooks[len(specs)]
-			*hook = packHook{Hook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
+			hook := &packHook{Hook: &pack.Hooks[j], pack: pack, number: j, source: &source, facts: req.facts, secrets: req.facts.Secrets}
+			if req.early != nil && !hook.concerns(req.early) {
+				skipped++
+				continue
+			}
 			spec, err := hook.toSpec(use)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			specs = append(specs, spec)
 		}
 	}
-	return specs, nil
+	return specs, skipped, nil
 }
 
 func (p *fileParser) packInfo(n *yaml.Node) *policyfile.PackInfo {

@@ -99,6 +99,12 @@ func (f *Facts) pathSize() (n, size int) {
 	return len(names), size
 }
 
+// TooManyPaths reports whether there are more than a match of paths looks at.
+func (f *Facts) TooManyPaths() bool {
+	n, size := f.pathSize()
+	return n > maxPaths || size > maxPathBytes
+}
+
 // Paths lists the paths that the event names, with symbolic links followed.
 func (f *Facts) Paths() []Path { return f.keptPaths.get(f.realPaths) }
 
@@ -191,6 +197,10 @@ func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 	}
 	return c.older(ev)
 }
+
+// Early returns the facts of an event before all hooks are made. They share what was parsed,
+// and know nothing of the hooks.
+func (c *FactCache) Early(ev *grapnel.Event) *Facts { return &Facts{Event: ev, lines: &c.lines} }
 
 func (c *FactCache) older(ev *grapnel.Event) *Facts {
 	for i := range c.other {

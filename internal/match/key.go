@@ -14,7 +14,6 @@ import (
 // commands and paths, have code of their own in [FactCache.Matcher].
 type Key struct {
 	Name   string
-	Code   byte                                          // its name in snapshots, unique among these keys
 	tool   bool                                          // only events about tools have anything for it
 	Words  func(*policyfile.Match) *[]string             // nil = it has texts
 	Texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = it has words
@@ -43,17 +42,17 @@ const (
 // Keys lists them in the order in which people are told of them.
 var Keys = []Key{
 	{
-		Name: "tool", Code: 'a', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Tool }, Form: formGlob,
+		Name: "tool", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Tool }, Form: formGlob,
 		got:    ToolWords,
 		covers: func(wide, _ string, _ Reading) bool { return wide == "*" }, // a word may be a class, which globs do not match
 	},
 	{
-		Name: "agent", Code: 'j', Words: func(m *policyfile.Match) *[]string { return &m.Agent },
+		Name: "agent", Words: func(m *policyfile.Match) *[]string { return &m.Agent },
 		Form: FormAgent,
 		word: func(ev *grapnel.Event) (string, bool) { return ev.Agent.Name, true }, covers: coversNothing,
 	},
 	{
-		Name: "mcp", Code: 'k', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.MCP }, Form: formGlob,
+		Name: "mcp", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.MCP }, Form: formGlob,
 		word: func(ev *grapnel.Event) (string, bool) {
 			mcp := OrZero(ev.Tool).MCP
 			return OrZero(mcp).Server, mcp != nil
@@ -61,12 +60,12 @@ var Keys = []Key{
 		covers: coversGlob,
 	},
 	{
-		Name: "mode", Code: 'l', Words: func(m *policyfile.Match) *[]string { return &m.Mode }, Form: formGlob,
+		Name: "mode", Words: func(m *policyfile.Match) *[]string { return &m.Mode }, Form: formGlob,
 		word:   func(ev *grapnel.Event) (string, bool) { return ev.Session.Mode, true },
 		covers: coversGlob,
 	},
 	{
-		Name: "subagent", Code: 'm', Words: func(m *policyfile.Match) *[]string { return &m.Subagent }, Form: formGlob,
+		Name: "subagent", Words: func(m *policyfile.Match) *[]string { return &m.Subagent }, Form: formGlob,
 		word: func(ev *grapnel.Event) (string, bool) {
 			sub := ev.Session.Subagent
 			return OrZero(sub).Type, sub != nil
@@ -74,65 +73,65 @@ var Keys = []Key{
 		covers: coversGlob,
 	},
 	{
-		Name: "command", Code: 'b', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Command },
+		Name: "command", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Command },
 		Form:   FormCommand,
 		got:    (*Facts).commandTexts,
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsCommands(f, nil) },
 		covers: commandCovers,
 	},
 	{
-		Name: "shell", Code: 'c', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },
+		Name: "shell", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },
 		Form: FormUnknown,
 		got:  (*Facts).unknown, covers: coversNothing,
 	},
 	{
-		Name: "path", Code: 'd', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Path }, Form: FormPath,
+		Name: "path", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Path }, Form: FormPath,
 		got:    (*Facts).pathTexts,
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 0, nil) },
 		covers: coversPath,
 	},
 	{
-		Name: "reads", Code: 'e', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Reads }, Form: FormPath,
+		Name: "reads", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Reads }, Form: FormPath,
 		got:    (*Facts).pathTexts,
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 1, nil) },
 		covers: coversPath,
 	},
 	{
-		Name: "writes", Code: 'f', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Writes }, Form: FormPath,
+		Name: "writes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Writes }, Form: FormPath,
 		got:    (*Facts).pathTexts,
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 2, nil) },
 		covers: coversPath,
 	},
 	{
-		Name: "url", Code: 'g', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.URL }, Form: formGlob,
+		Name: "url", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.URL }, Form: formGlob,
 		got: (*Facts).urls, fits: fitsURLs,
 		covers: coversGlob,
 	},
 	{
-		Name: "host", Code: 'h', tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Host }, Form: formGlob,
+		Name: "host", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Host }, Form: formGlob,
 		got: (*Facts).hosts, fits: fitsURLs,
 		covers: func(wide, narrow string, _ Reading) bool {
 			return globCovers(strings.ToLower(wide), strings.ToLower(narrow))
 		},
 	},
 	{
-		Name: "content", Code: 'C', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
+		Name: "content", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
 		got:    (*Facts).content,
 		sure:   (*Facts).toldContent, // what a shell line seems to write lets nothing through
 		covers: coversText,
 	},
 	{
-		Name: "prompt", Code: 'P', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Prompt },
+		Name: "prompt", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Prompt },
 		got:    (*Facts).prompt,
 		covers: coversText,
 	},
 	{
-		Name: "text", Code: 'T', Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
+		Name: "text", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
 		got:    (*Facts).allTexts,
 		covers: coversText,
 	},
 	{
-		Name: "secret", Code: 'i', Words: func(m *policyfile.Match) *[]string { return &m.Secret },
+		Name: "secret", Words: func(m *policyfile.Match) *[]string { return &m.Secret },
 		Form: FormSecret, covers: coversNothing,
 	},
 }

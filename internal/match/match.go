@@ -274,13 +274,16 @@ func (m *Matcher) tooLarge(f *Facts) error {
 			return fmt.Errorf("the call has shell lines of %d bytes, more than %d", size, MaxShellBytes)
 		}
 	}
-	if m.paths {
-		if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
-			return fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", n, size, maxPaths, maxPathBytes)
-		}
+	if m.paths && f.TooManyPaths() {
+		n, size := f.pathSize()
+		return fmt.Errorf("the call names %d paths of %d bytes, more than %d or %d", n, size, maxPaths, maxPathBytes)
 	}
 	return nil
 }
+
+// LooksAtPaths reports whether m looks at the paths of a call; a call with too many of them
+// is an error then.
+func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
 // looksAtLines reports whether a match has to parse shell lines; paths stand in them,
 // too.

@@ -136,8 +136,9 @@ type nearPack struct {
 	near   []bool
 }
 
-func (n *Needs) tool(t *grapnel.Tool) bool {
-	for rest, more := n.Tools, true; more; {
+// ToolAmong reports whether a tool is in a list of [Needs].Tools.
+func ToolAmong(list string, t *grapnel.Tool) bool {
+	for rest, more := list, true; more; {
 		var word string
 		if word, rest, more = strings.Cut(rest, "\n"); word == string(t.Class) || strings.EqualFold(word, t.Name) {
 			return true
@@ -180,7 +181,7 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		}
 		return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt)
 	}
-	if n.Tools != "" && !n.tool(t) {
+	if n.Tools != "" && !ToolAmong(n.Tools, t) {
 		return false
 	}
 	if n.Line && len(t.Commands) == 0 {

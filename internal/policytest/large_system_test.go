@@ -17,7 +17,7 @@ import (
 func TestRecorderIsFull(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t, nil, RecorderOptions{Home: "/home/ann", Elsewhere: true})
-	long := strings.Repeat("x", 12_000)
+	long := strings.Repeat("x", 48_000)
 	added := 0
 	for i := range 200 {
 		made := r.Add(t.Context(), kept(t, fmt.Sprintf(`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"echo %d %s"}}`, i, long)), nil)

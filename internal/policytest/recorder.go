@@ -43,8 +43,8 @@ type Recorder struct {
 	size  int // bytes of the tests, as they are written first
 }
 
-// maxRecorded is how large a file may become by what is recorded: a reader of policies takes
-// yaml.MaxSize, and to be laid out takes room.
+// maxRecorded limits the size of a file of recorded tests: the reader accepts yaml.MaxSize,
+// and the layout of the file needs room.
 const maxRecorded = yaml.MaxSize * 3 / 4
 
 // RecorderOptions say what is recorded.

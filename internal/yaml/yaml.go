@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// MaxSize is the size in bytes of the largest file that is read.
-const MaxSize = 1 << 20
+// MaxSize is the size in bytes of the largest file that is read: some 30,000 rules.
+const MaxSize = 4 << 20
 
 const (
 	// maxDepth bounds nesting: the reader recurses, and a Go stack that overflows
@@ -22,8 +22,8 @@ const (
 	maxDepth = 100
 
 	// maxNodes and maxCopied (bytes of text) bound what aliases can blow a file up to.
-	maxNodes  = 100_000
-	maxCopied = 4 << 20
+	maxNodes  = 500_000
+	maxCopied = 8 << 20
 )
 
 // Kind is what a node holds.

@@ -33,10 +33,13 @@ type Policy struct {
 
 	OnlyManaged bool `json:"use_only_managed,omitempty"` // only managed policies count; only in a managed policy
 
-	Defaults struct {
-		Timeout Duration `json:"timeout,omitempty"`
-		OnError string   `json:"on_error,omitempty"`
-	} `json:"defaults,omitzero"` // each Command holds its sandbox itself
+	Defaults Defaults `json:"defaults,omitzero"`
+}
+
+// Defaults are the `defaults:` of a file. Each Command holds its sandbox itself.
+type Defaults struct {
+	Timeout Duration `json:"timeout,omitempty"`
+	OnError string   `json:"on_error,omitempty"`
 }
 
 // Hook is one entry of `hooks:`. Exactly one action is set: Decide, Context, Replace, Mask,

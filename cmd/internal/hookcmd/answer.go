@@ -324,6 +324,9 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}
+	if got.Err == nil {
+		opts.Event = got.Event
+	}
 	opts.Loaded = func(set *policy.Set) error {
 		f.set = set
 		if set.Beyond {

@@ -94,11 +94,11 @@ func (s *setup) asking(ctx context.Context) (*series, error) {
 	return s.staticShell("ask", socket)
 }
 
-// manyRules is the largest policy of the benchmark. One file cannot hold it: a file may
-// have 100,000 values, so it is split over several.
+// manyRules is the number of rules in the largest policy of the benchmark. Rules that observe
+// the event are among the first of them.
 const (
-	manyRules    = 10_000
-	rulesPerFile = 2000
+	manyRules      = 10_000
+	observingRules = 2000
 )
 
 func setupManyRules(ctx context.Context, s *setup) error {
@@ -112,15 +112,7 @@ func setupManyRules(ctx context.Context, s *setup) error {
 	if thousand.err == nil {
 		thousand.floor, thousand.err = s.loading("thousand")
 	}
-	var more []string
-	for from := rulesPerFile; from < manyRules; from += rulesPerFile {
-		file := filepath.Join(s.dir, fmt.Sprintf("more-%d.yaml", from))
-		if err := os.WriteFile(file, []byte(policyRules(from, from+rulesPerFile, watchNothing)), 0o600); err != nil {
-			return err
-		}
-		more = append(more, "--policy", file)
-	}
-	ten.subject, ten.err = s.hookSeries(ctx, "ten-thousand", policyFile(rulesPerFile, watchThis), more...)
+	ten.subject, ten.err = s.hookSeries(ctx, "ten-thousand", policyFile(observingRules, watchThis)+rules(observingRules, manyRules, watchNothing))
 	if ten.err == nil {
 		ten.floor, ten.err = s.loading("ten-thousand")
 	}

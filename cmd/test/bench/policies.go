@@ -22,13 +22,12 @@ const (
 // lists of tools, some expressions about one tool, a few that look at content. One in ten
 // only observes some tools. The last rule blocks the canary.
 func policyFile(n int, watched string) string {
-	return policyRules(0, n-1, watched) + fmt.Sprintf(rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
+	return "version: 1\nhooks:\n" + rules(0, n-1, watched) + fmt.Sprintf(rule, n-1, "match: {command: "+canaryCommand+"}", "block: "+canaryReason)
 }
 
-// policyRules writes a policy of the rules with the numbers from first to before end.
-func policyRules(first, end int, watched string) string {
+// rules writes the rules with the numbers from first to before end.
+func rules(first, end int, watched string) string {
 	var b strings.Builder
-	b.WriteString("version: 1\nhooks:\n")
 	for i := first; i < end; i++ {
 		b.WriteString(policyRule(i, watched))
 	}

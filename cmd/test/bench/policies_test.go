@@ -19,9 +19,9 @@ func TestPolicyFile(t *testing.T) {
 			t.Errorf("policyFile(%d): %d hooks, errors %v", n, len(file.Hooks), errs)
 		}
 	}
-	file, errs := policy.Parse("grapnel.yaml", []byte(policyRules(20, 50, watchNothing)))
+	file, errs := policy.Parse("grapnel.yaml", []byte("version: 1\nhooks:\n"+rules(20, 50, watchNothing)))
 	if len(errs) > 0 || len(file.Hooks) != 30 || file.Hooks[0].Name != "rule-20" {
-		t.Errorf("policyRules(20, 50): %d hooks, errors %v", len(file.Hooks), errs)
+		t.Errorf("rules(20, 50): %d hooks, errors %v", len(file.Hooks), errs)
 	}
 }
 
