@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that what another version wrote is not read.
-const codecLayout = "3f5b30fad5414054"
+const codecLayout = "b7263a2e2c69d116"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -592,23 +592,26 @@ func (w *codecWriter) recordsValue(v *policyfile.Records) {
 	if v.Keep != "" {
 		set |= 1 << 0
 	}
-	if len(v.Drop) > 0 {
+	if v.Sync {
 		set |= 1 << 1
 	}
-	if len(v.Replace) > 0 {
+	if len(v.Drop) > 0 {
 		set |= 1 << 2
+	}
+	if len(v.Replace) > 0 {
+		set |= 1 << 3
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.text(string(v.Keep))
 	}
-	if set&(1<<1) != 0 {
+	if set&(1<<2) != 0 {
 		w.uint(uint64(len(v.Drop)))
 		for i := range v.Drop {
 			w.text(string(v.Drop[i]))
 		}
 	}
-	if set&(1<<2) != 0 {
+	if set&(1<<3) != 0 {
 		w.uint(uint64(len(v.Replace)))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
@@ -624,19 +627,20 @@ func (r *codecReader) recordsValue(v *policyfile.Records) {
 	if set&(1<<0) != 0 {
 		v.Keep = r.text()
 	}
-	if set&(1<<1) != 0 {
+	v.Sync = set&(1<<1) != 0
+	if set&(1<<2) != 0 {
 		v.Drop = make([]string, r.count())
 		for i := range v.Drop {
 			v.Drop[i] = r.text()
 		}
 	}
-	if set&(1<<2) != 0 {
+	if set&(1<<3) != 0 {
 		v.Replace = make([]policyfile.Replacement, r.count())
 		for i := range v.Replace {
 			r.replacementValue(&v.Replace[i])
 		}
 	}
-	r.leave(set >> 3)
+	r.leave(set >> 4)
 }
 
 func (w *codecWriter) redactValue(v *policyfile.Redact) {

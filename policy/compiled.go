@@ -160,7 +160,7 @@ type rowSelection struct {
 	*codecReader
 	facts  *match.Facts   // nil = all hooks are chosen
 	ev     *grapnel.Event // of the facts
-	all    bool // of the hooks that listen to the event
+	all    bool           // of the hooks that listen to the event
 	listen []bool
 	tools  []toolChoice
 }

@@ -21,6 +21,7 @@ func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
 	}
 	p.mapping(n, "records", []key{
 		{"keep", func(n *yaml.Node) { r.Keep = p.oneOf(n, redact.KeepWords[:]...) }},
+		{"sync", func(n *yaml.Node) { r.Sync = p.boolean(n) }},
 		{"drop", func(n *yaml.Node) { r.Drop = p.each(n, p.dropped) }},
 		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
 	})

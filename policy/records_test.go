@@ -67,6 +67,11 @@ func TestRecordsScopes(t *testing.T) {
 	if got := (&redact.Keeping{Keep: "full", Unknown: true}).Mode(); got != "metadata" {
 		t.Errorf("of a policy that cannot be read: %s, want metadata", got)
 	}
+	for said, want := range map[string]bool{"user full": false, "user full|project {sync: true}": true, "managed {sync: true}|user {sync: false}": true} {
+		if got := keeping(t, strings.Split(said, "|")...).Sync; got != want {
+			t.Errorf("%s: Sync = %v, want %v", said, got, want)
+		}
+	}
 	if k := keeping(t, "user full"); k.Edit() != nil {
 		t.Error("an Edit that changes nothing")
 	}

@@ -22,6 +22,7 @@ var KeepWords = [...]string{"full", "masked", "metadata"}
 type Keeping struct {
 	Keep    string
 	managed bool
+	Sync    bool // a Record is on disk before the agent gets its reply
 	Unknown bool // a policy cannot be read, and what it says of Records is not known
 	drop    [][]string
 	replace []*keptReplace
@@ -44,6 +45,7 @@ func (k *Keeping) Add(r *policyfile.Records, scope grapnel.Scope) {
 	default:
 		k.Keep = lessOf(k.Mode(), r.Keep)
 	}
+	k.Sync = k.Sync || r.Sync
 	for _, what := range r.Drop {
 		k.drop = append(k.drop, dropPaths(what)...)
 	}

@@ -55,7 +55,7 @@ func TestEdit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Keep(tt.mode, tt.edit)
+			s.Keep(tt.mode, tt.edit, false)
 			s.Observe(context.Background(), rec)
 			if err := s.Err(); (err != nil) != tt.wrong {
 				t.Errorf("Err is %v, want one: %v", err, tt.wrong)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
@@ -198,7 +199,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	}
 	_, err = f.Write(content)
 	if err == nil && s.opts.Sync {
-		err = flush(f)
+		err = atomicfile.Flush(f)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())

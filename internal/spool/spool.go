@@ -35,6 +35,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -89,9 +90,11 @@ type Options struct {
 // event, and of a Record only what no text of a hook is in.
 type Edit func(raw []byte, event bool) ([]byte, error)
 
-// Keep says what is kept from now on, where that is only known after the Spool was made. It
-// must not be called while anything is kept.
-func (s *Spool) Keep(records Mode, edit Edit) { s.opts.Records, s.opts.Edit = records, edit }
+// Keep sets the options Records, Edit and Sync, if they are only known after the Spool was
+// opened. It must not be called while anything is kept.
+func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
+	s.opts.Records, s.opts.Edit, s.opts.Sync = records, edit, sync
+}
 
 // maxLine is the size of the longest line. What is longer goes to a side file.
 const maxLine = 64 << 10
@@ -482,7 +485,7 @@ func appendLines(f *os.File, lines []byte, toDisk bool) error {
 		return err
 	}
 	if toDisk {
-		return flush(f)
+		return atomicfile.Flush(f)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
@@ -347,7 +348,7 @@ func (f *LogFile) Take(line *Line) ([]byte, error) {
 // Flush waits until what was written into the file is on the disk. Who takes lines from it
 // does so first: after a power cut, the file must not end before what was taken.
 func (f *LogFile) Flush() error {
-	if err := flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows wants it open for writing
+	if err := atomicfile.Flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows wants it open for writing
 		return fmt.Errorf("cannot flush %s: %w", f.Name(), err)
 	}
 	return nil

@@ -355,6 +355,7 @@ type Word struct {
 // Records is a `records:`. It says which Records are kept, and what of them.
 type Records struct {
 	Keep    string        `json:"keep,omitempty"` // empty = as other policies say
+	Sync    bool          `json:"sync,omitempty"` // they are on disk before the agent gets its reply
 	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a Record
 	Replace []Replacement `json:"replace,omitempty"`
 }

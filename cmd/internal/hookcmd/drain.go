@@ -53,7 +53,7 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
 		mode = spool.Metadata
 	}
-	sp.Keep(mode, set.Records.Edit())
+	sp.Keep(mode, set.Records.Edit(), set.Records.Sync)
 	if set.Hide != nil {
 		sp.Hide(set.Hide)
 	}

@@ -206,7 +206,7 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{} }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{} }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, line := range lines {

@@ -32,9 +32,9 @@ import (
 type WarmOptions struct {
 	State string // directory of the state; other places are none of this daemon's
 
-	// Keep makes durable what an answer leaves: the lines of its Records, and what servers
-	// are to be told. With an error the line goes to the spool.
-	Keep func(ctx context.Context, lines []spool.Made, notices []Notice) error
+	// Keep stores the Records of a reply and its notices: they survive this process, and with
+	// sync also a power cut. If it fails, the Records go to the spool.
+	Keep func(ctx context.Context, lines []spool.Made, notices []Notice, sync bool) error
 
 	// Ask asks a server: what "grapnel deliver" does in a program of its own.
 	Ask func(ctx context.Context, q Question) ServerReply
@@ -452,7 +452,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	if partly != nil {
 		partly = fmt.Errorf("keeping the record of an event: %w", partly)
 	}
-	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices); err != nil {
+	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices, j.entry.set.Records.Sync); err != nil {
 		pending, err := j.aside(ctx)
 		if err != nil { // otherwise it is taken in from there
 			j.tell(ctx)

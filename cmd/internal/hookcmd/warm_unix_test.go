@@ -45,7 +45,7 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{Error: "nobody asks"} }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{Error: "nobody asks"} }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {

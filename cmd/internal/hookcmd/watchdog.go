@@ -254,6 +254,6 @@ func (w *watchdog) keep() {
 		return // the reply says what happened
 	}
 	defer func() { _ = sp.Close() }()
-	sp.Keep(spool.Metadata, nil)
+	sp.Keep(spool.Metadata, nil, false)
 	sp.Observe(context.Background(), w.record)
 }

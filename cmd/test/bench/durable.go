@@ -29,8 +29,9 @@ const (
 // is a server that appends each line to a file. The disk is measured in the same run.
 func setupDurable(ctx context.Context, s *setup) error {
 	synced, unsynced := s.paths[0], s.paths[1]
-	synced.subject, synced.err = s.durable(ctx)
-	unsynced.notYet = `the daemon syncs every Record; "sync:" does not exist`
+	policy := policyFile(10, watchNothing)
+	synced.subject, synced.err = s.durable(ctx, "synced", policy+"records: {sync: true}\n")
+	unsynced.subject, unsynced.err = s.durable(ctx, "unsynced", policy)
 	for _, with := range []struct {
 		path *path
 		mode []string
@@ -121,9 +122,9 @@ func burst(name string, connect func() (ask func() error, end func() error, err 
 	})
 }
 
-// durable measures Records of a daemon.
-func (s *setup) durable(ctx context.Context) (*series, error) {
-	d, err := s.daemon(ctx, "durable", policyFile(10, watchNothing))
+// durable measures Records of a daemon with a policy.
+func (s *setup) durable(ctx context.Context, name, policy string) (*series, error) {
+	d, err := s.daemon(ctx, name, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (s *setup) durable(ctx context.Context) (*series, error) {
 	if a, err := ask(client, canaryCommand); err != nil || !strings.Contains(string(a.Stdout), canaryReason) {
 		return nil, errors.Join(fmt.Errorf("the reply to the canary is %+v: %s", a, d.Said()), err)
 	}
-	return burst("daemon", func() (func() error, func() error, error) {
+	return burst(name, func() (func() error, func() error, error) {
 		client, err := d.Call(ctx)
 		if err != nil {
 			return nil, nil, err

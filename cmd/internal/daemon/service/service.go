@@ -217,8 +217,8 @@ func (d *daemon) declinedFor(reason string) {
 	}
 }
 
-// keepAnswer makes durable what an answer leaves.
-func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice) error {
+// keepAnswer stores the Records of a reply and its notices, see [hookcmd.WarmOptions].
+func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []hookcmd.Notice, sync bool) error {
 	if fault.On {
 		fault.At("serve: before an answer is kept")
 	}
@@ -234,6 +234,9 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 		items[0].Jobs = append(items[0].Jobs, job)
 	}
 	err := d.store.Put(ctx, items...)
+	if err == nil && sync {
+		err = d.store.Sync()
+	}
 	if fault.On {
 		fault.At("serve: an answer is kept")
 	}

@@ -1,11 +1,12 @@
 // Package store keeps Records, and the deliveries that hooks want, in one SQLite database:
 //
 //	s, err := store.Open(dir, nil)
-//	err = s.Put(ctx, store.Item{Line: line, Jobs: jobs}) // on disk when it returns nil
+//	err = s.Put(ctx, store.Item{Line: line, Jobs: jobs}) // survives this process
+//	err = s.Sync()                                       // survives a power cut
 //
 // One process writes; any number read beside it, or without it, by [OpenReader]. Callers of
-// [Store.Put] that wait at the same time share one commit, and with it the time that a disk
-// takes to have written something.
+// [Store.Put] that wait at the same time share one commit, and callers of [Store.Sync] one
+// flush of the disk.
 //
 // What belongs together is written together: a Record, the deliveries of its firing, and how
 // far the file that it came from has been taken in. A [Store] is the queue of package deliver.

@@ -220,6 +220,9 @@ func (in *Intake) grace() time.Duration {
 
 // remove removes a file that is in the store as a whole.
 func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size int64) error {
+	if err := in.Store.Sync(); err != nil { // the file is the only copy that is surely on disk
+		return err
+	}
 	if err := f.Remove(size); err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ type Store struct {
 	moved    chan struct{}        // head has
 	anchor   sync.WaitGroup
 	anchored sync.Mutex // of who writes the anchor
+	flushes  flushes
 	live     hub
 }
 
@@ -156,7 +157,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.use(base)
-	if err := writeAnchor(dir, base.head); err != nil {
+	if err := s.writeAnchor(base.head); err != nil {
 		return nil, errors.Join(err, base.close())
 	}
 	s.anchor.Go(s.keepAnchor)
@@ -164,7 +165,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// Close ends the writing and waits for it. What Put has returned from is on disk already.
+// Close ends the writing, waits for it, and flushes it.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.quit)
@@ -250,9 +251,9 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if b.conn, err = db.Conn(b.ctx); err != nil {
 		return nil, err
 	}
-	// synchronous=FULL is what "on disk" means. What is removed is overwritten where that
-	// costs nothing.
-	sync := "FULL"
+	// With synchronous=NORMAL a commit is in the write-ahead log, and Sync flushes that. What
+	// is removed is overwritten if that costs nothing.
+	sync := "NORMAL"
 	if opts.unsafe {
 		sync = "OFF"
 	}

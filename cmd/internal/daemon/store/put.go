@@ -122,7 +122,8 @@ func (l *line) input() error {
 	return err
 }
 
-// Put keeps items, all of them or none. They are on disk when it returns nil. If ctx ends
+// Put keeps items, all of them or none. They survive this process when it returns nil, and a
+// power cut when [Store.Sync] has returned nil after that. If ctx ends
 // while Put waits for its turn, nothing is kept; if it ends later, Put goes on waiting.
 // The caller must not change the items until then. An ItemError says that an item is at
 // fault, and not the disk.

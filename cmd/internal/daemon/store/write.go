@@ -38,7 +38,7 @@ type change struct {
 	due  bool // there may be more to deliver
 }
 
-// write does something in a commit, and returns when it is on disk. An error of ctx means
+// write does something in a commit, and returns after it. An error of ctx means
 // that nothing was done.
 func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) error {
 	if ctx.Err() != nil {
@@ -301,6 +301,7 @@ func (s *Store) try(ops []*op) (err error) {
 	if fault.On {
 		fault.At("store: after the commit")
 	}
+	s.flushes.committed.Add(1)
 	if c.head != s.base.head {
 		s.behind += c.head.Seq - s.base.head.Seq
 		s.base.head, s.wrote = c.head, time.Now()
@@ -320,10 +321,15 @@ func (s *Store) try(ops []*op) (err error) {
 // often is how long the anchor may stay behind.
 const often = 100 * time.Millisecond
 
-// writeAnchor replaces the anchor. It may be called from any goroutine.
+// writeAnchor replaces the anchor by the head of a commit. The commit is flushed before: after
+// a power cut, the anchor must not name rows that were lost. It may be called from any
+// goroutine.
 func (s *Store) writeAnchor(h Head) error {
 	s.anchored.Lock()
 	defer s.anchored.Unlock()
+	if err := s.flush(); err != nil {
+		return err
+	}
 	return writeAnchor(s.dir, h)
 }
 

@@ -1,4 +1,4 @@
-package spool
+package atomicfile
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush waits until what was written is on the disk. Times of the file may not be.
-func flush(f *os.File) error {
+// Flush waits until what was written is on the disk. Times of the file may not be.
+func Flush(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
 		if !errors.Is(err, unix.EINTR) {
