@@ -103,8 +103,9 @@ load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -limit 2 
 	@$(GO) run ./cmd/test/load $(LOADFLAGS)
 
 .PHONY: crash
-crash: ## kill a daemon 1,000 times while agents ask it, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
+crash: ## kill a daemon 1,000 times while agents ask it, and again with records: {sync: true}, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
+	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
 TIME ?= 10m
 .PHONY: soak

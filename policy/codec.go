@@ -16,6 +16,9 @@ type codecWriter struct{ b []byte }
 func (w *codecWriter) uint(n uint64) { w.b = binary.AppendUvarint(w.b, n) }
 func (w *codecWriter) int(n int64)   { w.b = binary.AppendVarint(w.b, n) }
 
+// count writes the length of a list, or a place in one.
+func (w *codecWriter) count(n int) { w.uint(uint64(n)) } //nolint:gosec // G115: it is not negative
+
 func (w *codecWriter) float(f float64) {
 	w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(f))
 }
@@ -101,7 +104,7 @@ func (r *codecReader) count() int {
 		r.fail()
 		return 0
 	}
-	return int(n)
+	return int(n) //nolint:gosec // G115: it is not more than the length of a string
 }
 
 // enter begins a struct and reports whether it is not too deep.

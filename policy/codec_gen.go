@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that what another version wrote is not read.
-const codecLayout = "b7263a2e2c69d116"
+const codecLayout = "a1fc620547215831"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -65,19 +65,19 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 		w.packInfoValue(v.Pack)
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Use)))
+		w.count(len(v.Use))
 		for i := range v.Use {
 			w.useValue(&v.Use[i])
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Hooks)))
+		w.count(len(v.Hooks))
 		for i := range v.Hooks {
 			w.hookValue(&v.Hooks[i])
 		}
 	}
 	if set&(1<<5) != 0 {
-		w.uint(uint64(len(v.Load)))
+		w.count(len(v.Load))
 		for i := range v.Load {
 			w.loadFromValue(&v.Load[i])
 		}
@@ -92,19 +92,19 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 		w.secretsValue(v.Secrets)
 	}
 	if set&(1<<9) != 0 {
-		w.uint(uint64(len(v.Networks)))
+		w.count(len(v.Networks))
 		for i := range v.Networks {
 			w.wordValue(&v.Networks[i])
 		}
 	}
 	if set&(1<<10) != 0 {
-		w.uint(uint64(len(v.Grants)))
+		w.count(len(v.Grants))
 		for i := range v.Grants {
 			w.grantValue(&v.Grants[i])
 		}
 	}
 	if set&(1<<11) != 0 {
-		w.uint(uint64(len(v.Vouches)))
+		w.count(len(v.Vouches))
 		for i := range v.Vouches {
 			w.vouchValue(&v.Vouches[i])
 		}
@@ -218,7 +218,7 @@ func (w *codecWriter) useValue(v *policyfile.Use) {
 		w.wordValue(&v.Pack)
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Except)))
+		w.count(len(v.Except))
 		for i := range v.Except {
 			w.wordValue(&v.Except[i])
 		}
@@ -336,7 +336,7 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.int(int64(v.Line))
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.On)))
+		w.count(len(v.On))
 		for i := range v.On {
 			w.text(string(v.On[i]))
 		}
@@ -345,7 +345,7 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.matchValue(v.Match)
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Except)))
+		w.count(len(v.Except))
 		for i := range v.Except {
 			w.matchValue(&v.Except[i])
 		}
@@ -354,7 +354,7 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.text(string(v.When))
 	}
 	if set&(1<<6) != 0 {
-		w.uint(uint64(len(v.After)))
+		w.count(len(v.After))
 		for i := range v.After {
 			w.afterValue(&v.After[i])
 		}
@@ -384,7 +384,7 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.text(string(v.Reason))
 	}
 	if set&(1<<15) != 0 {
-		w.uint(uint64(len(v.Advice)))
+		w.count(len(v.Advice))
 		for i := range v.Advice {
 			w.text(string(v.Advice[i]))
 		}
@@ -393,32 +393,32 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.contextValue(v.Context)
 	}
 	if set&(1<<17) != 0 {
-		w.uint(uint64(len(v.Replace)))
+		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
 		}
 	}
 	if set&(1<<18) != 0 {
-		w.uint(uint64(len(v.Mask)))
+		w.count(len(v.Mask))
 		for i := range v.Mask {
 			w.text(string(v.Mask[i]))
 		}
 	}
 	if set&(1<<19) != 0 {
-		w.uint(uint64(len(v.Fields)))
+		w.count(len(v.Fields))
 		for i := range v.Fields {
 			w.text(string(v.Fields[i]))
 		}
 	}
 	if set&(1<<20) != 0 {
-		w.uint(uint64(len(v.Set)))
+		w.count(len(v.Set))
 		for _, key := range slices.Sorted(maps.Keys(v.Set)) {
 			w.text(string(key))
 			w.text(string(v.Set[key]))
 		}
 	}
 	if set&(1<<21) != 0 {
-		w.uint(uint64(len(v.Places)))
+		w.count(len(v.Places))
 		for i := range v.Places {
 			w.placeValue(&v.Places[i])
 		}
@@ -606,13 +606,13 @@ func (w *codecWriter) recordsValue(v *policyfile.Records) {
 		w.text(string(v.Keep))
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Drop)))
+		w.count(len(v.Drop))
 		for i := range v.Drop {
 			w.text(string(v.Drop[i]))
 		}
 	}
 	if set&(1<<3) != 0 {
-		w.uint(uint64(len(v.Replace)))
+		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
 		}
@@ -653,13 +653,13 @@ func (w *codecWriter) redactValue(v *policyfile.Redact) {
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
-		w.uint(uint64(len(v.Fields)))
+		w.count(len(v.Fields))
 		for i := range v.Fields {
 			w.text(string(v.Fields[i]))
 		}
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Patterns)))
+		w.count(len(v.Patterns))
 		for i := range v.Patterns {
 			w.replacementValue(&v.Patterns[i])
 		}
@@ -711,43 +711,43 @@ func (w *codecWriter) secretsValue(v *policyfile.Secrets) {
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
-		w.uint(uint64(len(v.Files)))
+		w.count(len(v.Files))
 		for i := range v.Files {
 			w.wordValue(&v.Files[i])
 		}
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Disable)))
+		w.count(len(v.Disable))
 		for i := range v.Disable {
 			w.text(string(v.Disable[i]))
 		}
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Allow)))
+		w.count(len(v.Allow))
 		for i := range v.Allow {
 			w.text(string(v.Allow[i]))
 		}
 	}
 	if set&(1<<3) != 0 {
-		w.uint(uint64(len(v.Sums)))
+		w.count(len(v.Sums))
 		for i := range v.Sums {
 			w.text(string(v.Sums[i]))
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Rules)))
+		w.count(len(v.Rules))
 		for i := range v.Rules {
 			w.ruleValue(v.Rules[i])
 		}
 	}
 	if set&(1<<5) != 0 {
-		w.uint(uint64(len(v.Lists)))
+		w.count(len(v.Lists))
 		for i := range v.Lists {
 			w.allowValue(v.Lists[i])
 		}
 	}
 	if set&(1<<6) != 0 {
-		w.uint(uint64(len(v.Off)))
+		w.count(len(v.Off))
 		for i := range v.Off {
 			w.text(string(v.Off[i]))
 		}
@@ -857,7 +857,7 @@ func (w *codecWriter) grantValue(v *policyfile.Grant) {
 		w.wordValue(&v.Source)
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.May)))
+		w.count(len(v.May))
 		for i := range v.May {
 			w.wordValue(&v.May[i])
 		}
@@ -997,97 +997,97 @@ func (w *codecWriter) matchValue(v *policyfile.Match) {
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
-		w.uint(uint64(len(v.Tool)))
+		w.count(len(v.Tool))
 		for i := range v.Tool {
 			w.text(string(v.Tool[i]))
 		}
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Command)))
+		w.count(len(v.Command))
 		for i := range v.Command {
 			w.text(string(v.Command[i]))
 		}
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Shell)))
+		w.count(len(v.Shell))
 		for i := range v.Shell {
 			w.text(string(v.Shell[i]))
 		}
 	}
 	if set&(1<<3) != 0 {
-		w.uint(uint64(len(v.Path)))
+		w.count(len(v.Path))
 		for i := range v.Path {
 			w.text(string(v.Path[i]))
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Reads)))
+		w.count(len(v.Reads))
 		for i := range v.Reads {
 			w.text(string(v.Reads[i]))
 		}
 	}
 	if set&(1<<5) != 0 {
-		w.uint(uint64(len(v.Writes)))
+		w.count(len(v.Writes))
 		for i := range v.Writes {
 			w.text(string(v.Writes[i]))
 		}
 	}
 	if set&(1<<6) != 0 {
-		w.uint(uint64(len(v.URL)))
+		w.count(len(v.URL))
 		for i := range v.URL {
 			w.text(string(v.URL[i]))
 		}
 	}
 	if set&(1<<7) != 0 {
-		w.uint(uint64(len(v.Host)))
+		w.count(len(v.Host))
 		for i := range v.Host {
 			w.text(string(v.Host[i]))
 		}
 	}
 	if set&(1<<8) != 0 {
-		w.uint(uint64(len(v.Content)))
+		w.count(len(v.Content))
 		for i := range v.Content {
 			w.patternValue(&v.Content[i])
 		}
 	}
 	if set&(1<<9) != 0 {
-		w.uint(uint64(len(v.Prompt)))
+		w.count(len(v.Prompt))
 		for i := range v.Prompt {
 			w.patternValue(&v.Prompt[i])
 		}
 	}
 	if set&(1<<10) != 0 {
-		w.uint(uint64(len(v.Text)))
+		w.count(len(v.Text))
 		for i := range v.Text {
 			w.patternValue(&v.Text[i])
 		}
 	}
 	if set&(1<<11) != 0 {
-		w.uint(uint64(len(v.Secret)))
+		w.count(len(v.Secret))
 		for i := range v.Secret {
 			w.text(string(v.Secret[i]))
 		}
 	}
 	if set&(1<<12) != 0 {
-		w.uint(uint64(len(v.Agent)))
+		w.count(len(v.Agent))
 		for i := range v.Agent {
 			w.text(string(v.Agent[i]))
 		}
 	}
 	if set&(1<<13) != 0 {
-		w.uint(uint64(len(v.MCP)))
+		w.count(len(v.MCP))
 		for i := range v.MCP {
 			w.text(string(v.MCP[i]))
 		}
 	}
 	if set&(1<<14) != 0 {
-		w.uint(uint64(len(v.Mode)))
+		w.count(len(v.Mode))
 		for i := range v.Mode {
 			w.text(string(v.Mode[i]))
 		}
 	}
 	if set&(1<<15) != 0 {
-		w.uint(uint64(len(v.Subagent)))
+		w.count(len(v.Subagent))
 		for i := range v.Subagent {
 			w.text(string(v.Subagent[i]))
 		}
@@ -1247,7 +1247,7 @@ func (w *codecWriter) afterValue(v *policyfile.After) {
 		w.happeningValue(v.Until)
 	}
 	if set&(1<<5) != 0 {
-		w.uint(uint64(len(v.By)))
+		w.count(len(v.By))
 		for i := range v.By {
 			w.text(string(v.By[i]))
 		}
@@ -1381,7 +1381,7 @@ func (w *codecWriter) placeValue(v *policyfile.Place) {
 		w.text(string(v.Field))
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Path)))
+		w.count(len(v.Path))
 		for i := range v.Path {
 			w.text(string(v.Path[i]))
 		}
@@ -1448,7 +1448,7 @@ func (w *codecWriter) limitValue(v *policyfile.Limit) {
 		w.int(int64(v.Per))
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.By)))
+		w.count(len(v.By))
 		for i := range v.By {
 			w.text(string(v.By[i]))
 		}
@@ -1533,13 +1533,13 @@ func (w *codecWriter) commandValue(v *policyfile.Command) {
 		w.text(string(v.Line))
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Args)))
+		w.count(len(v.Args))
 		for i := range v.Args {
 			w.text(string(v.Args[i]))
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Env)))
+		w.count(len(v.Env))
 		for i := range v.Env {
 			w.text(string(v.Env[i]))
 		}
@@ -1630,13 +1630,13 @@ func (w *codecWriter) httpValue(v *policyfile.HTTP) {
 		w.text(string(v.URL))
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Secrets)))
+		w.count(len(v.Secrets))
 		for i := range v.Secrets {
 			w.text(string(v.Secrets[i]))
 		}
 	}
 	if set&(1<<3) != 0 {
-		w.uint(uint64(len(v.Headers)))
+		w.count(len(v.Headers))
 		for _, key := range slices.Sorted(maps.Keys(v.Headers)) {
 			w.text(string(key))
 			w.text(string(v.Headers[key]))
@@ -1775,7 +1775,7 @@ func (w *codecWriter) ruleValue(v *secret.Rule) {
 		w.float(v.Entropy)
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Keywords)))
+		w.count(len(v.Keywords))
 		for i := range v.Keywords {
 			w.text(string(v.Keywords[i]))
 		}
@@ -1784,7 +1784,7 @@ func (w *codecWriter) ruleValue(v *secret.Rule) {
 		w.text(string(v.Path))
 	}
 	if set&(1<<6) != 0 {
-		w.uint(uint64(len(v.Allow)))
+		w.count(len(v.Allow))
 		for i := range v.Allow {
 			w.allowValue(v.Allow[i])
 		}
@@ -1849,13 +1849,13 @@ func (w *codecWriter) allowValue(v *secret.Allow) {
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
-		w.uint(uint64(len(v.Rules)))
+		w.count(len(v.Rules))
 		for i := range v.Rules {
 			w.text(string(v.Rules[i]))
 		}
 	}
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Regexes)))
+		w.count(len(v.Regexes))
 		for i := range v.Regexes {
 			w.text(string(v.Regexes[i]))
 		}
@@ -1864,13 +1864,13 @@ func (w *codecWriter) allowValue(v *secret.Allow) {
 		w.text(string(v.Target))
 	}
 	if set&(1<<3) != 0 {
-		w.uint(uint64(len(v.Stopwords)))
+		w.count(len(v.Stopwords))
 		for i := range v.Stopwords {
 			w.text(string(v.Stopwords[i]))
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Paths)))
+		w.count(len(v.Paths))
 		for i := range v.Paths {
 			w.text(string(v.Paths[i]))
 		}
@@ -1969,7 +1969,7 @@ func (w *codecWriter) happeningValue(v *policyfile.Happening) {
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
-		w.uint(uint64(len(v.Event)))
+		w.count(len(v.Event))
 		for i := range v.Event {
 			w.text(string(v.Event[i]))
 		}
@@ -1978,7 +1978,7 @@ func (w *codecWriter) happeningValue(v *policyfile.Happening) {
 		w.matchValue(v.Match)
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Except)))
+		w.count(len(v.Except))
 		for i := range v.Except {
 			w.matchValue(&v.Except[i])
 		}
@@ -2037,19 +2037,19 @@ func (w *codecWriter) sandboxValue(v *policyfile.Sandbox) {
 	}
 	w.uint(set)
 	if set&(1<<1) != 0 {
-		w.uint(uint64(len(v.Read)))
+		w.count(len(v.Read))
 		for i := range v.Read {
 			w.text(string(v.Read[i]))
 		}
 	}
 	if set&(1<<2) != 0 {
-		w.uint(uint64(len(v.Write)))
+		w.count(len(v.Write))
 		for i := range v.Write {
 			w.text(string(v.Write[i]))
 		}
 	}
 	if set&(1<<4) != 0 {
-		w.uint(uint64(len(v.Ports)))
+		w.count(len(v.Ports))
 		for i := range v.Ports {
 			w.uint(uint64(v.Ports[i]))
 		}

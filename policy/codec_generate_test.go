@@ -73,8 +73,8 @@ func (g *codecGenerator) add(t reflect.Type) string {
 func (g *codecGenerator) structure(t *testing.T, typ reflect.Type) {
 	t.Helper()
 	var fields []reflect.StructField
-	for i := range typ.NumField() {
-		if f := typ.Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+	for f := range typ.Fields() {
+		if f.IsExported() && f.Tag.Get("json") != "-" {
 			fields = append(fields, f)
 		}
 	}
@@ -144,12 +144,12 @@ func (g *codecGenerator) write(t *testing.T, v string, typ reflect.Type) string 
 		}
 		return g.write(t, "*"+v, typ.Elem())
 	case reflect.Map:
-		return fmt.Sprintf("w.uint(uint64(len(%s)))\nfor _, key := range slices.Sorted(maps.Keys(%s)) {\nw.text(string(key))\n%s}\n", v, v, g.write(t, v+"[key]", typ.Elem()))
+		return fmt.Sprintf("w.count(len(%s))\nfor _, key := range slices.Sorted(maps.Keys(%s)) {\nw.text(string(key))\n%s}\n", v, v, g.write(t, v+"[key]", typ.Elem()))
 	case reflect.Slice:
 		if typ.Elem().Kind() == reflect.Uint8 {
 			return fmt.Sprintf("w.text(string(%s))\n", v)
 		}
-		return fmt.Sprintf("w.uint(uint64(len(%s)))\nfor i := range %s {\n%s}\n", v, v, g.write(t, v+"[i]", typ.Elem()))
+		return fmt.Sprintf("w.count(len(%s))\nfor i := range %s {\n%s}\n", v, v, g.write(t, v+"[i]", typ.Elem()))
 	}
 	t.Fatalf("%s: policies with values of %s cannot be kept", v, typ)
 	return ""

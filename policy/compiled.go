@@ -42,18 +42,18 @@ func (w *compiledWriter) policy(p *policyfile.Policy) {
 	w.policyValue(&head)
 	var rows codecWriter
 	w.rows(&rows, p.Hooks)
-	w.uint(uint64(len(w.events)))
+	w.count(len(w.events))
 	for _, kinds := range w.events {
-		w.uint(uint64(len(kinds)))
+		w.count(len(kinds))
 		for _, k := range kinds {
 			w.text(string(k))
 		}
 	}
-	w.uint(uint64(len(w.tools)))
+	w.count(len(w.tools))
 	for _, tools := range w.tools {
 		w.text(tools)
 	}
-	w.uint(uint64(len(p.Hooks)))
+	w.count(len(p.Hooks))
 	w.b = append(w.b, rows.b...)
 }
 
@@ -69,8 +69,8 @@ func (w *compiledWriter) rows(to *codecWriter, hooks []policyfile.Hook) {
 				flags, needs, commands[i] = needsOf(h)
 			}
 			rows.uint(uint64(flags))
-			rows.uint(uint64(w.list(h.On)))
-			rows.uint(uint64(w.toolList(needs.Tools)))
+			rows.count(w.list(h.On))
+			rows.count(w.toolList(needs.Tools))
 			var row codecWriter
 			for _, text := range []string{needs.Paths, needs.Text, needs.Content, needs.Prompt} {
 				row.text(text)

@@ -109,17 +109,23 @@ func (t *trial) askHook(ctx context.Context, id, line string, blocked bool) erro
 // points were tried, and a slow machine missed some.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	tr := trialOf(t, root(t), policy)
-	if err := tr.run(t.Context(), len(points)+5); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range points {
-		if tr.hits[p.name] == 0 {
-			t.Errorf("no daemon died at %q", p.name)
-		}
-	}
-	if given, _ := tr.given(); given < 20 {
-		t.Errorf("%d answers were given: too few to lose one", given)
+	for name, sync := range map[string]bool{"not synced": false, "synced": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := trialOf(t, root(t), policy)
+			tr.sync = sync
+			if err := tr.run(t.Context(), len(points)+5); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range points {
+				if tr.hits[p.name] == 0 {
+					t.Errorf("no daemon died at %q", p.name)
+				}
+			}
+			if given, _ := tr.given(); given < 20 {
+				t.Errorf("%d answers were given: too few to lose one", given)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,11 @@
 //
 //	go run ./cmd/test/crash               # 1,000 kills
 //	go run ./cmd/test/crash -kills 30 -v  # each point once, and some more; less than a minute
+//	go run ./cmd/test/crash -sync         # the same with records: {sync: true}
 //	go test ./cmd/test/crash              # a short form, and what else can befall a daemon
+//
+// Without sync, a Record must survive a killed daemon; with it also a power cut, which this
+// program cannot make. It can kill a daemon before the flush, and then no reply may have come.
 //
 // It builds grapnel with the tag "faults", in which a process dies at named points: before
 // and after a commit, between an answer that is kept and its reply, while the spool is taken
@@ -46,6 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	kills := flags.Int("kills", 1000, "how `often` the daemon is killed; at least once at each point")
 	seed := flags.Uint64("seed", rand.Uint64(), "what chance begins with")
+	sync := flags.Bool("sync", false, "have each Record flushed to the disk before its reply")
 	verbose := flags.Bool("v", false, "print each kill")
 	keep := flags.Bool("keep", false, "leave the directory behind")
 	switch err := flags.Parse(args); {
@@ -57,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "crash: want no arguments and at least one kill, got %q and %d\n", flags.Args(), *kills)
 		return 64
 	}
-	if err := crash(ctx, *kills, *seed, *verbose, *keep, stdout); err != nil {
+	if err := crash(ctx, *kills, *seed, *sync, *verbose, *keep, stdout); err != nil {
 		fmt.Fprintf(stderr, "crash: error: %v (seed %d)\n", err, *seed)
 		return 1
 	}
@@ -73,7 +78,7 @@ func remove(dir string) error {
 	return err
 }
 
-func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdout io.Writer) (err error) {
+func crash(ctx context.Context, kills int, seed uint64, sync, verbose, keep bool, stdout io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "grapnel-crash-")
 	if err != nil {
 		return err
@@ -94,7 +99,7 @@ func crash(ctx context.Context, kills int, seed uint64, verbose, keep bool, stdo
 	}
 	t := newTrial(bin, filepath.Join(dir, "root"), seed)
 	t.say = func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
-	t.verbose = verbose
+	t.sync, t.verbose = sync, verbose
 	begun := time.Now()
 	kills = max(kills, len(points))
 	if err := t.run(ctx, kills); err != nil {

@@ -32,6 +32,8 @@ type point struct {
 var points = []point{
 	{name: "serve: listening", often: 1},
 	{name: "store: in a migration", often: 1, first: true},
+	{name: "store: before the flush", often: 3},
+	{name: "store: after the flush", often: 3},
 	{name: "store: before the anchor", often: 3},
 	{name: "store: before the anchor has its name", often: 3},
 	{name: "store: after the anchor", often: 3},
@@ -70,6 +72,7 @@ type trial struct {
 	chance    *rand.Rand
 	say       func(format string, args ...any)
 	verbose   bool
+	sync      bool // Records are flushed before their replies
 	loose     bool // there may be Records of calls that were not answered
 
 	hits   map[string]int // kills by point
@@ -117,7 +120,11 @@ func (t *trial) run(ctx context.Context, kills int) error {
 		return err
 	}
 	defer t.heard.close()
-	if err := t.prepare(policy + fmt.Sprintf(tell, t.heard.url)); err != nil {
+	policy := policy + fmt.Sprintf(tell, t.heard.url)
+	if t.sync {
+		policy += "records: {sync: true}\n"
+	}
+	if err := t.prepare(policy); err != nil {
 		return err
 	}
 	for _, p := range points {
