@@ -48,19 +48,17 @@ type daemon struct {
 	failed  map[string]string   // parts that have ended before they should, and why
 	deliver *delivery.Deliverer // nil = not yet
 
+	loads chan struct{} // policies were loaded, see memory
+
 	answered, declined atomic.Int64
 	unrecorded         atomic.Int64  // answers without a Record
 	takenIn            atomic.Uint64 // Records that came by the spool
 }
 
-// gcPercent lets more garbage pile up: what lives is a few megabytes, and an answer leaves
-// little. It saves a twelfth of the work under load.
-const gcPercent = 400
-
 // Run answers events until ctx is done, and returns when everything inside has stopped.
 func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	d := &daemon{place: place, log: log, begun: time.Now()}
+	d := &daemon{place: place, log: log, begun: time.Now(), loads: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 
@@ -116,7 +114,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer parts.Wait() // before the store is closed
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
-		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run,
+		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory,
 		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, lost) },
 	} {
 		parts.Go(func() {

@@ -60,6 +60,10 @@ func (d *daemon) deliveryStats(ctx context.Context) (telemetry.DeliveryStats, er
 }
 
 func (d *daemon) policyLoaded(set *policy.Set) {
+	select {
+	case d.loads <- struct{}{}:
+	default:
+	}
 	d.mu.Lock()
 	d.loaded = set.Files
 	d.mu.Unlock()
