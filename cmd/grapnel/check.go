@@ -27,8 +27,14 @@ func newCheck(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Find mistakes in policies",
-		Long: "Reads policy files, yours and those of the project you are in when none is named,\nand says what is wrong, with line and column. It also names hooks on events that no\nagent is set up to send.\n\n" +
-			"--format github writes commands that GitHub shows beside the lines of a change, and\n--format sarif a log that code scanners and editors read (SARIF 2.1.0).\n\nExit code 0: no errors; 1: there is one.",
+		Long: `Check policy files, without arguments your own and those of the current project, and report
+mistakes with line and column. The command also reports hooks on events that no agent is set up
+to send.
+
+--format github prints annotations that GitHub shows next to the lines of a change. --format
+sarif prints a log for code scanners and editors (SARIF 2.1.0).
+
+Exit code 0: no errors; 1: there is an error.`,
 		Example: "  grapnel check\n  grapnel check --format sarif grapnel.yaml >grapnel.sarif",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if schema {
@@ -73,7 +79,7 @@ func newCheck(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&schema, "schema", false, "the same as \"grapnel schema policy\"")
-	cmd.Flags().StringVar(&format, "format", "text", "print in this `FORMAT`: text, json, github or sarif")
+	cmd.Flags().StringVar(&format, "format", "text", "output `FORMAT`: text, json, github or sarif")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"text", "json", "github", "sarif"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.ValidArgsFunction = completeYAML
 	return c.jsonFlag(cmd)

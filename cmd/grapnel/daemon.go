@@ -22,11 +22,10 @@ import (
 func newDaemon(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "daemon",
-		Short: "Run the daemon in the background, and look after it",
-		Long: `The daemon is "grapnel serve" in the background: it answers grapnel-hook with policies that
-stay loaded and workers that stay running, and keeps and delivers what events leave.
-Nothing needs it. Without it, or when it dies, grapnel-hook answers by itself with the same
-bytes.`,
+		Short: "Manage the background daemon",
+		Long: `The daemon is "grapnel serve" in the background. It replies to grapnel-hook with policies that
+stay loaded and workers that stay running, stores Records and sends deliveries. It is optional:
+without it, or if it dies, grapnel-hook gives the same replies itself.`,
 		Example: "  grapnel daemon start\n  grapnel daemon status\n  grapnel daemon logs -f",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -38,12 +37,12 @@ bytes.`,
 func newDaemonStart(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "start",
-		Short: "Start the daemon, unless it runs",
-		Long: `Starts "grapnel serve" in a session of its own and waits until it answers. What it has to
-say goes to STATE/daemon/log. Where one runs already, that is said, and all is well.
+		Short: "Start the daemon if it does not run",
+		Long: `Start "grapnel serve" in a session of its own and wait until it replies. Its log is
+STATE/daemon/log. If a daemon already runs, the command says so and succeeds.
 
-It does not come back after the machine has been started anew: "grapnel daemon unit" has
-what systemd and launchd want for that.`,
+The daemon does not start again after a reboot: "grapnel daemon unit" prints what systemd and
+launchd need for that.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.Place()
@@ -59,8 +58,8 @@ func newDaemonStop(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon",
-		Long: `Asks the daemon to end (SIGTERM), and waits until it has: it answers what it was asked,
-and ends its workers. grapnel-hook answers by itself from then on.`,
+		Long: `Ask the daemon to end (SIGTERM), and wait. It finishes its current replies and ends its workers.
+After that, grapnel-hook replies itself.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.Place()
@@ -75,8 +74,8 @@ and ends its workers. grapnel-hook answers by itself from then on.`,
 func newDaemonRestart(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart",
-		Short: "Stop the daemon if it runs, and start it",
-		Long:  `Does what "grapnel daemon stop" and "grapnel daemon start" do: after a new version was installed, for one.`,
+		Short: "Restart the daemon",
+		Long:  "Stop the daemon if it runs, and start it. Use it after an update.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.Place()
@@ -94,10 +93,10 @@ func newDaemonRestart(c *console) *cobra.Command {
 func newDaemonStatus(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "status",
-		Short: "Show whether the daemon runs, and how it is",
-		Long: `Shows the daemon's process, version, memory and CPU time, and all that it says of itself.
+		Short: "Show the state of the daemon",
+		Long: `Show the process, version, memory and CPU time of the daemon, and its own report.
 
-Exit code 0: it runs; 1: it does not, or does not answer.`,
+Exit code 0: it runs; 1: it does not run, or does not reply.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.Place()

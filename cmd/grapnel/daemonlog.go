@@ -20,11 +20,11 @@ func newDaemonLogs(c *console) *cobra.Command {
 	var n int
 	cmd := &cobra.Command{
 		Use:   "logs",
-		Short: "Show what the daemon has said",
-		Long: `Prints the end of STATE/daemon/log, to which a daemon writes that "grapnel daemon start" has
-started. At 1 MiB it becomes STATE/daemon/log.old, and the old one is gone.
+		Short: "Show the log of the daemon",
+		Long: `Print the end of STATE/daemon/log, the log of a daemon that "grapnel daemon start" started.
+At 1 MiB the file becomes STATE/daemon/log.old and replaces the previous one.
 
-A daemon that systemd runs writes to the journal: journalctl --user -u grapnel`,
+A daemon that systemd runs logs to the journal: journalctl --user -u grapnel`,
 		Example: "  grapnel daemon logs -n 200\n  grapnel daemon logs -f",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +53,7 @@ A daemon that systemd runs writes to the journal: journalctl --user -u grapnel`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines")
 	cmd.Flags().IntVarP(&n, "lines", "n", 50, "print the last `N` lines")
 	return cmd
 }

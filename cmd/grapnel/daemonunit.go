@@ -15,14 +15,14 @@ func newDaemonUnit(c *console) *cobra.Command {
 	var systemd, launchd, write bool
 	cmd := &cobra.Command{
 		Use:   "unit",
-		Short: "Print what systemd or launchd want, to run the daemon from when you log in",
-		Long: `Prints a unit for systemd's user manager, or a property list for launchd on macOS. With
---write it goes to where they look for it, and it is said how to switch it on:
+		Short: "Print a systemd unit or launchd plist that starts the daemon at login",
+		Long: `Print a unit for the user manager of systemd, or a property list for launchd on macOS. With
+--write, Grapnel writes the file and prints the command that enables it:
 
-  systemd  ~/.config/systemd/user/grapnel.service ($XDG_CONFIG_HOME counts)
+  systemd  ~/.config/systemd/user/grapnel.service ($XDG_CONFIG_HOME is honored)
   launchd  ~/Library/LaunchAgents/dev.grapnel.daemon.plist
 
-It names this program by its path: write it again once that has moved.`,
+The file contains the path of this program. Write it again after you move the program.`,
 		Example: "  grapnel daemon unit\n  grapnel daemon unit --write && systemctl --user enable --now grapnel",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
@@ -63,8 +63,8 @@ It names this program by its path: write it again once that has moved.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&systemd, "systemd", false, "for systemd's user manager; the default but on macOS")
-	cmd.Flags().BoolVar(&launchd, "launchd", false, "for launchd; the default on macOS")
-	cmd.Flags().BoolVar(&write, "write", false, "write it to where it belongs, instead of printing it")
+	cmd.Flags().BoolVar(&systemd, "systemd", false, "print a systemd unit (default except on macOS)")
+	cmd.Flags().BoolVar(&launchd, "launchd", false, "print a launchd property list (default on macOS)")
+	cmd.Flags().BoolVar(&write, "write", false, "write the file instead of printing it")
 	return cmd
 }

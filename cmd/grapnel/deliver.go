@@ -17,7 +17,7 @@ import (
 func newDeliver(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:    "deliver",
-		Short:  "Tell a webhook of an event, or ask a server about one, both read as JSON from standard input",
+		Short:  "Send an event to a webhook, or ask a server about it (JSON on standard input)",
 		Hidden: true,
 		Args:   usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

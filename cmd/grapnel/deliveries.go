@@ -28,9 +28,9 @@ func newDeliveries(c *console) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "deliveries",
-		Short: "Show what servers are told, and what they have not heard",
-		Long: "Prints one line per delivery, the oldest first: those that wait for their time,\n" +
-			"those that were delivered, and the dead ones, which are tried again when you say so.",
+		Short: "List and manage webhook deliveries",
+		Long: `Print one line per delivery, oldest first: waiting, delivered and dead ones. A dead delivery
+is sent again only when you retry it.`,
 		Example: "  grapnel deliveries --state dead\n  grapnel deliveries retry --all-dead --target team\n  grapnel deliveries on team",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,9 +45,9 @@ func newDeliveries(c *console) *cobra.Command {
 			return c.read(func(r *store.Reader) error { return c.listDeliveries(cmd.Context(), r, query, target) })
 		},
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only those in this `STATE`: waiting, delivered or dead")
-	cmd.Flags().StringVar(&target, "target", "", "only those of this `HOOK`")
-	cmd.Flags().IntVar(&limit, "limit", defaultDeliveries, "only the `N` youngest; 0 for all")
+	cmd.Flags().StringVar(&state, "state", "", "only deliveries in this `STATE`: waiting, delivered or dead")
+	cmd.Flags().StringVar(&target, "target", "", "only deliveries of this `HOOK`")
+	cmd.Flags().IntVar(&limit, "limit", defaultDeliveries, "only the `N` newest deliveries; 0 for all")
 	cmd.AddCommand(newDeliveriesShow(c), newDeliveriesRetry(c), newDeliveriesOn(c))
 	return c.jsonFlag(cmd)
 }
@@ -55,7 +55,7 @@ func newDeliveries(c *console) *cobra.Command {
 func newDeliveriesShow(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "show ID",
-		Short: "Show all of one delivery, with what is sent",
+		Short: "Show one delivery and its content",
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.read(func(r *store.Reader) error {
@@ -77,8 +77,8 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 	var target string
 	cmd := &cobra.Command{
 		Use:     "retry [ID...]",
-		Short:   "Have dead deliveries tried again",
-		Long:    "Has dead deliveries tried again at once, and as often as new ones.",
+		Short:   "Retry dead deliveries",
+		Long:    "Retry dead deliveries now, with the same retry schedule as new ones.",
 		Example: "  grapnel deliveries retry 01KAP4X2\n  grapnel deliveries retry --all-dead --target team",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,8 +111,8 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all-dead", false, "all that are dead")
-	cmd.Flags().StringVar(&target, "target", "", "only those of this `HOOK`")
+	cmd.Flags().BoolVar(&all, "all-dead", false, "retry all dead deliveries")
+	cmd.Flags().StringVar(&target, "target", "", "only deliveries of this `HOOK`")
 	return c.jsonFlag(cmd)
 }
 
@@ -130,8 +130,8 @@ func againText(n int) string {
 func newDeliveriesOn(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:     "on TARGET",
-		Short:   "Tell a server again that wanted to hear no more",
-		Long:    "Tells the server of a hook again after it answered 410, which says that it wants\nto hear no more. What has waited since then is delivered.",
+		Short:   "Resume deliveries to a disabled target",
+		Long:    "Resume deliveries to the server of a hook after it answered 410 (gone), which disabled it.\nDeliveries that waited since then are sent.",
 		Example: "  grapnel deliveries on team",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,14 +22,16 @@ func newDoctor(c *console) *cobra.Command {
 	var slow time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [AGENT...]",
-		Short: "Find out why a guard might not run",
-		Long: "Looks whether the agents of this machine really ask Grapnel: what is installed where\n" +
-			"and whether it is current, what in their own settings switches it off, which hooks of\n" +
-			"others stand beside it and what has changed of them since the last time, what no hook\n" +
-			"sees, which guards did not answer in the last days, and what an answer costs.\n\n" +
-			"It mends nothing, and writes nothing but the fingerprints of others' hooks. It starts\n" +
-			"the agents to ask for their versions, and grapnel-hook to measure it.\n\n" +
-			"Exit code 0: nothing is to be done; 1: there is a warning or worse.",
+		Short: "Find reasons why a guard might not run",
+		Long: `Check whether the agents of this machine really call Grapnel: what is installed and whether it
+is current, settings of agents that disable it, hooks of other tools and their changes since
+the last check, actions that no hook sees, guards that failed in the last days, and the cost of
+a reply.
+
+The command repairs nothing, and writes only fingerprints of the hooks of other tools. It starts
+the agents to read their versions, and grapnel-hook to measure it.
+
+Exit code 0: nothing to do; 1: there is a warning or an error.`,
 		Example:           "  grapnel doctor\n  grapnel doctor codex --json\n  grapnel doctor --slow 50ms",
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, agents []string) error {
@@ -72,8 +74,8 @@ func newDoctor(c *console) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&noRun, "no-run", false, "start no program: neither the agents nor grapnel-hook")
-	cmd.Flags().DurationVar(&slow, "slow", 0, "warn when an answer takes longer, as in 50ms (default 60 times a program that does nothing)")
+	cmd.Flags().BoolVar(&noRun, "no-run", false, "do not start the agents or grapnel-hook")
+	cmd.Flags().DurationVar(&slow, "slow", 0, "warn if a reply takes longer, for example 50ms (default: 60 times as long as an empty program)")
 	return c.jsonFlag(cmd)
 }
 

@@ -21,10 +21,12 @@ func newDrain(c *console) *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
-		Short: "Do what waits, on a machine without a daemon",
-		Long: "Runs the hooks that were put off, and then tells servers what is due, each once.\n" +
-			"With --wait it goes on with what comes due within that time, such as a second try.\n\n" +
-			"Agents start the same in the background after each answer that left something\nbehind. With a daemon there is nothing to do here: it does it.",
+		Short: "Run pending hooks and deliveries now (not needed with a daemon)",
+		Long: `Run the hooks that were put off, then send each due delivery once. With --wait, also send
+deliveries that become due within that time, such as a second attempt.
+
+Without a daemon, agents start this in the background after events that left work behind.
+A daemon does this work itself.`,
 		Example: "  grapnel drain --wait 1m",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +42,7 @@ func newDrain(c *console) *cobra.Command {
 			return c.drain(ctx, place, wait)
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "go on for so `LONG` with what comes due")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "also send what becomes due within this `DURATION`")
 	return c.jsonFlag(cmd)
 }
 

@@ -29,18 +29,16 @@ func newExplain(c *console) *cobra.Command {
 	var e explaining
 	cmd := &cobra.Command{
 		Use:   "explain [AGENT] [--event FILE|- | --command LINE | --tool NAME ... | --prompt TEXT | --record ID]",
-		Short: "Say how an event would be answered, and why",
-		Long: `Draws what becomes of an event: who listens and why, what each hook saw and said,
-how that became one verdict, and the bytes that the agent would get. Hooks that
-nearly listened stand below, with what kept them from it.
+		Short: "Show how an event would be decided, and why",
+		Long: `Show the hooks that match an event and why, what each hook received and returned, how the
+outcomes were merged into one verdict, and the reply that the agent would get. Hooks that
+almost matched are listed below, with the condition that failed.
 
-The event is what an agent sends (--event, or standard input), or is said in few
-words (--command, --tool, --path, --prompt ...), or is that of a Record (--record),
-which is masked as it was kept.
+The event is the input of an agent (--event, or standard input), a short description
+(--command, --tool, --path, --prompt ...), or the masked event of a Record (--record).
 
-Nothing is recorded, and programs and servers are named and not asked. With --run
-they are, and what a program wrote is shown. --why NAME says of one hook why it
-did or did not act, whether it listens to the event or not.`,
+Nothing is recorded. Programs and servers are only named; --run runs and asks them, and
+shows the output of programs. --why NAME explains why one hook did or did not act.`,
 		Example: `  grapnel explain --command 'git push -f origin main'
   grapnel explain --tool write --path deploy/prod/app.yaml --why keep-out-of-prod
   grapnel explain gemini-cli --prompt 'my key is sk-...'
@@ -81,13 +79,13 @@ did or did not act, whether it listens to the event or not.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it, - for standard input")
-	flags.StringVar(&e.record, "record", "", "the event of the Record with this `ID`; see \"grapnel log --json\"")
+	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it; - is standard input")
+	flags.StringVar(&e.record, "record", "", "explain the event of the Record with this `ID`; see \"grapnel log --json\"")
 	e.short.flags(flags)
-	flags.StringArrayVar(&e.Policies, "policy", nil, "one more policy `FILE`; may be repeated")
-	flags.StringVar(&e.Why, "why", "", "why the hook of this `NAME` did or did not act")
-	flags.BoolVar(&e.All, "all", false, "show all hooks, also those that do not listen")
-	flags.BoolVar(&e.Run, "run", false, "really run the programs, and ask the servers, of hooks")
+	flags.StringArrayVar(&e.Policies, "policy", nil, "another policy `FILE`; repeatable")
+	flags.StringVar(&e.Why, "why", "", "explain why the hook with this `NAME` did or did not act")
+	flags.BoolVar(&e.All, "all", false, "show all hooks, including those that do not match")
+	flags.BoolVar(&e.Run, "run", false, "run the programs of hooks and ask their servers")
 	return c.jsonFlag(cmd)
 }
 

@@ -35,13 +35,15 @@ func newFmt(c *console) *cobra.Command {
 	var flags fmtFlags
 	cmd := &cobra.Command{
 		Use:   "fmt [FILE...|-]",
-		Short: "Lay policies and their tests out in one way",
-		Long: "Rewrites policy files and files of tests in place, yours and those of the project you\n" +
-			"are in when none is named: two spaces, the keys of a hook in one order, short lists in\n" +
-			"one line, no quotes that do nothing. Comments and blank lines stay, and what a file\n" +
-			"says stays the same. A file that cannot be read stays as it is.\n\n" +
-			"FILE may be -, which reads standard input and writes standard output.\n\n" +
-			"Exit code 0: all is well; 1: a file cannot be read or, with --check, would change.",
+		Short: "Format policies and their tests",
+		Long: `Format policy files and files of tests in place; without arguments, your own and those of the
+current project. The format has two spaces of indentation, the keys of a hook in a fixed order,
+short lists in one line, and no unneeded quotes. Comments, blank lines and the meaning of a
+file do not change. A file that cannot be parsed is not changed.
+
+FILE may be -, which reads standard input and writes standard output.
+
+Exit code 0: success; 1: a file cannot be parsed or, with --check, would change.`,
 		Example: "  grapnel fmt\n  grapnel fmt --check --diff grapnel.yaml\n  grapnel fmt - <grapnel.yaml",
 		RunE: func(_ *cobra.Command, files []string) error {
 			if flags.stdin {
@@ -62,9 +64,9 @@ func newFmt(c *console) *cobra.Command {
 			return c.formatAll(files, place, flags)
 		},
 	}
-	cmd.Flags().BoolVar(&flags.check, "check", false, "write nothing, name what would change and exit with 1 if there is any")
-	cmd.Flags().BoolVar(&flags.diff, "diff", false, "write nothing, show what would change")
-	cmd.Flags().BoolVar(&flags.stdin, "stdin", false, "the same as FILE -")
+	cmd.Flags().BoolVar(&flags.check, "check", false, "write nothing; list the files that would change and exit with 1 if there are any")
+	cmd.Flags().BoolVar(&flags.diff, "diff", false, "write nothing; show the changes")
+	cmd.Flags().BoolVar(&flags.stdin, "stdin", false, "read standard input and write standard output, like FILE -")
 	cmd.ValidArgsFunction = completeYAML
 	return c.jsonFlag(cmd)
 }

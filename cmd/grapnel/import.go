@@ -24,10 +24,12 @@ func newImport(c *console) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "import FORMAT FILE...",
-		Short: "Write the hooks of another system as a policy",
-		Long: "Reads files that another system keeps its hooks in, prints them as a policy of Grapnel's own words, and says what a policy\n" +
-			"cannot say. The files stay as they are. What is left out goes on working with `load:`, which runs such files unchanged.\n\n" +
-			"Formats: " + strings.Join(formats, ", "),
+		Short: "Convert the hooks of another system into a policy",
+		Long: `Read hook files of another system, print them as a Grapnel policy, and list what a policy cannot
+express. The files are not changed. Hooks that cannot be converted still work with load:, which
+runs such files as they are.
+
+Formats: ` + strings.Join(formats, ", "),
 		Example: "  grapnel import claude-code ~/.claude/settings.json\n  grapnel import ironclaw hooks/hooks.json --to grapnel.yaml",
 		Args:    usageArgs(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -70,7 +72,7 @@ func newImport(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "write the policy to this `FILE`, which must not be there yet")
+	cmd.Flags().StringVar(&to, "to", "", "write the policy to this new `FILE`")
 	return c.jsonFlag(cmd)
 }
 

@@ -24,9 +24,10 @@ func newInit(c *console) *cobra.Command {
 	var scope string
 	var force bool
 	cmd := &cobra.Command{
-		Use:     "init",
-		Short:   "Write a starter policy",
-		Long:    "Writes a policy that blocks a few dangerous things and explains its own format.\nA file that is there already stays, unless --force is given.",
+		Use:   "init",
+		Short: "Write a starter policy",
+		Long: `Write a policy that blocks a few dangerous actions and explains its own format. An existing
+file is kept unless you pass --force.`,
 		Example: "  grapnel init\n  grapnel init --scope project",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
@@ -57,8 +58,8 @@ func newInit(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&scope, "scope", "user", "whose policy, by `SCOPE`: user, or project (./grapnel.yaml)")
-	cmd.Flags().BoolVar(&force, "force", false, "replace a policy that is there")
+	cmd.Flags().StringVar(&scope, "scope", "user", "`SCOPE` of the policy: user, or project (./grapnel.yaml)")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing policy")
 	return cmd
 }
 

@@ -24,9 +24,9 @@ type installFlags struct {
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.scope, "scope", "user", "whose hooks of the agent, by `SCOPE`: user, project, or managed, which nobody but root can take away")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would change and write nothing")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "`SCOPE` of the agent settings: user, project, or managed (only root can remove those)")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes without writing them")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	cmd.ValidArgsFunction = completeAgents
 	_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]cobra.Completion{string(install.User), string(install.Project), string(install.Managed)}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -36,9 +36,11 @@ func newInstall(c *console) *cobra.Command {
 	var failClosed bool
 	var via string
 	cmd := &cobra.Command{
-		Use:     "install [AGENT...]",
-		Short:   "Put Grapnel into the settings of agents",
-		Long:    "Adds one entry per event to the agent's own settings file, shows the difference,\nkeeps every other byte and a backup. Without names it finds the agents of this\nmachine and asks. Installing again changes nothing, or only what has to.",
+		Use:   "install [AGENT...]",
+		Short: "Add Grapnel to the settings of agents",
+		Long: `Add one entry per event to the settings file of an agent, and show the difference. All other
+bytes are kept, and a backup is written. Without arguments, the command finds the agents of
+this machine and asks. Installing again changes only what is out of date.`,
 		Example: "  grapnel install\n  grapnel install claude-code codex\n  grapnel install gemini-cli --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			req, err := c.installRequest(&flags, agents)
@@ -72,8 +74,8 @@ func newInstall(c *console) *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "tell agents to block when Grapnel itself fails, where they can")
-	cmd.Flags().StringVar(&via, "via", "", "`WAY` to Grapnel: command (the agent starts grapnel-hook) or http (it asks \"grapnel serve\"); left out, as it is now, at first command")
+	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, where they support that")
+	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (of \"grapnel serve\"); default: as installed, else command")
 	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
 }
@@ -82,9 +84,10 @@ func newUninstall(c *console) *cobra.Command {
 	var flags installFlags
 	var all bool
 	cmd := &cobra.Command{
-		Use:     "uninstall [AGENT...|--all]",
-		Short:   "Take Grapnel out of the settings of agents",
-		Long:    "Removes what install added and nothing else: a settings file that was not changed\nsince is again what it was before, byte for byte.",
+		Use:   "uninstall [AGENT...|--all]",
+		Short: "Remove Grapnel from the settings of agents",
+		Long: `Remove what install added and nothing else. A settings file that was not edited since then
+becomes the same as before, byte for byte.`,
 		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
@@ -104,7 +107,7 @@ func newUninstall(c *console) *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "every agent")
+	cmd.Flags().BoolVar(&all, "all", false, "uninstall from every agent")
 	return c.jsonFlag(cmd)
 }
 

@@ -24,9 +24,14 @@ func newLog(c *console) *cobra.Command {
 	var asked logQuery
 	var follow bool
 	cmd := &cobra.Command{
-		Use:     "log",
-		Short:   "Show what happened",
-		Long:    "Prints one line per event that was answered, oldest first: of what a daemon has\ntaken into its store, and of what lies in the spool. Reading needs no daemon.\n\n--text finds the Records in which all the words are: in reasons and errors, the\nnames of tools and hooks, and the event. \"Words in quotes\" stand beside each\nother, and beg* finds what begins so.",
+		Use:   "log",
+		Short: "List recorded events",
+		Long: `Print one line per recorded event, oldest first, from the store of the daemon and from the
+spool. The command needs no daemon.
+
+--text finds Records that contain all the words: in reasons, errors, names of tools and
+hooks, and the event. "Words in quotes" must be next to each other. beg* finds words that
+start with beg.`,
 		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +66,7 @@ func newLog(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events")
 	asked.flags(cmd)
 	cmd.AddCommand(newLogVerify(c))
 	return c.jsonFlag(cmd)
@@ -74,12 +79,12 @@ type wantedFlags struct {
 }
 
 func (w *wantedFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.since, "since", w.since, "only the last `DURATION`, such as 1h")
-	cmd.Flags().StringVar(&w.agent, "agent", "", "only this `AGENT`")
-	cmd.Flags().StringVar(&w.session, "session", "", "only the session with this `ID`")
-	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only this `EVENT`; may be repeated")
-	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only this `DECISION`: none, allow, ask or block; may be repeated")
-	cmd.Flags().StringVar(&w.hook, "hook", "", "only where the hook of this `NAME` had a part")
+	cmd.Flags().StringVar(&w.since, "since", w.since, "only events of the last `DURATION`, such as 1h")
+	cmd.Flags().StringVar(&w.agent, "agent", "", "only events of this `AGENT`")
+	cmd.Flags().StringVar(&w.session, "session", "", "only events of the session with this `ID`")
+	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only events of this `EVENT`; repeatable")
+	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only events with this `DECISION`: none, allow, ask or block; repeatable")
+	cmd.Flags().StringVar(&w.hook, "hook", "", "only events that the hook with this `NAME` handled")
 }
 
 // filter reads them. What is wrong with them is a usageError.
@@ -123,7 +128,7 @@ type logQuery struct {
 
 func (l *logQuery) flags(cmd *cobra.Command) {
 	l.add(cmd)
-	cmd.Flags().StringVar(&l.text, "text", "", "only what these `WORDS` are in")
+	cmd.Flags().StringVar(&l.text, "text", "", "only Records that contain these `WORDS`")
 }
 
 // query reads what the flags of cmd say. Its errors are those of usage.

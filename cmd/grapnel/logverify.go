@@ -25,9 +25,18 @@ type verifiedLog struct {
 func newLogVerify(c *console) *cobra.Command {
 	var heads []string
 	cmd := &cobra.Command{
-		Use:     "verify",
-		Short:   "Look whether the log was changed, or something of it is missing",
-		Long:    "Reads the store of the daemon from its first row to its last. Each row names the\none before by a hash, and a file beside the database says where the log ends, so a\nrow that was changed, removed or put in between is found, and an end that was cut\noff. What retention removes is a row of the log, too, and is checked.\n\nA process of the same user can make all of that anew. What finds that, too, is the\nhead that this prints: keep it where no such process can write, on another machine\nor in a ticket, and give it to --head later.\n\nExit code 0: nothing is wrong; 1: something is, and which rows is said.",
+		Use:   "verify",
+		Short: "Check the log for changed or missing rows",
+		Long: `Read the store of the daemon from its first row to its last. Each row contains the hash of the
+row before, and a file next to the database names the end of the log. So the check finds rows
+that were changed, removed or inserted, and an end that was cut off. Removal by retention is a
+row of the log too, and is checked.
+
+A process of the same user could rebuild the whole log. To detect that, keep the head that this
+command prints where no such process can write, on another machine or in a ticket, and pass it
+to --head later.
+
+Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 		Example: "  grapnel log verify\n  grapnel log verify --head 4711:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +74,7 @@ func newLogVerify(c *console) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringArrayVar(&heads, "head", nil, "what was printed before, as `SEQ:HASH`; may be repeated")
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "head that was printed before, as `SEQ:HASH`; repeatable")
 	return c.jsonFlag(cmd)
 }
 

@@ -67,9 +67,14 @@ type console struct{ cli.Console }
 
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "grapnel",
-		Short:         "One policy for every AI agent",
-		Long:          "Grapnel puts one policy in front of every AI agent on this machine:\nit blocks, asks, rewrites, informs and logs what they do.\n\nStart with \"grapnel init\", then \"grapnel install\".\n\nExit code 0: all is well; 1: it is not, as each command says; 64: the command line is wrong.",
+		Use:   "grapnel",
+		Short: "One policy for every AI agent",
+		Long: `Grapnel applies one policy to every AI agent on this machine. Its hooks block, ask, change,
+add context and log what agents do.
+
+Start with "grapnel init", then "grapnel install".
+
+Exit code 0: success; 1: failure, as each command describes; 64: the command line is wrong.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),
@@ -78,7 +83,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
-	root.PersistentFlags().StringVar(&c.Root, "root", "", "keep policy and state below `DIR`")
+	root.PersistentFlags().StringVar(&c.Root, "root", "", "use this `DIR` for policy and state")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(flagError(err)) })
 	const other = "Other:"
 	for _, group := range []struct {
@@ -124,7 +129,7 @@ func (c *console) jsonFlag(cmd *cobra.Command) *cobra.Command {
 func newHook(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
-		Short:              "Answer one event of an agent, as grapnel-hook does",
+		Short:              "Reply to one event of an agent, like grapnel-hook",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
 			return exitCode(hook(args, c.In, c.Out, c.Err))

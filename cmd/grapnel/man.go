@@ -17,8 +17,8 @@ func newMan(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write manual pages",
-		Long: "Writes manual pages below DIR, as man looks for them: one for each command and one for\n" +
-			"grapnel-hook below DIR/man1, and grapnel-policy, the keys of a policy, below DIR/man5.",
+		Long: `Write manual pages below DIR, in the layout that man expects: one page for each command and
+for grapnel-hook in DIR/man1, and grapnel-policy, the keys of a policy, in DIR/man5.`,
 		Example: "  grapnel man ~/.local/share/man\n  man grapnel-check",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -24,9 +24,11 @@ const pauseEvents = grapnel.NativePrefix + "grapnel."
 func newPause(c *console) *cobra.Command {
 	var off bool
 	cmd := &cobra.Command{
-		Use:     "pause DURATION | --off",
-		Short:   "Let hooks only observe for a while",
-		Long:    "Until the time is over, hooks still run and the log says what they would have\ndecided, but nothing comes of it; only managed policies decide. At most 24h, and\nonly from a terminal: a pause is up to a person, not to an agent.",
+		Use:   "pause DURATION | --off",
+		Short: "Temporarily switch hooks to log-only",
+		Long: `Until the time is over, hooks still run and the log shows what they would have decided, but
+their decisions have no effect. Managed policies stay enforced. The maximum is 24h. The command
+needs a terminal, because a person and not an agent should decide about a pause.`,
 		Example: "  grapnel pause 10m\n  grapnel pause --off",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -28,16 +28,19 @@ func newReplay(c *console) *cobra.Command {
 	var failOn []string
 	cmd := &cobra.Command{
 		Use:   "replay [FILE...]",
-		Short: "Play what happened against a policy, and say what would be otherwise",
-		Long: "Reads Records, of what was kept here or of files that \"grapnel log --json\" wrote\n" +
-			"(- is standard input), and asks the policy of today about each event: what is newly\n" +
-			"blocked, asked about or let through, by which rule, and what it costs. Sessions are\n" +
-			"played in their order, with the time as it was, and with limits that count from nothing.\n\n" +
-			"No program and no server of a hook is asked: what the Record tells of its answer counts.\n" +
-			"--run runs programs, and --ask NAME asks the server of a hook.\n\n" +
-			"--policy FILE is played in the place of your own policy. --against compares with another\n" +
-			"policy instead of with what was recorded: with a file, or with one in a revision of git.\n\n" +
-			"Exit code 0; 1 where --fail-on finds what it names: " + classNames() + ".",
+		Short: "Re-evaluate recorded events against a policy and show what would change",
+		Long: `Read Records from this machine, or from files that "grapnel log --json" wrote (- is standard
+input), and evaluate the current policy for each event. The report shows which events would
+now be blocked, asked about or allowed, by which rule, and the cost. Events of a session keep
+their order and their times; limits count from zero.
+
+Programs and servers of hooks are not called: their recorded answers are used. --run runs
+programs, and --ask NAME asks the server of a hook.
+
+--policy FILE replaces your own policy. --against compares with another policy instead of
+the recorded decisions: a file, or a file in a revision of git.
+
+Exit code 0; 1 if --fail-on finds one of these classes: ` + classNames() + ".",
 		Example: "  grapnel replay --since 168h\n" +
 			"  grapnel replay --policy draft.yaml --session 8f2c\n" +
 			"  grapnel replay records.jsonl --policy grapnel.yaml --against main:grapnel.yaml --format markdown\n" +
@@ -88,13 +91,13 @@ func newReplay(c *console) *cobra.Command {
 		},
 	}
 	wanted.add(cmd)
-	cmd.Flags().IntVar(&last, "last", 0, "only the youngest `N` Records")
-	cmd.Flags().StringVar(&opts.Policy, "policy", "", "this `FILE` in the place of your own policy")
-	cmd.Flags().StringVar(&opts.Against, "against", "", "compare with this policy: a `FILE`, or REVISION:PATH as git has it")
-	cmd.Flags().BoolVar(&opts.Run, "run", false, "run the programs of hooks, in the place of their recorded answers")
-	cmd.Flags().StringArrayVar(&opts.Ask, "ask", nil, "ask the server of the hook with this `NAME`; may be repeated")
-	cmd.Flags().StringVar(&format, "format", "text", "text, or markdown for a pull request")
-	cmd.Flags().StringSliceVar(&failOn, "fail-on", nil, "exit 1 if there is any of these `CLASSES`")
+	cmd.Flags().IntVar(&last, "last", 0, "only the newest `N` Records")
+	cmd.Flags().StringVar(&opts.Policy, "policy", "", "use this policy `FILE` instead of your own")
+	cmd.Flags().StringVar(&opts.Against, "against", "", "compare with this policy: a `FILE`, or REVISION:PATH of git")
+	cmd.Flags().BoolVar(&opts.Run, "run", false, "run the programs of hooks instead of using their recorded answers")
+	cmd.Flags().StringArrayVar(&opts.Ask, "ask", nil, "ask the server of the hook with this `NAME`; repeatable")
+	cmd.Flags().StringVar(&format, "format", "text", "output format: text, or markdown for a pull request")
+	cmd.Flags().StringSliceVar(&failOn, "fail-on", nil, "exit with 1 if there is an event of these `CLASSES`")
 	return c.jsonFlag(cmd)
 }
 

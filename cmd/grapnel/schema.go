@@ -25,9 +25,11 @@ var schemas = []struct {
 
 func newSchema(c *console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "schema [NAME]",
-		Short:   "Print a JSON Schema, for editors and other tools",
-		Long:    "Prints the JSON Schema of a format; that of policies when none is named:\n\n",
+		Use:   "schema [NAME]",
+		Short: "Print a JSON Schema for editors and other tools",
+		Long: `Print the JSON Schema of a format. The default is the schema of policies.
+
+`,
 		Example: "  grapnel schema >policy.schema.json",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {

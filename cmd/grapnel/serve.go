@@ -19,14 +19,14 @@ func newServe(c *console) *cobra.Command {
 	var logTo string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Answer events from one warm process, and keep and deliver what they leave",
-		Long: `Serve is the daemon of this machine, in the foreground. With it grapnel-hook asks here, so
-that policies are loaded once and workers stay running; Records and deliveries are kept in a
-database, and deliveries are tried until they succeed. Without it nothing stops working:
-grapnel-hook then answers by itself, with the same bytes.
+		Short: "Run the daemon in the foreground",
+		Long: `Run the daemon of this machine in the foreground. grapnel-hook then asks it, so policies are
+loaded once and workers stay running. The daemon stores Records and deliveries in a database,
+and retries deliveries until they succeed. It is optional: without it, grapnel-hook gives the
+same replies itself.
 
-It listens on STATE/daemon/socket, which only this user can reach. "grapnel daemon start"
-runs it in the background.`,
+It listens on STATE/daemon/socket, which only this user can access. "grapnel daemon start" runs
+it in the background.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			place, err := c.Place()
@@ -54,6 +54,6 @@ runs it in the background.`,
 			return service.Run(ctx, place, log)
 		},
 	}
-	cmd.Flags().StringVar(&logTo, "log", "", "write to this `FILE`, of 1 MiB at most and with one older one, instead of standard error")
+	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; at 1 MiB it is rotated, and one old file is kept")
 	return cmd
 }

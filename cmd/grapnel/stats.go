@@ -17,9 +17,12 @@ import (
 func newStats(c *console) *cobra.Command {
 	since := "24h"
 	cmd := &cobra.Command{
-		Use:     "stats",
-		Short:   "Count what hooks did, how long they took, and what was blocked",
-		Long:    "Counts, of the last 24 hours or of --since: for each hook how often it ran, what it\ndecided, how often it failed and whether the action went on then, and how long it\ntook; for each agent and event how many were answered, and how long that took; which\ncommands were blocked most, and why. Of what is in the daemon's store and in the\nspool; no daemon is needed.",
+		Use:   "stats",
+		Short: "Summarize decisions, failures and durations of hooks",
+		Long: `Summarize the last 24 hours, or --since: for each hook its runs, decisions, failures, how
+often the action continued after a failure, and its duration; for each agent and event the
+number and duration of replies; the commands that were blocked most often, and the reasons.
+The figures come from the store of the daemon and from the spool. No daemon is needed.`,
 		Example: "  grapnel stats\n  grapnel stats --since 168h --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +48,7 @@ func newStats(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", since, "only the last `DURATION`, such as 1h")
+	cmd.Flags().StringVar(&since, "since", since, "only events of the last `DURATION`, such as 1h")
 	return c.jsonFlag(cmd)
 }
 

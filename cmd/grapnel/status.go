@@ -16,9 +16,10 @@ import (
 
 func newStatus(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
-		Use:     "status",
-		Short:   "Show what is in force and what went wrong",
-		Long:    "Shows the policies in force, yours and those of the project you are in, the agents\nthat are set up, and of the last 24 hours what was decided, which hooks failed open,\nand which are slow.",
+		Use:   "status",
+		Short: "Show active policies, installed agents and recent problems",
+		Long: `Show the active policies of you and of the current project, the agents that are set up, and
+for the last 24 hours: decisions, hooks that failed open, and slow hooks.`,
 		Example: "  grapnel status\n  grapnel status --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -19,15 +19,14 @@ func newSuggest(c *console) *cobra.Command {
 	var th replay.Thresholds
 	cmd := &cobra.Command{
 		Use:   "suggest [FILE...]",
-		Short: "Say which rules what happened speaks for",
-		Long: "Reads Records, of what was kept here or of files that \"grapnel log --json\" wrote, and\n" +
-			"says where the policy in force does not fit: questions that are always or never\n" +
-			"answered with yes, rules that never match or that others make needless, hooks that\n" +
-			"fail, are slow or run where they have nothing to say, limits that are always or never\n" +
-			"reached, commands that fail again and again. Each comes with what speaks for it, what\n" +
-			"the Records cannot tell, and where it can be said, the change as lines of the file.\n\n" +
-			"Nothing is changed. Whether a suggestion fits, you know better than the Records:\n" +
-			"\"grapnel replay --policy\" says what it would have meant.",
+		Short: "Suggest policy changes from recorded events",
+		Long: `Read Records from this machine, or from files that "grapnel log --json" wrote, and find where
+the policy does not fit: questions that are always or never answered with yes, rules that never
+match or are redundant, hooks that fail, are slow or never have a result, limits that are always
+or never reached, and commands that fail again and again. Each suggestion lists its evidence, what
+the Records cannot show and, if possible, the change as lines of the file.
+
+Nothing is changed. "grapnel replay --policy" shows the effect that a change would have had.`,
 		Example: "  grapnel suggest\n  grapnel suggest --since 168h --asked 10\n  grapnel suggest --json | jq '.suggestions[].title'",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := checkThresholds(cmd); err != nil {
@@ -71,15 +70,15 @@ func newSuggest(c *console) *cobra.Command {
 		},
 	}
 	wanted.add(cmd)
-	cmd.Flags().IntVar(&th.Asked, "asked", 5, "how many answers to the questions of a rule are enough")
-	cmd.Flags().DurationVar(&th.Answer, "answer", time.Second, "a call that goes on sooner after a question was let through by nobody")
-	cmd.Flags().IntVar(&th.Matched, "matched", 5, "how many decisions of a rule are enough to call it needless")
-	cmd.Flags().IntVar(&th.Seen, "seen", 100, "how many events are enough to say that a rule never matches, or a hook never speaks")
-	cmd.Flags().IntVar(&th.Days, "days", 21, "how many days these have to span to say that a rule never matches")
-	cmd.Flags().IntVar(&th.Failures, "failures", 3, "how many failures of a hook are enough")
-	cmd.Flags().IntVar(&th.Runs, "runs", 20, "how many runs of a hook are enough to speak of its times, tools and limits")
-	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "how often a command that had just failed has to come again")
-	cmd.Flags().DurationVar(&th.Slow, "slow", time.Second, "what 5 % of the runs of a hook take or more")
+	cmd.Flags().IntVar(&th.Asked, "asked", 5, "minimum number of answers to the questions of a rule")
+	cmd.Flags().DurationVar(&th.Answer, "answer", time.Second, "shortest time in which a person can answer a question")
+	cmd.Flags().IntVar(&th.Matched, "matched", 5, "minimum number of decisions to call a rule redundant")
+	cmd.Flags().IntVar(&th.Seen, "seen", 100, "minimum number of events to say that a rule or hook never has a result")
+	cmd.Flags().IntVar(&th.Days, "days", 21, "minimum number of days to say that a rule never matches")
+	cmd.Flags().IntVar(&th.Failures, "failures", 3, "minimum number of failures of a hook")
+	cmd.Flags().IntVar(&th.Runs, "runs", 20, "minimum number of runs to judge a hook by its runs")
+	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "minimum number of repetitions of a command that just failed")
+	cmd.Flags().DurationVar(&th.Slow, "slow", time.Second, "a hook is slow if 5 % of its runs take this long")
 	return c.jsonFlag(cmd)
 }
 

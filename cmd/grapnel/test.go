@@ -50,14 +50,14 @@ func newTest(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [FILE|DIR...]",
 		Short: "Test policies",
-		Long: `Runs the tests of policies: files NAME_test.yaml, each of which tests the policy
-NAME.yaml beside it unless it names another. Without names it looks for them in the
-working directory and below.
+		Long: `Run the tests of policies: files NAME_test.yaml, each of which tests the policy NAME.yaml in
+the same directory unless it names another one. Without arguments, the command searches the
+working directory and its subdirectories.
 
-Nothing is installed or recorded, and no server is asked. Programs of hooks are run, in
-a directory of their own, unless the test says what they answer.
+Nothing is installed or recorded, and no server is asked. Programs of hooks run in a temporary
+directory, unless the test contains their answers.
 
-Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
+Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
 		Example: `  grapnel test
   grapnel test --run 'force push' -v policies/
   grapnel test --agent gemini-cli --junit report.xml
@@ -71,23 +71,23 @@ Exit code 0: all passed. 1: some did not, or a file of tests is wrong.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&t.run, "run", "", "only tests whose name this `RE` matches; -run does as well")
-	flags.BoolVarP(&t.verbose, "verbose", "v", false, "also say what happened in tests that passed")
-	flags.BoolVar(&t.list, "list", false, "list the tests and run none")
+	flags.StringVar(&t.run, "run", "", "only tests whose name matches this `REGEXP`; -run works too")
+	flags.BoolVarP(&t.verbose, "verbose", "v", false, "also describe tests that passed")
+	flags.BoolVar(&t.list, "list", false, "list the tests without running them")
 	flags.StringVar(&t.junit, "junit", "", "also write JUnit XML to a `FILE`")
-	flags.StringArrayVar(&t.agents, "agent", nil, "only in this `AGENT`; may be repeated")
-	flags.StringVar(&t.policy, "policy", "", "test this `FILE` in the place of the policies that the tests name")
-	flags.StringArrayVar(&t.ignore, "ignore", nil, "leave out files and directories like this `GLOB`; may be repeated")
-	flags.BoolVar(&t.watch, "watch", false, "run again what a change of a file bears on, until interrupted")
-	flags.BoolVar(&t.bench, "bench", false, "measure how long a decision takes, and what it allocates")
-	flags.IntVar(&t.count, "count", 1, "run each test so many times")
-	flags.IntVar(&t.parallel, "parallel", 0, "run so many at once (default: as many as there are processors)")
-	flags.DurationVar(&t.timeout, "timeout", policytest.DefaultTimeout, "how long a test may take")
+	flags.StringArrayVar(&t.agents, "agent", nil, "run tests only for this `AGENT`; repeatable")
+	flags.StringVar(&t.policy, "policy", "", "test this `FILE` instead of the policies that the tests name")
+	flags.StringArrayVar(&t.ignore, "ignore", nil, "skip files and directories that match this `GLOB`; repeatable")
+	flags.BoolVar(&t.watch, "watch", false, "run affected tests again after each change of a file, until interrupted")
+	flags.BoolVar(&t.bench, "bench", false, "measure the duration and allocations of a decision")
+	flags.IntVar(&t.count, "count", 1, "run each test `N` times")
+	flags.IntVar(&t.parallel, "parallel", 0, "run `N` tests at once (default: number of processors)")
+	flags.DurationVar(&t.timeout, "timeout", policytest.DefaultTimeout, "timeout of a test")
 	flags.BoolVar(&t.failFast, "fail-fast", false, "stop at the first failure")
-	flags.IntVar(&t.max, "max-errors", 0, "stop after so many failures")
-	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail where there is no test to run")
-	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of files of tests, for editors")
-	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail where a test is skipped")
+	flags.IntVar(&t.max, "max-errors", 0, "stop after `N` failures")
+	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail if there is no test to run")
+	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of test files, for editors")
+	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail if a test is skipped")
 	t.quality.flags(flags)
 	return c.jsonFlag(cmd)
 }

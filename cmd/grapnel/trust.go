@@ -29,8 +29,15 @@ func newTrust(c *console) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "trust FILE | --list",
-		Short: "Let the policy of a project count",
-		Long:  "Shows what the policy of a project would do and what changed since it was last\ntrusted, asks, and pins the content of the file, of the hook files that it loads, and\nof the project files that their command lines name. What those load in turn is not pinned. Without a terminal\nnobody is asked: give the digest that was shown at one, or name it under \"trust\" in\nyour own policy. Exit code 0: it is trusted now.\n\n--list shows what was ever trusted, and what has become of it. Exit code 0: all of it\nis as it was.",
+		Short: "Review and trust a project's policy",
+		Long: `Show what the policy of a project would do and what changed since it was last trusted, then
+ask. Trust pins the content of the file, of the hook files that it loads, and of the project
+files that its command lines name. It does not pin files that those load in turn.
+
+Without a terminal there is no question: pass the digest that was shown on a terminal, or
+name it under "trust" in your own policy. Exit code 0: the policy is trusted now.
+
+--list shows everything that was trusted and its state. Exit code 0: nothing changed.`,
 		Example: `  grapnel trust grapnel.yaml
   grapnel trust grapnel.yaml --digest sha256:3d1f...
   grapnel trust --list`,
@@ -58,8 +65,8 @@ func newTrust(c *console) *cobra.Command {
 			return c.trust(place, file, digest)
 		},
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "show what was trusted, and what has become of it")
-	cmd.Flags().StringVar(&digest, "digest", "", "trust it if this is its `DIGEST`, and do not ask")
+	cmd.Flags().BoolVar(&list, "list", false, "list trusted policies and their state")
+	cmd.Flags().StringVar(&digest, "digest", "", "trust the policy without a question if it has this `DIGEST`")
 	return c.jsonFlag(cmd)
 }
 

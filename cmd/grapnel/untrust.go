@@ -13,9 +13,12 @@ import (
 
 func newUntrust(c *console) *cobra.Command {
 	return &cobra.Command{
-		Use:     "untrust FILE",
-		Short:   "Let go of a policy that was trusted, or is gone",
-		Long:    "What was trusted of a project's policy stays in force whatever becomes of the file,\nand the last valid content of your own stays when the file is gone, since it could\nhave been changed or deleted through a tool. This lets go of it.",
+		Use:   "untrust FILE",
+		Short: "Stop enforcing a trusted or deleted policy",
+		Long: `Stop enforcing a trusted policy of a project, or your own policy after its file was deleted.
+
+Both stay active when their file changes or disappears, because an agent could have changed
+or deleted the file through a tool.`,
 		Example: "  grapnel untrust grapnel.yaml",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {

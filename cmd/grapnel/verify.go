@@ -23,14 +23,14 @@ func newVerify(c *console) *cobra.Command {
 	var program string
 	cmd := &cobra.Command{
 		Use:   "verify [AGENT...]",
-		Short: "Run agents headless and see what they honour",
-		Long: "Installs Grapnel into private copies of an agent's world, lets a scripted model\n" +
-			"work there under a policy that blocks, rewrites, adds, fails and hangs, and\n" +
-			"reports per event and verdict what this very installation of the agent made of\n" +
-			"it. Nothing of yours is read or changed, no account is needed and nothing is\n" +
-			"sent anywhere: the model answers on loopback. Without names it takes the agents\n" +
-			"that are on PATH. A run takes from ten seconds to two minutes.\n\n" +
-			"Exit code 0: all agents do what the tables of Grapnel promise; 1: one does not.",
+		Short: "Test which verdicts the installed agents honor",
+		Long: `Install Grapnel into a private copy of an agent's environment, let a scripted model work there
+under a policy that blocks, changes, adds context, fails and hangs, and report how this
+installation of the agent handled each event and verdict. Your own settings are neither read nor
+changed, no account is needed, and nothing leaves the machine: the model listens on loopback.
+Without arguments, the command takes the agents on PATH. A run takes ten seconds to two minutes.
+
+Exit code 0: all agents behave as the tables of Grapnel say; 1: one does not.`,
 		Example: "  grapnel verify claude-code\n  grapnel verify codex --program ~/bin/codex-next --json",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return verifiable(), cobra.ShellCompDirectiveNoFileComp
@@ -61,7 +61,7 @@ func newVerify(c *console) *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().StringVar(&program, "program", "", "the agent's program is this `FILE`, instead of the one on PATH; for one AGENT")
+	cmd.Flags().StringVar(&program, "program", "", "program `FILE` of the agent, instead of the one on PATH; for one AGENT")
 	return c.jsonFlag(cmd)
 }
 

@@ -17,10 +17,13 @@ func newWatch(c *console) *cobra.Command {
 	var opts watch.Options
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Watch what all agents do, as it happens",
-		Long: "Shows the sessions of all agents, their events as they come, and all that is known\nof the one that is selected: who answered what, how long it took, what was changed.\n" +
-			"Needs no daemon, and loses nothing while one starts or stops. ? shows the keys.\n\n" +
-			"It begins now; --since begins earlier. The flags that \"grapnel log\" has too say what\nis taken in at all; / filters what is shown of it.",
+		Short: "Watch the events of all agents live",
+		Long: `Show the sessions of all agents, their events as they arrive, and the details of the selected
+event: which hooks decided, how long they took, and what they changed. No daemon is needed, and
+no event is missed while one starts or stops. Press ? for the keys.
+
+The display starts with new events; --since starts earlier. The flags of "grapnel log" select
+which events are read, and / filters what is shown.`,
 		Example: "  grapnel watch\n  grapnel watch --since 1h --agent codex\n  grapnel watch --decision block --decision ask --slow 20ms",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +51,7 @@ func newWatch(c *console) *cobra.Command {
 		},
 	}
 	asked.flags(cmd)
-	cmd.Flags().DurationVar(&opts.Slow, "slow", 100*time.Millisecond, "mark hooks that take this long")
-	cmd.Flags().IntVar(&opts.Keep, "keep", 5000, "how many events to keep in sight; older ones fall out")
+	cmd.Flags().DurationVar(&opts.Slow, "slow", 100*time.Millisecond, "mark hooks that take longer than this")
+	cmd.Flags().IntVar(&opts.Keep, "keep", 5000, "number of events to keep; older ones are dropped")
 	return cmd
 }
