@@ -505,7 +505,7 @@ func (p *fileParser) replacements(n *yaml.Node) []policyfile.Replacement {
 func (p *fileParser) regexp(n *yaml.Node, pattern string) *regexp.Regexp {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		p.fail(n, "the syntax is that of RE2", "%v", err)
+		p.fail(n, "the syntax is RE2", "%v", err)
 		return nil
 	}
 	return re

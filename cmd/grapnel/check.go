@@ -46,7 +46,7 @@ Exit code 0: no errors; 1: there is an error.`,
 			case !ok:
 				return cli.Usage(fmt.Errorf("unknown format %q (want text, json, github or sarif)", format))
 			case c.JSON && format != "json" && cmd.Flags().Changed("format"):
-				return cli.Usage(fmt.Errorf("--json and --format %s are two formats: give one", format))
+				return cli.Usage(fmt.Errorf("--json and --format %s cannot be used together", format))
 			case c.JSON:
 				write = checkFormats["json"]
 			}

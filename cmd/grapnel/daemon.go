@@ -176,7 +176,7 @@ func (c *console) printDaemon(r *control.Report) {
 	}
 	switch r.State {
 	case "dead":
-		fmt.Fprintln(c.Out, `hint: "grapnel daemon start" starts it, "grapnel daemon stop" removes what it has left; "grapnel daemon logs" may say why`)
+		fmt.Fprintln(c.Out, `hint: "grapnel daemon start" starts it, "grapnel daemon stop" removes leftover files; "grapnel daemon logs" may show the cause`)
 	case "absent":
 		fmt.Fprintln(c.Out, `hint: grapnel-hook answers by itself; "grapnel daemon start" starts it`)
 	case "silent":

@@ -29,7 +29,7 @@ A daemon that systemd runs logs to the journal: journalctl --user -u grapnel`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n < 0 {
-				return cli.Usage(cli.WithHint(fmt.Errorf("-n %d: a log has no such number of lines", n), "grapnel daemon logs -n 200"))
+				return cli.Usage(cli.WithHint(fmt.Errorf("-n %d: the number of lines must not be negative", n), "grapnel daemon logs -n 200"))
 			}
 			place, err := c.Place()
 			if err != nil {

@@ -27,10 +27,10 @@ The file contains the path of this program. Write it again after you move the pr
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if systemd && launchd {
-				return cli.Usage(errors.New("--systemd and --launchd exclude each other"))
+				return cli.Usage(errors.New("--systemd and --launchd cannot be used together"))
 			}
 			if write && c.Root != "" {
-				return cli.Usage(cli.WithHint(errors.New("--write writes into your home directory, and with --root nothing there is touched"), "print it, and put it where you want it"))
+				return cli.Usage(cli.WithHint(errors.New("--write changes your home directory, which --root must not change"), "print the unit and save it yourself"))
 			}
 			place, err := c.Place()
 			if err != nil {

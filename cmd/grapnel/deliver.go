@@ -28,7 +28,7 @@ func newDeliver(c *console) *cobra.Command {
 				Webhook hookfiles.Webhook `json:"webhook"`
 			}
 			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
-				return fmt.Errorf("cannot read what to deliver: %w", err)
+				return fmt.Errorf("cannot read the event: %w", err)
 			}
 			if both.HTTP != nil {
 				both.Question.HTTP = *both.HTTP
@@ -39,11 +39,11 @@ func newDeliver(c *console) *cobra.Command {
 			d := hookcmd.Delivery{Webhook: both.Webhook, Networks: both.Networks}
 			if len(both.Event) > 0 {
 				if err := json.Unmarshal(both.Event, &d.Event); err != nil {
-					return fmt.Errorf("cannot read what to deliver: %w", err)
+					return fmt.Errorf("cannot read the event: %w", err)
 				}
 			}
 			if d.Event == nil {
-				return errors.New("cannot read what to deliver: there is no event")
+				return errors.New("cannot read the event: the input has none")
 			}
 			w, err := remote.NewWebhook(d.Webhook, d.Networks)
 			if err != nil {

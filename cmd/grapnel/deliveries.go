@@ -84,11 +84,11 @@ func newDeliveriesRetry(c *console) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) > 0:
-				return cli.Usage(errors.New("--all-dead and IDs: want one of them"))
+				return cli.Usage(errors.New("pass --all-dead or IDs, not both"))
 			case !all && len(args) == 0:
-				return cli.Usage(cli.WithHint(errors.New("want the IDs of deliveries, or --all-dead"), `run "grapnel deliveries --state dead"`))
+				return cli.Usage(cli.WithHint(errors.New("no delivery given: pass IDs or --all-dead"), `run "grapnel deliveries --state dead"`))
 			case !all && target != "":
-				return cli.Usage(errors.New("--target goes with --all-dead"))
+				return cli.Usage(errors.New("--target needs --all-dead"))
 			}
 			var ids []string
 			err := c.read(func(r *store.Reader) (err error) {
@@ -152,10 +152,10 @@ func newDeliveriesOn(c *console) *cobra.Command {
 				return c.PrintJSON(map[string]any{"target": target.Name, "on": true, "was_off": target.Off, "waiting": target.Waiting})
 			}
 			if !target.Off {
-				_, err = fmt.Fprintf(c.Out, "%s was on.\n", printable.Text(target.Name))
+				_, err = fmt.Fprintf(c.Out, "%s is not disabled.\n", printable.Text(target.Name))
 				return err
 			}
-			_, err = fmt.Fprintf(c.Out, "%s is on again, and %d wait: they are delivered by the daemon at once, or by \"grapnel drain\".\n", printable.Text(target.Name), target.Waiting)
+			_, err = fmt.Fprintf(c.Out, "%s is enabled again. %d deliveries wait: the daemon sends them now, or run \"grapnel drain\".\n", printable.Text(target.Name), target.Waiting)
 			return err
 		},
 	})
@@ -224,7 +224,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 		}
 	}
 	if len(jobs) == query.Limit && query.Limit > 0 {
-		fmt.Fprintf(c.Err, "grapnel: warning: only the %d youngest are listed: --limit 0 lists all\n", query.Limit)
+		fmt.Fprintf(c.Err, "grapnel: warning: only the %d newest are listed; --limit 0 lists all\n", query.Limit)
 	}
 	now := time.Now()
 	for i := range slices.Backward(jobs) {
@@ -240,7 +240,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 	}
 	for i := range targets {
 		if t := &targets[i]; t.Off && (query.Target == "" || query.Target == t.Name) {
-			fmt.Fprintf(c.Out, "%s is off since %s (%s), and %d wait: run \"grapnel deliveries on %s\" to tell it again.\n",
+			fmt.Fprintf(c.Out, "%s is disabled since %s (%s), and %d deliveries wait: run \"grapnel deliveries on %s\" to enable it.\n",
 				printable.Text(t.Name), t.Since.Local().Format("01-02 15:04:05"), oneLine(t.Why), t.Waiting, printable.Text(t.Name))
 		}
 	}

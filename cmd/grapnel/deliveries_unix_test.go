@@ -96,7 +96,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 0, "No delivery is dead.", "deliveries", "retry", "--all-dead")
 	wants(t, root, 1, `there is no delivery "x"`, "deliveries", "show", "x")
 	wants(t, root, 1, `there is no target "x"`, "deliveries", "on", "x")
-	wants(t, root, 0, "0 delivered, 0 failed, 0 given up, 0 left waiting", "drain")
+	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 0 waiting", "drain")
 	if _, err := os.Stat(place.Store()); err == nil {
 		t.Error("a store was made")
 	}
@@ -139,7 +139,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
 	status.Store(503)
 	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
-	if said := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(said, "0 delivered, 1 failed, 0 given up, 2 left waiting") {
+	if said := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(said, "0 delivered, 1 failed, 0 dead, 2 waiting") {
 		t.Errorf("%s", said)
 	}
 	status.Store(410)
@@ -147,7 +147,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 1, "its target wants no more", "drain")
 	wants(t, root, 0, "is off since", "deliveries")
 	before := heard.Load()
-	wants(t, root, 0, "0 delivered, 0 failed, 0 given up, 3 left waiting", "drain")
+	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 3 waiting", "drain")
 	if heard.Load() != before {
 		t.Error("it was told, and wants to hear no more")
 	}
@@ -158,7 +158,7 @@ func TestDeliveries(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	wants(t, root, 0, `"delivered": 0`, "drain", "--json")
-	wants(t, root, 64, "want a time to come", "drain", "--wait", "-1s")
+	wants(t, root, 64, "the time must not be negative", "drain", "--wait", "-1s")
 }
 
 // While another process keeps the deliveries they can be looked at, and a drain leaves them
@@ -195,7 +195,7 @@ func TestDrainCommand(t *testing.T) {
 	writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: team, on: tool.before, notify: "+server.URL+"}\n  - {name: other, on: tool.before, run: echo there >> "+root+"/other, async: true}\n")
 	for i := range 3 {
 		runHook(t, "claude-code", root, claudeShell)
-		wants(t, root, 0, "Hooks that were put off have run.", "drain", "--wait", "2m")
+		wants(t, root, 0, "Pending hooks have run.", "drain", "--wait", "2m")
 		await.Until(t, fmt.Sprintf("the server and the hook have the event of round %d", i), func() bool { // of this drain, or of the hook's
 			text, _ := os.ReadFile(filepath.Join(root, "heard"))
 			other, _ := os.ReadFile(filepath.Join(root, "other"))

@@ -36,7 +36,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 		ValidArgsFunction: completeAgents,
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if slow < 0 {
-				return cli.Usage(fmt.Errorf("--slow %s: an answer takes longer than nothing", slow))
+				return cli.Usage(fmt.Errorf("--slow %s: the duration must be more than 0", slow))
 			}
 			place, err := c.Place()
 			if err != nil {

@@ -31,7 +31,7 @@ A daemon does this work itself.`,
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if wait < 0 {
-				return cli.Usage(cli.WithHint(fmt.Errorf("--wait %v: want a time to come", wait), "write a number with a unit: 10s, 1m"))
+				return cli.Usage(cli.WithHint(fmt.Errorf("--wait %v: the time must not be negative", wait), "write a number with a unit: 10s, 1m"))
 			}
 			place, err := c.Place()
 			if err != nil {
@@ -51,7 +51,7 @@ func (c *console) drain(ctx context.Context, place local.Place, wait time.Durati
 	shown := c.printDrained(done)
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("interrupted: what is left waits for the next time")
+		return errors.New("interrupted: the rest stays pending")
 	case err != nil:
 		return fmt.Errorf("drain: %w", err)
 	default:
@@ -89,9 +89,9 @@ func (c *console) printSummary(d *service.Drained, missed []service.Try) error {
 		}
 	}
 	if d.Busy {
-		_, err := fmt.Fprintln(c.Out, "Hooks that were put off have run. A daemon, or another drain, is running, and tells the servers.")
+		_, err := fmt.Fprintln(c.Out, "Pending hooks have run. A daemon or another drain sends the deliveries.")
 		return err
 	}
-	_, err := fmt.Fprintf(c.Out, "Hooks that were put off have run. Deliveries: %d delivered, %d failed, %d given up, %d left waiting.\n", d.Delivered, d.Failed+d.Off, d.Dead, d.Waiting)
+	_, err := fmt.Fprintf(c.Out, "Pending hooks have run. Deliveries: %d delivered, %d failed, %d dead, %d waiting.\n", d.Delivered, d.Failed+d.Off, d.Dead, d.Waiting)
 	return err
 }

@@ -99,9 +99,9 @@ func (c *console) subject(ctx context.Context, place local.Place, named *dialect
 	}
 	switch {
 	case ways > 1:
-		return nil, cli.Usage(cli.WithHint(errors.New("there are several events"), "name one: --event, --record, or --command and its like"))
+		return nil, cli.Usage(cli.WithHint(errors.New("more than one event is given"), "use only one of --event, --record, --command and the like"))
 	case e.record != "" && named != nil:
-		return nil, cli.Usage(cli.WithHint(errors.New("a Record knows its agent"), "leave the agent out"))
+		return nil, cli.Usage(cli.WithHint(errors.New("a Record contains its agent"), "omit the agent"))
 	case e.record != "":
 		return explain.RecordedSubject(ctx, records.Log(place), e.record)
 	case e.short.given():

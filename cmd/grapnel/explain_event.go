@@ -80,7 +80,7 @@ func (s *short) subject(d *dialect.Dialect) (*explain.Subject, error) {
 		return nil, err
 	}
 	if s.Prompt != nil && s.call() || s.Plain != nil && (s.call() || s.Prompt != nil) {
-		return nil, cli.Usage(cli.WithHint(errors.New("an event is a call of a tool, a prompt, or of the kind that --on names"), "give the words of one of them"))
+		return nil, cli.Usage(cli.WithHint(errors.New("an event is a tool call, a prompt, or of the kind that --on names"), "pass the flags of only one of them"))
 	}
 	got, err := s.Tell(d, dir)
 	if err != nil {

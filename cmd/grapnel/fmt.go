@@ -50,7 +50,7 @@ Exit code 0: success; 1: a file cannot be parsed or, with --check, would change.
 				files = append(files, format.Stdin)
 			}
 			if len(files) > 1 && strings.Contains("\n"+strings.Join(files, "\n")+"\n", "\n"+format.Stdin+"\n") {
-				return cli.Usage(errors.New("standard input is formatted alone: name - or files"))
+				return cli.Usage(errors.New("cannot format standard input together with files: pass - or files"))
 			}
 			place, err := c.Place()
 			if err != nil {
@@ -126,7 +126,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 	if row.Changed && !filter && !flags.check && !flags.diff && !c.JSON {
 		if abs, err := filepath.Abs(file); err == nil {
 			if trust, err := place.Trusts().Of(abs); err == nil && trust != nil {
-				fmt.Fprintf(c.Out, "  what was trusted is its old text: run \"grapnel trust %s\"\n", printable.Line(file))
+				fmt.Fprintf(c.Out, "  the trusted content is the old text: run \"grapnel trust %s\"\n", printable.Line(file))
 			}
 		}
 	}

@@ -51,7 +51,7 @@ file is kept unless you pass --force.`,
 			}
 			fmt.Fprintf(c.Out, "wrote %s\n", file)
 			if scope == "project" {
-				fmt.Fprintf(c.Out, "it counts once it is trusted: grapnel trust %s\n", local.ProjectPolicy)
+				fmt.Fprintf(c.Out, "it takes effect after you trust it: grapnel trust %s\n", local.ProjectPolicy)
 			} else {
 				fmt.Fprintf(c.Out, "next: grapnel install\n")
 			}

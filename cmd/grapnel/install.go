@@ -59,7 +59,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 				return cli.Usage(fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP))
 			}
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
-				return cli.Usage(cli.WithHint(errors.New("no agent is named and nobody can be asked"), "name agents, or give --yes to take all that are found"))
+				return cli.Usage(cli.WithHint(errors.New("no agent is named, and there is no terminal to ask at"), "name agents, or pass --yes for all that are found"))
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
@@ -67,7 +67,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 				return err
 			}
 			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.JSON {
-				fmt.Fprintf(c.Out, "there is no policy yet, so nothing is guarded: grapnel init writes %s\n", place.Policy)
+				fmt.Fprintf(c.Out, "no policy exists, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
 			c.warnWithoutDaemon(cmd.Context(), place, res)
 			return nil
@@ -91,7 +91,7 @@ becomes the same as before, byte for byte.`,
 		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
-				return cli.Usage(cli.WithHint(errors.New("nobody can be asked"), "give --yes to take Grapnel out of all agents"))
+				return cli.Usage(cli.WithHint(errors.New("there is no terminal to ask at"), "pass --yes to remove Grapnel from all agents"))
 			}
 			if all == (len(agents) > 0) {
 				return cli.Usage(cli.WithHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code"))

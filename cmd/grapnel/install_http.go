@@ -17,7 +17,7 @@ func printCosts(w io.Writer, res *install.Result) {
 	if len(res.Costs) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "What it costs to ask over http:")
+	fmt.Fprintln(w, "Costs of asking over HTTP:")
 	for _, cost := range res.Costs {
 		fmt.Fprintf(w, "  - %s\n", cost)
 	}
@@ -32,6 +32,6 @@ func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res 
 	}
 	var said any
 	if err := server.Health(ctx, client.Socket(place.State), &said); err != nil {
-		fmt.Fprintln(c.Out, "no daemon is running, so nothing is guarded over http: run \"grapnel serve\"")
+		fmt.Fprintln(c.Out, "no daemon is running, so HTTP hooks guard nothing: run \"grapnel serve\"")
 	}
 }

@@ -44,7 +44,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 			for _, text := range heads {
 				head, err := store.ParseHead(text)
 				if err != nil {
-					return cli.Usage(cli.WithHint(err, "give what \"grapnel log verify\" has printed"))
+					return cli.Usage(cli.WithHint(err, "pass the head that \"grapnel log verify\" printed"))
 				}
 				known = append(known, head)
 			}
@@ -54,7 +54,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 			}
 			report, err := verifyStore(cmd.Context(), place.Store(), known)
 			if errors.Is(err, store.ErrNothing) {
-				return cli.WithHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" makes one; the files of the spool prove nothing")
+				return cli.WithHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" creates it; files of the spool cannot be verified")
 			}
 			if err != nil {
 				return err
@@ -99,26 +99,26 @@ func (c *console) printVerified(v *verifiedLog, heads int) {
 		fmt.Fprintf(c.Out, "and %d more\n", v.More)
 	}
 	for _, h := range v.Unknown {
-		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: retention has removed it, so it cannot be compared with --head", h.Seq)))
+		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: it was removed by retention and cannot be compared with --head", h.Seq)))
 	}
 	if n := len(v.Removed); n > 0 {
-		fmt.Fprintf(c.Out, "retention has removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
+		fmt.Fprintf(c.Out, "retention removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
 	}
 	switch {
 	case !v.Report.OK():
-		fmt.Fprintf(c.Out, "%d rows were read; the log is not as it was written\n", v.Rows)
+		fmt.Fprintf(c.Out, "%d rows were read; the log was changed\n", v.Rows)
 	case v.Rows == 0:
-		fmt.Fprintln(c.Out, "0 rows: nothing is in the store yet")
+		fmt.Fprintln(c.Out, "0 rows: the store is empty")
 	default:
 		fmt.Fprintf(c.Out, "%d rows, %d to %d: none was changed, none is missing\n", v.Rows, v.First, v.Head.Seq)
 	}
 	if v.Waiting > 0 {
-		fmt.Fprintf(c.Out, "%d lines of the spool are not in the store yet: nothing is known of these\n", v.Waiting)
+		fmt.Fprintf(c.Out, "%d lines of the spool are not in the store yet and were not checked\n", v.Waiting)
 	}
 	if v.OK && v.Head.Seq > 0 {
 		fmt.Fprintf(c.Out, "head %v\n", v.Head)
 		if heads == 0 {
-			fmt.Fprintln(c.Out, "This does not show that no process of this user has made the log anew. Keep the head\nwhere none can write, and give it to --head later.")
+			fmt.Fprintln(c.Out, "A process of this user could have rebuilt the whole log. Keep the head where no such process\ncan write, and pass it to --head later.")
 		}
 	}
 }

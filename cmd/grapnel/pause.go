@@ -33,7 +33,7 @@ needs a terminal, because a person and not an agent should decide about a pause.
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if off == (len(args) > 0) {
-				return cli.Usage(cli.WithHint(errors.New("say for how long, or --off"), "grapnel pause 10m"))
+				return cli.Usage(cli.WithHint(errors.New("pass a duration or --off"), "grapnel pause 10m"))
 			}
 			place, err := c.Place()
 			if err != nil {
@@ -68,7 +68,7 @@ func (c *console) pause(ctx context.Context, place local.Place, pause pause.Paus
 	if err := pause.Write(place.Pause()); err != nil {
 		return fmt.Errorf("cannot pause: %w", err)
 	}
-	fmt.Fprintf(c.Out, "%v: hooks only observe, but for managed ones; \"grapnel pause --off\" ends it\n", pause)
+	fmt.Fprintf(c.Out, "%v: all hooks except managed ones only observe; \"grapnel pause --off\" ends it\n", pause)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cannot end the pause: %w", err)
 	case !paused:
-		fmt.Fprintln(c.Out, "there is no pause: hooks decide")
+		fmt.Fprintln(c.Out, "no pause is active: hooks decide")
 		return nil
 	}
 	fmt.Fprintln(c.Out, "the pause is over: hooks decide")

@@ -80,7 +80,7 @@ Exit code 0; 1 if --fail-on finds one of these classes: ` + classNames() + ".",
 				return err
 			}
 			if result.Played == 0 && len(result.Skipped) == 0 {
-				fmt.Fprintln(c.Err, "grapnel: hint: \"grapnel log\" lists what was kept")
+				fmt.Fprintln(c.Err, "grapnel: hint: \"grapnel log\" lists the Records")
 			}
 			for _, class := range failOn {
 				if result.Counts[replay.Class(class)] > 0 {
@@ -109,13 +109,13 @@ func checkReplay(cmd *cobra.Command, asJSON bool, format string, failOn []string
 		}
 	}
 	if asJSON && cmd.Flags().Changed("format") {
-		return cli.Usage(errors.New("--json and --format exclude each other"))
+		return cli.Usage(errors.New("--json and --format cannot be used together"))
 	}
 	if format != "text" && format != "markdown" {
 		return cli.Usage(cli.WithHint(fmt.Errorf("there is no format %q", format), "--format text or --format markdown, or --json"))
 	}
 	if last < 0 {
-		return cli.Usage(fmt.Errorf("--last %d is no number of Records", last))
+		return cli.Usage(fmt.Errorf("--last %d must not be negative", last))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	if !r.From.IsZero() {
 		fmt.Fprintf(&b, ", %s to %s", r.From.Local().Format(dayFormat), r.To.Local().Format(dayFormat))
 	}
-	fmt.Fprintf(&b, "; to the same come %s\n", printable.Number(r.Same))
+	fmt.Fprintf(&b, "; unchanged: %s\n", printable.Number(r.Same))
 	if skipped > 0 {
 		fmt.Fprintf(&b, "%s %s Records\n", c.Paint(cli.Yellow, "not played"), printable.Number(skipped))
 		for _, s := range r.Skipped {
@@ -221,7 +221,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 		}
 	}
 	if r.More > 0 {
-		fmt.Fprintf(&b, "  %s more differ in further ways\n", printable.Number(r.More))
+		fmt.Fprintf(&b, "  %s more events differ in other ways\n", printable.Number(r.More))
 	}
 	if r.Played > 0 {
 		without := ""
@@ -233,15 +233,15 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	for _, t := range r.Told {
 		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.Paint(cli.Bold, "hook"), printable.Line(t.Name), printable.Number(t.Answers))
 		if t.Unknown > 0 {
-			fmt.Fprintf(&b, ", and %s times none, which counts as no opinion", printable.Number(t.Unknown))
+			fmt.Fprintf(&b, ", and %s times no answer, which is treated as no opinion", printable.Number(t.Unknown))
 		}
 		if t.Changes > 0 {
-			fmt.Fprintf(&b, "; what %s of them changed is not played", printable.Number(t.Changes))
+			fmt.Fprintf(&b, "; changes by %s of them are not replayed", printable.Number(t.Changes))
 		}
 		b.WriteByte('\n')
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "%s %s had a part %s times, and is not in force\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
+		fmt.Fprintf(&b, "%s %s decided %s times, and is not active\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
 	}
 	_, err := c.Out.Write([]byte(b.String()))
 	return err
@@ -306,7 +306,7 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 		against = inMarkdown(r.Against)
 	}
 	fmt.Fprintf(&b, "### grapnel replay: %s\n\n", strings.Join(found, ", "))
-	fmt.Fprintf(&b, "%s Records played against %s, compared with %s. To the same come %s.\n", printable.Number(r.Played), inMarkdown(filepath.Base(r.Policy)), against, printable.Number(r.Same))
+	fmt.Fprintf(&b, "%s Records evaluated against %s, compared with %s. Unchanged: %s.\n", printable.Number(r.Played), inMarkdown(filepath.Base(r.Policy)), against, printable.Number(r.Same))
 	name := func(rule replay.Rule) string { return inMarkdown(rule.Name) }
 	if len(r.Differences) > 0 {
 		b.WriteString("\n| | Records | decision | rules |\n|---|---:|---|---|\n")
@@ -327,9 +327,9 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 		}
 		b.WriteString("\n</details>\n")
 	}
-	b.WriteString("\n<details><summary>What this does not know</summary>\n\n")
+	b.WriteString("\n<details><summary>Limits of this report</summary>\n\n")
 	if r.Played > 0 {
-		fmt.Fprintf(&b, "- Time per event: then %s, now %s, without what was not run.\n", costOf(r.Then), costOf(r.Now))
+		fmt.Fprintf(&b, "- Time per event: then %s, now %s, without hooks that were not run.\n", costOf(r.Then), costOf(r.Now))
 	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "- %s Records were not played: %s.\n", printable.Number(s.Count), s.Cause)
@@ -338,9 +338,9 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 		fmt.Fprintf(&b, "- The hook %s was not run: %s recorded answers, %s times none.\n", inMarkdown(t.Name), printable.Number(t.Answers), printable.Number(t.Unknown))
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "- The policy %s had a part %s times, and is not in force here.\n", inMarkdown(g.Source), printable.Number(g.Count))
+		fmt.Fprintf(&b, "- The policy %s decided %s times, and is not active here.\n", inMarkdown(g.Source), printable.Number(g.Count))
 	}
-	b.WriteString("- What was masked in Records cannot be found in them.\n\n</details>\n")
+	b.WriteString("- Masked text of Records cannot match.\n\n</details>\n")
 	_, err := c.Out.Write([]byte(b.String()))
 	return err
 }

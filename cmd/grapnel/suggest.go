@@ -96,7 +96,7 @@ func checkThresholds(cmd *cobra.Command) error {
 	}
 	for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
 		if cmd.Flags().Changed(name) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--%s takes away what a suggestion is weighed against", name), "narrow it with --since, --session or --agent"))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--%s removes Records that suggestions need", name), "use --since, --session or --agent instead"))
 		}
 	}
 	return nil

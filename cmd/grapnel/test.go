@@ -85,7 +85,7 @@ Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
 	flags.DurationVar(&t.timeout, "timeout", policytest.DefaultTimeout, "timeout of a test")
 	flags.BoolVar(&t.failFast, "fail-fast", false, "stop at the first failure")
 	flags.IntVar(&t.max, "max-errors", 0, "stop after `N` failures")
-	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail if there is no test to run")
+	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail if no test found")
 	flags.BoolVar(&t.schema, "schema", false, "print the JSON Schema of test files, for editors")
 	flags.BoolVar(&t.failSkipped, "fail-on-skipped", false, "fail if a test is skipped")
 	t.quality.flags(flags)
@@ -113,7 +113,7 @@ func goStyle(args []string) []string {
 func (t *tester) check() error {
 	var err error
 	if t.pattern, err = regexp.Compile(t.run); err != nil {
-		return cli.Usage(cli.WithHint(fmt.Errorf("--run: %w", err), "the syntax is that of RE2"))
+		return cli.Usage(cli.WithHint(fmt.Errorf("--run: %w", err), "the syntax is RE2"))
 	}
 	for i, name := range t.agents {
 		d, ok := dialect.FindAgent(name)
@@ -126,15 +126,15 @@ func (t *tester) check() error {
 	case t.count < 1:
 		return cli.Usage(fmt.Errorf("--count %d: want 1 or more", t.count))
 	case t.timeout <= 0:
-		return cli.Usage(fmt.Errorf("--timeout %v: want more than nothing", t.timeout))
+		return cli.Usage(fmt.Errorf("--timeout %v: must be more than 0", t.timeout))
 	case t.parallel < 0 || t.max < 0:
-		return cli.Usage(fmt.Errorf("--parallel and --max-errors want no negative number"))
+		return cli.Usage(fmt.Errorf("--parallel and --max-errors must not be negative"))
 	case t.watch && (t.list || t.junit != ""):
-		return cli.Usage(fmt.Errorf("--watch goes neither with --list nor with --junit"))
+		return cli.Usage(fmt.Errorf("--watch cannot be used with --list or --junit"))
 	case t.list && t.junit != "":
-		return cli.Usage(fmt.Errorf("--junit is for tests that are run, and --list runs none"))
+		return cli.Usage(fmt.Errorf("--junit cannot be used with --list, which runs no tests"))
 	case policytest.IsTest(t.junit):
-		return cli.Usage(cli.WithHint(fmt.Errorf("--junit %s: that is a file of tests, and would be written over", printable.Line(t.junit)), "--junit report.xml"))
+		return cli.Usage(cli.WithHint(fmt.Errorf("--junit %s: this file contains tests and would be overwritten", printable.Line(t.junit)), "--junit report.xml"))
 	}
 	for _, glob := range t.ignore {
 		if !doublestar.ValidatePattern(glob) {
@@ -281,8 +281,8 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	case bad > 0 || len(results) < total, t.failSkipped && skipped > 0:
 		return cli.ErrFailed
 	case t.failEmpty && passed+skipped == 0:
-		fmt.Fprintln(t.Err, "grapnel: error: there is no test to run")
-		fmt.Fprintf(t.Err, "grapnel: hint: files of tests are called NAME%s; --list says which tests there are\n", policytest.Suffix)
+		fmt.Fprintln(t.Err, "grapnel: error: no test found")
+		fmt.Fprintf(t.Err, "grapnel: hint: test files are named NAME%s; --list lists the tests\n", policytest.Suffix)
 		return cli.ErrFailed
 	}
 	if blind != nil {
@@ -398,7 +398,7 @@ func (t *tester) openJUnit() (*os.File, error) {
 	}
 	f, err := os.Create(t.junit)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("write JUnit: %w", err), "--junit wants a file in a directory that is there")
+		return nil, cli.WithHint(fmt.Errorf("write JUnit: %w", err), "the directory of the --junit file must exist")
 	}
 	return f, nil
 }

@@ -27,10 +27,10 @@ type quality struct {
 }
 
 func (w *quality) flags(flags *pflag.FlagSet) {
-	flags.BoolVar(&w.cover, "cover", false, "also say what of the policies no test reaches")
-	flags.StringVar(&w.coverJSON, "cover-json", "", "also write what is reached, as JSON, to a `FILE`")
+	flags.BoolVar(&w.cover, "cover", false, "also list parts of the policies that no test reaches")
+	flags.StringVar(&w.coverJSON, "cover-json", "", "also write the coverage as JSON to a `FILE`")
 	flags.Float64Var(&w.threshold, "threshold", 0, "fail where the tests reach less than this `PERCENT`")
-	flags.BoolVar(&w.mutate, "mutate", false, "change the policies, a thing at a time, and say what no test notices")
+	flags.BoolVar(&w.mutate, "mutate", false, "change one thing of the policies at a time, and list changes that no test notices")
 	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
 }
 
@@ -43,7 +43,7 @@ func (t *tester) checkQuality() error {
 	case w.threshold < 0 || w.threshold > 100 || w.mutateThreshold < 0 || w.mutateThreshold > 100:
 		return cli.Usage(errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100"))
 	case (w.cover || w.mutate) && (t.watch || t.list || t.bench):
-		return cli.Usage(errors.New("--cover and --mutate do not go with --watch, --list and --bench"))
+		return cli.Usage(errors.New("--cover and --mutate cannot be used with --watch, --list or --bench"))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
 		}
 		if err != nil {
-			return fmt.Errorf("write what is reached: %w", err)
+			return fmt.Errorf("write the coverage: %w", err)
 		}
 	}
 	if t.JSON {

@@ -49,7 +49,7 @@ name it under "trust" in your own policy. Exit code 0: the policy is trusted now
 		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if list && digest != "" {
-				return cli.Usage(errors.New("--list and --digest exclude each other"))
+				return cli.Usage(errors.New("--list and --digest cannot be used together"))
 			}
 			place, err := c.Place()
 			if err != nil {
@@ -101,9 +101,9 @@ func (c *console) trust(place local.Place, file, digest string) error {
 	case err != nil:
 		return err
 	case x.Vouched:
-		fmt.Fprintf(c.Out, "%s %s, for which a policy of yours vouches\n", c.Paint(cli.Green, "trusted"), file)
+		fmt.Fprintf(c.Out, "%s %s, because your own policy trusts it\n", c.Paint(cli.Green, "trusted"), file)
 	case same:
-		fmt.Fprintf(c.Out, "%s is trusted already, as it is\n", file)
+		fmt.Fprintf(c.Out, "%s is already trusted and unchanged\n", file)
 	default:
 		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Green, "trusted"), file)
 	}
@@ -135,12 +135,12 @@ func projectPolicy(place local.Place, name string) (string, error) {
 		return "", err
 	}
 	if filepath.Base(file) != local.ProjectPolicy {
-		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "load another file with --policy FILE, which needs no trust"))
+		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "use another file with --policy FILE, which needs no trust"))
 	}
 	user, noUser := os.Stat(place.Policy)
 	info, noFile := os.Stat(file)
 	if noUser == nil && noFile == nil && os.SameFile(info, user) {
-		return "", cli.Usage(fmt.Errorf("%s is your own policy, and in force without being trusted", file))
+		return "", cli.Usage(fmt.Errorf("%s is your own policy and needs no trust", file))
 	}
 	return file, nil
 }
@@ -158,9 +158,9 @@ func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
-		return cli.WithHint(fmt.Errorf("nothing is trusted: this is not the digest of %s as it is now", x.File), "somebody has to look at it once more, at a terminal")
+		return cli.WithHint(fmt.Errorf("cannot trust %s: its digest is another one", x.File), "review it again at a terminal")
 	case !c.interactive():
-		return cli.WithHint(fmt.Errorf("nothing is trusted: nobody can be asked about %s", x.File), "run it at a terminal; elsewhere give the --digest that was shown there, or name it under `trust` in your own policy")
+		return cli.WithHint(fmt.Errorf("cannot trust %s: there is no terminal to ask at", x.File), "run the command at a terminal; elsewhere pass the --digest that it shows there, or name it under `trust` in your own policy")
 	case !c.Ask("trust this?"):
 		return errors.New("nothing is trusted")
 	}
@@ -210,7 +210,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.Out, "%s is not named any more, and not pinned\n", printable.Line(name))
+			fmt.Fprintf(c.Out, "%s is no longer named, so it is not pinned\n", printable.Line(name))
 			c.printDiff(trusts, name, was[name], nil)
 		}
 	}
@@ -238,7 +238,7 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	case err != nil:
 		fmt.Fprintf(c.Out, "%s was changed (%v)\n", printable.Line(name), err)
 	case !isText(before) || !isText(after):
-		fmt.Fprintf(c.Out, "%s was changed, and is no text\n", printable.Line(name))
+		fmt.Fprintf(c.Out, "%s was changed, and is not text\n", printable.Line(name))
 	default:
 		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
 		if lines != "" {

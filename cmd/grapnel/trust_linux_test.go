@@ -51,8 +51,8 @@ func TestTrustAsks(t *testing.T) {
 		{"n\n", "", exitFailure, "nothing is trusted"},
 		{"yo\n", "", exitFailure, "nothing is trusted"},
 		{"\x04", "", exitFailure, "nothing is trusted"}, // the end of what is typed
-		{"y\n", "true", exitFailure, "nobody can be asked"},
-		{"y\n", "1", exitFailure, "nobody can be asked"},
+		{"y\n", "true", exitFailure, "there is no terminal to ask at"},
+		{"y\n", "1", exitFailure, "there is no terminal to ask at"},
 	} {
 		t.Setenv("CI", tt.ci)
 		person, program := newTerminal(t)

@@ -43,7 +43,7 @@ or deleted the file through a tool.`,
 				return err
 			}
 			if !forgot && !untrusted {
-				return cli.WithHint(fmt.Errorf("nothing is kept of %s", file), "\"grapnel status\" lists the policies in force")
+				return cli.WithHint(fmt.Errorf("no policy of %s is stored", file), "\"grapnel status\" lists the policies in force")
 			}
 			fmt.Fprintf(c.Out, "let go of %s\n", file)
 			return nil

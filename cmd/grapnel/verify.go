@@ -120,7 +120,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			}
 		}
 		if len(found) == 0 {
-			return nil, cli.WithHint(errors.New("none of the agents that can be run is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
+			return nil, cli.WithHint(errors.New("no supported agent is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
 		}
 		return found, nil
 	}

@@ -33,11 +33,11 @@ which events are read, and / filters what is shown.`,
 			}
 			switch {
 			case opts.Slow <= 0:
-				return cli.Usage(cli.WithHint(errors.New("--slow has to be more than nothing"), "100ms is what counts when nothing is said"))
+				return cli.Usage(cli.WithHint(errors.New("--slow must be more than 0"), "the default is 100ms"))
 			case opts.Keep <= 0:
-				return cli.Usage(cli.WithHint(errors.New("--keep has to be more than nothing"), "5000 is what counts when nothing is said"))
+				return cli.Usage(cli.WithHint(errors.New("--keep must be more than 0"), "the default is 5000"))
 			case !cli.Terminal(c.In) || !cli.Terminal(c.Out) || os.Getenv("TERM") == "dumb":
-				return cli.WithHint(errors.New("there is no terminal that could be drawn on"), `run "grapnel log -f": it prints a line for each event`)
+				return cli.WithHint(errors.New("standard input and output must be a terminal"), `run "grapnel log -f": it prints a line for each event`)
 			}
 			if asked.since == "" {
 				query.Since = time.Now()

@@ -126,7 +126,7 @@ func (p *parser) pattern(n *yaml.Node) *Text {
 	if re := n.Text; len(re) > 2 && re[0] == '/' && re[len(re)-1] == '/' {
 		var err error
 		if t.re, err = regexp.Compile(re[1 : len(re)-1]); err != nil {
-			p.fail(n, "the syntax is that of RE2", "%v", err)
+			p.fail(n, "the syntax is RE2", "%v", err)
 		}
 	}
 	return t

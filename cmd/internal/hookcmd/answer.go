@@ -105,7 +105,7 @@ func parseArgs(args []string) (invocation, error) {
 		}
 	}
 	if inv.root != "" && inv.id != "" {
-		return inv, errors.New("--id and --root exclude each other")
+		return inv, errors.New("--id and --root cannot be used together")
 	}
 	if inv.root != "" {
 		abs, err := filepath.Abs(inv.root) // the drain runs elsewhere

@@ -52,7 +52,7 @@ func TestParseArgs(t *testing.T) {
 		"--id":            "--id wants a value",
 		"--root=":         "--root is empty",
 		"--policy=":       "--policy is empty",
-		"--id a --root b": "exclude each other",
+		"--id a --root b": "cannot be used together",
 		"a b c d":         "too many words: c d",
 		"--nonsense":      "unknown flag --nonsense",
 		"--help=yes":      "unknown flag --help=yes",

@@ -66,7 +66,7 @@ func (r *Recorder) Check(query store.Query) error {
 	stdout := r.Output == format.Stdin
 	switch {
 	case r.Last < 0:
-		return cli.Usage(fmt.Errorf("--last %d is no number of Records", r.Last))
+		return cli.Usage(fmt.Errorf("--last %d must not be negative", r.Last))
 	case r.Follow && (len(r.Files) > 0 || r.Last > 0 || r.Record != ""):
 		return cli.Usage(errors.New("--follow goes neither with files nor with --last or --record"))
 	case query.Text != "" && len(r.Files) > 0:
@@ -368,7 +368,7 @@ func (r *Recorder) summary() error {
 	text += fmt.Sprintf("; %s say what a test says, %s make none", printable.Number(n.Same), printable.Number(n.Left))
 	fmt.Fprintln(r.Err, "grapnel: "+text)
 	if n.Records == 0 {
-		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists what was kept")
+		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists the Records")
 	}
 	return nil
 }
