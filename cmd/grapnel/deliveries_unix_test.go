@@ -117,7 +117,7 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("%v: %s", err, line)
 		}
 	}
-	wants(t, root, 0, "only the 2 youngest", "deliveries", "--limit", "2")
+	wants(t, root, 0, "only the 2 newest", "deliveries", "--limit", "2")
 	wants(t, root, 64, `unknown state "gone"`, "deliveries", "--state", "gone")
 	wants(t, root, 64, "unknown command", "deliveries", "shwo")
 	wants(t, root, 1, `there is no target "nobody"`, "deliveries", "--target", "nobody")
@@ -130,9 +130,9 @@ func TestDeliveries(t *testing.T) {
 	}
 
 	// Retry changes all that are named, or nothing.
-	wants(t, root, 64, "want the IDs", "deliveries", "retry")
-	wants(t, root, 64, "want one of them", "deliveries", "retry", "d1", "--all-dead")
-	wants(t, root, 64, "goes with --all-dead", "deliveries", "retry", "d1", "--target", "team")
+	wants(t, root, 64, "no delivery given", "deliveries", "retry")
+	wants(t, root, 64, "not both", "deliveries", "retry", "d1", "--all-dead")
+	wants(t, root, 64, "--target needs --all-dead", "deliveries", "retry", "d1", "--target", "team")
 	wants(t, root, 1, `"ok" is not dead, it is delivered`, "deliveries", "retry", "d1", "ok")
 	wants(t, root, 1, "it waits", "deliveries", "retry", "d1", "w1")
 	wants(t, root, 1, `there is no delivery "d9"`, "deliveries", "retry", "d1", "d9")
@@ -145,16 +145,16 @@ func TestDeliveries(t *testing.T) {
 	status.Store(410)
 	wants(t, root, 0, `"retried": 1`, "deliveries", "retry", "--all-dead", "--target", target, "--json")
 	wants(t, root, 1, "its target wants no more", "drain")
-	wants(t, root, 0, "is off since", "deliveries")
+	wants(t, root, 0, "is disabled since", "deliveries")
 	before := heard.Load()
 	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 3 waiting", "drain")
 	if heard.Load() != before {
 		t.Error("it was told, and wants to hear no more")
 	}
 	status.Store(204)
-	wants(t, root, 0, "is on again, and 3 wait", "deliveries", "on", "team")
-	wants(t, root, 0, "was on", "deliveries", "on", target)
-	if said := wants(t, root, 0, "1 left waiting", "drain", "--wait", "20s"); !strings.Contains(said, "2 delivered") {
+	wants(t, root, 0, "is enabled again. 3 deliveries wait", "deliveries", "on", "team")
+	wants(t, root, 0, "is not disabled", "deliveries", "on", target)
+	if said := wants(t, root, 0, "1 waiting", "drain", "--wait", "20s"); !strings.Contains(said, "2 delivered") {
 		t.Errorf("%s", said)
 	}
 	wants(t, root, 0, `"delivered": 0`, "drain", "--json")
@@ -178,7 +178,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	}
 	defer s.Close()
 	wants(t, root, 0, "d1", "deliveries")
-	wants(t, root, 0, `A daemon, or another drain, is running`, "drain")
+	wants(t, root, 0, `A daemon or another drain sends`, "drain")
 	wants(t, root, 1, "hint: wait for the drain", "deliveries", "retry", "d1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -57,11 +57,11 @@ hooks:
 		ran   bool
 		wants []string
 	}{
-		{nil, 0, 0, false, []string{"to the same come 3\n", "hook company was not run: 0 recorded answers, and 3 times none", "hook guard was not run", "hook other was not run"}},
-		{[]string{"--against", filepath.Join(root, "grapnel.yaml")}, 0, 0, false, []string{"to the same come 3\n"}},
+		{nil, 0, 0, false, []string{"unchanged: 3\n", "hook company was not run: 0 recorded answers, and 3 times no answer", "hook guard was not run", "hook other was not run"}},
+		{[]string{"--against", filepath.Join(root, "grapnel.yaml")}, 0, 0, false, []string{"unchanged: 3\n"}},
 		{[]string{"--ask", "company"}, 0, 3, false, []string{"newly blocked 3\n", "none -> block  company (", "hook other was not run"}},
 		{[]string{"--ask", "teller"}, 64, 0, false, []string{"--ask teller: no hook of that name asks a server", "hint: those that do are company, other"}},
-		{[]string{"--run"}, 0, 0, true, []string{"to the same come 3\n", "hook company was not run"}},
+		{[]string{"--run"}, 0, 0, true, []string{"unchanged: 3\n", "hook company was not run"}},
 	} {
 		asks.Store(0)
 		cmd := exec.CommandContext(t.Context(), "grapnel", append([]string{"replay", "--root", root}, tt.args...)...)
