@@ -70,18 +70,18 @@ var claudeSetup = Setup{
 		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
 	},
 	// Seen live, but for what @ names, which is documented.
-	Undone: "hooks run at once: where another changes the same input or output, too, the one that ends last wins, and PermissionRequest hears the first answer; what ours denies before a call stays denied",
+	Undone: "hooks run in parallel: if another hook changes the same input or output, the last one to end wins, and PermissionRequest uses the first answer; a block by Grapnel before a call always holds",
 	Unseen: []string{
 		"a run with --bare or --safe-mode, which starts no hooks of settings",
-		"files that a prompt names with @: they are read without a call of a tool",
-		"a call of a tool that does not exist, or with an input that does not fit: only PostToolBatch tells of it",
+		"files that a prompt names with @: Claude Code reads them without a tool call",
+		"a call of an unknown tool, or with invalid input: only PostToolBatch reports it",
 	},
 }
 
 // loadsCode is what is wrong with a variable that makes the hook program, or a shell that
 // starts it, load code of whoever sets it: Claude Code gives a hook what the member env of
 // its settings sets, those of a project included.
-const loadsCode = "reaches the hook of Claude Code and can change what it does; remove it"
+const loadsCode = "reaches the hook of Claude Code and can change its behavior; remove it"
 
 // claudeEvents has all events of 2.1.329, in the order of a session.
 //

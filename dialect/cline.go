@@ -48,10 +48,10 @@ var clineSetup = Setup{
 	Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
 	// Of files for one event all run, in the order of their paths (seen live).
 	Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
-	Undone: "a hook file whose path comes after ours can give a call that ours blocked, or changed, another input, and it runs with that",
+	Undone: "a hook file whose path sorts after Grapnel's can give a blocked or changed call another input, and the call runs with it",
 	Unseen: []string{
 		"a call whose hooks took more than 120 seconds: Cline ends them, and it runs",
-		"in cline --json: prompts, and the end of a session",
+		"with cline --json: prompts, and the end of a session",
 	},
 }
 

@@ -38,10 +38,10 @@ var codexSetup = Setup{
 	},
 	Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
 	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
-	Undone:      "where another hook changes the input of the same call, too, the one that ends last wins",
+	Undone:      "if another hook changes the input of the same call, the last one to end wins",
 	Unseen: []string{
-		"what is typed into a program that runs already (write_stdin)",
-		"the code that a model writes around its calls in code mode; the calls are seen",
+		"input to a program that already runs (write_stdin)",
+		"code that a model writes around its calls in code mode; hooks see the calls",
 	},
 }
 

@@ -54,7 +54,7 @@ var copilotSetup = Setup{
 		{Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running the hooks of this file"},
 		{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
 	},
-	Undone:      "a hook that runs later can change the arguments of a call once more, after ours has judged them; what ours denies stays denied",
+	Undone:      "a hook that runs later can change the arguments of a call after Grapnel's decision; a block by Grapnel always holds",
 	Todo:        []string{"Copilot CLI runs the hooks of your own files everywhere, and those of a project only in a folder you trust"},
 	TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
 }

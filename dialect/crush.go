@@ -51,10 +51,10 @@ var crushSetup = Setup{
 	// does not start (seen live).
 	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
 	Fold: true, Strict: true,
-	Undone: "where several hooks change an input, that of the last file counts; what ours denies stays denied",
+	Undone: "if several hooks change an input, the last file wins; a block by Grapnel always holds",
 	Unseen: []string{
-		"what a sub-agent does: only the call of agent or agentic_fetch that starts it is seen",
-		"prompts, results, stops and sessions: Crush has no event but the one before a tool",
+		"actions of a sub-agent: hooks see only the call of agent or agentic_fetch that starts it",
+		"prompts, results, stops and sessions: Crush has only the event before a tool call",
 	},
 }
 

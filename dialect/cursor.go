@@ -52,12 +52,12 @@ var cursorSetup = Setup{
 	// no loop_limit is set, and Grapnel eight times.
 	Entry: `{"command": $command, "timeout": $timeout, "failClosed": $closed}`,
 	Cuts:  true, Strict: true, NoLink: true, Anonymous: true,
-	Undone: "where several hooks change an input, that of the weakest file counts; what ours denies stays denied",
+	Undone: "if several hooks change an input, the file with the lowest rank wins; a block by Grapnel always holds",
 	Unseen: []string{
-		"what is typed into a shell that runs already: hooks are told how long it is, not what",
-		"calls with more than 128 KiB of input, where Cursor hands a payload over inside of the command line: they run, unless installed with --fail-closed",
+		"input to a shell that already runs: hooks get its length, not its text",
+		"calls with more than 128 KiB of input, if Cursor passes the payload on the command line: they run, unless installed with --fail-closed",
 		"completions in the editor (Tab), unless a policy listens to beforeTabFileRead or afterTabFileEdit",
-		"in cursor-agent -p: prompts, the agent's answers and stops",
+		"with cursor-agent -p: prompts, replies of the agent and stops",
 	},
 	TodoProject: []string{"Cursor runs the hooks of a project only in a workspace you trust"},
 }

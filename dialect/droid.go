@@ -39,8 +39,8 @@ var droidSetup = Setup{
 	Off: []Switch{
 		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
 	},
-	Undone: "the first hook of the file that decides is heard: an allow above ours undoes a deny of ours",
-	Unseen: []string{"everything before the folder is trusted: no hook runs until then"},
+	Undone: "the first hook in the file that decides wins: an allow above Grapnel's hook overrides a block by Grapnel",
+	Unseen: []string{"everything before the folder is trusted: no hook runs before that"},
 	Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
 }
 

@@ -48,9 +48,9 @@ var geminiSetup = Setup{
 		{Path: "hooks.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
 	},
 	// Seen live.
-	Undone: "at BeforeModel and AfterModel an allow of a hook that runs later undoes a block of ours, and everywhere its change of an input takes the place of ours; what ours denies before a call stays denied",
-	Unseen: []string{"everything in a folder that is not trusted: no hook of any settings runs there"},
-	Todo:   []string{"Gemini CLI reads its hooks at start-up and runs none in folders that are not trusted: restart it, and trust the folder when it asks"},
+	Undone: "at BeforeModel and AfterModel, an allow of a later hook overrides a block by Grapnel; at all events, a later change of an input replaces Grapnel's; a block by Grapnel before a call always holds",
+	Unseen: []string{"everything in an untrusted folder: no hooks run there"},
+	Todo:   []string{"Gemini CLI reads its hooks at startup and runs none in untrusted folders: restart it, and trust the folder when it asks"},
 }
 
 // geminiEvents has all events of 0.61.0, in the order of a turn. There is no Allow:

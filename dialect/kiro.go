@@ -37,7 +37,7 @@ var kiroCLISetup = Setup{
 	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
-	Unseen: []string{"every other agent of Kiro: hooks act only while the agent does in whose file they stand"},
+	Unseen: []string{"every other agent of Kiro: hooks run only for the agent whose file contains them"},
 	Todo: []string{
 		"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the one that starts by itself with kiro-cli settings chat.defaultAgent grapnel",
 		"copy the hooks of $file into the files of your other agents in .kiro/agents",

@@ -49,11 +49,11 @@ var openClawSetup = Setup{
 		{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
 		{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
 	},
-	Undone: "every plugin judges the call as the model made it: what another plugin makes of its parameters runs unseen where no hook of ours changes them too, " +
-		"and a change of ours is dropped when another plugin has asked for approval before",
+	Undone: "every plugin gets the call as the model made it: if no Grapnel hook changes its parameters, changes by another plugin run without a check, " +
+		"and OpenClaw drops a change by Grapnel if another plugin asked for approval before",
 	Unseen: []string{
-		"openclaw agent exec: it calls no hook of a plugin",
-		"runs of other harnesses (Codex, Copilot, CLI backends): they leave hooks out, and refuse changed parameters",
+		"openclaw agent exec: it calls no plugin hooks",
+		"runs of other harnesses (Codex, Copilot, CLI backends): they skip hooks and refuse changed parameters",
 	},
 	Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
 }
@@ -63,9 +63,9 @@ const openclawBudget = 12 * time.Second
 
 // Whys of events that are not installed.
 const (
-	openclawTwice = "another hook tells of the same"
-	openclawModel = "is told for every call of the model, and takes no answer"
-	openclawChore = "concerns OpenClaw's own chores, not what the agent does"
+	openclawTwice = "another hook reports the same"
+	openclawModel = "runs at every model call and accepts no answer"
+	openclawChore = "is about OpenClaw's own maintenance, not about the agent's actions"
 )
 
 // openclawEvents has all 42 hooks of 2026.9.6, in the order of its documentation.

@@ -35,7 +35,7 @@ var openCodeSetup = Setup{
 	Program: "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
 	MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
 	Shape: ShapePlugin, Own: true,
-	Unseen: []string{"opencode --pure, and OPENCODE_PURE: no plugin is loaded"},
+	Unseen: []string{"opencode --pure and OPENCODE_PURE: OpenCode loads no plugins"},
 	Todo: []string{
 		"OpenCode loads plugins when it starts: restart it",
 		"at its next start OpenCode installs the package @opencode-ai/plugin beside $file, and waits for that: be online once",
@@ -44,8 +44,8 @@ var openCodeSetup = Setup{
 
 // Whys of events that are not installed.
 const (
-	opencodeModel = "is told for every call of the model"
-	opencodeChore = "concerns OpenCode's own chores, not what the agent does"
+	opencodeModel = "runs at every model call"
+	opencodeChore = "is about OpenCode's own maintenance, not about the agent's actions"
 )
 
 // opencodeEvents has the hooks of 1.18.33 and those events of its bus that are more than

@@ -38,7 +38,7 @@ var qwenSetup = Setup{
 	// it; 1000 and more are milliseconds in all (seen live, and documented).
 	Unit: time.Millisecond, Comments: true, Vars: true,
 	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
-	Undone: "a hook that runs later, of an extension or below ours in the file, undoes a block of ours when it answers allow",
+	Undone: "a later hook, of an extension or below Grapnel's in the file, overrides a block by Grapnel if it answers allow",
 	Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},
 }
 

@@ -36,7 +36,7 @@ var windsurfSetup = Setup{
 	Managed: [3]string{"/etc/windsurf/hooks.json", "/Library/Application Support/Windsurf/hooks.json", "C:/ProgramData/Windsurf/hooks.json"},
 	Shape:   ShapeFlat, Entry: `{"command": $command, "show_output": false}`,
 	Unseen: []string{
-		"searches, web pages and whatever else is no file, no command and no call of an MCP server",
+		"searches, web pages and everything else except files, commands and MCP calls",
 		"starts and ends of sessions, stops and sub-agents: Cascade has no event for them",
 	},
 	Todo: []string{"the plugin for JetBrains reads ~/.codeium/hooks.json instead of $file: copy the entries there"},
