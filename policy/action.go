@@ -97,7 +97,7 @@ var actions = []action{
 		notInPack: func(n *yaml.Node) (problem, hint string) {
 			switch {
 			case n.Get("file") != nil:
-				return "a pack has no files beside it", "write the text itself"
+				return "a pack cannot use other files", "write the text itself"
 			case n.Get("run") != nil:
 				return noPrograms(n)
 			}
@@ -160,7 +160,7 @@ var actions = []action{
 		options: (*fileParser).httpOptions,
 		build:   (*builder).buildHTTP,
 		notInPack: func(*yaml.Node) (problem, hint string) {
-			return "a pack asks no servers", hintNotInPack
+			return "a pack cannot ask servers", hintNotInPack
 		},
 	},
 	{
@@ -170,7 +170,7 @@ var actions = []action{
 		options: (*fileParser).notifyOptions,
 		build:   (*builder).buildHTTP,
 		notInPack: func(*yaml.Node) (problem, hint string) {
-			return "a pack tells no servers", hintNotInPack
+			return "a pack cannot notify servers", hintNotInPack
 		},
 	},
 	{
@@ -183,7 +183,7 @@ var actions = []action{
 			return unless(h.Builtin.Name != policyfile.BuiltinSummary || c.Kind == grapnel.SessionEnd, "a session is summarised on %s", grapnel.SessionEnd)
 		},
 		notInPack: func(*yaml.Node) (problem, hint string) {
-			return "a pack writes no files", hintNotInPack
+			return "a pack cannot write files", hintNotInPack
 		},
 	},
 }
@@ -191,7 +191,7 @@ var actions = []action{
 const hintNotInPack = "write the hook into the file that uses the pack"
 
 func noPrograms(*yaml.Node) (problem, hint string) {
-	return "a pack runs no programs", hintNotInPack
+	return "a pack cannot run programs", hintNotInPack
 }
 
 // unless returns "" if ok, and otherwise a message.

@@ -691,14 +691,14 @@ func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
 func (p *fileParser) afters(n *yaml.Node) []policyfile.After {
 	items := itemsOf(n)
 	if len(items) == 0 || len(items) > maxSteps {
-		p.fail(n, "", "after wants 1 to %d things that happened before, not %d", maxSteps, len(items))
+		p.fail(n, "", "after needs 1 to %d earlier events, not %d", maxSteps, len(items))
 		return nil
 	}
 	var steps []policyfile.After
 	for _, item := range items {
 		a := p.after(item)
 		if steps = append(steps, a); !slices.Equal(a.By, steps[0].By) {
-			p.fail(item, "name the same in each", "what follows each other has one `by`")
+			p.fail(item, "write the same `by` in each step", "all steps of `after` need the same `by`")
 		}
 	}
 	return steps
@@ -713,12 +713,12 @@ func (p *fileParser) after(n *yaml.Node) policyfile.After {
 		{"when", func(n *yaml.Node) { a.When = p.when(n) }},
 		{"within", func(n *yaml.Node) {
 			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
-				p.fail(n, "leave `within` out for the whole session", "nothing is kept longer than %s", policyfile.FormatDuration(maxPer))
+				p.fail(n, "omit `within` for the whole session", "events are kept for at most %s", policyfile.FormatDuration(maxPer))
 			}
 		}},
 		{"times", func(n *yaml.Node) {
 			if a.Times = *p.integer(n); a.Times < 1 || a.Times > policyfile.MaxTimes {
-				p.fail(n, "", "times is between 1 and %d", policyfile.MaxTimes)
+				p.fail(n, "", "times must be between 1 and %d", policyfile.MaxTimes)
 			}
 		}},
 		{"same", func(n *yaml.Node) { a.Same = p.oneOf(n, sameWords[:]...) }},
@@ -759,7 +759,7 @@ func (p *fileParser) kinds(n *yaml.Node) (all []grapnel.Kind) {
 
 func (p *fileParser) hasEvent(n *yaml.Node, what string) {
 	if event := n.Get("event"); n.Kind == yaml.Map && (event == nil || len(itemsOf(event)) == 0) {
-		p.fail(n, "for example `event: tool.after`", "%s does not say which `event`", what)
+		p.fail(n, "for example `event: tool.after`", "%s has no `event`", what)
 	}
 }
 
@@ -774,7 +774,7 @@ func (p *fileParser) comparable(h *policyfile.Hook, n *yaml.Node) {
 		}
 		for _, k := range append(slices.Clip(h.On), h.After[i].Event...) {
 			if !isCall(k) {
-				p.fail(n, "it compares calls of tools", "hook %q: %s has nothing that could be the same %s", h.Name, k, h.After[i].Same)
+				p.fail(n, "`same` compares tool calls", "hook %q: %s has nothing that could be the same %s", h.Name, k, h.After[i].Same)
 			}
 		}
 	}

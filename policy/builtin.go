@@ -56,9 +56,9 @@ func (p *fileParser) builtin(h *policyfile.Hook, n *yaml.Node) {
 	case summary && b.File != "":
 		p.fail(n, "name a directory: `into`", "a session summary has no `file`")
 	case summary && run == nil:
-		p.fail(n, "for example {name: session-summary, run: claude -p}", "a session summary wants the program that writes it: `run`")
+		p.fail(n, "for example {name: session-summary, run: claude -p}", "a session summary needs `run`, the program that writes it")
 	case !summary && (run != nil || env != nil || b.Into != ""):
-		p.fail(n, "", "`run`, `env` and `into` are for a session summary")
+		p.fail(n, "", "`run`, `env` and `into` need the builtin session-summary")
 	}
 	h.Builtin = b
 	if run != nil {
@@ -72,7 +72,7 @@ func (p *fileParser) builtinOptions(h *policyfile.Hook, o *options) {
 		h.Run.Name = h.Name
 	}
 	if o.async != nil || o.speaks != "" || o.env != nil {
-		p.fail(o.hook, "", "hook %q: `async`, `speaks` and `env` go with `run`, and not with a builtin", h.Name)
+		p.fail(o.hook, "", "hook %q: `async`, `speaks` and `env` need `run`, and cannot be used with a builtin", h.Name)
 	}
 }
 

@@ -20,13 +20,13 @@ func TestBuiltinErrors(t *testing.T) {
 		"list":                 {hook("    builtin: [audit]\n"), "p.yaml:5:14: want one of"},
 		"without a name":       {hook("    builtin: {file: x}\n"), "the builtin has no name"},
 		"unknown key":          {hook("    builtin: {name: audit, fil: x}\n"), `unknown key "fil" in builtin (did you mean "file"?)`},
-		"audit with a program": {hook("    builtin: {name: audit, run: cat}\n"), "are for a session summary"},
-		"log into":             {hook("    builtin: {name: logging, into: x}\n"), "are for a session summary"},
+		"audit with a program": {hook("    builtin: {name: audit, run: cat}\n"), "need the builtin session-summary"},
+		"log into":             {hook("    builtin: {name: logging, into: x}\n"), "need the builtin session-summary"},
 		"summary of a file":    {"version: 1\nhooks:\n  - {name: x, on: session.end, builtin: {name: session-summary, run: cat, file: x}}\n", "has no `file`"},
-		"summary by nobody":    {"version: 1\nhooks:\n  - {name: x, on: session.end, builtin: {name: session-summary}}\n", "wants the program"},
-		"summary as a word":    {"version: 1\nhooks:\n  - {name: x, on: session.end, builtin: session-summary}\n", "wants the program"},
-		"beside another":       {hook("    builtin: audit\n    block: no\n"), "does several things"},
-		"async":                {hook("    builtin: audit\n    async: true\n"), "`async`, `speaks` and `env` go with `run`"},
+		"summary by nobody":    {"version: 1\nhooks:\n  - {name: x, on: session.end, builtin: {name: session-summary}}\n", "the program that writes it"},
+		"summary as a word":    {"version: 1\nhooks:\n  - {name: x, on: session.end, builtin: session-summary}\n", "the program that writes it"},
+		"beside another":       {hook("    builtin: audit\n    block: no\n"), "has several actions"},
+		"async":                {hook("    builtin: audit\n    async: true\n"), "`async`, `speaks` and `env` need `run`"},
 	} {
 		_, errs := policy.Parse("p.yaml", []byte(tt.in))
 		if len(errs) == 0 || !strings.Contains(errs[0].Error(), tt.want) {
@@ -39,7 +39,7 @@ func TestBuiltinErrors(t *testing.T) {
 	// These take more than a schema knows.
 	for in, want := range map[string]string{
 		hook("    builtin: {name: session-summary, run: cat}\n"):                                   "a session is summarised on session.end",
-		"version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, builtin: audit}\n": "a pack writes no files",
+		"version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, builtin: audit}\n": "a pack cannot write files",
 	} {
 		if _, errs := policy.Parse("p.yaml", []byte(in)); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {
 			t.Errorf("errors %v, want %q\n%s", errs, want, in)

@@ -24,7 +24,7 @@ var changeable = map[grapnel.Field]struct {
 	ev       grapnel.Event
 	set      string // YAML
 	want     string
-	replaced string // empty = the field holds no text
+	replaced string // empty = the field is not a text field
 }{
 	grapnel.FieldPrompt:   {grapnel.PromptBefore, grapnel.Event{Prompt: &grapnel.Prompt{Text: "use sk-1"}}, `be brief`, `"be brief"`, `"use ***"`},
 	grapnel.FieldSystem:   {grapnel.AgentBefore, grapnel.Event{Prompt: &grapnel.Prompt{System: "sk-1"}}, `be kind`, `"be kind"`, `"***"`},

@@ -589,7 +589,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 				{"file", func(n *yaml.Node) { l.File = p.text(n); p.pathPattern(n) }},
 			})
 			if item.Get("format") == nil {
-				p.fail(item, "for example {format: ironclaw, file: hooks/hooks.json}", "the entry names no `format`")
+				p.fail(item, "for example {format: ironclaw, file: hooks/hooks.json}", "the entry has no `format`")
 			}
 		}
 		for _, before := range all {
@@ -623,7 +623,7 @@ func (p *fileParser) networks(n *yaml.Node) []policyfile.Word {
 		w := p.word(item)
 		address, bits, _ := strings.Cut(w.Text, "/")
 		if size, err := strconv.Atoi(bits); err != nil || size < 0 || size > 128 || strings.Trim(address, "0123456789abcdefABCDEF.:") != "" {
-			p.fail(item, "for example 10.1.0.0/16", "%q is no network", w.Text)
+			p.fail(item, "for example 10.1.0.0/16", "%q is not a network", w.Text)
 		}
 		all = append(all, w)
 	}

@@ -205,7 +205,7 @@ func (p *fileParser) vouches(n *yaml.Node) (all []policyfile.Vouch) {
 			{"digest", func(n *yaml.Node) {
 				v.Digest = p.word(n)
 				if sum, ok := strings.CutPrefix(v.Digest.Text, "sha256:"); !ok || !digest.Valid(sum) {
-					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is no digest", v.Digest.Text)
+					p.fail(n, "\"grapnel trust\" shows it at a terminal", "%q is not a digest", v.Digest.Text)
 				}
 			}},
 		})
@@ -239,7 +239,7 @@ func (p *fileParser) sourcePattern(n *yaml.Node) policyfile.Word {
 	p.pathPattern(n)
 	w := p.word(n)
 	if w.Text != "" && w.Text != "~" && !strings.HasPrefix(w.Text, "~/") && w.Text != "**" && !strings.HasPrefix(w.Text, "**/") && !filepath.IsAbs(w.Text) {
-		p.fail(n, "write the whole path, or begin with ~/ or **/", "%q counts from nowhere", w.Text)
+		p.fail(n, "write an absolute path, or begin with ~/ or **/", "%q is not an absolute path", w.Text)
 	}
 	return w
 }

@@ -91,7 +91,7 @@ func (p *fileParser) http(n *yaml.Node) *policyfile.HTTP {
 		{"breaker", func(n *yaml.Node) { h.Breaker = p.breaker(n) }},
 	})
 	if n.Get("url") == nil {
-		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http names no `url`")
+		p.fail(n, "for example `http: {url: https://policy.example.com/v1/decide}`", "http has no `url`")
 	}
 	return h
 }
@@ -117,7 +117,7 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 		}},
 	})
 	if n.Get("url") == nil {
-		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify names no `url`")
+		p.fail(n, "for example `notify: {url: https://hooks.example.com/agents, secret: env:HOOK_SECRET}`", "notify has no `url`")
 	}
 	return h
 }
@@ -128,7 +128,7 @@ func (p *fileParser) httpOptions(h *policyfile.Hook, o *options) {
 	h.HTTP.Async = o.async != nil && p.boolean(o.async)
 	p.inTime(o.hook.Get("timeout"), h.Timeout)
 	if o.speaks != "" || o.env != nil {
-		p.fail(o.hook, "", "hook %q: `speaks` and `env` go with `run`, and not with http", h.Name)
+		p.fail(o.hook, "", "hook %q: `speaks` and `env` need `run`, and cannot be used with http", h.Name)
 	}
 }
 
@@ -139,11 +139,11 @@ func (p *fileParser) notifyOptions(h *policyfile.Hook, o *options) {
 	p.inTime(o.hook.Get("timeout"), h.Timeout)
 	for _, key := range []string{"on_error", "message", "async", "speaks", "env"} {
 		if at := o.hook.Get(key); at != nil {
-			p.fail(at, "take it out", "hook %q: `%s` means nothing beside `notify`, which nobody waits for and which has no opinion", h.Name, key)
+			p.fail(at, "remove it", "hook %q: `%s` has no effect with `notify`, which runs in the background and cannot decide", h.Name, key)
 		}
 	}
 	if at := o.hook.Get("timeout"); at != nil && h.HTTP.Timeout > 0 {
-		p.fail(at, "take one of them out", "hook %q: it has two timeouts", h.Name)
+		p.fail(at, "remove one of them", "hook %q has two timeouts", h.Name)
 	}
 }
 
@@ -159,7 +159,7 @@ func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 // inTime refuses a timeout that no server has.
 func (p *fileParser) inTime(n *yaml.Node, timeout policyfile.Duration) {
 	if time.Duration(timeout) > policyfile.MaxHTTPTimeout {
-		p.fail(n, "", "a server has at most %v to answer", policyfile.MaxHTTPTimeout)
+		p.fail(n, "", "the timeout of a server is at most %v", policyfile.MaxHTTPTimeout)
 	}
 }
 
@@ -175,11 +175,11 @@ func (p *fileParser) url(n *yaml.Node) string {
 	host, _, _ = strings.Cut(host, "?")
 	switch scheme = strings.ToLower(scheme); {
 	case scheme != "https" && scheme != "http" || host == "":
-		p.fail(n, "for example https://policy.example.com/v1/decide", "this is no URL of a server")
+		p.fail(n, "for example https://policy.example.com/v1/decide", "this is not a URL of a server")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
-		p.fail(n, "", "there is white space, a control character or a backslash in the URL")
+		p.fail(n, "", "the URL contains white space, a control character or a backslash")
 	case strings.Contains(host, "@"):
-		p.fail(n, "use a header: headers: {authorization: env:NAME}", "the URL holds a user name or a password")
+		p.fail(n, "use a header: headers: {authorization: env:NAME}", "the URL contains a user name or a password")
 	}
 	return text
 }
@@ -187,7 +187,7 @@ func (p *fileParser) url(n *yaml.Node) string {
 func (p *fileParser) secrets(n *yaml.Node) []string {
 	texts := p.texts(n)
 	if len(texts) > maxSecrets {
-		p.fail(n, "", "there are more than %d secrets", maxSecrets)
+		p.fail(n, "", "more than %d secrets", maxSecrets)
 	}
 	for _, item := range itemsOf(n) {
 		switch {
@@ -195,7 +195,7 @@ func (p *fileParser) secrets(n *yaml.Node) []string {
 		case policyfile.IsReference(item.Text):
 			p.reference(item)
 		case !strings.HasPrefix(item.Text, policyfile.KeyPrefix):
-			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is no secret") // and is not shown
+			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is not a secret") // and is not shown
 		default:
 			if err := policyfile.CheckKey(item.Text); err != nil {
 				p.fail(item, "", "secret: %v", err)
@@ -213,9 +213,9 @@ func (p *fileParser) reference(n *yaml.Node) {
 	}
 	switch {
 	case name == "" || strings.ContainsRune(name, 0):
-		p.fail(n, "", "%s: names nothing", kind)
+		p.fail(n, "", "%s: the name is missing", kind)
 	case kind == "env" && strings.ContainsFunc(name, func(r rune) bool { return !letter(r) }):
-		p.fail(n, "", "env: %q is no name of a variable", name)
+		p.fail(n, "", "env: %q is not a name of a variable", name)
 	}
 }
 
@@ -230,7 +230,7 @@ func (p *fileParser) headers(n *yaml.Node) map[string]string {
 		if policyfile.IsReference(value) {
 			p.reference(pair.Value)
 		} else if strings.EqualFold(name, "authorization") {
-			p.fail(pair.Value, "write env:NAME or file:PATH", "header %s: credentials do not stand in a policy", name)
+			p.fail(pair.Value, "write env:NAME or file:PATH", "header %s: a policy must not contain credentials", name)
 		}
 		headers[name] = value
 	}

@@ -55,7 +55,7 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
 		if err == nil && !digest.Valid(t.SHA256) {
-			err = fmt.Errorf("%q is no digest", t.SHA256)
+			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
 			found = append(found, Corruption{name, fmt.Sprintf("what was trusted of a project is not known any more: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})

@@ -515,21 +515,21 @@ func (p *fileParser) limit(n *yaml.Node) *policyfile.Limit {
 	}
 	switch {
 	case (count == nil) == (sum == nil):
-		p.fail(n, "for example {count: 20, per: 1m, by: session}", "limit wants a `count` or a `sum`")
+		p.fail(n, "for example {count: 20, per: 1m, by: session}", "limit needs a `count` or a `sum`")
 	case sum != nil && most == nil:
-		p.fail(n, "for example {sum: tool.input.amount, max: 500, per: 24h}", "limit does not say the `max` of the sum")
+		p.fail(n, "for example {sum: tool.input.amount, max: 500, per: 24h}", "limit has a `sum` without `max`")
 	case count != nil && most != nil:
-		p.fail(most, "", "`max` goes with `sum`")
+		p.fail(most, "", "`max` needs `sum`")
 	case count != nil && l.Count < 1:
-		p.fail(count, "what may never happen is a `block`", "a count begins at 1")
+		p.fail(count, "to forbid it, write `block`", "the count must be at least 1")
 	case most != nil && l.Max <= 0:
-		p.fail(most, "what may never happen is a `block`", "the max of a sum is more than 0")
+		p.fail(most, "to forbid it, write `block`", "the max must be more than 0")
 	}
 	switch d := time.Duration(l.Per); {
 	case per == nil:
-		p.fail(n, "for example `per: 1m`", "limit does not say `per` which time")
+		p.fail(n, "for example `per: 1m`", "limit has no `per`")
 	case d > 0 && (d < minPer || d > maxPer):
-		p.fail(per, "", "the time of a limit is between %s and %s", policyfile.FormatDuration(minPer), policyfile.FormatDuration(maxPer))
+		p.fail(per, "", "`per` must be between %s and %s", policyfile.FormatDuration(minPer), policyfile.FormatDuration(maxPer))
 	}
 	return l
 }
@@ -562,7 +562,7 @@ func (p *fileParser) limitedBy(n *yaml.Node) []string {
 	for _, item := range items {
 		word := p.oneOf(item, words...)
 		if slices.Contains(by, word) {
-			p.fail(item, "", "%s stands twice", word)
+			p.fail(item, "", "%s is listed twice", word)
 		}
 		by = append(by, word)
 	}

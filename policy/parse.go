@@ -140,7 +140,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 	p.mapping(n, "the policy", []key{
 		{"version", func(n *yaml.Node) {
 			if n.Text != "1" {
-				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
+				p.fail(n, "write `version: 1`", "unknown version %s", n.Text)
 			}
 			policy.Version = 1
 		}},
@@ -182,7 +182,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		h := p.hook(item)
 		p.sandboxed(&h, item.Get("sandbox"), sandbox)
 		if first := lines[h.Name]; first > 0 {
-			p.fail(item, "", "hook %q stands twice, first in line %d: names are unique in a file", h.Name, first)
+			p.fail(item, "", "hook %q is defined twice, first in line %d: names must be unique in a file", h.Name, first)
 		}
 		lines[h.Name] = h.Line
 		policy.Hooks = append(policy.Hooks, h)
@@ -227,15 +227,15 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	switch does := keysIn(n, actionKeys); len(does) {
 	case 1:
 	case 0:
-		p.fail(n, "one of "+strings.Join(names(actionKeys), ", "), "hook %q does nothing", h.Name)
+		p.fail(n, "one of "+strings.Join(names(actionKeys), ", "), "hook %q has no action", h.Name)
 	default:
-		p.fail(n, "write one hook for each", "hook %q does several things: %s", h.Name, strings.Join(does, ", "))
+		p.fail(n, "split it into one hook per action", "hook %q has several actions: %s", h.Name, strings.Join(does, ", "))
 	}
 	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
-		p.fail(n, "", "hook %q: `advice` goes with `block` and `ask`", h.Name)
+		p.fail(n, "", "hook %q: `advice` needs `block` or `ask`", h.Name)
 	}
 	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
-		p.fail(n, "", "hook %q: `fields` goes with `replace` or `mask`", h.Name)
+		p.fail(n, "", "hook %q: `fields` needs `replace` or `mask`", h.Name)
 	}
 	p.options(&h, &options)
 	if on == nil && h.Builtin != nil {
@@ -243,7 +243,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		return h
 	}
 	if on == nil {
-		p.fail(n, "for example `on: tool.before`", "hook %q does not say `on` which event it runs", h.Name)
+		p.fail(n, "for example `on: tool.before`", "hook %q has no `on`", h.Name)
 		return h
 	}
 	p.events(&h, on)
@@ -267,11 +267,11 @@ func (p *fileParser) options(h *policyfile.Hook, o *options) {
 	case a != nil && a.options != nil:
 		a.options(p, h, o)
 	case o.async != nil:
-		p.fail(o.async, "", "hook %q: `async` goes with `run` and `http`", h.Name)
+		p.fail(o.async, "", "hook %q: `async` needs `run` or `http`", h.Name)
 	case o.speaks != "":
-		p.fail(o.hook, "", "hook %q: `speaks` goes with `run`", h.Name)
+		p.fail(o.hook, "", "hook %q: `speaks` needs `run`", h.Name)
 	case o.env != nil:
-		p.fail(o.hook, "", "hook %q: `env` goes with `run`", h.Name)
+		p.fail(o.hook, "", "hook %q: `env` needs `run`", h.Name)
 	}
 }
 
@@ -280,7 +280,7 @@ func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 	h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, o.env, o.speaks
 	h.Run.Async = o.async != nil && p.boolean(o.async)
 	if o.speaks != "" && h.Run.Worker {
-		p.fail(o.hook, "", "hook %q: `speaks` goes with `run`, and not with a worker", h.Name)
+		p.fail(o.hook, "", "hook %q: `speaks` needs `run`, and cannot be used with a worker", h.Name)
 	}
 }
 
@@ -288,11 +288,11 @@ func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 func (p *fileParser) contextOptions(h *policyfile.Hook, o *options) {
 	switch run := h.Context.Run; {
 	case o.async != nil || o.speaks != "":
-		p.fail(o.hook, "", "hook %q: `async` and `speaks` go with `run`, and not with a context", h.Name)
+		p.fail(o.hook, "", "hook %q: `async` and `speaks` need `run`, and cannot be used with a context", h.Name)
 	case run != nil:
 		run.Name, run.Env, run.Context = h.Name, o.env, true
 	case o.env != nil:
-		p.fail(o.hook, "", "hook %q: `env` goes with `run`", h.Name)
+		p.fail(o.hook, "", "hook %q: `env` needs `run`", h.Name)
 	}
 }
 
@@ -331,7 +331,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	}
 	for _, field := range changes(h) {
 		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
-			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: no event that it listens to permits a change of %s", h.Name, field)
+			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: none of its events permits a change of %s", h.Name, field)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func eventNames() []string {
 func (p *fileParser) name(n *yaml.Node) string {
 	name := p.text(n)
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(name, "::") || len(name) > 100 {
-		p.fail(n, "letters, digits and dashes are best", "%q is no name for a hook", name)
+		p.fail(n, "use letters, digits and dashes", "%q is not a valid name of a hook", name)
 	}
 	return name
 }
@@ -437,9 +437,9 @@ func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 	d, err := time.ParseDuration(n.Text)
 	switch {
 	case err != nil:
-		p.fail(n, "write a number with a unit: 500ms, 5s, 1m", "%q is no duration", n.Text)
+		p.fail(n, "write a number with a unit: 500ms, 5s, 1m", "%q is not a duration", n.Text)
 	case d <= 0:
-		p.fail(n, "", "a timeout must be longer than nothing")
+		p.fail(n, "", "the timeout must be more than 0")
 	}
 	return policyfile.Duration(d)
 }
@@ -463,7 +463,7 @@ func (p *fileParser) context(n *yaml.Node) *policyfile.Context {
 		{"run", func(n *yaml.Node) { c.Run = p.command(n) }},
 	})
 	if len(n.Pairs) != 1 {
-		p.fail(n, "write one hook for each", "context wants one of text, file and run")
+		p.fail(n, "split it into one hook per action", "context needs exactly one of text, file and run")
 	}
 	return c
 }
@@ -495,7 +495,7 @@ func (p *fileParser) replacements(n *yaml.Node) []policyfile.Replacement {
 			}},
 		})
 		if r.Pattern == "" || item.Get("with") == nil {
-			p.fail(item, "", "replace wants `pattern` and `with`")
+			p.fail(item, "", "replace needs `pattern` and `with`")
 		}
 		out = append(out, r)
 	}
@@ -515,7 +515,7 @@ func (p *fileParser) fields(n *yaml.Node) []grapnel.Field {
 	fields := []grapnel.Field{}
 	for _, item := range itemsOf(n) {
 		if fields = append(fields, p.field(item)); item.Text == string(grapnel.FieldClear) {
-			p.fail(item, "", "%s holds no text", item.Text)
+			p.fail(item, "", "%s is not a text field", item.Text)
 		}
 	}
 	return fields
@@ -538,7 +538,7 @@ func (p *fileParser) speaks(n *yaml.Node) string {
 	}
 	d, ok := dialect.Find(n.Text)
 	if !ok || d.WriteEvent == nil {
-		p.fail(n, nearest.Hint(n.Text, known), "no hooks speak %q, only %s", n.Text, strings.Join(known, ", "))
+		p.fail(n, nearest.Hint(n.Text, known), "unknown hook format %q: use one of %s", n.Text, strings.Join(known, ", "))
 		return ""
 	}
 	return d.Name
@@ -625,7 +625,7 @@ func (p *fileParser) glob(n *yaml.Node) {
 	if re, ok := match.RegexpOf(n.Text); ok {
 		p.regexp(n, re)
 	} else if _, err := path.Match(n.Text, ""); err != nil {
-		p.fail(n, "", "%q is no glob: %v", n.Text, err)
+		p.fail(n, "", "%q is not a glob: %v", n.Text, err)
 	}
 }
 
@@ -637,7 +637,7 @@ func (p *fileParser) pattern(n *yaml.Node) {
 
 func (p *fileParser) pathPattern(n *yaml.Node) {
 	if !doublestar.ValidatePattern(n.Text) {
-		p.fail(n, "", "%q is no path pattern", n.Text)
+		p.fail(n, "", "%q is not a path pattern", n.Text)
 	}
 }
 
@@ -650,7 +650,7 @@ func (p *fileParser) commandPattern(n *yaml.Node) {
 // advice refuses what no shell could run.
 func (p *fileParser) advice(n *yaml.Node) {
 	if script := shell.Parse(n.Text); len(script.Commands) == 0 || len(script.Unknown) > 0 {
-		p.fail(n, "write a command that can be run as it stands", "the advice %q is no command", n.Text)
+		p.fail(n, "write a complete command", "the advice %q is not a command", n.Text)
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
 		{"replace", func(n *yaml.Node) { r.Replace = p.replacements(n) }},
 	})
 	if len(n.Pairs) == 0 {
-		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records says nothing")
+		p.fail(n, "for example `records: {keep: masked, drop: [tool.output]}`", "records is empty")
 	}
 	return r
 }
@@ -43,13 +43,13 @@ func (p *fileParser) dropped(n *yaml.Node) {
 			if hint == "" {
 				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
 			}
-			p.fail(n, hint, "%q is no field that Records have", n.Text)
+			p.fail(n, hint, "%q is not a field of Records", n.Text)
 		}
 		return
 	}
 	p.pointer(n)
 	if path := redact.PointerPath(n.Text); slices.ContainsFunc(redact.Needed[1:], func(need string) bool { return need != "input" && redact.Meets(path, strings.Split(need, "/")) }) {
-		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record is none without %s", n.Text)
+		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record needs %s", n.Text)
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
 		{"patterns", func(n *yaml.Node) { r.Patterns = p.secretPatterns(n) }},
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
-		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact names nothing")
+		p.fail(n, "for example {fields: [/api_key], patterns: ['sk-[A-Za-z0-9]{20,}']}", "redact is empty")
 	}
 	return r
 }
@@ -69,7 +69,7 @@ func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
 // pointer refuses what is no place in an input.
 func (p *fileParser) pointer(n *yaml.Node) {
 	if !strings.HasPrefix(n.Text, "/") || len(n.Text) < 2 || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(n.Text), "~") {
-		p.fail(n, "write it as /name/inner, with * for any member", "%q is no JSON pointer to a place", n.Text)
+		p.fail(n, "write it as /name/inner, with * for any member", "%q is not a JSON pointer to a place", n.Text)
 	}
 }
 

@@ -41,9 +41,9 @@ func (p *fileParser) sandboxPath(n *yaml.Node) string {
 	word, _, _ := strings.Cut(name, "/")
 	switch {
 	case strings.ContainsAny(name, "*?[") || strings.ContainsRune(name, 0):
-		p.fail(n, "name the directory", "%q is no path: a sandbox knows no patterns", name)
+		p.fail(n, "name the directory", "%q is a pattern: a sandbox needs paths", name)
 	case strings.HasPrefix(name, "~") && word != "~":
-		p.fail(n, "write the whole path", "%q: only ~ alone stands for a home directory", name)
+		p.fail(n, "write the whole path", "%q: only ~ is replaced by a home directory", name)
 	case strings.ContainsAny(word, "{}") && word != policyfile.ProjectRoot && word != "{cwd}":
 		p.fail(n, nearest.Hint(word, []string{policyfile.ProjectRoot, "{cwd}"}), "%q: only {root} and {cwd} stand for something, at the beginning", name)
 	case strings.HasPrefix(word, "{") && slices.Contains(strings.Split(name, "/"), ".."):
@@ -60,7 +60,7 @@ func (p *fileParser) sandboxNet(n *yaml.Node, s *policyfile.Sandbox) {
 	for _, item := range n.Items {
 		port, err := strconv.ParseUint(item.Text, 10, 16)
 		if err != nil || port == 0 || item.Kind != yaml.Number {
-			p.fail(item, "write `any`, `none`, or a list of ports as [443]", "%q is no port", item.Text)
+			p.fail(item, "write `any`, `none`, or a list of ports as [443]", "%q is not a port", item.Text)
 			continue
 		}
 		s.Ports = append(s.Ports, uint16(port))
@@ -79,7 +79,7 @@ func (p *fileParser) sandboxed(h *policyfile.Hook, n *yaml.Node, common *policyf
 	case n == nil:
 		cmd.Sandbox = common
 	case cmd == nil:
-		p.fail(n, "", "hook %q: `sandbox` goes with `run`, `worker` and other programs", h.Name)
+		p.fail(n, "", "hook %q: `sandbox` needs `run`, `worker` or another program", h.Name)
 		return
 	default:
 		cmd.Sandbox = p.sandbox(n)

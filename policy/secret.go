@@ -68,7 +68,7 @@ func (p *fileParser) secretRules(n *yaml.Node) *policyfile.Secrets {
 		{"allow", func(n *yaml.Node) {
 			for _, text := range p.each(n, p.pattern) {
 				if re, ok := match.RegexpOf(text); ok && emptyMatch(re) {
-					p.fail(n, "", "%s matches the empty text: nothing would be a secret", text)
+					p.fail(n, "", "%s matches the empty text, so nothing would be a secret", text)
 				}
 				s.Allow = append(s.Allow, text)
 			}

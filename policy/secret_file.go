@@ -186,7 +186,7 @@ func (r *ruleFile) rule(n *tree.Node) {
 	}
 	switch {
 	case slices.ContainsFunc(r.into.Rules, func(other *secret.Rule) bool { return other.ID == rule.ID }):
-		r.fail(n, "%s stands twice", what)
+		r.fail(n, "%s is listed twice", what)
 	case rule.Regex == "" && rule.Path == "" && slices.Contains(secret.IDs(), rule.ID):
 		for _, a := range rule.Allow { // it only adds exceptions to one of Grapnel's
 			a.Rules = []string{rule.ID}

@@ -271,7 +271,7 @@ func TestRuleFileErrors(t *testing.T) {
 		"look behind":      {rule + "regex = '(?<=a)b'\n", ":3:9: ", ""},
 		"matches all":      {rule + "regex = 'a*'\n", "matches the empty text", ""},
 		"group":            {rule + "regex = '(a)'\nsecretGroup = 2\n", "secretGroup", ""},
-		"twice":            {rule + "regex = 'a'\n" + rule + "regex = 'b'\n", "stands twice", ""},
+		"twice":            {rule + "regex = 'a'\n" + rule + "regex = 'b'\n", "is listed twice", ""},
 		"condition":        {rule + "regex = 'a'\n[[rules.allowlists]]\ncondition = 'XOR'\nstopwords = ['b']\n", "AND or OR", ""},
 		"target":           {rule + "regex = 'a'\n[rules.allowlist]\nregexTarget = 'file'\nstopwords = ['b']\n", "regexTarget", ""},
 		"bad allow":        {"[allowlist]\nregexes = ['(']\n", ":2:12: ", ""},

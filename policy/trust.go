@@ -360,7 +360,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 		err = fmt.Errorf("it is about %q", t.File)
 	}
 	if err == nil && !digest.Valid(t.SHA256) {
-		err = fmt.Errorf("%q is no digest", t.SHA256) // and may be a path
+		err = fmt.Errorf("%q is not a digest", t.SHA256) // and may be a path
 	}
 	if err != nil {
 		return nil, fmt.Errorf("what was trusted is not known any more, since %s cannot be read (%w)", s.name(file), err)
@@ -382,7 +382,7 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 			err = fmt.Errorf("it is about %q", t.File)
 		}
 		if err == nil && !digest.Valid(t.SHA256) {
-			err = fmt.Errorf("%q is no digest", t.SHA256)
+			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
 			broken = append(broken, &policyfile.Error{File: name, Msg: fmt.Sprintf("what was trusted is not known any more: %v", err)})

@@ -454,7 +454,7 @@ func TestProjectPolicyThatIsTheUsers(t *testing.T) {
 		t.Errorf("%v, want one reason", v.Reasons)
 	}
 
-	// But a link in place of a trusted file does not take it out of force.
+	// But a link in place of a trusted file does not remove it of force.
 	p.trust()
 	own = filepath.Join(t.TempDir(), "own.yaml")
 	put(t, own, "version: 1\n")

@@ -203,7 +203,7 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 				{"mode", func(n *yaml.Node) { use.Mode = p.oneOf(n, "enforce", "observe") }},
 			})
 			if item.Get("pack") == nil {
-				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry names no `pack`")
+				p.fail(item, "for example {pack: secrets, mode: observe}", "the entry has no `pack`")
 			}
 		}
 		for _, before := range uses {

@@ -146,7 +146,7 @@ func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 func ago(since string) (time.Time, error) {
 	d, err := time.ParseDuration(since)
 	if err != nil || d < 0 {
-		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is no duration", since), "write a number with a unit: 30m, 1h, 24h"))
+		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is not a duration", since), "write a number with a unit: 30m, 1h, 24h"))
 	}
 	return time.Now().Add(-d), nil
 }

@@ -44,7 +44,7 @@ needs a terminal, because a person and not an agent should decide about a pause.
 			}
 			length, err := time.ParseDuration(args[0])
 			if err != nil {
-				return cli.Usage(cli.WithHint(fmt.Errorf("%q is no duration", args[0]), "write a number with a unit: 30s, 10m, 1h"))
+				return cli.Usage(cli.WithHint(fmt.Errorf("%q is not a duration", args[0]), "write a number with a unit: 30s, 10m, 1h"))
 			}
 			pause, err := pause.New(time.Now(), length)
 			if err != nil {

@@ -165,7 +165,7 @@ func (p *parser) file(n *yaml.Node) {
 	p.keys(n, "a file of tests", []key{
 		{"version", func(n *yaml.Node) {
 			if p.text(n) != "1" && n.Text != "" {
-				p.fail(n, "write `version: 1`", "version %s is not known", n.Text)
+				p.fail(n, "write `version: 1`", "unknown version %s", n.Text)
 			}
 		}},
 		{"policy", func(n *yaml.Node) { of, p.Policy = n, p.beside(p.text(n)) }},

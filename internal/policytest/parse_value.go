@@ -71,7 +71,7 @@ func (p *parser) duration(n *yaml.Node) policyfile.Duration {
 	case n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null:
 		p.fail(n, "for example `later: 10m`", "want a duration, not %s", n.Kind)
 	case err != nil:
-		p.fail(n, "write a number with a unit: 30s, 10m, 2h", "%q is no duration", n.Text)
+		p.fail(n, "write a number with a unit: 30s, 10m, 2h", "%q is not a duration", n.Text)
 	case d <= 0:
 		p.fail(n, "leave it out where no time passes", "time only goes on: want more than nothing, not %q", n.Text)
 	}
@@ -94,7 +94,7 @@ func (p *parser) agents(n *yaml.Node) []string {
 	var agents []string
 	for _, item := range p.some(n) {
 		if name := p.agent(item); slices.Contains(agents, name) {
-			p.fail(item, "once will do", "the agent %s stands twice", name)
+			p.fail(item, "once will do", "the agent %s is listed twice", name)
 		} else {
 			agents = append(agents, name)
 		}

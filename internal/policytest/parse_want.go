@@ -35,7 +35,7 @@ func (p *parser) want(n *yaml.Node) Want {
 		for _, pair := range p.pairs(replies, someReplies) {
 			agent := p.agent(pair.Key)
 			if _, ok := w.Replies[agent]; ok && agent != "" {
-				p.fail(pair.Key, "once will do", "the agent %s stands twice", agent)
+				p.fail(pair.Key, "once will do", "the agent %s is listed twice", agent)
 			}
 			if w.Replies == nil {
 				w.Replies = map[string]Reply{}

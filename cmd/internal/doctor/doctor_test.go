@@ -253,7 +253,7 @@ func TestJudge(t *testing.T) {
 		"a project's proxy": {claude, func(t *testing.T, f *facts, a *agent) {
 			f.http = asking()
 			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"env": {"http_proxy": "http://x"}}`)})
-		}, "http.proxy", Bad, "env.http_proxy is set in /p", "take it out", false},
+		}, "http.proxy", Bad, "env.http_proxy is set in /p", "remove it", false},
 		"a proxy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.proxy = "HTTP_PROXY" }, "http.proxy", Warn, "HTTP_PROXY names a proxy", "NO_PROXY", false},
 		"not on the list": {claude, func(t *testing.T, f *facts, a *agent) {
 			f.http = asking()

@@ -96,7 +96,7 @@ func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
 	}
 	for _, l := range a.layers {
 		for _, name := range install.Proxies(l.tree) {
-			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "take it out")
+			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "remove it")
 		}
 		if install.Refuses(l.tree, address) {
 			add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))

@@ -306,7 +306,7 @@ func judgeLayers(a *agent) []Finding {
 			}
 			why, hint, ok := strings.Cut(sw.Says, "; ")
 			if !ok {
-				hint = "change it there, or take it out"
+				hint = "change it there, or remove it"
 			}
 			found = append(found, Finding{
 				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "that " + why, Hint: hint,

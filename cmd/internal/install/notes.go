@@ -63,7 +63,7 @@ func (d *document) topNotes() []string {
 	var notes []string
 	for _, it := range d.root.items {
 		if !slices.Contains(d.agent.Setup.Tops, it.key) {
-			notes = append(notes, d.note(it.start, "%q may not stand here, so %s ignores the whole file, our entries included; take it out", it.key, d.agent.Title))
+			notes = append(notes, d.note(it.start, "%q may not stand here, so %s ignores the whole file, our entries included; remove it", it.key, d.agent.Title))
 		}
 	}
 	return notes
@@ -117,7 +117,7 @@ func (d *document) strictNotes() []string {
 	}
 	var notes []string
 	void := func(offset int, what string) {
-		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or take it out", what, d.agent.Title))
+		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or remove it", what, d.agent.Title))
 	}
 	commands := d.agent.members("command")
 	for _, s := range sections {

@@ -411,7 +411,7 @@ func (s *session) refusals(j *job, o *Over) error {
 			continue
 		}
 		for _, name := range Proxies(tree) {
-			j.notes = append(j.notes, fmt.Sprintf("%s: env.%s can lead what %s asks the daemon to a proxy; take it out", file, name, j.agent.Title))
+			j.notes = append(j.notes, fmt.Sprintf("%s: env.%s can lead what %s asks the daemon to a proxy; remove it", file, name, j.agent.Title))
 		}
 		if !Refuses(tree, o.URL) {
 			continue

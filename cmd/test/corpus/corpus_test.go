@@ -144,7 +144,7 @@ func play(t *testing.T, dir string) []played {
 		for _, node := range root.Items {
 			c := played{id: text(node, "id"), family: text(node, "family"), near: text(node, "near")}
 			if c.id == "" || c.family == "" || ids[c.id] {
-				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id stands twice", file, node.Line, c.id, c.family)
+				t.Fatalf("%s:%d: the id %q or the family %q is missing, or the id is listed twice", file, node.Line, c.id, c.family)
 			}
 			ids[c.id] = true
 			if before := node.Get("before"); before != nil {
