@@ -1,6 +1,5 @@
-// Package policyfile holds the content of a policy file as plain data: hooks, matches,
-// actions and settings, as people write them. Nothing in it is compiled or checked;
-// package policy parses, checks and builds it.
+// Package policyfile holds the content of a policy file as plain data: hooks, match keys, actions
+// and settings. Nothing in it is compiled or checked; package policy parses, checks and builds it.
 package policyfile
 
 import (
@@ -20,23 +19,24 @@ import (
 type Policy struct {
 	Version  int        `json:"version"`
 	Pack     *PackInfo  `json:"pack,omitempty"`   // the file is a pack
-	Use      []Use      `json:"use,omitempty"`    // packs whose hooks count too
+	Use      []Use      `json:"use,omitempty"`    // packs whose hooks this policy uses
 	Strict   bool       `json:"strict,omitempty"` // programs without `on_error:` fail closed
 	Hooks    []Hook     `json:"hooks,omitempty"`
 	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
-	Records  *Records   `json:"records,omitempty"`  // which Records are kept, and of what
-	Redact   *Redact    `json:"redact,omitempty"`   // what hooks of projects and plugins do not see
-	Secrets  *Secrets   `json:"secrets,omitempty"`  // what counts as a secret
+	Records  *Records   `json:"records,omitempty"`  // which records Grapnel keeps, and which parts of them
+	Redact   *Redact    `json:"redact,omitempty"`   // data that hooks of projects and plugins do not see
+	Secrets  *Secrets   `json:"secrets,omitempty"`  // changes to secret detection
 	Networks []Word     `json:"networks,omitempty"` // such as 10.0.0.0/8: private networks that outbound requests may reach
-	Grants   []Grant    `json:"grants,omitempty"`   // what policies of projects and plugins may do; only in policies of users and managed ones
-	Vouches  []Vouch    `json:"trust,omitempty"`    // policies of projects that are trusted without a question; only as with Grants
+	Grants   []Grant    `json:"grants,omitempty"`   // permissions for policies of projects and plugins; only in user and managed policies
+	Vouches  []Vouch    `json:"trust,omitempty"`    // project policies that are trusted without a prompt; only in user and managed policies
 
-	OnlyManaged bool `json:"use_only_managed,omitempty"` // only managed policies count; only in a managed policy
+	OnlyManaged bool `json:"use_only_managed,omitempty"` // ignore all other policies; only in a managed policy
 
 	Defaults Defaults `json:"defaults,omitzero"`
 }
 
-// Defaults are the `defaults:` of a file. Each Command holds its sandbox itself.
+// Defaults is the `defaults:` section of a file. The parser copies a default sandbox into each
+// Command.
 type Defaults struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	OnError string   `json:"on_error,omitempty"`
@@ -56,18 +56,18 @@ type Hook struct {
 	OnError  string         `json:"on_error,omitempty"`
 	Priority *int           `json:"priority,omitempty"`
 	Timeout  Duration       `json:"timeout,omitempty"`
-	Message  string         `json:"message,omitempty"`  // for the person, beside a decision
-	Incident string         `json:"incident,omitempty"` // an incident that the hook prevents; for people who read the file
+	Message  string         `json:"message,omitempty"`  // for the user, in addition to a decision
+	Incident string         `json:"incident,omitempty"` // an incident that the hook prevents; for readers of the file
 
-	Decide  string                            `json:"decide,omitempty"` // block, ask, allow
+	Decide  string                            `json:"decide,omitempty"` // block, ask or allow
 	Reason  string                            `json:"reason,omitempty"`
 	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; added to the reason
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
-	Mask    []string                          `json:"mask,omitempty"`   // IDs of the rules whose secrets are masked, or globs
-	Fields  []grapnel.Field                   `json:"fields,omitempty"` // that `replace:` and `mask:` change; empty = all text
-	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields of `set:`
-	Places  []Place                           `json:"places,omitempty"` // places inside of fields of `set:`
+	Mask    []string                          `json:"mask,omitempty"`   // IDs or globs of the rules whose secrets are masked
+	Fields  []grapnel.Field                   `json:"fields,omitempty"` // fields that `replace:` and `mask:` change; empty = all text
+	Set     map[grapnel.Field]json.RawMessage `json:"set,omitempty"`    // whole fields that `set:` replaces
+	Places  []Place                           `json:"places,omitempty"` // places inside fields that `set:` replaces
 	Limit   *Limit                            `json:"limit,omitempty"`
 	Run     *Command                          `json:"run,omitempty"`  // `run:` and `worker:`
 	HTTP    *HTTP                             `json:"http,omitempty"` // `http:` and `notify:`
@@ -82,15 +82,16 @@ func (h *Hook) Program() *Command {
 	return h.Run
 }
 
-// Context is a `context:`, text that is added to what the model sees. One field is set.
+// Context is a `context:` action: text that is added to the model's context. Exactly one field is
+// set.
 type Context struct {
 	Text string   `json:"text,omitempty"`
 	File string   `json:"file,omitempty"` // relative to the policy file
-	Run  *Command `json:"run,omitempty"`  // the program that writes the text
+	Run  *Command `json:"run,omitempty"`  // program that writes the text
 }
 
-// Place is a place inside of a field that is an object, and its new value. An object is
-// merged into the old one; null removes the old value.
+// Place is a place inside a field that is a JSON object, and its new value. A new object is merged
+// into the old value; null removes the old value.
 type Place struct {
 	Field grapnel.Field   `json:"field"`
 	Path  []string        `json:"path"`
@@ -101,28 +102,28 @@ type Place struct {
 type Replacement struct {
 	Pattern string `json:"pattern"`           // RE2
 	With    string `json:"with"`              // $1 is the first group
-	Literal string `json:"literal,omitempty"` // a text in every match; the pattern compiles when an event has it
+	Literal string `json:"literal,omitempty"` // text that occurs in every match; the pattern is compiled when an event contains it
 }
 
-// Command is the program of a `run:` or a `worker:`. policy.DialectOf returns its dialect.
+// Command is the program of a `run:` or `worker:` action. policy.DialectOf returns its dialect.
 type Command struct {
-	Name    string        `json:"name"` // of the hook
+	Name    string        `json:"name"` // name of the hook
 	Line    string        `json:"line,omitempty"`
-	Args    []string      `json:"args,omitempty"`   // in place of Line: runs without a shell
-	Worker  bool          `json:"worker,omitempty"` // it stays running and answers one event after the other
-	Env     []string      `json:"env,omitempty"`    // variables that the program gets although they look like secrets
+	Args    []string      `json:"args,omitempty"`   // used instead of Line: runs without a shell
+	Worker  bool          `json:"worker,omitempty"` // the program keeps running and answers many events in turn
+	Env     []string      `json:"env,omitempty"`    // variables that are passed to the program although they look like secrets
 	Async   bool          `json:"async,omitempty"`
-	Speaks  string        `json:"speaks,omitempty"`  // the dialect of its input and answer; empty = plain
-	Context bool          `json:"context,omitempty"` // it belongs to a Context
-	Asked   bool          `json:"asked,omitempty"`   // it belongs to a session summary
-	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what it may reach; nil = no limits
-	Vars    []string      `json:"-"`                 // more variables, NAME=value, of a hook that was loaded from an agent's configuration
-	Dir     string        `json:"-"`                 // of the policy file
-	Scope   grapnel.Scope `json:"-"`                 // of the policy file
+	Speaks  string        `json:"speaks,omitempty"`  // dialect of its input and output; empty = plain
+	Context bool          `json:"context,omitempty"` // the program is part of a Context
+	Asked   bool          `json:"asked,omitempty"`   // the program is part of a session summary
+	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what the program can access; nil = no limits
+	Vars    []string      `json:"-"`                 // extra variables (NAME=value) of a hook that was loaded from an agent's configuration
+	Dir     string        `json:"-"`                 // directory of the policy file
+	Scope   grapnel.Scope `json:"-"`                 // scope of the policy file
 }
 
-// Match says for which events a hook is meant. One word of each list must fit, and all keys
-// that are set. Not excludes events.
+// Match selects the events of a hook. All keys that are set must match, and of each list one word
+// must match. Not excludes events.
 type Match struct {
 	Tool     []string  `json:"tool,omitempty"`
 	Command  []string  `json:"command,omitempty"`
@@ -144,23 +145,23 @@ type Match struct {
 	Not      *Match    `json:"not,omitempty"`
 }
 
-// Pattern is a text to look for, as it is or as /RE2/.
+// Pattern is a text to look for, either literal or as /RE2/.
 type Pattern struct {
 	Text    string `json:"text"`
-	Literal string `json:"literal,omitempty"` // a text in every match of the /RE2/; empty = unknown
-	Near    string `json:"near,omitempty"`    // in place of Literal: several such texts, see prefilter.RequiredTexts
+	Literal string `json:"literal,omitempty"` // text that occurs in every match of the /RE2/; empty = unknown
+	Near    string `json:"near,omitempty"`    // used instead of Literal: several such texts, see prefilter.RequiredTexts
 }
 
-// Duration is a time span, written with a unit.
+// Duration is a time span that is written with a unit, such as 1m30s.
 type Duration time.Duration
 
-// String returns 1m30s, and 1m in place of 1m0s.
+// String returns the duration as 1m30s. It shortens 1m0s to 1m.
 func (d Duration) String() string { return FormatDuration(time.Duration(d)) }
 
-// MarshalText writes 1m30s.
+// MarshalText writes the duration as 1m30s.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads 1m30s.
+// UnmarshalText reads a duration such as 1m30s.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = Duration(parsed)
@@ -173,7 +174,7 @@ type Error struct {
 	Line int    `json:"line,omitempty"`
 	Col  int    `json:"col,omitempty"`
 	Msg  string `json:"message"`
-	Hint string `json:"hint,omitempty"` // what to do about it; may be empty
+	Hint string `json:"hint,omitempty"` // how to fix it; may be empty
 }
 
 // Error returns FILE:LINE:COL: message (hint).
@@ -189,8 +190,8 @@ func (e *Error) Error() string {
 	return OneLine(text)
 }
 
-// OneLine removes control characters from a message that quotes a file or its name, so that
-// whoever wrote them can neither add a line nor control a terminal.
+// OneLine replaces control characters in a message that quotes a file or its name. Without it, the
+// author of the file could add lines or terminal control sequences to the message.
 func OneLine(text string) string {
 	return strings.Map(printed, text)
 }
@@ -202,18 +203,18 @@ func printed(c rune) rune {
 	return c
 }
 
-// After is one step of an `after:`: an event that must have happened for the hook to match.
-// The steps must have happened in their order.
+// After is one step of an `after:` key: an event that must have happened for the hook to match. The
+// steps must have happened in the given order.
 type After struct {
 	Happening
-	Within Duration   `json:"within,omitempty"` // how long ago at most; 0 = at any time in the session
-	Times  int        `json:"times,omitempty"`  // at least so often; 0 = once
+	Within Duration   `json:"within,omitempty"` // maximum age; 0 = any time in the session
+	Times  int        `json:"times,omitempty"`  // minimum number of times; 0 = once
 	Same   string     `json:"same,omitempty"`   // what both events must share: call, tool, path, command; empty = nothing
-	Until  *Happening `json:"until,omitempty"`  // an event after which the step does not count any more
-	By     []string   `json:"by,omitempty"`     // whose events belong together, as in a Limit; empty = those of a session
+	Until  *Happening `json:"until,omitempty"`  // an event that cancels the step
+	By     []string   `json:"by,omitempty"`     // keys that group events, as in a Limit; empty = the events of one session
 }
 
-// Happening chooses events, with the same keys as a hook.
+// Happening selects events with the same match keys as a hook.
 type Happening struct {
 	Event  []grapnel.Kind `json:"event"`
 	Match  *Match         `json:"match,omitempty"`
@@ -221,62 +222,62 @@ type Happening struct {
 	When   string         `json:"when,omitempty"`
 }
 
-// The names of built-in hooks.
+// Names of built-in hooks.
 const (
 	BuiltinAudit   = "audit"
 	BuiltinLogging = "logging"
 	BuiltinSummary = "session-summary"
 )
 
-// Builtin is a `builtin:`, a hook that comes with Grapnel. The program that writes a session
-// summary is the Run of the hook.
+// Builtin is a `builtin:` action, a hook that is part of Grapnel. The program that writes a session
+// summary is Hook.Run.
 type Builtin struct {
 	Name string `json:"name"`           // audit, logging, session-summary
-	File string `json:"file,omitempty"` // of audit and logging: the file for the lines; empty = in the state directory
-	Into string `json:"into,omitempty"` // of session-summary: the directory; empty = the session's root
+	File string `json:"file,omitempty"` // audit and logging: output file; empty = in the state directory
+	Into string `json:"into,omitempty"` // session-summary: output directory; empty = the session's root
 }
 
-// Grant is one entry of `grants:`. It lets policies of projects and hooks of plugins do more
-// than block, ask, change, add context and count.
+// Grant is one entry of `grants:`. Without a grant, policies of projects and hooks of plugins can
+// only block, ask, change, add context and count.
 type Grant struct {
-	Source Word   `json:"source"` // a pattern for the real path of the file or of its directory
-	May    []Word `json:"may"`    // of allow, run, http
+	Source Word   `json:"source"` // pattern for the real path of the file or of its directory
+	May    []Word `json:"may"`    // any of allow, run, http
 }
 
-// Vouch is one entry of `trust:`. A policy of a project that has this digest is trusted
-// without a question, for example in continuous integration.
+// Vouch is one entry of `trust:`. A project policy with this digest is trusted without a prompt,
+// for example in continuous integration.
 type Vouch struct {
 	Source Word `json:"source"` // as in a Grant
-	Digest Word `json:"digest"` // sha256:HEX, as "grapnel trust" shows it
+	Digest Word `json:"digest"` // sha256:HEX, as "grapnel trust" prints it
 }
 
-// HTTP is an `http:`, a server that decides about events like a program does, or a `notify:`,
-// a server that gets events until it has confirmed them.
+// HTTP is an `http:` or `notify:` action. An `http:` server decides about events, like a program. A
+// `notify:` server receives each event until it confirms the delivery.
 type HTTP struct {
-	Name    string            `json:"name"`              // of the hook
+	Name    string            `json:"name"`              // name of the hook
 	URL     string            `json:"url"`               // https; http only in policies that may open networks
-	Secrets []string          `json:"secrets,omitempty"` // keys that sign requests: env:NAME, file:PATH, or the key; see [HTTP.Resolve]
+	Secrets []string          `json:"secrets,omitempty"` // keys that sign requests: env:NAME, file:PATH, or the key itself; see [HTTP.Resolve]
 	Headers map[string]string `json:"headers,omitempty"` // a value may be env:NAME or file:PATH
-	Body    string            `json:"body,omitempty"`    // plain, summary, or for a `notify:` cloudevents; empty = plain
+	Body    string            `json:"body,omitempty"`    // plain, summary, or for `notify:` cloudevents; empty = plain
 	Breaker Breaker           `json:"breaker,omitzero"`
-	Async   bool              `json:"async,omitempty"`   // the answer does not count; always so with `notify:`
-	Timeout Duration          `json:"timeout,omitempty"` // of one request
-	Notify  bool              `json:"notify,omitempty"`  // it is a `notify:`
-	Ordered bool              `json:"ordered,omitempty"` // the events of a session are sent one after the other
-	Most    int               `json:"most,omitempty"`    // requests at a time; 0 = the default of the delivery
-	Source  string            `json:"-"`                 // of the hook
-	Dir     string            `json:"-"`                 // of the policy file
-	Scope   grapnel.Scope     `json:"-"`                 // of the policy file
+	Async   bool              `json:"async,omitempty"`   // the answer is ignored; always true with `notify:`
+	Timeout Duration          `json:"timeout,omitempty"` // timeout of one request
+	Notify  bool              `json:"notify,omitempty"`  // the action is a `notify:`
+	Ordered bool              `json:"ordered,omitempty"` // the events of a session are sent one at a time, in order
+	Most    int               `json:"most,omitempty"`    // maximum number of concurrent requests; 0 = the default of the delivery
+	Source  string            `json:"-"`                 // source of the hook
+	Dir     string            `json:"-"`                 // directory of the policy file
+	Scope   grapnel.Scope     `json:"-"`                 // scope of the policy file
 }
 
-// Breaker is a circuit breaker: after so many failures a server gets no requests for a
-// while. Zero is the default.
+// Breaker configures a circuit breaker: after Failures failures in a row, Grapnel sends a server no
+// requests for Cooldown. Zero values mean the defaults.
 type Breaker struct {
-	Failures int      `json:"failures,omitempty"` // in a row
+	Failures int      `json:"failures,omitempty"` // consecutive failures
 	Cooldown Duration `json:"cooldown,omitempty"`
 }
 
-// FullName returns the name of the hook with its source.
+// FullName returns the name of the hook, with its source as prefix if it has one.
 func (h *HTTP) FullName() string {
 	if h.Source == "" {
 		return h.Name
@@ -284,7 +285,7 @@ func (h *HTTP) FullName() string {
 	return h.Source + "::" + h.Name
 }
 
-// Key returns its key in a policy: http or notify.
+// Key returns the policy key of the action: http or notify.
 func (h *HTTP) Key() string {
 	if h.Notify {
 		return "notify"
@@ -297,19 +298,19 @@ func (b Breaker) Limits() circuit.Limits {
 	return circuit.Limits{Failures: b.Failures, Cooldown: time.Duration(b.Cooldown)}
 }
 
-// Limit is a `limit:`: how many events may match within a time, or how large a sum over them
-// may be. Either Count is set, or Sum and Max.
+// Limit is a `limit:` action: the maximum number of matching events in a period, or the maximum sum
+// over them. Either Count is set, or Sum and Max.
 type Limit struct {
 	Count  int      `json:"count,omitempty"`
 	Sum    string   `json:"sum,omitempty"` // a numeric expression over the event
 	Max    float64  `json:"max,omitempty"`
 	Per    Duration `json:"per"`
-	By     []string `json:"by,omitempty"`   // what is counted apart: session, tool, agent, user; empty = all events together
-	Then   string   `json:"then,omitempty"` // block, ask; empty = block
+	By     []string `json:"by,omitempty"`   // keys with separate counters: session, tool, agent, user; empty = one counter
+	Then   string   `json:"then,omitempty"` // block or ask; empty = block
 	Reason string   `json:"reason,omitempty"`
 }
 
-// FormatDuration writes 1m in place of 1m0s.
+// FormatDuration formats a duration and shortens 1m0s to 1m.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -320,7 +321,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// FormatNumber writes a sum without rounding errors: 0.1+0.2 is 0.3.
+// FormatNumber formats a sum without visible rounding errors: 0.1+0.2 becomes 0.3.
 func FormatNumber(f float64) string {
 	short, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'g', 12, 64), 64)
 	return strconv.FormatFloat(short, 'f', -1, 64)
@@ -329,56 +330,57 @@ func FormatNumber(f float64) string {
 // LoadFrom is one entry of `load:`: hook files of another system.
 type LoadFrom struct {
 	Format Word   `json:"format"`
-	File   string `json:"file,omitempty"` // a file, a directory or a pattern, relative to the policy file; empty = where the system keeps its hooks
+	File   string `json:"file,omitempty"` // a file, a directory or a pattern, relative to the policy file; empty = the default places of the system
 }
 
-// PackInfo is the `pack:` of a file that other policies can use. A pack has rules and nothing
-// else, so using one starts no program and reads no file.
+// PackInfo is the `pack:` section of a file that other policies can use. A pack contains only
+// rules, so using a pack starts no program and reads no file.
 type PackInfo struct {
 	Version int `json:"version"` // increases when the hooks of the pack change
 }
 
-// Use is one entry of `use:`. It changes nothing for another file that uses the same pack.
+// Use is one entry of `use:`. It does not affect other files that use the same pack.
 type Use struct {
 	Pack   Word   `json:"pack"`
-	Except []Word `json:"except,omitempty"` // hooks of the pack that are left out
-	Mode   string `json:"mode,omitempty"`   // enforce or observe for all hooks of the pack; empty = as each hook says
+	Except []Word `json:"except,omitempty"` // hooks of the pack to leave out
+	Mode   string `json:"mode,omitempty"`   // enforce or observe for all hooks of the pack; empty = the mode of each hook
 }
 
-// Word is a word of a file and its position.
+// Word is a word of a file with its position.
 type Word struct {
 	Text string `json:"text"`
 	Line int    `json:"line"`
 	Col  int    `json:"col"`
 }
 
-// Records is a `records:`. It says which Records are kept, and what of them.
+// Records is the `records:` section. It selects the records that Grapnel keeps, and their content.
 type Records struct {
-	Keep    string        `json:"keep,omitempty"` // empty = as other policies say
-	Sync    bool          `json:"sync,omitempty"` // they are on disk before the agent gets its reply
-	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a Record
+	Keep    string        `json:"keep,omitempty"` // empty = the setting of other policies
+	Sync    bool          `json:"sync,omitempty"` // write records to disk before the agent gets its reply
+	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a record
 	Replace []Replacement `json:"replace,omitempty"`
 }
 
-// Redact is a `redact:`. Hooks of projects and plugins can neither read nor replace it.
+// Redact is the `redact:` section: data that hooks of projects and plugins can neither read nor
+// replace.
 type Redact struct {
 	Fields   []string      `json:"fields,omitempty"`   // JSON pointers into tool.input; * is any member or element
-	Patterns []Replacement `json:"patterns,omitempty"` // in all texts; With is empty
+	Patterns []Replacement `json:"patterns,omitempty"` // applied to all texts; With is empty
 }
 
-// Sandbox is a `sandbox:`: what a program may reach, in addition to installed software and a
-// temporary directory of its own. Paths are relative to the policy file, or begin with {root}
-// or {cwd}: the project and the directory of the event.
+// Sandbox is a `sandbox:` section: what a program can access, in addition to installed software and
+// its own temporary directory. Paths are relative to the policy file, or begin with {root} (the
+// project) or {cwd} (the directory of the event).
 type Sandbox struct {
-	Off      bool     `json:"off,omitempty"` // `sandbox: false`, if the file has a default
+	Off      bool     `json:"off,omitempty"` // `sandbox: false`, overrides a default of the file
 	Read     []string `json:"read,omitempty"`
-	Write    []string `json:"write,omitempty"` // can be read too
-	Net      bool     `json:"net,omitempty"`   // any address
+	Write    []string `json:"write,omitempty"` // also readable
+	Net      bool     `json:"net,omitempty"`   // all addresses
 	Ports    []uint16 `json:"ports,omitempty"` // TCP ports
 	Optional bool     `json:"optional,omitempty"`
 }
 
-// Describe says in words what a program may reach.
+// Describe returns a description of the access that the sandbox gives, in one line.
 func (s *Sandbox) Describe() string {
 	if s == nil || s.Off {
 		return "no sandbox"
@@ -415,28 +417,28 @@ func (s *Sandbox) Describe() string {
 	return fmt.Sprintf("sandbox: reads %s, writes %s, %s%s", list(s.Read), list(s.Write), net, optional)
 }
 
-// Secrets is a `secrets:`: what the hooks of this file and of its packs take for a secret. It
-// changes nothing for other files: the policy of the user still finds what a project calls
-// harmless.
+// Secrets is the `secrets:` section: which texts the hooks of this file and of its packs treat as
+// secrets. It does not affect other files, so a user's policy still finds secrets that a project's
+// policy allows.
 type Secrets struct {
-	Files   []Word   `json:"files,omitempty"`   // with rules, relative to the policy file
-	Disable []string `json:"disable,omitempty"` // IDs of rules, or globs
-	Allow   []string `json:"allow,omitempty"`   // values that are no secrets: texts or /RE2/
+	Files   []Word   `json:"files,omitempty"`   // files with rules, relative to the policy file
+	Disable []string `json:"disable,omitempty"` // IDs or globs of rules
+	Allow   []string `json:"allow,omitempty"`   // values that are not secrets: texts or /RE2/
 
-	// The content of the files, after they were read.
-	Sums  []string        `json:"sums,omitempty"` // SHA-256 of each
+	// The content of Files, set after they were read.
+	Sums  []string        `json:"sums,omitempty"` // SHA-256 of each file
 	Rules []*secret.Rule  `json:"rules,omitempty"`
 	Lists []*secret.Allow `json:"lists,omitempty"`
-	Off   []string        `json:"off,omitempty"` // rules of Grapnel that the files disable
-	Notes []*Error        `json:"-"`             // what Grapnel ignores in the files
+	Off   []string        `json:"off,omitempty"` // built-in rules that the files disable
+	Notes []*Error        `json:"-"`             // parts of the files that Grapnel ignores
 }
 
-// String returns the place as a policy writes it.
+// String returns the place in policy syntax: FIELD.NAME.NAME.
 func (p *Place) String() string {
 	return string(p.Field) + "." + strings.Join(p.Path, ".")
 }
 
-// String returns the limit in words: 20 in 1m per session.
+// String returns a short description, such as "20 in 1m per session".
 func (l *Limit) String() string {
 	text := fmt.Sprintf("%d in %s", l.Count, l.Per)
 	if l.Sum != "" {
@@ -451,7 +453,7 @@ func (l *Limit) String() string {
 // ProjectRoot is the path that a sandbox may read by default.
 const ProjectRoot = "{root}"
 
-// ParseOnError returns the value of an `on_error:`. An unknown word is the default.
+// ParseOnError returns the value of an `on_error:` key. Unknown words give OnErrorDefault.
 func ParseOnError(word string) grapnel.OnError {
 	switch word {
 	case "open":
@@ -465,7 +467,7 @@ func ParseOnError(word string) grapnel.OnError {
 	}
 }
 
-// FirstDuration returns the first duration above 0, or 0.
+// FirstDuration returns the first positive duration, or 0.
 func FirstDuration(ds ...Duration) time.Duration {
 	for _, d := range ds {
 		if d > 0 {
@@ -475,10 +477,10 @@ func FirstDuration(ds ...Duration) time.Duration {
 	return 0
 }
 
-// InputFields returns the fields whose values are somewhere in tool.input.
+// InputFields returns the fields whose values are part of tool.input.
 func InputFields() []grapnel.Field {
 	return []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}
 }
 
-// MaxTimes is the largest `times:` of an `after:`.
+// MaxTimes is the largest valid `times:` value of an `after:` step.
 const MaxTimes = 50
