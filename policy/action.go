@@ -11,13 +11,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// An action is what a hook does with the events that it matches. A hook has exactly one.
+// An action is what a hook does with the events that it matches. Each hook has exactly one action.
 //
-// All that is particular to an action is in its row of [actions]: how it is parsed, which
-// events permit it, and how its hook is built. Beside the row, an action needs a field in
-// [policyfile.Hook], which the snapshot codec writes, and a line in the JSON schema.
+// The row of an action in [actions] defines how the action is parsed, which events permit it, and
+// how its hook is built. An action also needs a field in [policyfile.Hook], which the snapshot
+// codec writes, and an entry in the JSON schema.
 type action struct {
-	name string // its key in a policy file
+	name string // key in a policy file
 
 	// is reports whether a hook has this action.
 	is func(*policyfile.Hook) bool
@@ -25,20 +25,20 @@ type action struct {
 	// parse reads the value of the key into the hook.
 	parse func(*fileParser, *policyfile.Hook, *yaml.Node)
 
-	// options reads `async`, `speaks` and `env`; nil = the action has none of them.
+	// options reads `async`, `speaks` and `env`; nil = the action has none of these keys.
 	options func(*fileParser, *policyfile.Hook, *options)
 
-	// forbidden says why an event does not permit the action; nil or "" = it does.
+	// forbidden returns why an event does not permit the action; nil or "" = the event permits it.
 	forbidden func(*policyfile.Hook, *grapnel.Contract) string
 
-	// notInPack says why a pack cannot have the action, and what to do; nil or "" = it can.
+	// notInPack returns why a pack cannot contain the action, and a hint; nil or "" = it can.
 	notInPack func(*yaml.Node) (problem, hint string)
 
-	// build adds the action to a Spec that already says when it runs.
+	// build adds the action to a Spec whose match and events are already set.
 	build func(*builder, *policyfile.Hook, *grapnel.Spec) error
 }
 
-// actions lists all actions, in the order in which messages name them.
+// actions lists all actions, in the order in which messages list them.
 var actions = []action{
 	{
 		name:  "block",
@@ -194,7 +194,7 @@ func noPrograms(*yaml.Node) (problem, hint string) {
 	return "a pack cannot run programs", hintNotInPack
 }
 
-// unless returns "" if ok, and otherwise a message.
+// unless returns "" if ok is true, and the formatted message otherwise.
 func unless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""
@@ -212,7 +212,7 @@ func actionOf(h *policyfile.Hook) *action {
 	return nil
 }
 
-// actionKeys lists the keys of all actions, to read into h.
+// actionKeys returns the keys of all actions; their parsers write into h.
 func (p *fileParser) actionKeys(h *policyfile.Hook) []key {
 	keys := make([]key, len(actions))
 	for i := range actions {
@@ -222,7 +222,7 @@ func (p *fileParser) actionKeys(h *policyfile.Hook) []key {
 	return keys
 }
 
-// forbidden says why a hook cannot do on an event what it is for; "" = it can.
+// forbidden returns why the event kind does not permit the action of a hook; "" = it does.
 func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
 	a := actionOf(h)
 	if a == nil || a.forbidden == nil {
@@ -231,17 +231,16 @@ func forbidden(h *policyfile.Hook, kind grapnel.Kind) string {
 	return a.forbidden(h, contractOf(kind))
 }
 
-// A builder makes the Specs of one policy.
+// A builder builds the Specs of one policy.
 type builder struct {
 	*policyfile.Policy
 	facts              *match.FactCache
-	newCommand         func(policyfile.Command) grapnel.Hook       // nil leaves programs out
-	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil leaves these hooks out
-	state              string                                      // directory for the files of hooks that name none
+	newCommand         func(policyfile.Command) grapnel.Hook       // nil = skip hooks with programs
+	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil = skip these hooks
+	state              string                                      // directory for output files of hooks that do not name one
 }
 
-// buildRule makes the Spec of a hook that needs neither programs nor servers nor the
-// settings of its file.
+// buildRule builds the Spec of a hook that uses no program, no server and no setting of its file.
 func buildRule(h *policyfile.Hook, source grapnel.Source, facts *match.FactCache) (grapnel.Spec, error) {
 	return (&builder{Policy: &policyfile.Policy{}, facts: facts}).spec(h, source)
 }
@@ -289,8 +288,8 @@ func (*builder) buildDecision(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return err
 }
 
-// buildContext makes the hook of a `context:`. It informs and guards nothing, so by default
-// an error of it changes nothing.
+// buildContext builds the hook of a `context:` action. The hook adds information and does not
+// block, so by default it fails open.
 func (b *builder) buildContext(h *policyfile.Hook, spec *grapnel.Spec) error {
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = grapnel.OnErrorOpen
@@ -319,7 +318,7 @@ func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return nil
 }
 
-// defaultOnError fills in what the file says of errors, for a hook that does not say it.
+// defaultOnError applies the file's default for errors to a hook that does not set `on_error:`.
 func (b *builder) defaultOnError(spec *grapnel.Spec) {
 	if spec.OnError == grapnel.OnErrorDefault {
 		spec.OnError = policyfile.ParseOnError(b.Defaults.OnError)

@@ -20,17 +20,17 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What two events can have in common.
+// Valid values of `same:`, properties that two events can share.
 var sameWords = [...]string{"call", "tool", "path", "command"}
 
-// Bounds of an `after:`, and of what is kept for one hook and session.
+// Limits of an `after:`, and of the stored marks of one hook and session.
 const (
 	maxSteps  = 8
 	maxMarks  = 128
-	maxShared = 16 // of one event
+	maxShared = 16 // per event
 )
 
-// past is the Matcher of a hook that has an `after:`.
+// past is the Matcher of a hook with an `after:` key.
 type past struct {
 	*match.Matcher
 	steps  []step
@@ -39,16 +39,16 @@ type past struct {
 	name   string
 	now    func() time.Time
 
-	allow bool // it is that of an `allow`
+	allow bool // the hook's action is `allow`
 
 	counter Counter // see together
 }
 
-// A sequence is the Matcher of a hook that has an `after:`, made or not yet.
+// A sequence is the Matcher of a hook with an `after:` key, compiled or not yet compiled.
 type sequence interface {
 	grapnel.Matcher
 	made() (*past, error)
-	kinds() []grapnel.Kind // of the events that may begin or end something
+	kinds() []grapnel.Kind // kinds of the events that can begin or cancel a step
 	countIn(Counter)
 }
 
@@ -56,14 +56,14 @@ func (f *past) made() (*past, error) { return f, nil }
 
 func (f *past) countIn(c Counter) { f.counter = c }
 
-// step is an After at work.
+// step is a compiled policyfile.After.
 type step struct {
 	policyfile.After
 	event happening
-	until *happening // nil = nothing
+	until *happening // nil = nothing cancels the step
 }
 
-// happening is a Happening at work.
+// happening is a compiled policyfile.Happening.
 type happening struct {
 	on []grapnel.Kind
 	m  *match.Matcher
@@ -79,8 +79,9 @@ func newPast(h *policyfile.Hook, source grapnel.Source, m *match.Matcher, as mat
 			return nil, err
 		}
 		if s.Until != nil {
-			// What ends a guard fits as loosely as what begins it: who can run the one can
-			// run the other, and a line may do more than that.
+			// `until` is compiled with the default reading, which is as loose as the match that
+			// begins the step: an attacker who can run one command can run the other, and a line
+			// may do more than that.
 			until, err := compileHappening(m.Facts, s.Until, match.Reading{})
 			if err != nil {
 				return nil, err
@@ -97,8 +98,8 @@ func compileHappening(cache *match.FactCache, h *policyfile.Happening, as match.
 	return happening{h.Event, m}, err
 }
 
-// fits reports whether an event is one of these. A call whose result says that it failed
-// is a failed one, whichever of both the agent calls it.
+// fits reports whether an event is one of the selected events. An agent may report a failed call as
+// tool.after; such an event also matches tool.failed.
 func (h *happening) fits(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if !slices.Contains(h.on, ev.Kind) {
 		if ev.Kind != grapnel.ToolAfter || !slices.Contains(h.on, grapnel.ToolFailed) || !h.m.Facts.Of(ev).Failed() {
@@ -108,7 +109,7 @@ func (h *happening) fits(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return h.m.Match(ev, v)
 }
 
-// kinds are those of the events that may begin or end something.
+// kinds returns the kinds of the events that can begin or cancel a step.
 func (f *past) kinds() []grapnel.Kind {
 	var kinds []grapnel.Kind
 	add := func(on []grapnel.Kind) {
@@ -130,8 +131,8 @@ func (f *past) kinds() []grapnel.Kind {
 	return kinds
 }
 
-// markerOf is the hook beside the one of a sequence, which keeps what happens. When it cannot,
-// that is as if the hook itself could not tell.
+// markerOf returns the Spec of the second hook of a sequence, which records the events. If
+// recording fails, the error is treated like an error of the hook itself.
 func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
 	m := &marker{f}
 	onError := s.OnError
@@ -144,10 +145,11 @@ func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
 	}
 }
 
-// ReadsID: an event is not what happened before itself.
+// ReadsID marks that the Matcher reads the event's ID: an event must not count as its own
+// predecessor.
 func (f *past) ReadsID() {}
 
-// Match reports whether the hook listens, and what it wants to have happened has.
+// Match reports whether the event matches the hook and all steps have happened before.
 func (f *past) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if ok, err := f.Matcher.Match(ev, v); !ok || err != nil {
 		return false, err
@@ -159,7 +161,7 @@ func (f *past) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return f.missing(marks, ev) < 0, nil
 }
 
-// marks reads what is kept. What is broken is an error once, and then anew.
+// marks reads the stored marks. If they are invalid, it returns an error once and resets them.
 func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 	key := f.key(ev)
 	kept, err := counted(f.counter, key)
@@ -173,10 +175,10 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 	return nil, fmt.Errorf("what happened before is not known any more: %w", err)
 }
 
-// key names what is kept for an event. What the hook says of it is a part: marks of other
-// steps mean nothing for these.
+// key returns the storage key for an event. The key contains the `after:` definition, because marks
+// of other steps have no meaning for these steps.
 func (f *past) key(ev *grapnel.Event) string {
-	said, _ := json.Marshal(f.said) // texts and numbers
+	said, _ := json.Marshal(f.said) // only strings and numbers, so Marshal cannot fail
 	parts := []string{"after", f.source, f.name, digest.Of(said)}
 	by := f.steps[0].By
 	if len(by) == 0 {
@@ -190,7 +192,7 @@ func (f *past) key(ev *grapnel.Event) string {
 	return strings.Join(parts, "\x00")
 }
 
-// missing is the first step that has not happened yet, or -1.
+// missing returns the index of the first step that has not happened yet, or -1.
 func (f *past) missing(marks []mark, ev *grapnel.Event) int {
 	at := 0
 	self := f.markOf(ev)
@@ -209,7 +211,7 @@ func (f *past) missing(marks []mark, ev *grapnel.Event) int {
 	return -1
 }
 
-// counts reports whether a mark is one of a step, for what happens now.
+// counts reports whether a mark satisfies step i for the current event.
 func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 	s := &f.steps[i]
 	if m.steps&(1<<i) == 0 || m.about(self) || s.Within > 0 && self.at-m.at >= int64(s.Within) {
@@ -218,12 +220,12 @@ func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 	return s.Same == "" || slices.ContainsFunc(sharedWords(f.Matcher.Facts.Of(ev), s.Same), func(w string) bool { return slices.Contains(m.shared, w) })
 }
 
-// markOf is the mark of an event, which is of no step yet.
+// markOf returns the mark of an event, without any steps set.
 func (f *past) markOf(ev *grapnel.Event) mark {
 	return mark{at: f.now().UnixNano(), kind: moment(ev.Kind), call: callOf(ev)}
 }
 
-// moment is the kind of an event, one for those that are about the same moment.
+// moment maps kinds that describe the same moment of an action to one kind.
 func moment(kind grapnel.Kind) grapnel.Kind {
 	switch kind {
 	case grapnel.PermissionBefore:
@@ -235,22 +237,21 @@ func moment(kind grapnel.Kind) grapnel.Kind {
 	}
 }
 
-// A mark is kept of an event that a hook wants to have happened. It says nothing of what
-// the event was about but by digests.
+// A mark records an event that satisfied a step. It stores event content only as digests.
 type mark struct {
 	at     int64 // nanoseconds since 1970
 	kind   grapnel.Kind
 	call   call
-	steps  uint64   // of the hook, a bit each
-	shared []string // what it may have in common with a later one
+	steps  uint64   // bit set of the hook's steps
+	shared []string // digests of properties that a later event may share
 }
 
-// about reports whether both are about the same moment of the same action.
+// about reports whether both marks describe the same moment of the same action.
 func (m *mark) about(now *mark) bool {
 	return m.kind == now.kind && now.at-m.at < int64(sameCall) && now.call.is(m.call)
 }
 
-// writeMarks writes a line of words for each.
+// writeMarks encodes each mark as one line with tab-separated fields.
 func writeMarks(marks []mark) []byte {
 	b := []byte{}
 	for i := range marks {
@@ -264,7 +265,7 @@ func writeMarks(marks []mark) []byte {
 	return b
 }
 
-// readMarks reads the marks of a hook that has so many steps.
+// readMarks decodes the marks of a hook with the given number of steps.
 func readMarks(kept []byte, steps int) ([]mark, error) {
 	var marks []mark
 	for line := range strings.Lines(string(kept)) {
@@ -286,8 +287,8 @@ func readMarks(kept []byte, steps int) ([]mark, error) {
 	return marks, nil
 }
 
-// age drops what is too long ago for its steps. What lies in the future, because the clock
-// was turned back, has just happened: it must not count for ever, nor be forgotten.
+// age drops marks that are too old for their steps. A mark in the future, after the clock was set
+// back, gets the current time: it must neither count forever nor be lost.
 func (f *past) age(marks []mark) []mark {
 	now := f.now().UnixNano()
 	left := marks[:0]
@@ -305,18 +306,19 @@ func (f *past) age(marks []mark) []mark {
 	return left
 }
 
-// marker keeps what happens for a past.
+// marker records events for a past.
 type marker struct{ of sequence }
 
-// Handle is for callers that know no Marker, and has no opinion.
+// Handle returns an empty outcome. It is for callers that do not support Marker.
 func (*marker) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{}, nil
 }
 
-// ReadsID: an action that is told twice happens once.
+// ReadsID marks that the hook reads the event's ID: an action that is reported twice is recorded
+// once.
 func (*marker) ReadsID() {}
 
-// Match reports whether an event begins or ends anything.
+// Match reports whether an event begins or cancels a step.
 func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	f, err := k.of.made()
 	if err != nil {
@@ -326,7 +328,7 @@ func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return begins|ends != 0, err
 }
 
-// Explain says what the hook is there for.
+// Explain returns the purpose of the hook.
 func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	f, err := k.of.made()
 	if err != nil {
@@ -335,8 +337,9 @@ func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return fmt.Sprintf("kept for %q, which comes after it", f.name)
 }
 
-// happened is the event that happened: as the hooks have left it what was announced, and
-// as it came what is over, whatever a hook makes of how it is told.
+// happened returns the event that really took place. An action that was announced takes place as
+// the hooks changed it. An action that is over is returned as it came, even if a hook changed its
+// result.
 func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
 	if v != nil && v.Event != nil && stops(came) {
 		return v.Event
@@ -344,7 +347,7 @@ func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
 	return came
 }
 
-// stops reports whether what an event announces can still be kept from happening.
+// stops reports whether the announced action can still be stopped.
 func stops(ev *grapnel.Event) bool {
 	c := ev.Contract
 	if c == nil {
@@ -353,9 +356,10 @@ func stops(ev *grapnel.Event) bool {
 	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
 }
 
-// bears tells which steps an event is one of, and which it ends, a bit each. What a hook
-// makes of a result may put something into it, and adds to what a guard remembers; what was
-// there it neither takes away, nor can it end a guard.
+// bears returns the steps that an event begins and the steps that it cancels, as bit sets. If a
+// hook changed a result, the changed event is read too. For a blocking hook, the change can add
+// steps that begin, but it can neither remove such steps nor cancel steps. For an `allow`, the
+// change can only remove steps that begin and add steps that are canceled.
 func (f *past) bears(came *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
 	ev := happened(came, v)
 	begins, ends, err = f.reads(ev, v)
@@ -369,7 +373,7 @@ func (f *past) bears(came *grapnel.Event, v *grapnel.Verdict) (begins, ends uint
 	return begins | alsoBegins, ends & alsoEnds, err
 }
 
-// reads is bears of one reading of an event.
+// reads does the work of bears for one version of an event.
 func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64, err error) {
 	for i := range f.steps {
 		ok, wrong := f.steps[i].event.fits(ev, v)
@@ -388,8 +392,9 @@ func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64
 	return begins, ends, err
 }
 
-// Mark keeps what happened, and forgets what is over. What was blocked did not happen;
-// whether a person said yes is not told, so that what was asked did.
+// Mark records the steps that the event begins and removes steps that it cancels or that are too
+// old. It does not record a blocked action. If the verdict was ask, the action counts as done,
+// because agents do not report the user's answer.
 func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error { //nolint:gocognit // the steps of a sequence share the mark that is being made
 	f, err := k.of.made()
 	if err != nil {
@@ -425,7 +430,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 			if same < 0 && before == len(marks) && broken == nil {
 				return nil, 0
 			}
-			if same >= 0 { // another guard's failure made the answer stricter, or it was told once more
+			if same >= 0 { // another rule's failure made the verdict stricter, or the agent reported the action again
 				marks = without(marks, same)
 			}
 			return writeMarks(marks), f.keep()
@@ -437,7 +442,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		switch {
 		case begins == 0:
 			if before == 0 && broken == nil {
-				return nil, 0 // there was nothing to end
+				return nil, 0 // no step to cancel
 			}
 		case same >= 0:
 			marks[same].steps |= begins
@@ -453,12 +458,12 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	return broken
 }
 
-// blocked reports whether a Verdict kept from happening what an event announces.
+// blocked reports whether the verdict stopped the action that the event announces.
 func blocked(ev *grapnel.Event, v *grapnel.Verdict) bool {
 	return v != nil && v.Decision == grapnel.Block && stops(ev)
 }
 
-// end forgets the marks of steps.
+// end removes the given steps from all marks.
 func (f *past) end(marks []mark, steps uint64) []mark {
 	left := marks[:0]
 	for _, m := range marks {
@@ -469,9 +474,9 @@ func (f *past) end(marks []mark, steps uint64) []mark {
 	return left
 }
 
-// bound keeps the marks few. Of those in a row that only differ in their time no more than
-// are asked for make a difference, and those are the youngest. Beyond that the oldest go,
-// of the step that has the most.
+// bound limits the number of marks. Of consecutive marks that differ only in their time, only the
+// newest matter, as many as the steps require. Above maxMarks, the oldest mark of the most frequent
+// step is dropped.
 func (f *past) bound(marks []mark) []mark {
 	last := len(marks) - 1
 	alike := 0
@@ -484,7 +489,7 @@ func (f *past) bound(marks []mark) []mark {
 			most += f.steps[i].Times
 		}
 	}
-	if alike > most+1 { // one more: the event that is judged is not counted for itself
+	if alike > most+1 { // one extra: the current event does not count for itself
 		marks = without(marks, last-alike+1)
 	}
 	if len(marks) <= maxMarks {
@@ -508,7 +513,7 @@ func (f *past) bound(marks []mark) []mark {
 	return without(marks, oldest)
 }
 
-// find returns where the mark of the same event is, or -1.
+// find returns the index of the mark of the same event, or -1.
 func find(marks []mark, now *mark) int {
 	for i := range marks {
 		if marks[i].about(now) {
@@ -522,7 +527,7 @@ func without(marks []mark, i int) []mark {
 	return append(marks[:i], marks[i+1:]...)
 }
 
-// keep is how long marks are kept.
+// keep returns how long the marks must be stored.
 func (f *past) keep() time.Duration {
 	keep := sameCall
 	for i := range f.steps {
@@ -534,7 +539,7 @@ func (f *past) keep() time.Duration {
 	return keep
 }
 
-// sharedWords lists, as digests, what an event may have in common with others.
+// sharedWords returns digests of the properties of an event that later events may share.
 func sharedWords(f *match.Facts, word string) []string {
 	t := f.Event.Tool
 	if t == nil {
@@ -574,8 +579,8 @@ func sharedWords(f *match.Facts, word string) []string {
 	return shared
 }
 
-// programFiles are the files that shell lines run as programs: ./x. A rule about paths does
-// not ask for them, since most are as well known as their names.
+// programFiles returns the files that shell commands run as programs, such as ./x. Rules about
+// paths do not include them, because most programs are known by their name.
 func programFiles(f *match.Facts) []string {
 	var files []string
 	for _, script := range f.Scripts() {
@@ -594,7 +599,7 @@ func programFiles(f *match.Facts) []string {
 	return files
 }
 
-// Explain says what matched, and what happened before.
+// Explain returns what matched, and the steps that happened before.
 func (f *past) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	text := f.Matcher.Explain(ev, v)
 	if text != "" {
@@ -603,7 +608,7 @@ func (f *past) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	return text + f.history(ev)
 }
 
-// history says which of the steps happened, and when.
+// history describes which steps happened, and when.
 func (f *past) history(ev *grapnel.Event) string {
 	marks, err := f.marks(ev)
 	if err != nil {
@@ -637,7 +642,7 @@ func (f *past) history(ev *grapnel.Event) string {
 	return strings.Join(words, ", ")
 }
 
-// describe is what a step wants: tool.after: path **/.env.
+// describe returns the requirements of a step, such as "tool.after: path **/.env".
 func (s *step) describe() string {
 	var kinds []string
 	for _, k := range s.Event {
@@ -667,8 +672,8 @@ func (s *step) describe() string {
 	return text
 }
 
-// NotYet says why a hook does not listen to an event, although all but its `after:` fits.
-// It is empty where that is not so.
+// NotYet returns why a hook does not match an event if only its `after:` steps are missing.
+// Otherwise it returns "".
 func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
 	flow, ok := s.Match.(sequence)
 	if !ok || !slices.Contains(s.On, ev.Kind) {
@@ -687,7 +692,7 @@ func NotYet(s *grapnel.Spec, ev *grapnel.Event) string {
 	return f.history(ev)
 }
 
-// afters reads an `after:`.
+// afters parses an `after:` key.
 func (p *fileParser) afters(n *yaml.Node) []policyfile.After {
 	items := itemsOf(n)
 	if len(items) == 0 || len(items) > maxSteps {
@@ -741,7 +746,7 @@ func (p *fileParser) until(n *yaml.Node) *policyfile.Happening {
 	return h
 }
 
-// kinds reads events by any of their names.
+// kinds parses event names, including aliases.
 func (p *fileParser) kinds(n *yaml.Node) (all []grapnel.Kind) {
 	for _, item := range itemsOf(n) {
 		kinds := Kinds(item.Text)
@@ -763,7 +768,7 @@ func (p *fileParser) hasEvent(n *yaml.Node, what string) {
 	}
 }
 
-// comparable refuses a `same` of what one of the events never has.
+// comparable reports an error for a `same:` property that one of the events never has.
 func (p *fileParser) comparable(h *policyfile.Hook, n *yaml.Node) {
 	isCall := func(k grapnel.Kind) bool {
 		return k == grapnel.ToolBefore || k == grapnel.ToolAfter || k == grapnel.ToolFailed || k == grapnel.PermissionBefore || k == grapnel.PermissionDenied

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// defaultFile is where the lines of a hook go that names no file.
+// defaultFile returns the name of the output file of a hook that does not set one.
 func defaultFile(builtin string) string {
 	if builtin == policyfile.BuiltinAudit {
 		return "audit.jsonl"
@@ -30,7 +30,7 @@ func defaultFile(builtin string) string {
 	return "logging.log"
 }
 
-// builtin reads a `builtin:` into a hook.
+// builtin parses a `builtin:` action into a hook.
 func (p *fileParser) builtin(h *policyfile.Hook, n *yaml.Node) {
 	b := &policyfile.Builtin{}
 	var run *policyfile.Command
@@ -66,7 +66,7 @@ func (p *fileParser) builtin(h *policyfile.Hook, n *yaml.Node) {
 	}
 }
 
-// builtinOptions refuses them all.
+// builtinOptions rejects `async`, `speaks` and `env`.
 func (p *fileParser) builtinOptions(h *policyfile.Hook, o *options) {
 	if h.Run != nil {
 		h.Run.Name = h.Name
@@ -76,7 +76,7 @@ func (p *fileParser) builtinOptions(h *policyfile.Hook, o *options) {
 	}
 }
 
-// defaultEvents says when a built-in hook runs that does not say it itself; nil = always.
+// defaultEvents returns the events of a built-in hook that does not set `on:`; nil = all events.
 func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 	if b.Name == policyfile.BuiltinSummary {
 		return []grapnel.Kind{grapnel.SessionEnd}
@@ -84,7 +84,7 @@ func defaultEvents(b *policyfile.Builtin) []grapnel.Kind {
 	return nil
 }
 
-// buildBuiltin makes the hook behind a `builtin:`. All of them observe.
+// buildBuiltin builds the hook of a `builtin:` action. All built-in hooks only observe.
 func (b *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Phase = grapnel.PhaseObserve
 	if h.Builtin.Name == policyfile.BuiltinSummary {
@@ -109,7 +109,8 @@ func (b *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return nil
 }
 
-// logLine puts a time before a tag. The name of a tool makes no line of its own.
+// logLine returns a log line with the time and the tag. It replaces control characters, so a tool
+// name cannot start a new line.
 func logLine(ev *grapnel.Event, tag string) []byte {
 	at := ev.Time
 	if at.IsZero() {
@@ -124,7 +125,7 @@ func logLine(ev *grapnel.Event, tag string) []byte {
 	return []byte(at.UTC().Format(time.RFC3339) + " " + tag + "\n")
 }
 
-// linesOf is where the lines of an audit or a log go.
+// linesOf returns the function that writes a line of an audit or log hook.
 func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func([]byte) error, error) {
 	dir, name := b.state, defaultFile(hook.Name)
 	switch {
@@ -150,10 +151,10 @@ func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func
 	}, nil
 }
 
-// named says where something lies that a policy names: below which directory, and by
-// which name there. It counts from the policy file. What comes with a project stays
-// below the policy's directory, which no link leaves; what a person names may lie
-// anywhere, and is the directory itself.
+// named splits a file name of a policy into a base directory and a name below it. The name is
+// relative to the policy file. A project's file must stay below the directory of the policy, and
+// symlinks cannot leave it. A user's file can be anywhere; it is returned as dir, and below is
+// empty.
 func named(name string, source grapnel.Source) (dir, below string, err error) {
 	base := filepath.Dir(source.File)
 	if !ofProject(source.Scope) {
@@ -165,16 +166,16 @@ func named(name string, source grapnel.Source) (dir, below string, err error) {
 	return base, filepath.ToSlash(name), nil
 }
 
-// provide makes a directory that a person's policy names.
+// provide creates the directory that a user's policy names.
 func provide(dir string, source grapnel.Source) error {
 	if ofProject(source.Scope) {
-		return nil // it is that of the policy
+		return nil // the directory of the policy, which exists
 	}
 	return os.MkdirAll(dir, 0o700)
 }
 
-// summaryOf makes the summary of a coding agent's session: of the transcript that the
-// event names, by the program that the policy names.
+// summaryOf builds a session summary hook. It reads the transcript that the event names and passes
+// it to the program that the policy names.
 func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfile.Command) grapnel.Hook) error {
 	cmd := *h.Run
 	cmd.Dir, cmd.Scope = filepath.Dir(spec.Source.File), spec.Source.Scope
@@ -205,8 +206,8 @@ func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfil
 	return nil
 }
 
-// readTranscript reads what the agent keeps of its session. A session in which nothing
-// was said has no file.
+// readTranscript reads the agent's transcript of its session. A missing file means that the session
+// has no messages.
 func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, error) {
 	name := ev.Session.Transcript
 	if name == "" {
@@ -226,8 +227,8 @@ func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, er
 	return messages, nil
 }
 
-// asked is what the program of a session summary speaks: it reads a prompt, and prints
-// the answer.
+// asked returns the dialect of a session summary program: the program reads a prompt from stdin and
+// prints the answer.
 func asked() *dialect.Dialect {
 	return &dialect.Dialect{
 		Name:        dialect.Plain().Name,

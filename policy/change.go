@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// allFields lists what hooks can change, over all events.
+// allFields returns the fields that hooks can change, over all events.
 func allFields() []grapnel.Field {
 	var fields []grapnel.Field
 	for _, c := range grapnel.Contracts() {
@@ -30,7 +30,7 @@ func allFields() []grapnel.Field {
 	return append(fields, policyfile.InputFields()...)
 }
 
-// whereInstead says which events permit a change of fields.
+// whereInstead describes the events that permit a change of the fields.
 func whereInstead(fields []grapnel.Field) string {
 	var kinds []string
 	for _, c := range grapnel.Contracts() {
@@ -44,7 +44,7 @@ func whereInstead(fields []grapnel.Field) string {
 	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
 }
 
-// permitsOf is the Contract of an event, as far as it is about changes.
+// permitsOf returns the Contract that lists the permitted changes of an event.
 func permitsOf(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Contract != nil {
 		return ev.Contract
@@ -52,7 +52,8 @@ func permitsOf(ev *grapnel.Event) *grapnel.Contract {
 	return contractOf(ev.Kind)
 }
 
-// replace is `replace:`: patterns over the decoded texts of an event's fields.
+// replace is the hook of a `replace:` action. It applies patterns to the decoded texts of event
+// fields.
 type replace struct {
 	parts   []replacePart
 	fields  []grapnel.Field
@@ -72,20 +73,20 @@ func newReplace(h *policyfile.Hook) *replace {
 	return r
 }
 
-// Handle answers with the fields in which something was replaced.
+// Handle returns the fields in which a pattern matched, with their new text.
 func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	return changeTexts(ev, r.fields, r.message, "replace", r.apply)
 }
 
-// changeTexts passes the decoded texts of fields, or of all that have some, through change.
-// what says in errors who wants that.
+// changeTexts applies change to the decoded texts of fields, or of all text fields if fields is
+// empty. Errors begin with what, the name of the action.
 func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string, change func(string) string) (grapnel.Outcome, error) {
 	if len(fields) == 0 {
 		fields = ev.TextFields()
 	}
 	c := permitsOf(ev)
 	changed := map[grapnel.Field]json.RawMessage{}
-	now := ev // with what was changed in its input
+	now := ev // includes changes that were made to its input
 	for _, field := range fields {
 		switch {
 		case !mayChange(c, field):
@@ -126,12 +127,12 @@ func (r *replace) apply(text string) string {
 	return text
 }
 
-// maxPlaces bounds in how many places of a call a view is changed: each costs a look
-// through the whole input.
+// maxPlaces limits the number of places of a call in which a view is changed. Each place requires
+// one pass over the whole input.
 const maxPlaces = 256
 
-// mapView passes a view through change at every place where the tool has it. An event
-// in which nothing changed is returned as it is.
+// mapView applies change to each place of the tool input that holds a view. If nothing changes, it
+// returns the event itself.
 func mapView(ev *grapnel.Event, view grapnel.Field, change func(string) string) (*grapnel.Event, error) {
 	if ev.Tool == nil {
 		return ev, nil
@@ -171,7 +172,7 @@ func mapView(ev *grapnel.Event, view grapnel.Field, change func(string) string) 
 	return now, nil
 }
 
-// placesAt lists the pointers that one with stars stands for.
+// placesAt expands a pointer with wildcards into the pointers that it matches.
 func placesAt(ev *grapnel.Event, at string) []string {
 	before, after, star := strings.Cut(at, "/*")
 	if !star {
@@ -201,11 +202,11 @@ func only(ev *grapnel.Event, view grapnel.Field, at string) *grapnel.Event {
 	return &one
 }
 
-// set is `set:`.
+// set is the hook of a `set:` action.
 type set struct {
 	values  map[grapnel.Field]json.RawMessage
 	places  []policyfile.Place
-	patches map[grapnel.Field]json.RawMessage // what the places of a field come to
+	patches map[grapnel.Field]json.RawMessage // the places of a field, combined
 	message string
 }
 
@@ -237,7 +238,7 @@ func newSet(h *policyfile.Hook) *set {
 	return s
 }
 
-// Handle sets what this event permits.
+// Handle sets the fields that the event permits.
 func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	out := grapnel.Outcome{Message: s.message}
 	c := permitsOf(ev)
@@ -268,8 +269,8 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	return out, nil
 }
 
-// reach reports what is in the way: a text or a list that would have to become an
-// object.
+// reach returns an error if a value on the path to the place is a text or a list, which cannot
+// contain members.
 func reach(p *policyfile.Place, in json.RawMessage) error {
 	at := string(p.Field)
 	for _, name := range p.Path {
@@ -285,13 +286,13 @@ func reach(p *policyfile.Place, in json.RawMessage) error {
 	return nil
 }
 
-// encode returns nil for a value that cannot be JSON.
+// encode returns v as JSON, or nil if v has no JSON form.
 func encode(v any) json.RawMessage {
 	raw, _ := rawjson.Marshal(v)
 	return raw
 }
 
-// A shape is what the value of a field has to be.
+// A shape describes the valid values of a field.
 type shape struct {
 	what string
 	fits func(*yaml.Node) bool
@@ -303,8 +304,8 @@ var (
 	object   = shape{"an object", func(n *yaml.Node) bool { return n.Kind == yaml.Map }}
 )
 
-// shapeOf is what a field that hooks can change has to be. Those that are objects, or may
-// be, have places inside of them.
+// shapeOf returns the shape of a field that hooks can change. Fields that are objects, or can be,
+// have places inside.
 func shapeOf(field grapnel.Field) (s shape, known bool) {
 	switch field {
 	case grapnel.FieldPrompt, grapnel.FieldSystem, grapnel.FieldModel, grapnel.FieldText, grapnel.FieldSummary,
@@ -336,12 +337,12 @@ func shapeOf(field grapnel.Field) (s shape, known bool) {
 	return shape{}, false
 }
 
-// hasPlaces lists the fields that hold objects.
+// hasPlaces lists the fields that can hold objects.
 var hasPlaces = []grapnel.Field{
 	grapnel.FieldRequest, grapnel.FieldResponse, grapnel.FieldInput, grapnel.FieldOutput, grapnel.FieldNext, grapnel.FieldMessage, grapnel.FieldAnswer,
 }
 
-// set reads the fields of a `set:`, and the places inside of them.
+// set parses the fields of a `set:` action, and the places inside them.
 func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 	if n.Kind != yaml.Map || len(n.Pairs) == 0 {
 		p.fail(n, "for example {tool.command: make test}", "set must be a mapping of fields to values")
@@ -374,7 +375,7 @@ func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 	}
 }
 
-// placeOf splits tool.input.timeout into a field and the way to a place inside of it.
+// placeOf splits a name such as tool.input.timeout into a field and a path inside it.
 func placeOf(text string) (field grapnel.Field, path []string, ok bool) {
 	for _, field := range hasPlaces {
 		if rest, is := strings.CutPrefix(text, string(field)+"."); is {

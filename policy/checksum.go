@@ -6,12 +6,12 @@ import (
 	"math/bits"
 )
 
-// checksumSize is the length of a checksum in bytes: 16 digits and the end of the line.
+// checksumSize is the length of a checksum in bytes: 16 hexadecimal digits and a newline.
 const checksumSize = 17
 
-// addChecksum appends a checksum. It shows that a file was damaged or edited by hand; such a
-// file is ignored. It is not a secret, so it does not stop an attacker who may write the file.
-// "grapnel doctor" compares snapshots with the files that they were made of.
+// addChecksum appends a checksum, which detects files that were damaged or edited by hand. Grapnel
+// ignores such files. The checksum is not a secret, so it does not stop an attacker with write
+// access. "grapnel doctor" compares snapshots with their source files.
 func addChecksum(data []byte) []byte {
 	return fmt.Appendf(data, "%016x\n", checksum(data))
 }
@@ -25,7 +25,7 @@ func checkChecksum(data []byte) []byte {
 	return data[:n]
 }
 
-// checksum reads 8 bytes at a time. It takes 10 µs for a large policy, SHA-256 takes 100.
+// checksum reads 8 bytes at a time. A large policy takes 10 µs; SHA-256 would take 100 µs.
 func checksum(data []byte) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	sum := uint64(len(data)) * prime

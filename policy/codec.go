@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// Policies are kept in a binary form that is read in microseconds: encoding/json first finds
-// out what is in a type, which takes longer than most events. A struct is a bit set of the
-// fields that are there, followed by their values. The functions for the types of package
-// policyfile are generated of the types, see codec_gen.go.
+// Snapshots use a binary format that takes microseconds to read. encoding/json first inspects the
+// types with reflection, which takes longer than most events. A struct is encoded as a bit set of
+// its present fields, followed by their values. The functions for the types of package policyfile
+// are generated from the types, see codec_gen.go.
 
-// codecWriter appends values.
+// codecWriter appends encoded values to b.
 type codecWriter struct{ b []byte }
 
 func (w *codecWriter) uint(n uint64) { w.b = binary.AppendUvarint(w.b, n) }
 func (w *codecWriter) int(n int64)   { w.b = binary.AppendVarint(w.b, n) }
 
-// count writes the length of a list, or a place in one.
+// count writes the length of a list, or an index into a list.
 func (w *codecWriter) count(n int) { w.uint(uint64(n)) } //nolint:gosec // G115: it is not negative
 
 func (w *codecWriter) float(f float64) {
@@ -36,15 +36,15 @@ func (w *codecWriter) text(text string) {
 	w.b = append(w.b, text...)
 }
 
-// codecReader reads values from the beginning of a text. Texts that it returns share the
-// memory of that one. After an error it returns zero values.
+// codecReader decodes values from the beginning of a string. Strings that it returns share the
+// memory of the input. After an error it returns zero values.
 type codecReader struct {
 	left  string
 	bad   bool
-	depth int // of structs in each other
+	depth int // nesting depth of structs
 }
 
-// maxCodecDepth is more than what the parser of policies permits.
+// maxCodecDepth is larger than the nesting depth that the policy parser permits.
 const maxCodecDepth = 200
 
 func (r *codecReader) fail() {
@@ -96,8 +96,8 @@ func (r *codecReader) text() string {
 	return text
 }
 
-// count reads the length of a list. Each item takes a byte at least, so that a wrong length
-// does not take much memory.
+// count reads the length of a list. Each item takes at least one byte, so a length above the
+// remaining bytes is an error. This limits the memory that a damaged file can request.
 func (r *codecReader) count() int {
 	n := r.uint()
 	if n > uint64(len(r.left)) {
@@ -107,7 +107,7 @@ func (r *codecReader) count() int {
 	return int(n) //nolint:gosec // G115: it is not more than the length of a string
 }
 
-// enter begins a struct and reports whether it is not too deep.
+// enter begins a struct. It fails if the nesting is too deep.
 func (r *codecReader) enter() bool {
 	if r.depth++; r.depth > maxCodecDepth {
 		r.fail()
@@ -115,8 +115,7 @@ func (r *codecReader) enter() bool {
 	return !r.bad
 }
 
-// leave ends a struct of which the bits beyond known are not set by any version that is
-// known.
+// leave ends a struct. It fails if the struct has fields that this version does not support.
 func (r *codecReader) leave(unknown uint64) {
 	if r.depth--; unknown != 0 {
 		r.fail()

@@ -9,27 +9,27 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A compiled policy is a policy with an index of its hooks, so that a process which answers
-// one event reads only the hooks that may concern it:
+// A compiled policy is a policy with an index of its hooks. A process that answers one event reads
+// only the hooks that may match the event. The layout is:
 //
 //	policy without hooks
 //	lists of events, and of tools, that rows refer to by number
 //	blocks of at most shell.MaxLists hooks:
 //	    index of the commands of the block, see shell.Begins
-//	    a row for each hook: what an event must have for it, then the hook itself
+//	    a row for each hook: what an event must have to match, then the hook itself
 type compiledWriter struct {
 	codecWriter
 	events [][]grapnel.Kind
 	tools  []string
 }
 
-// rowFlags are the part of a row that is looked at first.
+// rowFlags is the first part of a row.
 type rowFlags uint64
 
 const (
 	rowAlways  rowFlags = 1 << iota // the hook is read for each event
-	rowPaths                        // it cannot judge calls with too many paths, and says so
-	rowProgram                      // as in match.Needs, the others too
+	rowPaths                        // the hook reports an error for calls with too many paths
+	rowProgram                      // this flag and the following ones are as in match.Needs
 	rowLine
 	rowUnknown
 	rowURL
@@ -57,7 +57,7 @@ func (w *compiledWriter) policy(p *policyfile.Policy) {
 	w.b = append(w.b, rows.b...)
 }
 
-// rows writes all blocks, and collects the lists that rows refer to.
+// rows writes all blocks, and collects the event and tool lists that rows refer to.
 func (w *compiledWriter) rows(to *codecWriter, hooks []policyfile.Hook) {
 	for block := range slices.Chunk(hooks, shell.MaxLists) {
 		var rows codecWriter
@@ -83,13 +83,13 @@ func (w *compiledWriter) rows(to *codecWriter, hooks []policyfile.Hook) {
 	}
 }
 
-// pure reports whether a hook only looks at its event: it starts nothing, and neither counts
-// nor remembers.
+// pure reports whether the hook depends only on its event: it starts no program, sends no request,
+// and keeps no state.
 func pure(h *policyfile.Hook) bool {
 	return h.Program() == nil && h.HTTP == nil && h.Builtin == nil && h.Limit == nil && h.After == nil
 }
 
-// needsOf returns what an event must have for a hook that is pure.
+// needsOf returns what an event must have to match a pure hook.
 func needsOf(h *policyfile.Hook) (rowFlags, match.Needs, []*shell.Pattern) {
 	spec, err := buildRule(h, grapnel.Source{}, &match.FactCache{})
 	if err != nil {
@@ -127,21 +127,21 @@ func (w *compiledWriter) toolList(tools string) int {
 	return i
 }
 
-// loadedPolicy is a policy as it was read, maybe without hooks that cannot concern the event.
+// loadedPolicy is a decoded policy, possibly without hooks that cannot match the event.
 type loadedPolicy struct {
 	*policyfile.Policy
-	skipped int // hooks that were not read
+	skipped int // number of hooks that were not read
 }
 
-// compiledPolicy reads a policy. If there are facts of an event, it leaves out hooks that the
-// event cannot match, as it is now: an event that another hook changes can match them.
+// compiledPolicy decodes a policy. If facts is not nil, it skips hooks that the event cannot match
+// in its current form. An event that another hook changes can match them.
 func (r *codecReader) compiledPolicy(facts *match.Facts) loadedPolicy {
 	p := loadedPolicy{Policy: &policyfile.Policy{}}
 	r.policyValue(p.Policy)
 	s := rowSelection{codecReader: r, facts: facts}
 	if facts != nil {
 		s.ev = facts.Event
-		s.all = facts.ShellBytes() > match.MaxShellBytes // which hooks say
+		s.all = facts.ShellBytes() > match.MaxShellBytes // the hooks report this as an error
 	}
 	s.lists()
 	hooks := r.count()
@@ -155,17 +155,17 @@ func (r *codecReader) compiledPolicy(facts *match.Facts) loadedPolicy {
 	return p
 }
 
-// rowSelection chooses the hooks that may concern an event.
+// rowSelection selects the hooks that may match an event.
 type rowSelection struct {
 	*codecReader
-	facts  *match.Facts   // nil = all hooks are chosen
-	ev     *grapnel.Event // of the facts
-	all    bool           // of the hooks that listen to the event
+	facts  *match.Facts   // nil = select all hooks
+	ev     *grapnel.Event // the event of facts
+	all    bool           // select all hooks for this kind of event
 	listen []bool
 	tools  []toolChoice
 }
 
-// toolChoice is whether the tool of the event is in a list.
+// toolChoice caches whether the event's tool is in a list.
 type toolChoice struct {
 	names        string
 	known, among bool
@@ -187,7 +187,7 @@ func (s *rowSelection) lists() {
 	}
 }
 
-// block reads a block of n rows, and adds the chosen hooks to the policy.
+// block reads a block of n rows, and adds the selected hooks to the policy.
 func (s *rowSelection) block(n int, p *policyfile.Policy) {
 	commands := s.text()
 	for i := range n {
@@ -211,7 +211,7 @@ func (s *rowSelection) block(n int, p *policyfile.Policy) {
 	}
 }
 
-// chosen reports whether a row may match the event.
+// chosen reports whether the hook of a row may match the event.
 func (s *rowSelection) chosen(flags rowFlags, tools *toolChoice, needs *match.Needs, programs func() bool) bool {
 	if flags&rowPaths != 0 && s.facts.TooManyPaths() {
 		return true
@@ -231,7 +231,7 @@ func (s *rowSelection) chosen(flags rowFlags, tools *toolChoice, needs *match.Ne
 	return needs.Met(s.facts, programs)
 }
 
-// changesEvent reports whether one of the Specs that match an event may change it.
+// changesEvent reports whether one of the Specs matches the event and may change it.
 func changesEvent(specs []grapnel.Spec, ev *grapnel.Event) bool {
 	return slices.ContainsFunc(specs, func(s grapnel.Spec) bool {
 		if s.Phase != grapnel.PhaseRewrite && s.Phase != grapnel.PhaseStep || len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// linked is what reads files in the words of others, once [LinkForeign] was called.
+// linked holds the readers of foreign files. It is nil until [LinkForeign] is called.
 var linked *foreignReaders
 
 type foreignReaders struct {
@@ -16,19 +16,19 @@ type foreignReaders struct {
 	rules  func(*policyfile.Policy, string, reader) []*policyfile.Error
 }
 
-// LinkForeign lets policies load hook files of other systems, and rules for secrets in the
-// format of gitleaks. Import github.com/grapnel-dev/grapnel/policy/foreign to have it called.
+// LinkForeign enables hook files of other systems and secret rules in the gitleaks format. To
+// enable them, import github.com/grapnel-dev/grapnel/policy/foreign, which calls LinkForeign.
 //
-// It stands apart because of its weight: a program that is started for each event does
-// without, and lets another answer where [Set].Beyond says so. Call it before the first
-// [Load], and not at the same time. The reader of TOML is handed in, since a program that
-// imports its parser cannot but hold it.
+// These readers are optional because they make a program larger. A program that is started for each
+// event omits them, and hands over to another program if [Set].Beyond is set. Call LinkForeign
+// before the first [Load], and not concurrently with it. The TOML parser is a parameter because
+// importing it would link it into every program.
 func LinkForeign(toml func([]byte) (*tree.Node, *tree.Error)) {
 	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, readRules}
 	hookfiles.ParseTOML = toml
 }
 
-// rules reads the files of rules for secrets that a policy file names.
+// rules reads the secret rule files that a policy file names.
 func (req Request) rules(p *policyfile.Policy, file string, read reader) []*policyfile.Error {
 	switch {
 	case p.Secrets == nil || len(p.Secrets.Files) == 0 && linked == nil:
@@ -40,7 +40,7 @@ func (req Request) rules(p *policyfile.Policy, file string, read reader) []*poli
 	return linked.rules(p, file, read)
 }
 
-// foreign loads what the `load:` of a policy names.
+// loadsOf loads the hook files that the `load:` key of a policy names.
 func (req Request) loadsOf(file File, policy *policyfile.Policy, trust *Trust) ([]grapnel.Spec, []Loaded) {
 	if linked == nil {
 		req.leave()
@@ -49,7 +49,7 @@ func (req Request) loadsOf(file File, policy *policyfile.Policy, trust *Trust) (
 	return linked.load(req, file, policy, trust)
 }
 
-// leave notes that another program has to load the policies.
+// leave records that another program must load the policies.
 func (req Request) leave() {
 	if req.beyond != nil {
 		*req.beyond = true

@@ -12,21 +12,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
-// MaxHTTPTimeout is the longest timeout of a `http:`.
+// MaxHTTPTimeout is the maximum timeout of an `http:` action.
 const MaxHTTPTimeout = 30 * time.Second
 
-// maxSecret bounds what env:NAME and file:PATH stand for, in bytes.
+// maxSecret is the maximum length in bytes of a value that env:NAME or file:PATH refers to.
 const maxSecret = 8 << 10
 
-// How the keys of signatures begin.
+// Prefixes of signature keys.
 const (
 	KeyPrefix     = "whsec_"
-	privatePrefix = "whsk_" // a key of Ed25519, which does not stand in a policy itself
+	privatePrefix = "whsk_" // an Ed25519 key; it can only be given by reference, not in the policy itself
 )
 
-// Resolve returns the server with what env:NAME and file:PATH stand for in the place of those
-// words. The variables are those of this process. An error names the word, and never what
-// it stands for.
+// Resolve returns a copy of h in which the secret and header references env:NAME and file:PATH are
+// replaced by their values. It reads the variables of this process. An error contains the
+// reference, but never the value.
 func (h *HTTP) Resolve() (HTTP, error) {
 	out := *h
 	out.Secrets, out.Headers = nil, nil
@@ -53,7 +53,8 @@ func (h *HTTP) Resolve() (HTTP, error) {
 	return out, nil
 }
 
-// CheckKey says what is wrong with the key of a signature, and not what it is.
+// CheckKey returns an error if key is not a valid signature key. The error does not contain the
+// key.
 func CheckKey(key string) error {
 	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(key, KeyPrefix), privatePrefix))
 	if err != nil {
@@ -98,7 +99,8 @@ func (h *HTTP) resolve(ref string) (string, error) {
 	return value, nil
 }
 
-// wordFor is a word that stands for something else, behind what it is for.
+// wordFor returns a space and ref for use in an error message, or "" if ref is not a reference and
+// may be a secret.
 func wordFor(ref string) string {
 	if !IsReference(ref) {
 		return ""
@@ -106,5 +108,5 @@ func wordFor(ref string) string {
 	return " " + ref
 }
 
-// DefaultTimeout bounds a program whose hook and file name no timeout.
+// DefaultTimeout is the timeout of a program if neither its hook nor its file sets one.
 const DefaultTimeout = 10 * time.Second
